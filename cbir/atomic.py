@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
 SUFFIX = ".partial"
+BINARY: int = getattr(os, "O_BINARY", 0)  # for os.open: Windows else ends lines in its own way
 
 
 @contextmanager
@@ -40,7 +41,7 @@ def atomic_binary(
     """
     partial = path.with_name(path.name + suffix)
     partial.unlink(missing_ok=True)
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY
     try:
         with open(os.open(partial, flags, permissions), "w+b") as file:
             yield cast(BinaryIO, file)

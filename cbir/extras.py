@@ -25,6 +25,7 @@ EXTRAS = {  # packages that are imported where a feature needs them, and the ext
     "torch": "deep",
     "torchvision": "deep",
     "transformers": "hub",
+    "waitress": "waitress",
 }
 
 

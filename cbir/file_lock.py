@@ -6,7 +6,7 @@ import sys
 if sys.platform == "win32":
     import msvcrt
 
-    BEYOND = 2**62  # Windows locks bytes, and no one may read locked ones: take one behind any content
+    BEYOND = 2**31 - 2  # Windows locks bytes, and no one may read locked ones: take one behind any content
 
     def _lock(file: int, mode: int) -> None:
         position = os.lseek(file, 0, os.SEEK_CUR)

@@ -1,6 +1,7 @@
 """Command line `cbir`."""
 
 import sys
+from typing import Any
 
 import typer
 
@@ -9,8 +10,23 @@ from cbir.commands.lazy_commands import LazyCommands
 from cbir.errors import CbirError
 from cbir.extras import missing_package
 
+INTERRUPTED = 130  # exit code, as shells report a program that Ctrl-C has ended
+
+
+class InterruptibleCommands(LazyCommands):
+    """Ends in one line after Ctrl-C."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; what it has written so far is complete, since files are replaced as a whole."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            typer.echo("cbir: interrupted", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+
+
 app = typer.Typer(
-    cls=LazyCommands,
+    cls=InterruptibleCommands,
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,

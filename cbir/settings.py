@@ -17,6 +17,16 @@ from pydantic_settings import (
 from cbir.access_rights import Rights, validate_header_name
 from cbir.addresses import validate_http_url, validate_issuer, validate_origin, validate_viewer_template
 from cbir.errors import InvalidInput
+from cbir.suggestion import close_name, did_you_mean
+
+PREFIX = "CBIR_"  # of environment variables
+OTHER_VARIABLES = (  # which are no settings, some of them since they are secrets
+    "CBIR_CONFIG",
+    "CBIR_DICOMWEB_PASSWORD",
+    "CBIR_DICOMWEB_TOKEN",
+    "CBIR_DICOMWEB_USER",
+    "CBIR_TOKEN",
+)
 
 
 def settings_file() -> Path:
@@ -59,7 +69,7 @@ ViewerTemplate = Annotated[str, AfterValidator(validate_viewer_template)]
 class Settings(BaseSettings):
     """Settings of commands and service. `cbir config` prints their values and origins."""
 
-    model_config = SettingsConfigDict(env_prefix="CBIR_", extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
 
     host: str = Field("127.0.0.1", description="address the service listens on")
     port: int = Field(8000, ge=0, le=65535, description="port the service listens on")
@@ -213,14 +223,32 @@ class Settings(BaseSettings):
 
 def load(**options: Any) -> Settings:
     """Load the settings, overridden by `options` that are not None; raise InvalidInput for invalid values."""
+    _check_environment()
     try:
         return Settings(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
+        if first["type"] == "extra_forbidden":
+            advice = did_you_mean(name, Settings.model_fields)
+            raise InvalidInput(
+                f"there is no setting {name}{advice or ';'} `cbir config` prints all"
+            ) from error
         raise InvalidInput(f"setting {name}: {first['msg']} (see `cbir config`)") from error
     except (ValueError, RecursionError) as error:  # of the TOML parser
         raise InvalidInput(f"{settings_file()} cannot be read: {error}") from error
+
+
+def _check_environment() -> None:
+    """Raise InvalidInput for a variable that is a misspelt setting; other variables may be of other programs."""
+    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | set(OTHER_VARIABLES)
+    for variable in os.environ:
+        if variable.startswith(PREFIX) and variable not in known:
+            close = close_name(variable.removeprefix(PREFIX).lower(), Settings.model_fields)
+            if close:
+                raise InvalidInput(
+                    f"there is no setting {variable}; did you mean {PREFIX}{close.upper()}? `cbir config` prints all"
+                )
 
 
 def setting_origins() -> dict[str, str]:
@@ -228,7 +256,7 @@ def setting_origins() -> dict[str, str]:
     in_file = TomlConfigSettingsSource(Settings, settings_file())()
 
     def origin(name: str) -> str:
-        if f"CBIR_{name.upper()}" in os.environ:
+        if f"{PREFIX}{name.upper()}" in os.environ:
             return "environment"
         return str(settings_file()) if name in in_file else "default"
 

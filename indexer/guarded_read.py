@@ -61,4 +61,4 @@ def read_file_inside(path: Path, within: Sequence[Path], limits: Limits) -> byte
 
 def _open_nonblocking(path: str, flags: int) -> int:
     # A pipe that has replaced the file may never be written to.
-    return os.open(path, flags | os.O_NONBLOCK)
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

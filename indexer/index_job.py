@@ -1,5 +1,6 @@
 """An indexing run as a job of the service: a spawned process that sends messages through a pipe."""
 
+import _thread
 import os
 import signal
 import threading
@@ -71,4 +72,7 @@ def _send_refusal(pipe: Connection, path: str, reason: str) -> None:
 def _interrupt_when_cancelled(pipe: Connection) -> None:
     with suppress(EOFError, OSError):
         pipe.recv()
-    os.kill(os.getpid(), signal.SIGINT)
+    if os.name == "posix":
+        os.kill(os.getpid(), signal.SIGINT)
+    else:  # where os.kill ends the process at once
+        _thread.interrupt_main()

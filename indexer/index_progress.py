@@ -30,6 +30,7 @@ class ProgressInLog:
 
     def __enter__(self) -> "ProgressInLog":
         self._lines.__enter__()
+        self._lines.show(self._stage, 0, None)
         return self
 
     def __exit__(self, *_: object) -> None:

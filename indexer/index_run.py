@@ -147,6 +147,7 @@ class IndexRun:
                 self.summary.interrupted = True
             # What came before an interrupt is no sample to compute the statistics from.
             if not self.summary.interrupted or self.collection.statistics():
+                self.progress.begin_stage("fitting and writing the index")
                 writer.finish()
                 if not self.summary.interrupted:
                     self.progress.begin_stage("comparing re-rankers")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cbir import settings
+from cbir.commands.output import StageBars
 from cbir.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -39,7 +40,10 @@ def verify(
     ] = None,
 ) -> None:
     """Report every changed, removed, added or reordered line, also in rotated files. Exit code 1 if there is one."""
-    report = _files(file).verify(first, tuple(map(_parse_head, head or [])))
+    heads = tuple(map(_parse_head, head or []))
+    with StageBars() as bars:
+        bars.show("reading the log")
+        report = _files(file).verify(first, heads)
     for note in report.notes:
         typer.echo(f"note: {note}")
     for fault in report.faults[:MAX_FAULTS]:

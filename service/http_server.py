@@ -1,33 +1,75 @@
-"""HTTP server: gunicorn with one worker process of many threads."""
+"""HTTP server: gunicorn, or waitress where a process cannot fork."""
 
-import logging
 import os
 import socket
-import warnings
 from collections.abc import Callable
-from typing import Any
-
-from flask import Flask
-from gunicorn.app.base import BaseApplication
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Literal
 
 from cbir.errors import InvalidInput
+from cbir.extras import install_command
 from cbir.settings import Settings
 from service.access import startup_checks
 from service.server import open_files
-from service.server.connection_worker import ConnectionWorker
+from service.server.server_sizes import count_threads
 
-SPARE_THREADS = 8  # for refusals while all others are busy
-KEEPALIVE_SECONDS = (
-    75  # longer than proxies and clients keep connections, which would otherwise use a closed one
-)
+if TYPE_CHECKING:
+    from flask import Flask
+
+ServerName = Literal["gunicorn", "waitress"]
+
 BACKLOG = 1024  # connections that the system accepts while the service is busy
 
-log = logging.getLogger(__name__)
+
+def choose_server(name: ServerName | None, settings: Settings) -> ServerName:
+    """Return the server to use: `name`, or the one that runs on this system.
+
+    Raises InvalidInput if it does not run here, is not installed, or cannot do what the settings ask for.
+    """
+    can_fork = hasattr(os, "fork")
+    if name == "gunicorn" and not can_fork:
+        raise InvalidInput("gunicorn does not run on this system, which has no fork; use --server waitress")
+    chosen: ServerName = name or ("gunicorn" if can_fork else "waitress")
+    if chosen == "waitress":
+        if find_spec("waitress") is None:
+            raise InvalidInput(f"waitress is not installed: {install_command('waitress')}")
+        if settings.tls_certificate:
+            raise InvalidInput(
+                "waitress makes no TLS: remove tls_certificate and put a proxy with TLS in front of the service"
+            )
+    return chosen
 
 
-def count_threads(settings: Settings) -> int:
-    """Return the number of threads that answer requests."""
-    return settings.threads + settings.queue + SPARE_THREADS
+def run_server(
+    name: ServerName,
+    make_app: "Callable[[], Flask]",
+    settings: Settings,
+    listener: socket.socket,
+    ready: Callable[[], None],
+) -> None:
+    """Serve an app until Ctrl-C or SIGTERM.
+
+    Parameters
+    ----------
+    name : {"gunicorn", "waitress"}
+        Server, as `choose_server` returns it.
+    make_app : callable
+        Creates the app, in the process that serves it.
+    settings : Settings
+        Settings of the service.
+    listener : socket
+        Listening socket; the server takes it over.
+    ready : callable
+        Called when the server accepts requests.
+    """
+    if name == "waitress":
+        from service.server.waitress_server import serve_with_waitress
+
+        serve_with_waitress(make_app, settings, listener, ready)
+        return
+    from service.server.gunicorn_server import GunicornServer
+
+    GunicornServer(make_app, settings, listener, ready).run()
 
 
 def open_listener(settings: Settings) -> socket.socket:
@@ -41,7 +83,8 @@ def open_listener(settings: Settings) -> socket.socket:
         raise InvalidInput(f"--host {host} is not an address of this machine: {error.strerror}") from error
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if os.name == "posix":  # on Windows a second program could then take the port
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as error:
@@ -51,64 +94,3 @@ def open_listener(settings: Settings) -> socket.socket:
             "choose another with --port, or a free one with --port 0"
         ) from error
     return listener
-
-
-class ServiceWorker(ConnectionWorker):
-    """gunicorn worker that exits at once on Ctrl-C."""
-
-    def handle_quit(self, sig: int, frame: Any) -> None:
-        # At once: an orderly exit takes locks that the interrupted thread may hold.
-        os._exit(0)
-
-
-class GunicornServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types
-    """gunicorn application that serves an app until it is stopped.
-
-    Parameters
-    ----------
-    make_app : callable
-        Creates the app; called in the worker, since neither BLAS nor SQLite survives a fork.
-    settings : Settings
-        Settings of the service.
-    listener : socket
-        Listening socket; the server takes it over.
-    ready : callable
-        Called when the server accepts requests.
-    """
-
-    def __init__(
-        self,
-        make_app: Callable[[], Flask],
-        settings: Settings,
-        listener: socket.socket,
-        ready: Callable[[], None],
-    ) -> None:
-        self.make_app, self.settings, self.listener, self.ready = make_app, settings, listener, ready
-        super().__init__()
-
-    def load_config(self) -> None:
-        certificate, key = self.settings.tls_certificate, self.settings.tls_key
-        options: dict[str, Any] = {
-            "bind": f"fd://{self.listener.detach()}",
-            "workers": 1,
-            "worker_class": ServiceWorker,
-            "threads": count_threads(self.settings),
-            "keepalive": KEEPALIVE_SECONDS,
-            "timeout": 0,  # a worker that opens a large collection does not hang
-            "graceful_timeout": 5,
-            "loglevel": "warning",
-            "post_worker_init": lambda worker: self.ready() if worker.age == 1 else None,
-            "control_socket_disable": True,
-            "forwarded_allow_ips": "",  # service/access/proxies.py decides which proxies to trust
-            "certfile": certificate and str(certificate),
-            "keyfile": key and str(key),
-        }
-        for name, value in options.items():
-            if name in self.cfg.settings:  # older gunicorn versions have no control socket
-                self.cfg.set(name, value)
-
-    def load(self) -> Flask:
-        """Create the app, without the texts of libraries in its log, which quote headers of patients."""
-        logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-        warnings.simplefilter("ignore")
-        return self.make_app()

@@ -2,11 +2,12 @@
 
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from cbir import settings
+from cbir.commands.stage_lines import StageLines
 from cbir.settings import Settings
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ def serve(
     ],
     host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for a free one [8000].")] = None,
+    server: Annotated[
+        Literal["gunicorn", "waitress"] | None,
+        typer.Option(help="HTTP server [gunicorn; waitress on systems without fork, such as Windows]."),
+    ] = None,
 ) -> None:
     """Serve collections over HTTP, as an API and as web pages; on this machine only, unless tokens exist."""
     from cbir.archive_client import ArchiveClient
@@ -28,10 +33,15 @@ def serve(
     from service.access.startup_checks import tokens_required
     from service.app import check_reranker, create_app
     from service.collections.app_state import EXTENSION, check_unique_names
-    from service.http_server import GunicornServer, open_listener
+    from service.http_server import choose_server, open_listener, run_server
 
     active_settings = settings.load(host=host, port=port)
-    advice = []
+    server_name = choose_server(server, active_settings)
+    advice: list[str | None] = []
+    if server is None and server_name == "waitress":
+        advice.append(
+            "gunicorn does not run on this system: waitress serves, see docs/systems.md for what it lacks"
+        )
     for folder in collection:
         with open_or_fallback(folder) as opened:  # report a missing or foreign collection before listening
             advice.append(default_profile_advice(opened.profile, folder))
@@ -52,11 +62,13 @@ def serve(
         typer.echo("Ctrl-C ends it.")
 
     def make_app() -> "Flask":
-        app = create_app(folders, active_settings)
-        app.extensions[EXTENSION].warm_up()
+        with StageLines() as lines:
+            lines.show("opening the collections", 0, None)
+            app = create_app(folders, active_settings)
+            app.extensions[EXTENSION].warm_up()
         return app
 
-    GunicornServer(make_app, active_settings, listener, ready).run()
+    run_server(server_name, make_app, active_settings, listener, ready)
 
 
 def service_url(active_settings: Settings, listener: socket.socket) -> str:

@@ -22,7 +22,10 @@ PRELOADED = [
     "service.service_commands",
     "service.app",
     "service.http_server",
+    "cbir.store.collection",
     "cbir.store.verify",
+    "indexer.index_request",
+    "indexer.index_run",
 ]
 START_SECONDS = 60.0
 

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from cbir.atomic import sync_folder
+from cbir.atomic import BINARY, sync_folder
 from cbir.errors import CollectionBusy, InvalidInput
 from cbir.file_lock import try_lock
 from cbir.store.disk_full import raise_when_full
@@ -99,7 +99,7 @@ class Journal:
         self._writing = Lock()
         with raise_when_full(path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | BINARY, 0o600)
             try:
                 if not try_lock(self._file):
                     raise CollectionBusy(
@@ -119,7 +119,7 @@ class Journal:
             os.ftruncate(self._file, min(status.st_size, len(sound)))
             if status.st_size < len(sound):  # the newline of a whole last line, or all of the header
                 at = 0 if status.st_size < len(HEADER) else status.st_size
-                os.pwrite(self._file, sound[at:], at)
+                self._write(sound[at:], at)
         os.fsync(self._file)
         sync_folder(self.path.parent)
         self._end = len(sound)
@@ -154,13 +154,17 @@ class Journal:
     def _append(self, line: bytes) -> None:
         with raise_when_full(self.path.parent):
             try:
-                if os.pwrite(self._file, line, self._end) < len(line):
+                if self._write(line, self._end) < len(line):
                     raise OSError(28, "No space left on device")
                 os.fsync(self._file)
             except OSError:
                 os.ftruncate(self._file, self._end)  # the next entry must start on a new line
                 raise
         self._end += len(line)
+
+    def _write(self, data: bytes, at: int) -> int:
+        os.lseek(self._file, at, os.SEEK_SET)
+        return os.write(self._file, data)
 
     def close(self) -> None:
         """Close the file and release its lock."""

@@ -7,7 +7,7 @@ import typer
 from typer import Argument, Option
 
 from cbir.commands import options
-from cbir.commands.output import OutputFormat, Printed, print_values
+from cbir.commands.output import OutputFormat, Printed, StageBars, print_values
 from cbir.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def delete_from_collection(
             print_values({"would_delete": count}, format)
             return
         confirm(f"delete {count} of {len(by_number)} images for good", count, yes)
-        with opened.writer() as writer:
+        with opened.writer() as writer, StageBars() as bars:
+            bars.show("deleting")
             deleted = writer.delete(sorted(ids))
     unknown = sorted(ids - set(deleted))
     print_values({"deleted": len(deleted), "unknown": " ".join(unknown) or None}, format)
@@ -68,7 +69,8 @@ def erase_patient(
             print_values({"would_erase": count}, format)
             return
         confirm(f"erase {count} of {len(opened)} images, and every trace of the patient", count, yes)
-        with opened.writer() as writer:
+        with opened.writer() as writer, StageBars() as bars:
+            bars.show("erasing")
             erased = writer.erase_patient(keys)
     print_values({"erased": erased}, format)
     raise typer.Exit(0 if erased else 1)

@@ -192,6 +192,7 @@ def tune(
     for method in methods:
         check_method(method)
     with Collection(collection) as opened, opened.writer() as writer, StageBars() as bars:
+        options.check_label(opened, label)
         trials = {}
         for method in methods:
             profile, trials[method] = tune_profile(

@@ -1,11 +1,14 @@
 """Options that several commands share."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
 from cbir.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from cbir.store import Collection
 
 Folder = Annotated[Path, Option("--collection", help="Folder of the collection.")]
 Frame = Annotated[int | None, Option(help="Frame of a multi-frame file, from 1.")]
@@ -57,6 +60,11 @@ Parallel = Annotated[
     str | None, Option(help="Loss on single scores, added in the first epochs: l1 or soft-margin.")
 ]
 ParallelEpochs = Annotated[int, Option(min=1, help="Epochs with the --parallel loss.")]
+
+
+def check_label(collection: "Collection", key: str) -> None:
+    """Raise InvalidInput, with the key that was probably meant, if no image has the label `key`."""
+    collection.conditions([f"{key}?"])
 
 
 def parse_parameters(texts: list[str] | None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import typer
 from typer import Option
 
-from cbir.commands.stage_lines import StageLines
+from cbir.commands.stage_lines import STARTING, StageLines
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -89,6 +89,7 @@ class StageBars:
             self._lines.__enter__()
         else:
             self._bars.start()
+            self.show(STARTING)
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -115,5 +116,7 @@ class StageBars:
             self._lines.show(stage, done, total, note)
             return
         if stage not in self._tasks:
+            if starting := self._tasks.pop(STARTING, None):
+                self._bars.remove_task(starting)
             self._tasks[stage] = self._bars.add_task(stage, total=total, note=note)
         self._bars.update(self._tasks[stage], completed=done, total=total, note=note)

@@ -35,8 +35,10 @@ def irma(
     from cbir.datasets.irma.irma_manifest import write_irma_manifest
 
     codes = CodeTree.read(tree) if tree else None
-    release = read_release(folder, year, labelling, codes)
-    count = write_irma_manifest(release, out, codes, split)
+    with StageBars() as bars:
+        bars.show("reading the release")
+        release = read_release(folder, year, labelling, codes)
+        count = write_irma_manifest(release, out, codes, split)
     if not count:
         out.unlink()
         raise InvalidInput(f"{folder} has no usable image in the part {split}")
@@ -97,4 +99,7 @@ def medmnist(
     """Write the images of a MedMNIST file as PNG, with a manifest. Run it again to continue if interrupted."""
     from cbir.datasets.medmnist import write_medmnist
 
-    print_values({"written": write_medmnist(npz, folder), "manifest": str(folder / "manifest.csv")}, format)
+    with StageBars() as bars:
+        bars.show("writing images")
+        written = write_medmnist(npz, folder)
+    print_values({"written": written, "manifest": str(folder / "manifest.csv")}, format)

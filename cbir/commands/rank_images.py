@@ -2,6 +2,8 @@
 
 import csv
 import sys
+from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,7 +13,7 @@ from typer import Argument, Option
 
 from cbir import settings
 from cbir.commands import options
-from cbir.commands.output import print_json
+from cbir.commands.output import StageBars, print_json
 from cbir.commands.require_torch import require_torch
 
 if TYPE_CHECKING:
@@ -36,7 +38,9 @@ def rank_images(
     from cbir.models import scoring_network
 
     ranker, card = scoring_network.load_scoring_network(model)
-    rows, refused = _ranked(ranker, scoring_network.highest_negative_score(card), images, device)
+    with StageBars() as bars:
+        highest = scoring_network.highest_negative_score(card)
+        rows, refused = _ranked(ranker, highest, images, device, partial(bars.show, "scoring"))
     if format == "json":
         print_json(rows)
     else:
@@ -50,7 +54,11 @@ def rank_images(
 
 
 def _ranked(
-    ranker: "ScoringNetwork", highest_negative: float, sources: list[Path], device: str
+    ranker: "ScoringNetwork",
+    highest_negative: float,
+    sources: list[Path],
+    device: str,
+    show: Callable[[int], None],
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Return a row per image, highest score first, and a line for each file that could not be read."""
     from cbir.images import Limits
@@ -64,6 +72,7 @@ def _ranked(
     refused: list[str] = []
     files = find_images(sources)
     while paths := list(islice(files, BATCH)):
+        show(len(rows) + len(refused))
         pictures = load_pictures(paths, ranker.side, limits)
         refused += pictures.refused
         if len(pictures.rows):

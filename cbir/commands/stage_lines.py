@@ -5,6 +5,7 @@ import threading
 import time
 from typing import Any, Self
 
+STARTING = "starting"  # stage until another is named
 FIRST_SECONDS = 2.0  # before the first line: short commands print none
 EVERY_SECONDS = 10.0
 
@@ -15,7 +16,7 @@ class StageLines:
     def __init__(self, first: float = FIRST_SECONDS, every: float = EVERY_SECONDS) -> None:
         self._seconds = first, every
         self._started = time.monotonic()
-        self._latest: str | None = None
+        self._latest = STARTING
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._print_lines, daemon=True)
 
@@ -49,7 +50,6 @@ class StageLines:
         first, every = self._seconds
         wait = first
         while not self._end.wait(wait):
-            if self._latest is not None:
-                seconds = time.monotonic() - self._started
-                print(f"{self._latest} ({seconds:.0f} s)", file=sys.stderr, flush=True)
-                wait = every
+            seconds = time.monotonic() - self._started
+            print(f"{self._latest} ({seconds:.0f} s)", file=sys.stderr, flush=True)
+            wait = every

@@ -19,6 +19,7 @@ from cbir.errors import InvalidInput
 from cbir.hardware import Device
 from cbir.models import embedding_card
 from cbir.models.lens_card import has_lens_model
+from cbir.suggestion import did_you_mean
 
 _MEMBERS: tuple[Descriptor, ...] = (ColorLayout(), EdgeHistogram(), EdgeHistogram150(), Tamura(), Huang2012())
 _BY_NAME = {member.name: member for member in _MEMBERS}
@@ -116,4 +117,7 @@ def _resolve_name(name: str) -> str:
 
 def _check_name(name: str) -> None:
     if name not in _BY_NAME:
-        raise InvalidInput(f"there is no descriptor {name!r}; choose one of {', '.join(_BY_NAME)}")
+        advice = did_you_mean(name, [*_BY_NAME, *encoders.names()])
+        raise InvalidInput(
+            f"there is no descriptor {name!r}{advice or ';'} choose one of {', '.join(_BY_NAME)}"
+        )

@@ -8,6 +8,7 @@ from cbir.encoders.encoder import Encoder
 from cbir.encoders.encoder_card import EncoderCard
 from cbir.encoders.hub_address import is_hub_address, parse_hub_address
 from cbir.errors import InvalidInput
+from cbir.suggestion import did_you_mean
 
 __all__ = ["Encoder", "EncoderCard", "get", "is_encoder", "names"]
 
@@ -44,5 +45,8 @@ def get(name: str, folder: Path | None = None) -> Encoder:
     if name in built_in.CARDS:
         return Encoder(built_in.CARDS[name], folder)
     if name not in names(folder):
-        raise InvalidInput(f"there is no encoder {name!r}; choose one of {', '.join(names(folder))}")
+        advice = did_you_mean(name, names(folder))
+        raise InvalidInput(
+            f"there is no encoder {name!r}{advice or ';'} choose one of {', '.join(names(folder))}"
+        )
     return Encoder(encoder_files.read_card(folder, name), folder)

@@ -83,7 +83,8 @@ def update_when_due(folder: Path) -> None:
 def main() -> int:
     """Run at the lowest priority."""
     folder, parent = Path(sys.argv[1]), int(sys.argv[2])
-    os.nice(NICENESS)
+    if hasattr(os, "nice"):
+        os.nice(NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent's affair
     Thread(target=_end_with, args=[parent], daemon=True).start()
     try:

@@ -11,6 +11,7 @@ from cbir.grading.severity_ranker import SeverityRanker
 from cbir.grading.tuned_cnn_ranker import TunedCnnRanker
 from cbir.models.linear.ranking_estimator import RankingEstimator
 from cbir.models.linear.ranking_svm import RankingSVM
+from cbir.suggestion import did_you_mean
 
 __all__ = [
     "AdaRank",
@@ -48,7 +49,8 @@ def make_ranker(name: str, **options: Any) -> RankingEstimator:
     every: tuple[type[RankingEstimator], ...] = (*MEMBERS, SeverityRanker, network)
     members = {member.name: member for member in every}
     if name not in members:
-        raise InvalidInput(f"there is no ranker {name!r}; there are: {', '.join(all_names())}")
+        advice = did_you_mean(name, all_names())
+        raise InvalidInput(f"there is no ranker {name!r}{advice or ';'} there are: {', '.join(all_names())}")
     try:
         return members[name](**options)
     except TypeError as error:

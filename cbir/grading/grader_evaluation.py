@@ -21,6 +21,7 @@ from cbir.grading.left_out_scores import grader_scores, left_out_scores
 from cbir.grading.picture_maps import PictureMaps
 from cbir.models.linear.list_measures import mean_or_nan, ndcg_of_lists
 from cbir.models.linear.ranking_lists import ListSize, assign_lists
+from cbir.suggestion import did_you_mean
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -63,7 +64,8 @@ def check_grader_name(name: str) -> None:
     """Raise InvalidInput, with the known names, if `name` is neither a ranker nor a baseline."""
     members = (*grading.all_names(), *baseline_names())
     if name not in members:
-        raise InvalidInput(f"there is no ranker {name!r}; there are: {', '.join(members)}")
+        advice = did_you_mean(name, members)
+        raise InvalidInput(f"there is no ranker {name!r}{advice or ';'} there are: {', '.join(members)}")
 
 
 def evaluate_grader(

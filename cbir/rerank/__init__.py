@@ -20,6 +20,7 @@ from cbir.rerank.nprf import NegativeFeedback
 from cbir.rerank.pc import PostRetrievalClustering
 from cbir.rerank.pearson import Pearson
 from cbir.rerank.reranker import Reranked, Reranker
+from cbir.suggestion import did_you_mean
 
 __all__ = ["Reranked", "Reranker", "get", "get_tuned", "names", "reranker_class", "resolve_name"]
 
@@ -55,7 +56,8 @@ def reranker_class(name: str) -> type[Reranker]:
     for member in RERANKERS:
         if member.name == resolve_name(name):
             return member
-    raise InvalidInput(f"there is no re-ranker {name!r}; there are: auto, {', '.join(names())}")
+    advice = did_you_mean(name, ["auto", *names()])
+    raise InvalidInput(f"there is no re-ranker {name!r}{advice or ';'} there are: auto, {', '.join(names())}")
 
 
 def get(name: str, **parameters: Any) -> Reranker:

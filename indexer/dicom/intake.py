@@ -121,6 +121,11 @@ class Intake:
         with self._counts_lock:
             self.counts[fate] += number
 
+    def count(self) -> int:
+        """Return the number of instances seen so far, added or not."""
+        with self._counts_lock:
+            return self.counts.total()
+
     def close(self) -> None:
         """Commit what is pending, renew the snapshot if due, and end the processes."""
         self._queue.put(None)

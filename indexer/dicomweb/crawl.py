@@ -1,7 +1,7 @@
 """Crawl an archive for instances that match and are not in the collection yet."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -62,6 +62,8 @@ class Crawl:
         Set to end the crawl between two instances.
     report_refusal : callable
         Called with the SOP Instance UID and the reason of every instance that is not added.
+    show_progress : callable
+        Called with the number of instances seen so far, added or not; from several threads.
     """
 
     archive: DicomwebArchive
@@ -70,6 +72,7 @@ class Crawl:
     jobs: int
     stop: Event
     report_refusal: ReportRefusal = lambda uid, reason: None
+    show_progress: Callable[[int], None] = lambda instances: None
     # studies with their number of instances
     _done: dict[str, int] = field(default_factory=dict, init=False)
     # instances that need not be fetched again, added or not
@@ -127,10 +130,15 @@ class Crawl:
         missing = [uid for uid in uids if uid not in self._seen]
         with ThreadPoolExecutor(self.jobs) as threads:  # after a failure nothing new begins
             list(threads.map(partial(self._add, study, series), missing))
+        self._show()
+
+    def _show(self) -> None:
+        self.show_progress(self.intake.count())
 
     def _add(self, study: str, series: str, uid: str) -> None:
         if self.stop.is_set():
             return
+        self._show()
         try:
             outcome = self.intake.add(self.archive.fetch(study, series, uid), uid)
         except InstanceRefused as error:

@@ -4,13 +4,14 @@ import json
 import re
 import signal
 from contextlib import suppress
+from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING
 
 import typer
 
 from cbir import settings
-from cbir.commands.output import OutputFormat
+from cbir.commands.output import OutputFormat, StageBars
 from cbir.errors import CollectionBusy, InvalidInput
 from indexer.dicom import intake_options
 from indexer.dicomweb import crawl_options
@@ -93,7 +94,9 @@ def crawl_dicomweb(
             report_refusal=report_refusal,
         )
         try:
-            crawl()
+            with StageBars() as bars:
+                crawl.show_progress = partial(bars.show, "instances")
+                crawl()
             if watch:
                 typer.echo("watching")
                 crawl.watch(orthanc, every)
@@ -101,7 +104,9 @@ def crawl_dicomweb(
             intake.close()
             _print_counts(intake, format)
         if opened.statistics() and not stop.is_set():
-            with suppress(CollectionBusy), opened.writer("DICOMweb") as writer:  # the next run chooses
+            # Another writer is no failure: the next run chooses.
+            with suppress(CollectionBusy), opened.writer("DICOMweb") as writer, StageBars() as bars:
+                bars.show("comparing re-rankers")
                 update_choice(opened, writer)
     raise typer.Exit(INTERRUPTED if stop.is_set() and not watch else _exit_code(intake))
 

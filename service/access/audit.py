@@ -10,6 +10,7 @@ from threading import Lock
 
 from flask import g
 
+from cbir.atomic import BINARY
 from cbir.errors import InvalidInput
 from service.access.audit_chain import RESTARTED, chain_line
 from service.access.audit_files import AuditFiles, ChainState
@@ -46,7 +47,7 @@ class AuditLog:
             raise InvalidInput(f"audit_log {self.path} cannot be written: {error.strerror}") from error
 
     def _open_file(self) -> None:
-        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | BINARY, 0o600)
         self.close()
         self._file = file
 

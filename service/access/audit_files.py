@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from cbir.atomic import BINARY
 from cbir.errors import InvalidInput
 from cbir.file_lock import wait_lock
 from service.access.audit_chain import ChainHead, read_head, start_chain
@@ -68,7 +69,7 @@ class AuditFiles:
         Creates the key and the note of the last line, unless they exist.
         """
         had_note = self.note_file.exists()
-        note = os.open(self.note_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        note = os.open(self.note_file, os.O_RDWR | os.O_CREAT | BINARY, 0o600)
         try:
             wait_lock(note)
             had_key = self.key_file.exists()
@@ -101,7 +102,7 @@ class AuditFiles:
         with suppress(FileNotFoundError):
             return self.read_key()
         key = secrets.token_hex(KEY_BYTES)
-        file = os.open(self.key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        file = os.open(self.key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o600)
         try:
             os.write(file, key.encode())
             os.fsync(file)
@@ -177,7 +178,7 @@ class AuditFiles:
     def _snapshot(self) -> tuple[ChainHead | None, list[tuple[Path, int]]]:
         """Return the noted head and the size of every file as of one moment, since the service goes on writing."""
         try:
-            note = os.open(self.note_file, os.O_RDWR | os.O_CLOEXEC)
+            note = os.open(self.note_file, os.O_RDWR | BINARY)
         except FileNotFoundError:
             note = -1
         try:

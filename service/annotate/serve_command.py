@@ -3,7 +3,7 @@
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -74,6 +74,10 @@ def serve_study(
     seed: Annotated[int | None, typer.Option(help="Random seed [0].")] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for any free port [8000].")] = None,
+    server: Annotated[
+        Literal["gunicorn", "waitress"] | None,
+        typer.Option(help="HTTP server [gunicorn; waitress on systems without fork, such as Windows]."),
+    ] = None,
 ) -> None:
     """Ask people which of two images is more severe, and learn from their answers.
 
@@ -86,7 +90,7 @@ def serve_study(
     from service.access.startup_checks import check_startup
     from service.annotate.annotation_app import create_app
     from service.annotate.annotation_state import check_study
-    from service.http_server import GunicornServer, open_listener
+    from service.http_server import choose_server, open_listener, run_server
     from service.service_commands import service_url
 
     if find_spec("torch") is None:
@@ -94,6 +98,7 @@ def serve_study(
     folder = study_dir or collection.resolve().with_name(f"{collection.resolve().name}-study")
     loaded_settings = settings.load(host=host, port=port)
     check_startup(loaded_settings)
+    server_name = choose_server(server, loaded_settings)
     with Collection(collection) as opened:  # checked before the study folder is created
         if len(opened) < 2:
             raise InvalidInput(
@@ -130,7 +135,7 @@ def serve_study(
 
     # The worker, which holds the journal, creates the app.
     make_app = partial(create_app, collection, folder, loaded_settings)
-    GunicornServer(make_app, loaded_settings, listener, ready).run()
+    run_server(server_name, make_app, loaded_settings, listener, ready)
 
 
 def _choose_encoder(

@@ -27,6 +27,7 @@ class Deadline(Stopwatch):
     def __init__(self) -> None:
         super().__init__()
         self.connection = request.environ.get("gunicorn.socket")
+        self.has_left = request.environ.get("waitress.client_disconnected", lambda: False)
         self.check()
 
     def lap(self, stage: str) -> None:
@@ -42,7 +43,7 @@ class Deadline(Stopwatch):
 
     def check(self) -> None:
         """Raise RequestTimeout if the client's connection is closed."""
-        if self.connection is not None and is_closed(self.connection):
+        if self.has_left() or (self.connection is not None and is_closed(self.connection)):
             raise RequestTimeout("the client left, or was cut off, before there was an answer")
 
 

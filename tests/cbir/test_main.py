@@ -14,6 +14,10 @@ from cbir.commands.command_summaries import SUMMARIES
 from cbir.commands.lazy_commands import load_command
 from cbir.extras import EXTRAS
 from cbir.main import main
+from cbir.settings import load
+from cbir.store import Collection
+from cbir.store import profile as profiles
+from tests.cbir.store.conftest import entry
 
 
 def resize(side: int = typer.Option(64, help="Side in pixels [even numbers only].")) -> None:
@@ -116,3 +120,41 @@ def test_every_command_has_a_summary_and_its_help_imports_none(capsys, monkeypat
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60).stdout
     assert "Search with images, image ids or text." in printed
     assert not {"numpy", "pydantic", "sqlalchemy", "cv2"} & set(printed.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "suggested"),
+    [
+        (["index", ".", "--collection", "x", "--profile", "lite0-mxa"], "'lite0-max'"),
+        (["encoder", "show", "lite0-mx"], "'lite0-max'"),
+        (["search", "id:{known}", "--collection", "{folder}", "--rerank", "difusion"], "'diffusion'"),
+        (["search", "id:{known}", "--collection", "{folder}", "--where", "modalty=CT"], "'modality'"),
+        (["collection", "tune", "--collection", "{folder}", "--label", "modalty"], "'modality'"),
+        (["grade", "fit", "--collection", "{folder}", "--grade-column", "gade"], "'grade'"),
+        (["grade", "fit", "--collection", "{folder}", "--ranker", "s-ndgc"], "'s-ndcg'"),
+    ],
+)
+def test_a_misspelt_value_is_suggested(arguments, suggested, tmp_path, monkeypatch, capsys) -> None:
+    made = Collection.create(tmp_path / "collection", profiles.get("tamura"))
+    with made.writer() as writer:
+        writer.add([entry(number, labels={"modality": "CT", "grade": "1"}) for number in range(2)])
+    made.close()
+    known = entry(0)[0].content_hash
+    words = [word.format(folder=made.folder, known=known) for word in arguments]
+    assert f"; did you mean {suggested}?" in refusal_of(monkeypatch, capsys, *words)
+
+
+def test_a_misspelt_setting_is_suggested_and_other_variables_are_left_alone(
+    tmp_path, monkeypatch, capsys
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CBIR_SOMETHING_ELSE", "1")
+    monkeypatch.setenv("CBIR_TOKEN", "1")
+    load()
+    monkeypatch.setenv("CBIR_HSOT", "localhost")
+    assert "did you mean CBIR_HOST?" in refusal_of(monkeypatch, capsys, "config")
+    monkeypatch.delenv("CBIR_HSOT")
+    (tmp_path / "cbir.toml").write_text('hsot = "localhost"')
+    assert "there is no setting hsot; did you mean 'host'?" in refusal_of(monkeypatch, capsys, "config")
+    (tmp_path / "cbir.toml").write_text("quite_different = 1")
+    assert "there is no setting quite_different; `cbir config`" in refusal_of(monkeypatch, capsys, "config")

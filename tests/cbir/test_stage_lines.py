@@ -8,12 +8,13 @@ from cbir.commands.stage_lines import StageLines
 
 def test_a_line_every_some_seconds_even_while_a_stage_stands_still(capsys):
     with StageLines(first=0.05, every=0.05) as lines:
-        time.sleep(0.1)  # nothing to say yet
+        time.sleep(0.1)
         lines.show("training", 3, 5, "mAP 0.5")
         time.sleep(0.3)
     printed = capsys.readouterr().err.splitlines()
-    assert len(printed) >= 2
-    assert all(line.startswith("training: 3 of 5, mAP 0.5 (") for line in printed)
+    assert printed[0].startswith("starting (")
+    assert len(printed) >= 3
+    assert printed[-1].startswith("training: 3 of 5, mAP 0.5 (")
 
 
 def test_a_short_command_prints_no_line(capsys):

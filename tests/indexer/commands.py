@@ -1,6 +1,7 @@
 """Commands of `cbir`, called in this process: most tests are not about the start of a process."""
 
 import json
+import re
 import signal
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -12,6 +13,13 @@ import pytest
 
 from cbir.main import main
 from cbir.store import Collection
+
+PROGRESS = re.compile(r"^.* \(\d+ s\)\n", re.MULTILINE)
+
+
+def without_progress(errors: str) -> str:
+    """What a command printed to standard error, without the lines of progress that a slow machine gets."""
+    return PROGRESS.sub("", errors)
 
 
 def call(*arguments: object, code: int = 0, **environment: str) -> tuple[str, str]:

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.indexer.commands import without_progress
+
 PLUGIN = Path("/usr/share/orthanc/plugins/libOrthancDicomWeb.so")
 HTTP, DICOM, RECEIVER = 8042, 4242, 11112
 URL = f"http://127.0.0.1:{HTTP}"
@@ -63,7 +65,7 @@ class Namespace:
             self.command(*words), capture_output=True, text=True, timeout=120, check=False, **options
         )
         assert done.returncode == code, done.stderr + done.stdout
-        return done.stdout + done.stderr
+        return done.stdout + without_progress(done.stderr)
 
     def get(self, path: str) -> Any:
         """What Orthanc answers to a GET, as JSON; None while it does not answer."""

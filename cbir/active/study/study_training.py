@@ -129,7 +129,8 @@ def main() -> int:
     signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda signal_, _: signals.append(signal_))
-    os.nice(NICENESS)
+    if hasattr(os, "nice"):
+        os.nice(NICENESS)
 
     def stop() -> bool:
         return bool(signals) or (args.parent != 0 and os.getppid() != args.parent)

@@ -7,6 +7,7 @@ import typer
 from typer import Option
 
 from cbir.commands import options
+from cbir.commands.output import StageBars
 from cbir.commands.require_torch import require_torch
 from cbir.errors import InvalidInput
 
@@ -26,13 +27,14 @@ def publish_severity(
     model = study_models.latest_model(study_dir)
     if model is None:
         raise InvalidInput(f"{study_dir} has no ranker yet: one is trained when a round is complete")
-    with Collection(collection) as opened:
+    with Collection(collection) as opened, StageBars() as bars:
         collection_ids = {record.image_id for _, record in opened.iterate()}
         if not collection_ids.intersection(model.ids):
             raise InvalidInput(
                 f"none of the images of {study_dir} is in {collection}; name the collection of the study"
             )
         ranker = load_severity_ranker(model.folder)
+        bars.show("writing labels")
         stored_ranker.store_ranker(opened, ranker, {"after": model.after, "judgements": model.judgements})
         changed = write_severity(opened, model.ids, model.severity.mean)
     typer.echo(

@@ -97,6 +97,7 @@ def simulate_annotation(
     conditions = parse_filters(where or ())
     results: dict[str, SimulationResult] = {}
     with Collection(collection) as opened, StageBars() as bars:
+        options.check_label(opened, grade_column)
         source = choose_encoder(opened, encoder, settings)
         for name in names:
             strategies.check_strategy(name, source)

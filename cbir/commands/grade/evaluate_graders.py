@@ -115,6 +115,7 @@ def evaluate_graders(
     smoothed = grade_options.smoothing(smooth, names, ranker_options)
     with StageBars() as bars:
         with Collection(collection) as opened:
+            options.check_label(opened, grade_column)
             cases = read_graded_cases(opened, grade_column, opened.conditions(where or ()))
             require_grades(cases, grade_column)
             test_cases = None

@@ -67,6 +67,7 @@ def fit_collection_grader(
     smoothed = grade_options.smoothing(smooth, [ranker], ranker_options)
     estimator = grading.make_ranker(ranker, seed=seed, **ranker_options.build_all([ranker])[ranker])
     with StageBars() as bars, Collection(collection) as opened:
+        options.check_label(opened, grade_column)
         bars.show("fitting")
         model = grader.fit_grader(
             opened,

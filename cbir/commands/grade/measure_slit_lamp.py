@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from cbir import settings
 from cbir.atomic import write_bytes
-from cbir.commands.output import print_json
+from cbir.commands.output import StageBars, print_json
 from cbir.csv_cells import harmless_cell
 from cbir.errors import InvalidInput, UnreadableImage
 
@@ -37,17 +37,20 @@ def measure_slit_lamp(
         _make_folder(report)
     features: dict[Path, list[float]] = {}
     refused: list[str] = []
-    for number, path in enumerate(dict.fromkeys(images)):
-        try:
-            image = next(iter(read_images(path, limits=limits)))
-            outline = finder.find(image)
-        except UnreadableImage as error:
-            refused.append(f"{path}: {error}")
-            continue
-        features[path] = measure_lens(image.pixels, outline).tolist()
-        if report is not None:
-            picture = encode_image(draw_outline(image.pixels, outline), ".png")
-            write_bytes(report / f"{number:04d}-{path.stem}.png", picture)
+    paths = list(dict.fromkeys(images))
+    with StageBars() as bars:
+        for number, path in enumerate(paths):
+            bars.show("measuring", number, len(paths))
+            try:
+                image = next(iter(read_images(path, limits=limits)))
+                outline = finder.find(image)
+            except UnreadableImage as error:
+                refused.append(f"{path}: {error}")
+                continue
+            features[path] = measure_lens(image.pixels, outline).tolist()
+            if report is not None:
+                picture = encode_image(draw_outline(image.pixels, outline), ".png")
+                write_bytes(report / f"{number:04d}-{path.stem}.png", picture)
     if format == "json":
         print_json(
             [{"path": str(path)} | dict(zip(FEATURES, row, strict=True)) for path, row in features.items()]

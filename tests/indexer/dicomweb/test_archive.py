@@ -19,7 +19,7 @@ from indexer.dicomweb.crawl import Crawl, StudyFilter
 from indexer.dicomweb.dicomweb_archive import DicomwebArchive
 from indexer.dicomweb.orthanc_changes import OrthancChanges
 from indexer.index_request import open_collection
-from tests.indexer.commands import call
+from tests.indexer.commands import call, without_progress
 from tests.indexer.dicomweb.small_archive import SmallArchive, basic, certificate, serving
 from tests.indexer.receiving import instances_in, slices
 
@@ -28,9 +28,10 @@ needs_openssl = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl 
 
 
 def crawl(url: str, place: Path, code: int = 0, *options: str | Path, **environment: str) -> str:
-    """What `cbir index dicomweb` printed, to either stream."""
+    """What `cbir index dicomweb` printed, to either stream, without progress."""
     command = ("index", "dicomweb", url, "--collection", place, "--jobs", "1", "--format", "json")
-    return "".join(call(*command, *options, code=code, **environment))
+    printed, errors = call(*command, *options, code=code, **environment)
+    return printed + without_progress(errors)
 
 
 @needs_openssl
