@@ -49,9 +49,9 @@ class ImageMethods(ServiceConnection):
         params = {"raw": json.dumps(raw)}
         return self._fetch(ImageVectors, "GET", f"{image_path(image_id)}/vector", params=params)
 
-    def vectors(self, image_ids: Sequence[str], *, raw: bool = False) -> ImageVectors:
-        """Return the vectors of up to 100 images, in the order of `image_ids`; `raw` and scope as of `vector`."""
-        return self._fetch(ImageVectors, "POST", "/v1/vectors", json={"ids": list(image_ids), "raw": raw})
+    def vectors(self, ids: Sequence[str], *, raw: bool = False) -> ImageVectors:
+        """Return the vectors of up to 100 images, in the order of `ids`; `raw` and scope as of `vector`."""
+        return self._fetch(ImageVectors, "POST", "/v1/vectors", json={"ids": list(ids), "raw": raw})
 
     def labels(self, where: str | Sequence[str] = ()) -> list[LabelFacet]:
         """Return the label keys of the images that meet all conditions `where`, with counts of images and values."""

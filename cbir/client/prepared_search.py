@@ -55,7 +55,7 @@ def prepare_search(query: Any, options: SearchOptions) -> PreparedSearch:
 def _with_files(
     ids: list[str], files: list[Any], fields: dict[str, Any], options: SearchOptions
 ) -> PreparedSearch:
-    for name in ("text", "vector"):
+    for name in ("text", "vector", "profile"):
         if options.get(name) is not None:
             raise InvalidInput(f"{name}: search with it or with a file")
     judgements = list_judgements(options.get("feedback"))
@@ -82,6 +82,7 @@ def _with_ids(ids: list[str], fields: dict[str, Any], options: SearchOptions) ->
             examples=[*ids[1:], *options.get("examples", ())] or None,
             text=options.get("text"),
             region=options.get("region"),
+            profile=options.get("profile"),
             vector=vector.tolist() if hasattr(vector, "tolist") else vector,
             feedback=list_judgements(options.get("feedback")) or None,
             parameters=dict(parameters) if parameters else None,

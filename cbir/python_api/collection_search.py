@@ -17,6 +17,7 @@ from cbir.python_api.query_input import read_example, read_region, require_id
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.search.hits import Hits
 from cbir.search.query_kinds import list_conditions, list_examples
+from cbir.search.query_vectors import check_profile
 from cbir.search.search_options import (
     REQUEST_VALUES,
     SearchOptions,
@@ -78,7 +79,9 @@ class OpenCollection(CollectionImages):
             examples=[*ids, *options.get("examples", ())],
             feedback=list_judgements(options.get("feedback")),
         )
-        return self.answer(images, request, options.get("text"), options.get("vector"))
+        vectors = options.get("vector")
+        check_profile(options.get("profile"), vectors, self.profile)
+        return self.answer(images, request, options.get("text"), vectors)
 
     def search_batch(
         self, queries: Sequence[Any], **options: Unpack[SearchOptions]

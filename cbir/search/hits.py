@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 ReadPicture = Callable[[str], bytes | None]
 MOST_CARDS = 60  # in a notebook, which keeps their pictures
 COLUMNS = ("rank", "image_id", "score", "distance", "source", "patient")
+GROUP_COLUMNS = ("group", "more")  # of a search with groups, after the others
 
 
 class Hits(Answer):
@@ -66,19 +67,22 @@ class Hits(Answer):
     def to_pandas(self) -> "DataFrame":
         """Return a row for each hit: its facts, with the patient key, and a column for each label.
 
-        A label with the name of another column becomes `label:NAME`. Raises InvalidInput without pandas.
+        A search with groups has the columns `group` and `more`, the number of further images of the group. A label
+        with the name of another column becomes `label:NAME`. Raises InvalidInput without pandas.
         """
         try:
             from pandas import DataFrame
         except ModuleNotFoundError as error:
             raise InvalidInput(f"to_pandas needs pandas: {install_command('pandas')}") from error
         keys = dict.fromkeys(key for hit in self for key in hit.labels)
+        columns = (*COLUMNS, *GROUP_COLUMNS) if self.grouping else COLUMNS
         rows = [
             {column: getattr(hit, column) for column in COLUMNS}
-            | {(f"label:{key}" if key in COLUMNS else key): hit.labels.get(key) for key in keys}
+            | ({"group": hit.group.key, "more": hit.group.more} if hit.group else {})
+            | {(f"label:{key}" if key in columns else key): hit.labels.get(key) for key in keys}
             for hit in self
         ]
-        return DataFrame(rows, columns=None if rows else list(COLUMNS))
+        return DataFrame(rows, columns=None if rows else list(columns))
 
     def picture(self, hit: Hit) -> bytes | None:
         """Return the JPEG of a hit, at most 256 pixels wide and high; None where there is none."""

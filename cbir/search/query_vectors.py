@@ -12,6 +12,29 @@ from cbir.store.row_damage import vectors_not_finite
 from cbir.store.vector_format import vector_format
 
 
+def check_profile(named: str | None, vector: Any, profile: Profile) -> None:
+    """Raise InvalidInput if a search names another profile than that of the collection.
+
+    Parameters
+    ----------
+    named : str or None
+        Name or hash of the profile that `vector` was computed with; None if the search names none.
+    vector : array-like or None
+        What is searched with.
+    profile : Profile
+        Profile of the collection.
+    """
+    if named is None:
+        return
+    if vector is None:
+        raise InvalidInput("profile: says what `vector` was computed with; send that too")
+    if named not in (profile.name, profile.hash):
+        raise InvalidInput(
+            f"profile: the collection has the profile {profile.name} ({profile.hash}); vectors of another one cannot "
+            "be compared with it"
+        )
+
+
 def check_vectors(vector: Any, profile: Profile) -> Floats:
     """Return one or several raw vectors as an array (v, d) float32.
 

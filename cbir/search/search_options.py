@@ -49,6 +49,9 @@ class SearchOptions(TypedDict, total=False):
     vector : (d,) or (v, d) array-like of float
         Raw values of the collection's descriptor to search with, one or several examples. An image with the same
         vector is a hit like any other.
+    profile : str
+        Name or hash of the profile that `vector` was computed with, for a search that is to be refused if the
+        collection has another.
     """
 
     k: int | None
@@ -67,6 +70,7 @@ class SearchOptions(TypedDict, total=False):
     window: tuple[float, float] | None
     text: str | None
     vector: Any
+    profile: str | None
 
 
 REQUEST_VALUES = (

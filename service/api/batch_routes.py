@@ -16,6 +16,7 @@ from cbir.search import example_values as example
 from cbir.search.search_options import MAX_BATCH
 from service.access.auth import count_request
 from service.access.private_details import logged_public_text
+from service.api.image_routes import CollectionParameters
 from service.api.operations import json_response, operation
 from service.api.run_search import search_by_id, search_by_upload
 from service.collections.app_state import AppState, current_state
@@ -31,7 +32,7 @@ SHARE = 0.8  # of request_seconds, after which no further query is begun
 Query = Callable[[], Answer]
 
 
-class BatchSearch(request_params.Parameters):
+class BatchSearch(CollectionParameters):
     """Queries of a batch."""
 
     model_config = ConfigDict(
@@ -54,8 +55,9 @@ class BatchSearch(request_params.Parameters):
     body={request_params.JSON: BatchSearch},
     form=request_params.ByImage,
     several_files=True,
+    query=CollectionParameters,
     problems=(400, 404, 413, 415, 422),
-    python='client.search_batch(["a.png", "b.png"], k=5)',
+    python='client.search_batch(["query.png"], k=5)',
 )
 def post_search_batch() -> Response:
     """Search with each of several images, ids or vectors, and return an answer or a problem for each.
@@ -71,7 +73,9 @@ def post_search_batch() -> Response:
         if request.mimetype == request_params.JSON:
             batch = request_params.request_parameters(BatchSearch)
             params: Sequence[request_params.SearchParameters] = batch.queries
-            queries: list[Query] = [partial(search_by_id, state, query) for query in batch.queries]
+            for each in batch.queries:
+                each.collection = each.collection or batch.collection
+            queries: list[Query] = [partial(search_by_id, state, each) for each in batch.queries]
         else:
             files = uploaded_files(state.settings, allow_empty=True)
             if len(files) > MAX_BATCH:

@@ -9,6 +9,7 @@ from cbir.errors import InvalidInput
 from cbir.ingest.decoder_tasks import describe_choice
 from cbir.query_image import QueryImage
 from cbir.search import Answer, Searcher
+from cbir.search.query_vectors import check_profile
 from cbir.store import Collection
 from service.access.audit import log_images
 from service.access.patient_identifiers import patient_key
@@ -26,8 +27,7 @@ def search_by_id(state: AppState, params: request_params.ById) -> Answer:
     patient = patient_key(searcher.collection, params.exclude_patient)
     search_request = params.to_request(state.settings, patient)
     _check_query(params)
-    if params.profile:
-        _check_profile(searcher.collection, params.profile)
+    check_profile(params.profile, params.vector, searcher.collection.profile)
     part = _decode_region(state, searcher, params)
     with state.concurrency.slot(), query_deadline(state.settings.query_seconds) as deadline:
         if params.text is not None:
@@ -56,22 +56,11 @@ def _check_query(params: request_params.ById) -> None:
     """Raise InvalidInput for parameters that do not go together."""
     if params.region and not params.image_id:
         raise InvalidInput("region: needs image_id, the image it is a region of")
-    if params.profile and not params.vector:
-        raise InvalidInput("profile: says which vectors `vector` holds; send that too")
     if params.text is not None:
         if "text" in request.args:
             raise InvalidInput("text: send it in the JSON; addresses are written to logs")
         if params.image_id or params.vector:
             raise InvalidInput("text, image_id, vector: search with one of them")
-
-
-def _check_profile(collection: Collection, profile: str) -> None:
-    """Raise InvalidInput unless the collection has the `profile` of this name or hash."""
-    if profile not in (collection.profile.name, collection.profile.hash):
-        raise InvalidInput(
-            f"profile: the collection has the profile {collection.profile.name} ({collection.profile.hash}); vectors "
-            "of another one cannot be compared with it"
-        )
 
 
 def _decode_region(state: AppState, searcher: Searcher, params: request_params.ById) -> QueryImage | None:

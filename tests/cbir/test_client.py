@@ -12,7 +12,9 @@ from pydicom.data import get_testdata_file
 
 from cbir import settings
 from cbir.client import Client, ServiceError, ServiceUnreachable
+from cbir.client.prepared_search import JSON_BYTES, prepare_search, split_batch
 from cbir.errors import InvalidInput, NotFound, UnreadableImage
+from cbir.search.search_options import MAX_BATCH
 from service.app import create_app
 from tests.service.conftest import ids, indexed, pictures, serving, writable  # noqa: F401  (fixtures)
 
@@ -215,3 +217,63 @@ def test_over_the_network(writable: Path, ids: list[str], pictures: list[Path]) 
         assert len(client.search(ids[0], k=5).results) == 5
         added = client.add(pictures[-1])
         assert client.search(pictures[-1], k=1).query.image_id == added.ids[0]
+
+
+def test_groups_thresholds_vectors_and_labels(client: Client, pictures: list[Path], ids: list[str]) -> None:  # noqa: F811
+    for query in (ids[0], pictures[0]):
+        grouped = client.search(query, k=2, group_by="label", group_size=2, max_distance=1e6)
+        assert [hit.group and hit.group.rank for hit in grouped] == [1, 1, 2, 2]
+        assert grouped.to_pandas()["more"].sum() == 2 * (len(ids) - 5)
+        score = grouped[0].score
+        assert all(hit.score >= score for hit in client.search(query, score_threshold=score))
+    assert len(client.search(ids[0], k=100, where=["label=odd", "label=even"])) == len(ids) - 1
+    raw = client.vectors(ids[:2], raw=True)
+    assert raw.items[:1] == client.vector(ids[0], raw=True).items
+    values = np.array(raw.items[0].values, np.float32)
+    assert client.search(vector=values, profile=raw.profile_hash, k=1, rerank="none")[0].id == ids[0]
+    with pytest.raises(ServiceError, match="vectors of another one cannot be compared"):
+        client.search(vector=values, profile="tamura")
+    assert client.search(vector=[list(map(float, values))], k=1, rerank="none")[0].id == ids[0]
+    assert {row.key: row.values for row in client.labels("label=odd")}["label"] == 1
+    assert client.label_values("severity", limit=1, offset=3).items[0].images == 1
+    with pytest.raises(ServiceError, match="did you mean 'severity'"):
+        client.label_values("severty")
+    with pytest.raises(InvalidInput, match="vector: search with it or with a file"):
+        client.search(pictures[0], vector=values)
+    with pytest.raises(TypeError, match="no option 'wher'"):
+        client.search(ids[0], wher="label=odd")
+
+
+@pytest.mark.slow
+def test_a_batch_has_an_outcome_for_each_query(client: Client, pictures: list[Path], ids: list[str]) -> None:  # noqa: F811
+    vector = client.vector(ids[2], raw=True).items[0].values
+    queries: list[Any] = [
+        pictures[0], ids[1], {"vector": vector, "k": 1}, "nobody", b"no image", [pictures[0], pictures[1]],
+        {"query": pictures[2], "where": "label=odd"}, "no file.png", {"vector": [1.0]}, pictures[3],
+    ]  # fmt: skip
+    outcomes: list[Any] = client.search_batch(queries, k=3, rerank="none", where="label?")
+    for number in (0, 1, 9):
+        single = client.search(queries[number], k=3, rerank="none", where="label?")
+        assert outcomes[number].results == single.results
+    assert [hit.id for hit in outcomes[2]] == [ids[2]]
+    assert [outcomes[number].problem.status for number in (3, 4, 8)] == [404, 422, 422]
+    assert len(outcomes[5]) == 3
+    assert {hit.labels["label"] for hit in outcomes[6]} == {"odd"}
+    assert isinstance(outcomes[7], NotFound)
+    assert outcomes[0]._repr_html_().count("data:image/jpeg;base64,") == 3
+    assert client.search_batch([]) == []
+
+
+def test_batches_are_split_by_what_one_request_can_hold() -> None:
+    searches = [prepare_search(None, {"vector": [0.5] * 20_000, "k": number % 2 + 1}) for number in range(30)]
+    parts = list(split_batch(list(enumerate(searches))))
+    assert sorted(number for part in parts for number, _ in part) == list(range(30))
+    assert len(parts) > 1
+    assert all(sum(search.size for _, search in part) <= JSON_BYTES for part in parts)
+    small = [prepare_search(f"id:{number}", {}) for number in range(MAX_BATCH + 1)]
+    assert [len(part) for part in split_batch(list(enumerate(small)))] == [MAX_BATCH, 1]
+    files = [prepare_search(b"a", {"k": number % 2 + 1}) for number in range(4)]
+    assert [[number for number, _ in part] for part in split_batch(list(enumerate(files)))] == [
+        [0, 2],
+        [1, 3],
+    ]

@@ -354,3 +354,68 @@ def test_an_evaluation_that_cannot_be_done_is_refused(db, monkeypatch):
     monkeypatch.setitem(sys.modules, "ir_measures", None)
     with pytest.raises(InvalidInput, match=r"an evaluation needs ir_measures: pip install '\.\[evaluate\]'"):
         cbir.evaluate(db)
+
+
+def test_groups_thresholds_and_any_of(db, query):
+    everything = db.search(query, k=48, rerank="none")
+    grouped = db.search(query, k=9, rerank="none", group_by="half", group_size=2)
+    assert [hit.group.rank for hit in grouped] == [1, 1, 2, 2]
+    assert grouped[0].id == everything[0].id
+    assert grouped.grouping.by == "half"
+    assert grouped.to_pandas()[["group", "more"]].iloc[0].tolist() == [everything[0].labels["half"], 22]
+    near = db.search(query, k=48, rerank="none", max_distance=everything[9].distance)
+    assert [hit.id for hit in near] == [hit.id for hit in everything[:10]]
+    assert len(db.search(query, k=48, rerank="none", score_threshold=everything[9].score)) == 10
+    assert {hit.labels["half"] for hit in db.search(query, k=48, where=["half=0", "half=1"])} == {"0", "1"}
+    assert not db.search(query, where="!half?")
+    with pytest.raises(InvalidInput, match="no image has a label 'hlaf'; did you mean 'half'"):
+        db.search(query, where="hlaf=0")
+    with pytest.raises(InvalidInput, match="group_size: Input should be greater than or equal to 1"):
+        db.search(query, group_by="label", group_size=0)
+    with pytest.raises(TypeError, match=r"no option 'wher'; there are: k, rerank"):
+        db.search(query, wher="half=0")
+
+
+def test_search_by_vector_and_in_batches(db, query):
+    hits = db.search(query, k=4, rerank="none")
+    by_vector = db.search(vector=db.describe(query), k=4, rerank="none")
+    assert [hit.id for hit in by_vector] == [hit.id for hit in hits]
+    assert by_vector.query.format == "vector"
+    stored = db.vector(hits[0].id, raw=True)
+    assert db.search(vector=stored, k=1, rerank="none")[0].id == hits[0].id
+    assert db.search(vector=stored, profile=db.profile.hash, k=1)[0].id == hits[0].id
+    with pytest.raises(InvalidInput, match="profile: the collection has the profile tamura"):
+        db.search(vector=stored, profile="huang2012")
+    several = db.search(vector=np.stack([stored, db.vector(hits[1].id, raw=True)]), k=48)
+    assert {hit.id for hit in several[:2]} == {hits[0].id, hits[1].id}
+    ids, normalised = db.vectors()
+    np.testing.assert_array_equal(db.vector(hits[0].id), normalised[ids.index(hits[0].id)])
+    answers = db.search_batch(
+        [query, hits[0].id, "nothing.png", {"vector": stored, "k": 1}, b"x"], k=4, rerank="none"
+    )
+    assert [hit.id for hit in answers[0]] == [hit.id for hit in hits]
+    assert [hit.id for hit in answers[1]] == [hit.id for hit in db.search(hits[0].id, k=4, rerank="none")]
+    assert isinstance(answers[2], NotFound)
+    assert [hit.id for hit in answers[3]] == [hits[0].id]
+    assert isinstance(answers[4], UnreadableImage)
+    for wrong in ([1.0], np.full(len(stored), np.nan), [], "vector", None):
+        with pytest.raises(InvalidInput):
+            db.search(vector=wrong)
+
+
+def test_labels_are_counted(db):
+    keys = {row.key: row for row in db.labels()}
+    assert keys["half"].images == len(db)
+    assert {row.key: row.values for row in db.labels("half=0")}["half"] == 1
+    values = db.label_values("half")
+    assert (values.minimum, values.maximum) == (0.0, 1.0)
+    assert sum(item.images for item in values.items) == len(db)
+    assert len(db.label_values("half", limit=1, offset=1).items) == 1
+
+
+def test_indexing_returns_the_counts_that_its_type_names(tmp_path):
+    from cbir.python_api.index_folder import IndexCounts
+
+    draw(tmp_path / "a.png", 1)
+    counts = cbir.index(tmp_path / "a.png", tmp_path / "collection", profile="tamura", jobs=1)
+    assert vars(counts).keys() == IndexCounts.__annotations__.keys()

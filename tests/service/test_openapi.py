@@ -66,6 +66,7 @@ def test_the_client_has_a_method_for_every_operation(app: Flask) -> None:
 
 # What the client's methods take under other names, or as part of another: the operation, and its fields.
 OTHERWISE = {
+    "search_batch": {"image"},  # files are `queries`
     "search": {"image_id", "image"},  # `query`
     "render": {"image"},
     "grade": {"image_id", "image"},  # `query`

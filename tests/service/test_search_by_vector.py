@@ -117,7 +117,7 @@ def test_a_search_by_vector_is_that_by_its_image(client: FlaskClient, ids: list[
         ({"vector": ["x"]}, "vector"),
         ({"profile": "lite0-max"}, "profile: the collection has the profile huang2012"),
         ({"text": "knee"}, "search with one of them"),
-        ({"vector": None, "profile": "huang2012", "image_id": "x"}, "profile: says which vectors"),
+        ({"vector": None, "profile": "huang2012", "image_id": "x"}, "profile: says what `vector` was computed with"),
     ],
 )
 def test_wrong_vectors_are_refused(
@@ -289,3 +289,16 @@ def test_keys_with_a_slash_and_unknown_keys(writable: Path, ids: list[str]) -> N
     assert "did you mean 'severity'" in problem(client.get("/v1/labels/severty"), 422)
     assert "did you mean 'label'" in problem(client.get("/v1/labels?where=lable=x"), 422)
     assert "cursor" in problem(client.get("/v1/labels/label?cursor=-1"), 400)
+
+
+def test_a_batch_names_its_collection_once(indexed: Path, writable: Path, ids: list[str]) -> None:
+    with Collection(writable) as collection, collection.writer() as writer:
+        writer.delete(ids[1:])
+    client = create_app([indexed, writable], settings.load()).test_client()
+    queries = [{"image_id": ids[0], "k": 2}, {"image_id": ids[0], "k": 2, "collection": indexed.name}]
+    for answer in (
+        client.post(BATCH, json={"queries": queries, "collection": writable.name}),
+        client.post(f"{BATCH}?collection={writable.name}", json={"queries": queries}),
+    ):
+        assert [len(item["answer"]["results"]) for item in answer.json["items"]] == [0, 2]
+    assert f"collection={indexed.name}" in answer.json["items"][1]["answer"]["results"][0]["links"]["image"]
