@@ -56,7 +56,7 @@ class VectorRequest(VectorParameters):
     {200: ImageVectors},
     query=VectorParameters,
     problems=(404, 422),
-    python="client.vector(image_id, raw=True)",
+    python=f'client.vector("{example.IMAGE_ID}", raw=True)',
 )
 def get_vector(image_id: ImageIdInPath) -> Response:
     """Return the vector of an image, raw or normalised.
@@ -74,7 +74,7 @@ def get_vector(image_id: ImageIdInPath) -> Response:
     query=CollectionParameters,
     body={request_params.JSON: VectorRequest},
     problems=(400, 404, 413, 415, 422),
-    python="client.vectors([image_id], raw=True)",
+    python=f'client.vectors(["{example.IMAGE_ID}"], raw=True)',
 )
 def post_vectors() -> Response:
     """Return the vectors of several images, in the order of their ids.

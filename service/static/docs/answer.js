@@ -35,7 +35,7 @@ export function thumbnails(value) {
 export async function showAnswer(box, response, blob, load) {
   for (const image of box.querySelectorAll("img")) URL.revokeObjectURL(image.src);
   const type = response.headers.get("content-type") ?? "";
-  const headers = element("details", "", element("summary", "", "Headers"), scrolling([...response.headers].map((pair) => pair.join(": ")).join("\n"), "Headers"));
+  const headers = element("details", "", element("summary", "", "Headers"), scrolling([...response.headers].map((pair) => pair.join(": ")).join("\n"), "Headers of the response"));
   box.replaceChildren(headers);
   box.hidden = false;
   if (!blob.size) return;
@@ -43,7 +43,7 @@ export async function showAnswer(box, response, blob, load) {
     box.append(picture(blob, "The image of the response"));
   } else if (/json|^text\//.test(type)) {
     const text = await blob.text();
-    box.append(scrolling(readable(text, type), "Body"));
+    box.append(scrolling(readable(text, type), "Body of the response"));
     if (type.includes("json") && response.ok) await showPictures(box, text, load);
   } else {
     const link = element("a", "", "Save the file");
