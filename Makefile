@@ -9,7 +9,7 @@
 PYTHON ?= python3
 PORT ?= 8000
 DEMO ?= demo
-COUNT ?= 500
+COUNT ?= 300
 SECONDS ?= 60
 VENV := .venv
 TOOLS := $(VENV)-tools

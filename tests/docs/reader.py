@@ -96,9 +96,9 @@ class Reader:
         file, done = self._scratch / "block.sh", self._scratch / "done"
         file.write_text(script, encoding="utf-8")
         done.unlink(missing_ok=True)
-        with contextlib.suppress(BrokenPipeError):  # a failed command ends the shell
-            print(f"source {shlex.quote(str(file))} < /dev/null\n: > {shlex.quote(str(done))}",
-                  file=self._shell.stdin, flush=True)  # fmt: skip
+        line = f"source {shlex.quote(str(file))} < /dev/null; : > {shlex.quote(str(done))}"
+        with contextlib.suppress(BrokenPipeError):  # a failed command has ended the shell
+            print(line, file=self._shell.stdin, flush=True)
         deadline = time.monotonic() + self._seconds
         while not done.exists():
             if self._shell.poll() is not None or time.monotonic() > deadline:
