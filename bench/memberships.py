@@ -4,32 +4,39 @@ A membership mu acts where a multiplier reaches its bound C mu. For each setting
 bound and the standard deviation of the memberships, mAP and P@1, and the differences from the same SVMs with all
 memberships 1 and from no re-ranking, in points with 95 % intervals. Images of the query's patient are left out.
 
-    python bench/memberships.py COLLECTION... [--queries 400] [--label KEY]
+A collection is a folder, or an .npz file of unit vectors, labels and patients (empty: unknown), measured with the
+settings that collections of unit vectors store.
+
+    python bench/memberships.py COLLECTION... [--queries 400] [--label KEY] [--settings TITLE...]
 """
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.errors import CbirError
-from cbir.evaluation.labelled_rows import draw_queries, read_labelled_rows, score_query
+from cbir.errors import CbirError, InvalidInput
+from cbir.evaluation.candidates import encode_values
+from cbir.evaluation.labelled_rows import LabelledRows, draw_queries, read_labelled_rows, score_query
 from cbir.evaluation.significance import bootstrap_intervals
+from cbir.gallery.gallery import Gallery
 from cbir.rerank.eprf import Eprf, PlainEnsemble
 from cbir.rerank.fuzzy_eprf import FuzzyEprf
 from cbir.rerank.none import NoReranking
 from cbir.rerank.reranker import Reranker
 from cbir.rerank.svm_ensemble import TrainingSets
 from cbir.store import Collection
+from cbir.store.profile import UNIT_EPRF
 
 AT_BOUND = 1.0 - 1e-6  # share of its bound that a multiplier at the bound has
 Doubles = NDArray[np.float64]
 Settings = tuple[dict[str, Any], ...]
 EPRF: Settings = ({"C": 10.0}, {"C": 0.1}, {"C": 0.1, "P": 15})
 FUZZY: Settings = ({}, {"C": 10.0})
+STORED_EPRF: Settings = ({"C": 0.1},)  # beside the stored settings themselves
 COLUMNS = (
     "setting", "at bound", "deviation of mu", "mAP", "P@1", "minus all 1: mAP", "P@1", "minus none: mAP", "P@1",
 )  # fmt: skip
@@ -69,8 +76,11 @@ class LoggedFuzzyEprf(FuzzyEprf):
         return log(self, training_sets, super().memberships(training_sets, rho, others))
 
 
-def pairs() -> list[tuple[str, Reranker, Reranker]]:
-    """Return each setting with its re-ranker and the same with all memberships 1."""
+def pairs(stored: Mapping[str, Any]) -> list[tuple[str, Reranker, Reranker]]:
+    """Return each setting with its re-ranker and the same with all memberships 1.
+
+    stored: settings of the collection's profile; those under the name of a method are measured too.
+    """
     published = [
         (_title("eprf", setting), LoggedEprf(**setting), PlainEnsemble(**setting)) for setting in EPRF
     ]
@@ -82,6 +92,13 @@ def pairs() -> list[tuple[str, Reranker, Reranker]]:
         )
         for setting in FUZZY
     ]
+    if Eprf.name in stored:
+        for setting in ({}, *STORED_EPRF):
+            own = {**stored[Eprf.name], **setting}
+            published.append((_title("eprf stored", setting), LoggedEprf(**own), PlainEnsemble(**own)))
+    if FuzzyEprf.name in stored:
+        own = stored[FuzzyEprf.name]
+        fuzzy.append(("fuzzy-eprf stored", LoggedFuzzyEprf(**own), FuzzyEprf(**{**own, "power": 0.0})))
     return [*published, *fuzzy]
 
 
@@ -89,28 +106,49 @@ def _title(name: str, setting: dict[str, Any]) -> str:
     return " ".join([name, *(f"{key}={value:g}" for key, value in setting.items())])
 
 
-def measure(folder: Path, label: str, queries: int) -> Iterator[str]:
-    """Yield a table line of each setting on a collection."""
-    with Collection(folder) as collection:
-        view = collection.view()
-        labelled = read_labelled_rows(collection, view, label)
-        drawn = draw_queries(labelled, labelled.can_query, queries)
-        if not len(drawn):
-            raise SystemExit(f"error: {folder}: no two images share a value of the label {label}")
-        none: Doubles | None = None
-        for title, fuzzy, plain in pairs():
-            MembershipLog.memberships.clear()
-            MembershipLog.at_bound.clear()
-            methods = [fuzzy, plain] if none is not None else [fuzzy, plain, NoReranking()]
-            scored = [score_query(view.gallery, labelled, index, methods) for index in drawn]
-            quality = 100.0 * np.array([scores for scores in scored if scores is not None])
-            if none is None:
-                none = quality[:, 2]
-                yield _line(["none", "", "", *_means(none), "", "", "", ""])
-            deviation = np.mean([memberships.std() for memberships in MembershipLog.memberships])
-            cells = [f"{np.mean(MembershipLog.at_bound):.0%}", f"{deviation:.2f}", *_means(quality[:, 0])]
-            cells += _differences(quality[:, 0] - quality[:, 1]) + _differences(quality[:, 0] - none)
-            yield _line([title, *cells])
+class Images(NamedTuple):
+    """Vectors with their labels, and the stored settings of re-ranking."""
+
+    gallery: Gallery
+    labelled: LabelledRows
+    stored: Mapping[str, Any]
+
+
+def read_images(path: Path, label: str) -> Images:
+    """Read a collection, or an .npz file of unit vectors."""
+    if path.suffix != ".npz":
+        with Collection(path) as collection:
+            view = collection.view()
+            labelled = read_labelled_rows(collection, view, label)
+            return Images(view.gallery, labelled, collection.profile.rerank)
+    content = np.load(path)
+    vectors = content["vectors"].astype(np.float32)
+    rows = np.arange(len(vectors))
+    codes = (encode_values((v or None for v in content[key].tolist()), {}) for key in ("label", "patient"))
+    return Images(Gallery((vectors,), rows, projected=True), LabelledRows(rows, *codes), UNIT_EPRF)
+
+
+def measure(images: Images, queries: int, titles: Sequence[str]) -> Iterator[str]:
+    """Yield a table line of each setting among `titles`, of all if there are none."""
+    drawn = draw_queries(images.labelled, images.labelled.can_query, queries)
+    if not len(drawn):
+        raise InvalidInput("no two images share a value of the label")
+    none: Doubles | None = None
+    for title, fuzzy, plain in pairs(images.stored):
+        if titles and title not in titles:
+            continue
+        MembershipLog.memberships.clear()
+        MembershipLog.at_bound.clear()
+        methods = [fuzzy, plain] if none is not None else [fuzzy, plain, NoReranking()]
+        scored = [score_query(images.gallery, images.labelled, index, methods) for index in drawn]
+        quality = 100.0 * np.array([scores for scores in scored if scores is not None])
+        if none is None:
+            none = quality[:, 2]
+            yield _line(["none", "", "", *_means(none), "", "", "", ""])
+        deviation = np.mean([memberships.std() for memberships in MembershipLog.memberships])
+        cells = [f"{np.mean(MembershipLog.at_bound):.0%}", f"{deviation:.2f}", *_means(quality[:, 0])]
+        cells += _differences(quality[:, 0] - quality[:, 1]) + _differences(quality[:, 0] - none)
+        yield _line([title, *cells])
 
 
 def _means(quality: Doubles) -> list[str]:
@@ -133,15 +171,16 @@ def main() -> None:
     )
     options.add_argument("collections", nargs="+", type=Path)
     options.add_argument("--queries", type=int, default=400, help="queries, drawn from each class in turn")
+    options.add_argument("--settings", nargs="+", default=[], help="titles of settings; default: all")
     options.add_argument("--label", default="label", help="label that relevant images share")
     values = options.parse_args()
-    for folder in values.collections:
-        print(f"\n## {folder.name}\n\n{_line(list(COLUMNS))}\n|{' --- |' * len(COLUMNS)}")
+    for path in values.collections:
+        print(f"\n## {path.stem}\n\n{_line(list(COLUMNS))}\n|{' --- |' * len(COLUMNS)}")
         try:
-            for line in measure(folder, values.label, values.queries):
+            for line in measure(read_images(path, values.label), values.queries, values.settings):
                 print(line, flush=True)
         except CbirError as error:
-            raise SystemExit(f"error: {error}") from None
+            raise SystemExit(f"error: {path}: {error}") from None
 
 
 if __name__ == "__main__":

@@ -24,7 +24,8 @@ from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.ranking import RankingList, rank, top_k
 from cbir.rerank import negatives
-from cbir.rerank.eprf import SHARPNESS, Eprf
+from cbir.rerank.auto import MUTUAL
+from cbir.rerank.eprf import Eprf
 from cbir.rerank.kernel_width import kernel_gamma
 from cbir.rerank.reranker import Reranker
 from cbir.rerank.top_hits import rerank_top
@@ -178,7 +179,7 @@ def obvious(
     distances = np.linalg.norm(vectors - query, axis=1)
     scores = 1 - (distances - distances.min()) / np.ptp(distances)
     if method == "none":
-        return scores
+        return np.asarray(scores)
     assert np.abs(scores - similarities).max() < 1e-5
     scores = similarities.copy()
     order = np.argsort(-scores, kind="stable")
@@ -201,7 +202,7 @@ def obvious(
     )
 
     others = np.delete(np.arange(len(gallery)), row)
-    gamma = kernel_gamma(p["gamma"], query, gallery, others, SHARPNESS)
+    gamma = kernel_gamma(p["gamma"], query, gallery, others, p["sharpness"])
 
     def train(negative_set: NDArray[np.int64], membership: NDArray[np.float64]) -> SVC:
         examples = vectors[np.concatenate([positives, negative_set])]
@@ -254,7 +255,7 @@ def main() -> None:
         "--stored", action="store_true", help="with the settings that new collections of an encoder store"
     )
     parser.add_argument("--queries", type=int, default=20)
-    parser.add_argument("--methods", nargs="+", choices=rerank.names(), default=rerank.names())
+    parser.add_argument("--methods", nargs="+", choices=("auto", *rerank.names()), default=rerank.names())
     parser.add_argument("--k", type=int, default=1000, help="number of hits")
     parser.add_argument(
         "--obvious", type=int, default=100_000, help="largest size at which the plain implementation is timed"
@@ -268,12 +269,15 @@ def main() -> None:
     print(f"{'images':>9} {'method':<12} {'median':>8} {'p95':>8} {'rank':>7} {'rerank':>8} "
           f"{'all':>10} {'obvious':>9} {'ratio':>6} same  extra MB memory   cpu ms")  # fmt: skip
     stored = PROJECTED_EPRF if options.stored else {}
-    rerankers = {method: rerank.get_tuned(method, stored, {}) for method in options.methods}
+    without_labels = {"auto": MUTUAL}
+    rerankers = {
+        method: rerank.get_tuned(method, stored, without_labels.get(method, {})) for method in options.methods
+    }
     results = []
     for n in options.sizes:
         gallery = collection(n, options.dimensions, options.projected)
         queries = np.random.default_rng(1).integers(0, n, options.queries).tolist()
-        if "diffusion" in options.methods:  # its graph belongs to a snapshot, not to a query
+        if {"auto", "diffusion"} & set(options.methods):  # its graph belongs to a snapshot, not to a query
             linking_ms, gallery = timed(lambda: linked(gallery))  # noqa: B023
             print(f"{n:9} images linked with their neighbours in {linking_ms / 1000:.1f} s")
         assert math.isfinite(float(gallery.squared_norms.sum()))  # computed once a snapshot, not a query

@@ -1,19 +1,11 @@
 """Settings of re-ranking that new collections have and older ones lack, and how to get them."""
 
-from copy import deepcopy
 from typing import Any
 
-from cbir.descriptors.embedding_descriptor import JOIN
 from cbir.rerank.auto import read_choice
 from cbir.rerank.eprf import Eprf
 from cbir.store import Collection
-from cbir.store.profile import PROJECTED_EPRF, Profile
-
-
-def settings_of_new(profile: Profile) -> dict[str, Any]:
-    """Return the settings of EPRF that a new collection with the descriptor of this profile has."""
-    is_encoder_alone = profile.is_projected and JOIN not in profile.descriptor
-    return deepcopy(PROJECTED_EPRF) if is_encoder_alone else {}
+from cbir.store.profile import Profile, settings_of_new
 
 
 def add_settings_of_new(profile: Profile) -> dict[str, Any]:

@@ -59,7 +59,6 @@ class Eprf(CollectionReranker):
     svm_grid: ClassVar[Grid] = FINE_SVM_GRID
     similarity_update: ClassVar[bool] = True
     fuzzy: ClassVar[bool] = True
-    sharpness: ClassVar[float] = SHARPNESS
 
     K: int = parameter(60, 1, 1000, "images whose similarity is updated")
     N: int = parameter(1000, 1, 10_000, "images that a ranking list is compared over")
@@ -71,6 +70,9 @@ class Eprf(CollectionReranker):
     lowest: float = parameter(0.10, 0, 1, "share of the list that negatives come from")
     C: float = parameter(10.0, 1e-4, 1e4, "penalty")
     gamma: float | str = parameter(AUTO, 1e-6, 1e6, "of the kernel exp(-gamma / d |x - v|^2), d dimensions")
+    sharpness: float = parameter(
+        SHARPNESS, 0.01, 1000, "of gamma=auto: exp(-sharpness) is the kernel at the median distance"
+    )
     closeness: float = parameter(0.0, 0, 1000, "weight of the updated similarity beside the mean of the SVMs")
     sure: float = parameter(
         0.0, 0, 1, "the nearest stays first if its distance is below this share of the fifth's"

@@ -33,7 +33,6 @@ class FuzzyEprf(Eprf):
     )
     grid: ClassVar[Grid] = {"P": (*POSITIVES, 20, 30), "C": (0.1, 1.0)}
     svm_grid: ClassVar[Grid] = FUZZY_SVM_GRID
-    sharpness: ClassVar[float] = 3.0
 
     K: int = parameter(100, 1, 1000, "images whose similarity is updated")
     N: int = parameter(100, 1, 10_000, "images that a ranking list is compared over")
@@ -43,6 +42,9 @@ class FuzzyEprf(Eprf):
     alpha: float = parameter(0.0, 0, 1, "weight of the SVMs against the correlation in the relevance")
     lowest: float = parameter(0.9, 0, 1, "share of the list that negatives come from")
     C: float = parameter(0.1, 1e-4, 1e4, "penalty")
+    sharpness: float = parameter(
+        3.0, 0.01, 1000, "of gamma=auto: exp(-sharpness) is the kernel at the median distance"
+    )
     power: float = parameter(4.0, 0, 100, "exponent of the relevance; 0 trusts all positives alike")
 
     @classmethod

@@ -17,18 +17,17 @@ from cbir.images.volume import VolumeGrid
 
 # Best of the weights tried, 0.36 to 1, which differ by half a point at most: bench/results/embeddings.md
 BESIDE_WEIGHT = 0.5
-# EPRF on projected vectors of length 1, for all methods and for some by name: lists agree on images like the query,
-# not on a thousand; the lowest tenth of the list is too easy. bench/results/query.md
-PROJECTED_EPRF: dict[str, Any] = {
-    "N": 200,
-    "T1": 6,
-    "T2": 6,
-    "lowest": 0.9,
+# EPRF on vectors of length 1, by method: lists agree on images like the query, not on a thousand; the lowest tenth of
+# the list is too easy. bench/results/query.md
+UNIT_EPRF: dict[str, Any] = {
     "eprf": {
-        "K": 80, "N": 120, "P": 12, "T1": 3, "T2": 10, "lowest": 0.95, "gamma": 240.0, "closeness": 0.6, "sure": 0.96,
+        "K": 80, "N": 120, "P": 12, "T1": 3, "T2": 10, "lowest": 0.95, "sharpness": 3.5, "closeness": 0.6,
+        "sure": 0.96,
     },
     "fuzzy-eprf": {"N": 120, "lowest": 0.95, "closeness": 0.2, "sure": 0.96},
 }  # fmt: skip
+# With those of other methods on projected vectors
+PROJECTED_EPRF: dict[str, Any] = {"N": 200, "T1": 6, "T2": 6, "lowest": 0.9, **UNIT_EPRF}
 
 
 class Profile(BaseModel):
@@ -105,6 +104,16 @@ class Profile(BaseModel):
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
+def settings_of_new(profile: Profile) -> dict[str, Any]:
+    """Return the settings of EPRF that a new collection with the descriptor of this profile stores."""
+    if embedding_descriptor.JOIN in profile.descriptor:
+        return {}
+    if profile.is_projected:
+        return deepcopy(PROJECTED_EPRF)
+    is_embedding = embedding_descriptor.NAME.fullmatch(profile.descriptor)
+    return deepcopy(UNIT_EPRF) if is_embedding else {}
+
+
 def get(name: str, weights: dict[str, float] | None = None) -> Profile:
     """Return the profile of a descriptor, an encoder, the folder of a trained model, or NETWORK+DESCRIPTOR.
 
@@ -119,16 +128,17 @@ def get(name: str, weights: dict[str, float] | None = None) -> Profile:
             profile = Profile(
                 name=title, descriptor=descriptor, normalisation="project", weights=beside | (weights or {})
             )
-            return profile if beside else profile.model_copy(update={"rerank": deepcopy(PROJECTED_EPRF)})
+            return profile.model_copy(update={"rerank": settings_of_new(profile)})
         if not embedding_descriptor.NAME.fullmatch(descriptor):
             return Profile(name=title, descriptor=descriptor, model=model, weights=weights or {})
         others = parts[1:]
-        return Profile(
+        profile = Profile(
             name=title,
             descriptor=descriptor,
             model=model,
             normalisation="beside" if others else "none",
             weights={part.name: BESIDE_WEIGHT for part in others} | (weights or {}),
         )
+        return profile.model_copy(update={"rerank": settings_of_new(profile)})
     except ValidationError as error:
         raise InvalidInput(f"profile {name}: {error.errors()[0]['msg']}") from error

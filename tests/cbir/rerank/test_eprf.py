@@ -67,8 +67,7 @@ def reference(
 ) -> list[float]:
     """The sum of decision values of every image; the draw of negatives is shared with the fast form."""
     images = [vectors[row] for row in ranking.rows]
-    sharpness = 3 if "power" in p else 15
-    automatic = sharpness / median_squared_distance(query, images)
+    automatic = p["sharpness"] / median_squared_distance(query, images)
     gamma = p["gamma"] / len(query) if p["gamma"] != "auto" else automatic
     similarity = [float(s) for s in ranking.similarities]
     nearest = order(similarity)[: p["N"]]
@@ -142,6 +141,7 @@ def assert_same_ranking(result: np.ndarray, expected: np.ndarray, tolerance: flo
         (250, {"alpha": 0.0, "lam": 3.0, "lowest": 0.5, "seed": 4}),
         (250, {"T1": 1, "T2": 3, "alpha": 1.0, "gamma": 4.0}),
         (250, {"closeness": 0.5, "P": 12}),
+        (250, {"sharpness": 4.0}),
         (40, {"P": 6}),
         (11, {"P": 6}),  # five negatives
         (7, {"P": 6}),  # one negative

@@ -97,7 +97,7 @@ def reference(
         sets=p["T"] if "T" in p else p["T1"] + p["T2"], lowest=p["lowest"], seed=p["seed"],
     )  # fmt: skip
     typical = np.median(np.linalg.norm(vectors.astype(float) - centre, axis=1))
-    sharpness = 3 if method == "fuzzy-eprf" else SHARPNESS
+    sharpness = p.get("sharpness", SHARPNESS)
     gamma = sharpness / typical**2 if p["gamma"] == "auto" else p["gamma"] / vectors.shape[1]
 
     def svm(drawn: np.ndarray, memberships: list[float]) -> SVC:

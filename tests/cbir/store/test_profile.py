@@ -81,8 +81,22 @@ def test_projected_vectors_alone_have_settings_of_eprf():
     settings = profiles.get("lite0").rerank
     for method in ("eprf", "svm-eprf", "fuzzy-eprf"):
         assert rerank.get_tuned(method, settings, {}).parameters["sure"] == 0.96
-    assert rerank.get_tuned("eprf", settings, {}).parameters["gamma"] == 240.0
+    eprf = rerank.get_tuned("eprf", settings, {}).parameters
+    assert (eprf["gamma"], eprf["sharpness"]) == ("auto", 3.5)
     assert rerank.get_tuned("pearson", settings, {}) == rerank.get("pearson", N=200)
     assert rerank.get_tuned("nprf", settings, {}) == rerank.get("nprf", lowest=0.9)
     assert rerank.get_tuned("diffusion", settings, {}) == rerank.get("diffusion")
     assert profiles.get("lite0+huang2012").rerank == profiles.get("huang2012").rerank == {}
+
+
+def test_embeddings_alone_have_those_of_eprf_and_no_other_method():
+    embedding = profiles.Profile(
+        name="model", descriptor="embedding:0123456789abcdef:64", normalisation="none"
+    )
+    settings = profiles.settings_of_new(embedding)
+    assert settings == profiles.UNIT_EPRF
+    assert rerank.get_tuned("svm-eprf", settings, {}).parameters["P"] == 12
+    for method in ("pearson", "nprf", "diffusion"):
+        assert rerank.get_tuned(method, settings, {}) == rerank.get(method)
+    beside = embedding.model_copy(update={"descriptor": "embedding:0123456789abcdef:64+huang2012"})
+    assert profiles.settings_of_new(beside) == {}
