@@ -1,7 +1,6 @@
 """Labels of a collection: which keys and values there are, and how many images have them."""
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from sqlalchemy import Connection, Select, func, select
@@ -9,6 +8,7 @@ from sqlalchemy import Connection, Select, func, select
 from cbir.errors import InvalidInput
 from cbir.store.filter_conditions import ABSENT, Condition
 from cbir.store.schema import images, labels
+from cbir.suggestion import did_you_mean
 
 LISTED_KEYS = 20  # in a message
 
@@ -62,9 +62,7 @@ def keys_to_check(conditions: Sequence[Condition]) -> list[str]:
 def _unknown_key(key: str, known: Sequence[str]) -> str:
     if not known:
         return f"no image has a label '{key}'; no image has any label"
-    lower = {name.lower(): name for name in known}
-    close = [lower[name] for name in get_close_matches(key.lower(), lower, 1)]
-    advice = f"; did you mean '{close[0]}'" + "?" if close else "."
+    advice = did_you_mean(key, known) or "."
     listed = ", ".join(known[:LISTED_KEYS]) + (", ..." if len(known) > LISTED_KEYS else "")
     return f"no image has a label '{key}'{advice} Labels: {listed}"
 
