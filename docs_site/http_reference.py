@@ -38,11 +38,11 @@ def field_rows(schema: dict[str, Any]) -> list[tuple[str, str, str]]:
     required = schema.get("required", [])
     rows = []
     for name, field in schema.get("properties", {}).items():
-        default = field.get("default")
-        notes = [field.get("description", "")]
-        notes += [f"default {json.dumps(default)}"] if default not in (None, [], {}) else []
-        notes += ["required"] if name in required else []
-        rows.append((code(name), kind_of(field), escape_cell("; ".join(filter(None, notes)))))
+        default, meaning = field.get("default"), field.get("description", "")
+        notes = [f"{meaning.removesuffix('.')}."] if meaning else []
+        notes += [f"Default: {json.dumps(default)}."] if default not in (None, [], {}) else []
+        notes += ["Required."] if name in required else []
+        rows.append((code(name), kind_of(field), escape_cell(" ".join(notes))))
     return rows
 
 

@@ -10,7 +10,7 @@ import pytest
 import cbir
 from cbir import descriptors, encoders, grading, rerank
 from cbir.settings import Settings
-from docs_site.command_reference import command_page
+from docs_site.command_reference import command_page, walk_commands
 from docs_site.http_reference import http_page
 from docs_site.settings_reference import settings_page
 from docs_site.source_pages import ROOT
@@ -121,3 +121,28 @@ def test_every_grader_is_in_the_reference_and_described() -> None:
         assert class_path(member) in documented("graders")
     for name in grading.all_names():
         assert f"`{name}`" in read("grading.md"), name
+
+
+QUOTED = re.compile(r"(?:^|[\s`/\"(])cbir ((?:[a-z-]+ ?)+)([^`\n|#]*)", re.MULTILINE)
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+
+
+def test_options_of_commands_in_documents_exist() -> None:
+    options = {
+        name: {word for item in command.params for word in (*item.opts, *item.secondary_opts)} | {"--help"}
+        for name, command, _ in walk_commands()
+    }
+    wrong, checked = [], 0
+    for document in sorted(DOCUMENTS):
+        text = (ROOT / document).read_text(encoding="utf-8").replace("\\\n", " ")
+        for words, rest in QUOTED.findall(text):
+            name = "cbir"
+            for word in words.split():
+                name = f"{name} {word}" if f"{name} {word}" in options else name
+            name = "cbir index files" if name == "cbir index" else name
+            for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", words + rest):
+                checked += name != "cbir"
+                if name != "cbir" and option not in options[name]:
+                    wrong.append(f"{document}: {name} {option}")
+    assert not wrong, "\n".join(wrong)
+    assert checked > 200
