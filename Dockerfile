@@ -22,7 +22,8 @@ RUN IFS=,; for extra in $EXTRAS; do set -- "$@" --extra "$extra"; done; \
 ARG FAISS=faiss-cpu
 RUN if [ "$FAISS" != faiss-cpu ]; then \
         /opt/build/bin/uv pip uninstall --python /opt/cbir/bin/python faiss-cpu \
-        && /opt/build/bin/uv pip install --no-cache --compile-bytecode --python /opt/cbir/bin/python "$FAISS"; fi
+        && /opt/build/bin/uv pip install --no-cache --compile-bytecode --python /opt/cbir/bin/python \
+            --only-binary :all: "$FAISS"; fi
 COPY README.md LICENSE ./
 COPY cbir cbir
 COPY indexer indexer
