@@ -314,5 +314,7 @@ def _print_table(answer: "Answer") -> None:
     console.print(f"{reranking.method} over the {reranking.scope}, {milliseconds:.1f} ms", style="dim")
     if reranking.reason:
         console.print(f"auto chose {reranking.method}: {escape(reranking.reason)}", style="dim")
+    if answer.query.outlier:
+        console.print("nothing in the collection looks like the query image", style="yellow")
     for note in reranking.notes:
         console.print(escape(note), style="yellow")

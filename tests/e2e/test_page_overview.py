@@ -1,6 +1,5 @@
 """What the page says about all results together."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import cv2
@@ -10,7 +9,7 @@ from playwright import sync_api
 
 from cbir.datasets.phantoms.phantom_files import write_phantoms
 from tests.e2e.browsing import choose, settle
-from tests.service.conftest import Served, command, serving
+from tests.service.conftest import command, serving
 
 STRIPES = 40  # pixels
 COUNT = 105
@@ -45,26 +44,27 @@ def test_an_image_like_the_collection_is_usual(page: sync_api.Page, pictures: li
 
 
 @pytest.fixture(scope="module")
-def served_hundred(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def hundred(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A collection of so many images that one in a hundred is one."""
     folder = tmp_path_factory.mktemp("hundred")
     write_phantoms(folder / "scans", COUNT)
     command("index", folder / "scans", "--collection", folder / "collection", "--jobs", "1")
-    with serving(folder / "collection") as served:
-        yield served
+    return folder / "collection"
 
 
-def test_an_image_unlike_all_others_is_called_so(
-    page: sync_api.Page, served_hundred: Served, tmp_path: Path
-) -> None:
-    page.goto(served_hundred.address)
+def test_an_image_unlike_all_others_is_called_so(page: sync_api.Page, hundred: Path, tmp_path: Path) -> None:
     picture = np.zeros((200, 200, 3), np.uint8)
     picture[:, :STRIPES], picture[:, -STRIPES:], picture[80:120] = (0, 0, 255), (0, 255, 0), (255, 0, 0)
     cv2.imwrite(str(tmp_path / "flag.png"), picture)
-    page.set_input_files("#file", tmp_path / "flag.png")
-    settle(page)
-    assert shown(page, "likeness") == "Nothing here looks like your image"
-    assert "least unlike" in shown(page, "outlier-advice")
+    with serving(hundred) as served:
+        page.goto(served.address)
+        page.set_input_files("#file", tmp_path / "flag.png")
+        settle(page)
+        assert shown(page, "likeness") == "Nothing here looks like your image"
+        assert "least unlike" in shown(page, "outlier-advice")
+        page.goto("about:blank")
+    _, out, _ = command("search", tmp_path / "flag.png", "--collection", hundred)
+    assert "nothing in the collection looks like the query image" in out
 
 
 def test_the_overview_goes_with_the_results(page: sync_api.Page, pictures: list[Path]) -> None:
