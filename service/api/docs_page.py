@@ -4,12 +4,13 @@ import json
 from functools import partial
 from typing import Any
 
+from cbir.access_rights import Scope
 from cbir.errors import CbirError
 from cbir.search import example_values as example
 from cbir.store import DatabaseError
 from service.access.auth import access_control
 from service.access.caller import current_rights
-from service.access.scopes import OpenTo, Scope
+from service.access.scopes import OpenTo
 from service.api.schema_text import describe_schema, mark_up
 from service.collections.app_state import AppState
 
@@ -148,5 +149,5 @@ def _output_file(entry: dict[str, Any]) -> str:
     for response in entry["responses"].values():
         for media in response.get("content", {}):
             if media in EXTENSIONS:
-                return entry["operationId"] + EXTENSIONS[media]
+                return f"{entry['operationId']}{EXTENSIONS[media]}"
     return ""

@@ -6,6 +6,7 @@ from flask import Blueprint, Response, current_app, render_template
 
 from service.api import docs_page, openapi
 from service.api.operations import operation
+from service.api.schema_text import mark_up
 from service.collections.app_state import current_state
 from service.http.problem_kinds import KINDS
 
@@ -37,4 +38,4 @@ def get_docs() -> str:
 @blueprint.get("/docs/errors")
 def get_docs_errors() -> str:
     """Explain every kind of problem; the `type` of problems links here."""
-    return render_template("errors.html", kinds=KINDS)
+    return render_template("errors.html", kinds=KINDS, marked=mark_up)
