@@ -10,14 +10,22 @@ import typer
 import typer.core
 import typer.main
 
+from cbir.commands.command_examples import EXAMPLES
 from cbir.commands.command_summaries import SUMMARIES
 
 
 class StrictCommand(typer.core.TyperCommand):
-    """Refuses an option that is given twice and keeps one value: the first would be dropped without a word."""
+    """Shows an example in its help, and refuses an option that is given twice and keeps one value."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the epilog, and the example."""
+        super().format_epilog(ctx, formatter)
+        if example := EXAMPLES.get(command_words(ctx)):
+            with formatter.section("Example"):
+                formatter.write(f"  {example}\n")
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Count the options, then parse as usual."""
+        """Count the options, then parse as usual: the first value of two would be dropped without a word."""
         if not ctx.resilient_parsing:
             _, _, order = self.make_parser(ctx).parse_args(list(args))
             for option, count in Counter(order).items():
@@ -25,6 +33,15 @@ class StrictCommand(typer.core.TyperCommand):
                 if count > 1 and takes_one:
                     ctx.fail(f"{option.opts[-1]} is given {count} times, and takes one value.")
         return super().parse_args(ctx, args)
+
+
+def command_words(ctx: Any) -> str:
+    """Return the words of a command after `cbir`."""
+    words: list[str] = []
+    while ctx.parent is not None:
+        words.insert(0, ctx.info_name)
+        ctx = ctx.parent
+    return " ".join(words)
 
 
 class LazyCommands(typer.core.TyperGroup):

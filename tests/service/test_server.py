@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.indexer.commands import without_progress
 from tests.service.conftest import CBIR, COUNT, Served, cbir, problem, refusal, serving
 
 
@@ -157,6 +158,7 @@ def test_ctrl_c_ends_it_quietly_on_every_name_of_loopback(indexed: Path, host: s
     with serving(indexed, "--host", host) as running:
         assert httpx.get(f"{running.address}/healthz").status_code == 200
         status, printed = running.stop()
+    printed = without_progress(printed)
     # The collection has the profile huang2012, on purpose: the line at the start tells of that of new collections.
     assert (status, printed.count("\n")) == (0, 1), printed
     assert printed.startswith("the profile of ")
