@@ -113,10 +113,10 @@ def _operation(rule: Rule, method: str, view: Any, operation: Operation, schemas
         described["x-confirm"] = operation.confirm
     if operation.python:
         described["x-codeSamples"] = [{"lang": "Python", "source": operation.python}]
-    parameters = openapi_parameters.path_parameters(rule, view)
+    parameters = openapi_parameters.parameters_in_path(rule, view)
     if operation.query:
-        parameters += openapi_parameters.query_parameters(schemas[operation.query.__name__])
-    parameters += openapi_parameters.header_parameters(operation.headers)
+        parameters += openapi_parameters.parameters_in_query(schemas[operation.query.__name__])
+    parameters += openapi_parameters.parameters_in_headers(operation.headers)
     if parameters:
         described["parameters"] = parameters
     if operation.body or operation.form:

@@ -31,7 +31,7 @@ def path_of(rule: Rule) -> str:
     return IN_RULE.sub(r"{\1}", rule.rule)
 
 
-def path_parameters(rule: Rule, view: Any) -> list[dict[str, Any]]:
+def parameters_in_path(rule: Rule, view: Any) -> list[dict[str, Any]]:
     """Return the parameters in the path of `rule`, as the arguments of its `view` are annotated."""
     hints = get_type_hints(view, include_extras=True)
     return [
@@ -40,7 +40,7 @@ def path_parameters(rule: Rule, view: Any) -> list[dict[str, Any]]:
     ]
 
 
-def query_parameters(schema: dict[str, Any]) -> list[dict[str, Any]]:
+def parameters_in_query(schema: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the fields of a model's `schema` as parameters in the query string."""
     required = schema.get("required", [])
     return [
@@ -50,7 +50,7 @@ def query_parameters(schema: dict[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def header_parameters(names: tuple[str, ...]) -> list[dict[str, Any]]:
+def parameters_in_headers(names: tuple[str, ...]) -> list[dict[str, Any]]:
     """Return the request headers `names` as parameters."""
     return [{"name": name, "in": "header", **HEADERS[name], "schema": {"type": "string"}} for name in names]
 
