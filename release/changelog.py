@@ -13,11 +13,11 @@ HEADING = re.compile(r"^## \[([^]]+)\](?: - (\S+))?$", re.MULTILINE)
 
 def sections(text: str) -> dict[str, tuple[str | None, str]]:
     """Return the date, None without one, and the text of each version, newest first."""
-    found = {}
+    by_version = {}
     parts = HEADING.split(text)[1:]  # version, date, text, version, ...
     for version, day, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
-        found[version] = day, body.strip()
-    return found
+        by_version[version] = day, body.strip()
+    return by_version
 
 
 if __name__ == "__main__":

@@ -17,10 +17,12 @@ ROOT = Path(__file__).parents[1]
 
 def read_version(root: Path) -> str:
     """Return the version that cbir/__init__.py states."""
-    found = re.search(r'^__version__ = "(.+)"$', (root / "cbir" / "__init__.py").read_text(), re.MULTILINE)
-    if not found:
+    statement = re.search(
+        r'^__version__ = "(.+)"$', (root / "cbir" / "__init__.py").read_text(), re.MULTILINE
+    )
+    if not statement:
         raise SystemExit("cbir/__init__.py states no __version__")
-    return found[1]
+    return statement[1]
 
 
 def problems(root: Path, tagged: bool = False) -> list[str]:
@@ -46,20 +48,20 @@ def _tree_problems(root: Path) -> list[str]:
 
 
 def _version_problems(root: Path, version: str) -> list[str]:
-    found = []
+    lines = []
     newest, (day, notes) = next(
         iter(sections((root / "CHANGELOG.md").read_text()).items()), ("nothing", (None, ""))
     )
     if newest != version:
-        found.append(f"CHANGELOG.md begins with {newest}, cbir/__init__.py states {version}")
+        lines.append(f"CHANGELOG.md begins with {newest}, cbir/__init__.py states {version}")
     elif not notes:
-        found.append(f"CHANGELOG.md has nothing about {version}")
+        lines.append(f"CHANGELOG.md has nothing about {version}")
     elif not _is_date(day):
-        found.append(f"CHANGELOG.md has no date for {version}, as in: ## [{version}] - {date.today()}")
+        lines.append(f"CHANGELOG.md has no date for {version}, as in: ## [{version}] - {date.today()}")
     described = json.loads((root / "docs" / "openapi.json").read_text())["info"]["version"]
     if described != version:
-        found.append(f"docs/openapi.json describes {described}: python -m service.write_docs docs")
-    return found
+        lines.append(f"docs/openapi.json describes {described}: python -m service.write_docs docs")
+    return lines
 
 
 def _is_date(text: str | None) -> bool:
@@ -71,12 +73,14 @@ def _is_date(text: str | None) -> bool:
 
 def _tag_problems(root: Path, version: str, tagged: bool) -> list[str]:
     tag = f"v{version}"
-    here = [name for name in _git(root, "tag", "--points-at", "HEAD").splitlines() if name.startswith("v")]
-    if here and here != [tag]:
-        return [f"the commit has the tag {', '.join(here)}, not {tag} alone"]
-    if not here and tag in _git(root, "tag").splitlines():
+    of_commit = [
+        name for name in _git(root, "tag", "--points-at", "HEAD").splitlines() if name.startswith("v")
+    ]
+    if of_commit and of_commit != [tag]:
+        return [f"the commit has the tag {', '.join(of_commit)}, not {tag} alone"]
+    if not of_commit and tag in _git(root, "tag").splitlines():
         return [f"the tag {tag} is on another commit: that version is released, state a new one"]
-    return [f"the commit has no tag {tag}"] if tagged and not here else []
+    return [f"the commit has no tag {tag}"] if tagged and not of_commit else []
 
 
 if __name__ == "__main__":
