@@ -31,7 +31,10 @@ def docs_page_context(document: dict[str, Any], state: AppState) -> dict[str, An
                 "method": method.upper(),
                 "allowed": _is_allowed(entry["x-scope"]),
                 "needs_token": access_control().required and entry["x-scope"] != OpenTo.anyone.value,
-                "inputs": [_parameter_input(item, entry, schemas) for item in entry.get("parameters", [])],
+                "inputs": [
+                    _parameter_input(item, entry, schemas)
+                    for item in (*entry.get("parameters", []), *_form_parameters(entry))
+                ],
                 "bodies": _bodies(entry, schemas),
                 "problems": _problems(entry, document),
                 "output": _output_file(entry),
@@ -97,7 +100,6 @@ def _parameter_input(
     kind = options[0]
     if "$ref" in kind:
         kind = schemas[kind["$ref"].rpartition("/")[2]]
-    form = entry.get("requestBody", {}).get("content", {}).get(FORM, {}).get("schema", {})
     choices = kind.get("enum") or (["true", "false"] if kind.get("type") == "boolean" else [])
     return {
         **parameter,
@@ -105,9 +107,32 @@ def _parameter_input(
         "default": schema.get("default"),
         "choices": choices,
         "repeated": kind.get("type") == "array" and "prefixItems" not in kind,
-        "in_form": parameter["name"] in form.get("properties", {}),
+        "in_form": parameter["name"] in _form_fields(entry),
         "text": _text(parameter["example"]) if "example" in parameter else "",
     }
+
+
+def _form_fields(entry: dict[str, Any]) -> dict[str, Any]:
+    content = entry.get("requestBody", {}).get("content", {})
+    fields: dict[str, Any] = content[FORM]["schema"]["properties"] if FORM in content else {}
+    return fields
+
+
+def _form_parameters(entry: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the fields of a form body that the query string cannot hold, as parameters in the form."""
+    names = {"image", *(parameter["name"] for parameter in entry.get("parameters", []))}
+    return [
+        {
+            "name": name,
+            "in": "form",
+            "required": False,
+            "description": field["description"],
+            "example": field["examples"][0],
+            "schema": field,
+        }
+        for name, field in _form_fields(entry).items()
+        if name not in names
+    ]
 
 
 def _text(value: Any) -> str:

@@ -31,6 +31,8 @@ test("parameters of a form are fields of it, those of other bodies stay in the a
   const form = buildRequest(SEARCH, [k], { kind: "form", files: ["query.png"] });
   assert.equal(form.path, "/v1/search");
   assert.deepEqual(form.body.fields, [["k", "5"]]);
+  const only = buildRequest(SEARCH, [{ ...k, in: "form" }], { kind: "form", files: [] });
+  assert.deepEqual([only.path, only.body.fields], ["/v1/search", [["k", "5"]]]);
   assert.equal(buildRequest(SEARCH, [k], { kind: "file", media: "image/*", files: [] }).path, "/v1/search?k=5");
   assert.equal(buildRequest(SEARCH, [{ ...k, inForm: false }], { kind: "form", files: [] }).path, "/v1/search?k=5");
 });

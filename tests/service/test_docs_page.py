@@ -38,6 +38,11 @@ def test_every_operation_has_lines_and_a_form(client: FlaskClient) -> None:
         assert "<form" in block, name
         for parameter in entries[name].get("parameters", []):
             assert f'name="{parameter["name"]}" ' in block, (name, parameter["name"])
+        form = (
+            entries[name].get("requestBody", {}).get("content", {}).get("multipart/form-data", {"schema": {}})
+        )
+        for field in form["schema"].get("properties", {}).keys() - {"image"}:
+            assert f'name="{field}" ' in block, (name, field)
         assert ('data-confirm="' in block) == ("x-confirm" in entries[name]), name
         assert ('type="file"' in block) == any("json" not in media for media in media_types(entries[name])), (
             name

@@ -14,7 +14,7 @@ export function buildRequest(operation, inputs, body) {
   for (const { name, values } of of("path")) path = path.replace(`{${name}}`, encodeURIComponent(values[0]));
   const inForm = ({ inForm }) => inForm && body?.kind === "form";
   const query = new URLSearchParams(pairs(of("query").filter((input) => !inForm(input))));
-  const form = pairs(of("query").filter(inForm));
+  const form = pairs([...of("query").filter(inForm), ...of("form")]);
   return {
     method: operation.method,
     path: query.size ? `${path}?${query}` : path,
