@@ -65,6 +65,13 @@ def test_installations_name_what_exists(page: Path) -> None:
                 assert set((extras or "").split(",")) <= {"", *PROJECT["optional-dependencies"]}
 
 
+def test_every_extra_is_described() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    table = page.split("| extra | for |\n")[1].split("\n\n")[0]
+    names = {name for row in table.splitlines() for name in re.findall(r"`([\w-]+)`", row.split("|")[1])}
+    assert names == set(PROJECT["optional-dependencies"]) - {"docs", "test", "unit"}
+
+
 def test_a_page_shares_one_shell_and_one_interpreter(tmp_path: Path) -> None:
     printed = read(
         [
