@@ -36,7 +36,7 @@ def _cuda_problem(require_driver: bool) -> str | None:
     if require_driver and not any(driver.exists() for driver in DRIVERS):
         return "this machine has no GPU driver"
     if find_spec("torch") is None:
-        return f"torch is not installed ({install_command('deep')})"
+        return f"torch is not installed ({install_command('gpu')})"
     import torch
 
     if not torch.cuda.is_available():
