@@ -98,6 +98,15 @@ def write_answers(journal: AnswerJournal, output: Path, grouped: bool = False) -
 
     Queries that cannot be used are in lines of JSON alone. A run names queries by the hash of their picture, as
     `cbir evaluate run` does.
+
+    Parameters
+    ----------
+    journal : AnswerJournal
+        Answers of all queries.
+    output : Path
+        File that is written.
+    grouped : bool
+        Whether the searches had groups, which are columns of a csv.
     """
     with atomic_text(output, errors="backslashreplace") as file:  # names that are not UTF-8
         if output.suffix == ".jsonl":

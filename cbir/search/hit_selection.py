@@ -49,17 +49,17 @@ def select_images(rank: Rank, request: Request, read_groups: ReadGroups) -> Sele
     depth, keys = max(DEPTH, 10 * request.k * request.group_size), dict[int, str]()
     while True:
         ranked = rank(depth)
-        kept = ranked.take(_within(ranked, request))
-        known = kept.numbers.tolist()
+        remaining = ranked.take(_within(ranked, request))
+        numbers = remaining.numbers.tolist()
         if request.group_by is not None:
-            keys |= read_groups([number for number in known if number not in keys])
-        groups = _group(known, keys)
+            keys |= read_groups([number for number in numbers if number not in keys])
+        groups = _group(numbers, keys)
         if len(groups) >= request.k or len(ranked) < depth or _is_beyond(ranked, request):
             break
         depth *= GROWTH
     if request.group_by is None:
-        return SelectedImages(kept.take(np.arange(min(request.k, len(kept)))))
-    return _select_groups(kept, groups[: request.k], keys, request, len(ranked))
+        return SelectedImages(remaining.take(np.arange(min(request.k, len(remaining)))))
+    return _select_groups(remaining, groups[: request.k], keys, request, len(ranked))
 
 
 def _within(ranked: RankedImages, request: Request) -> NDArray[np.int64]:
@@ -90,13 +90,17 @@ def _group(numbers: Sequence[int], keys: Mapping[int, str]) -> list[list[int]]:
 
 
 def _select_groups(
-    kept: RankedImages, groups: Sequence[list[int]], keys: Mapping[int, str], request: Request, depth: int
+    remaining: RankedImages,
+    groups: Sequence[list[int]],
+    keys: Mapping[int, str],
+    request: Request,
+    depth: int,
 ) -> SelectedImages:
     positions, facts = list[int](), list[HitGroup]()
     for rank, members in enumerate(groups, 1):
-        shown = members[: request.group_size]
-        key = keys.get(int(kept.numbers[members[0]]))
-        positions += shown
-        facts += [HitGroup(rank=rank, key=key, more=len(members) - len(shown))] * len(shown)
+        hits = members[: request.group_size]
+        key = keys.get(int(remaining.numbers[members[0]]))
+        positions += hits
+        facts += [HitGroup(rank=rank, key=key, more=len(members) - len(hits))] * len(hits)
     grouping = Grouping(by=str(request.group_by), size=request.group_size, depth=depth)
-    return SelectedImages(kept.take(np.array(positions, np.int64)), facts, grouping)
+    return SelectedImages(remaining.take(np.array(positions, np.int64)), facts, grouping)

@@ -12,23 +12,23 @@ from cbir.store.row_damage import vectors_not_finite
 from cbir.store.vector_format import vector_format
 
 
-def check_profile(named: str | None, vector: Any, profile: Profile) -> None:
+def check_profile(requested: str | None, vector: Any, profile: Profile) -> None:
     """Raise InvalidInput if a search names another profile than that of the collection.
 
     Parameters
     ----------
-    named : str or None
+    requested : str or None
         Name or hash of the profile that `vector` was computed with; None if the search names none.
     vector : array-like or None
         What is searched with.
     profile : Profile
         Profile of the collection.
     """
-    if named is None:
+    if requested is None:
         return
     if vector is None:
         raise InvalidInput("profile: says what `vector` was computed with; send that too")
-    if named not in (profile.name, profile.hash):
+    if requested not in (profile.name, profile.hash):
         raise InvalidInput(
             f"profile: the collection has the profile {profile.name} ({profile.hash}); vectors of another one cannot "
             "be compared with it"
@@ -58,8 +58,8 @@ def check_vectors(vector: Any, profile: Profile) -> Floats:
     except (TypeError, ValueError, OverflowError):
         raise InvalidInput(f"{expected}, all of one length") from None
     if vectors.ndim != 2 or not len(vectors) or vectors.shape[1] != dimensions:
-        given = "x".join(map(str, np.shape(vector))) or "a single number"
-        raise InvalidInput(f"{expected}, not {given}")
+        shape = "x".join(map(str, np.shape(vector))) or "a single number"
+        raise InvalidInput(f"{expected}, not {shape}")
     if len(vectors_not_finite(vectors)):
         raise InvalidInput(f"{expected}, and the squares of these are not finite in 32 bits")
     return vectors

@@ -79,7 +79,7 @@ class HitGroup(BaseModel):
 
 
 class Grouping(BaseModel):
-    """How results were grouped."""
+    """Facts about the groups of an answer."""
 
     by: str = Field(description="The parameter `group_by`.", examples=["study"])
     size: int = Field(description="Most results of a group.", examples=[1])

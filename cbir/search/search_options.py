@@ -82,17 +82,17 @@ def check_names(options: Mapping[str, Any]) -> None:
     """Raise TypeError for an option that there is not, as a function with these parameters does."""
     for name in options:
         if name not in SearchOptions.__annotations__:
-            known = ", ".join(SearchOptions.__annotations__)
-            raise TypeError(f"a search has no option {name!r}; there are: {known}")
+            names = ", ".join(SearchOptions.__annotations__)
+            raise TypeError(f"a search has no option {name!r}; there are: {names}")
 
 
 def query_and_options(query: Any, common: SearchOptions) -> tuple[Any, SearchOptions]:
     """Return query and options of one of several searches; a mapping has its "query" and options of its own."""
     if not isinstance(query, Mapping):
         return query, common
-    own = {str(name): value for name, value in query.items() if name != "query"}
-    check_names(own)
-    return query.get("query"), SearchOptions(**{**common, **own})  # type: ignore[typeddict-item]
+    options = {str(name): value for name, value in query.items() if name != "query"}
+    check_names(options)
+    return query.get("query"), SearchOptions(**{**common, **options})  # type: ignore[typeddict-item]
 
 
 def list_judgements(feedback: Mapping[str, float] | None) -> list[dict[str, Any]]:

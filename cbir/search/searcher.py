@@ -117,10 +117,10 @@ class Searcher:
         InvalidInput
             Without any query image, or with too many; for vectors that do not fit the profile.
         """
-        given = [] if vectors is None else [*check_vectors(vectors, self.collection.profile)]
-        if given:
-            normalise_vectors(np.stack(given), self.collection.view().statistics)
-        count = len(images) + len(request.examples) + len(given)
+        extra = [] if vectors is None else [*check_vectors(vectors, self.collection.profile)]
+        if extra:
+            normalise_vectors(np.stack(extra), self.collection.view().statistics)
+        count = len(images) + len(request.examples) + len(extra)
         if not 1 <= count <= MAX_EXAMPLES + 1:
             raise InvalidInput(
                 f"image_id, examples: 1 to {MAX_EXAMPLES + 1} images are needed to search with, not {count}"
@@ -131,7 +131,7 @@ class Searcher:
         raw = [
             image.vector(describe) if isinstance(image, QueryImage) else describe(image) for image in images
         ]
-        raw += [self.collection.vector(record.image_id) for record in records] + given
+        raw += [self.collection.vector(record.image_id) for record in records] + extra
         contents = [image.content_hash for image in images] + [record.content_hash for record in records]
         watch.lap("describe")
         for image in images:
@@ -153,9 +153,9 @@ class Searcher:
         if not images and not records:
             return QueryFacts(image_id=None, width=0, height=0, format="vector", frame=None)
         first = images[0] if images else records[0]
-        known = self.collection.first_id_showing(first.content_hash) if images else records[0].image_id
+        image_id = self.collection.first_id_showing(first.content_hash) if images else records[0].image_id
         return QueryFacts(
-            image_id=known, width=first.width, height=first.height, format=first.format, frame=first.frame
+            image_id=image_id, width=first.width, height=first.height, format=first.format, frame=first.frame
         )
 
     def _select(self, rank: Rank, request: Request) -> SelectedImages:

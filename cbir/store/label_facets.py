@@ -1,9 +1,12 @@
 """Labels of a collection: which keys and values there are, and how many images have them."""
 
+import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Select, func, select
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, MetaData, Select, func, select
 
 from cbir.errors import InvalidInput
 from cbir.store.filter_conditions import ABSENT, Condition
@@ -11,6 +14,10 @@ from cbir.store.schema import images, labels
 from cbir.suggestion import did_you_mean
 
 LISTED_KEYS = 20  # in a message
+Numbers = NDArray[np.int64]
+
+# The table itself, where the connection of a limited collection shows a view of it.
+ALL_LABELS = labels.to_metadata(MetaData(schema="main"))
 
 
 class LabelKey(NamedTuple):
@@ -67,16 +74,33 @@ def _unknown_key(key: str, known: Sequence[str]) -> str:
     return f"no image has a label '{key}'{advice} Labels: {listed}"
 
 
-def list_label_keys(connection: Connection, where: Sequence[Condition] = ()) -> list[LabelKey]:
-    """Return the keys of the images for which all conditions hold, in alphabetical order."""
-    values = _value_counts(where).subquery()
+def read_label_keys(
+    connection: Connection, where: Sequence[Condition] = (), *, numbers: Numbers | None = None
+) -> list[LabelKey]:
+    """Return the keys of the images for which all conditions hold, in alphabetical order.
+
+    Parameters
+    ----------
+    connection : Connection
+    where : sequence of Condition
+        Conditions on the images that count; all must hold.
+    numbers : (n,) int64, optional
+        Numbers of the images that count, in place of `where`; they are counted whatever the connection shows.
+    """
+    values = _value_counts(where, numbers).subquery()
     count = func.sum(values.c.images)
     query = select(values.c.key, count, func.count()).group_by(values.c.key).order_by(values.c.key)
     return [LabelKey(*row) for row in connection.execute(query)]
 
 
-def list_label_values(
-    connection: Connection, key: str, where: Sequence[Condition] = (), offset: int = 0, limit: int = 100
+def read_label_values(
+    connection: Connection,
+    key: str,
+    where: Sequence[Condition] = (),
+    offset: int = 0,
+    limit: int = 100,
+    *,
+    numbers: Numbers | None = None,
 ) -> LabelValues:
     """Return a page of the values of a label.
 
@@ -85,8 +109,8 @@ def list_label_values(
     connection : Connection
     key : str
         Label key.
-    where : sequence of Condition
-        Conditions on the images that count; all must hold.
+    where, numbers
+        Images that count, see `read_label_keys`.
     offset, limit : int
         Number of values before the page, and on it.
 
@@ -96,7 +120,7 @@ def list_label_values(
         If no image has the label.
     """
     check_label_keys(connection, [key])
-    values = _value_counts(where).where(labels.c.key == key).subquery()
+    values = _value_counts(where, numbers, key).subquery()
     number = func.as_number(values.c.value)
     totals = select(func.sum(values.c.images), func.count(), func.min(number), func.max(number))
     total, different, minimum, maximum = connection.execute(totals.select_from(values)).one()
@@ -105,12 +129,18 @@ def list_label_values(
     return LabelValues(key, total or 0, different, minimum, maximum, items)
 
 
-def _value_counts(where: Sequence[Condition]) -> Select[tuple[str, str, int]]:
-    """Return the query for keys and values with their numbers of images."""
-    query = select(labels.c.key, labels.c.value, func.count().label("images")).group_by(
-        labels.c.key, labels.c.value
-    )
-    if where:
+def _value_counts(
+    where: Sequence[Condition], numbers: Numbers | None, key: str | None = None
+) -> Select[tuple[str, str, int]]:
+    """Return the query for keys and values with their numbers of images; for the values of `key` if it is given."""
+    table = labels if numbers is None else ALL_LABELS
+    query = select(table.c.key, table.c.value, func.count().label("images"))
+    if numbers is not None:
+        given = func.json_each(json.dumps(numbers.tolist())).table_valued("value")
+        query = query.where(table.c.number.in_(select(given.c.value)))
+    elif where:
         matching = select(images.c.number).where(*(condition.matches() for condition in where))
-        query = query.where(labels.c.number.in_(matching))
-    return query
+        query = query.where(table.c.number.in_(matching))
+    if key is not None:
+        query = query.where(table.c.key == key)
+    return query.group_by(table.c.key, table.c.value)

@@ -1,13 +1,15 @@
 """A collection limited to the images for which conditions hold; no query can return the others."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
+import numpy as np
 from sqlalchemy import (
     Boolean,
     ColumnElement,
@@ -25,16 +27,19 @@ from sqlalchemy import (
 from sqlalchemy.dialects import sqlite
 
 from cbir.errors import InvalidInput
-from cbir.store import schema
+from cbir.store import label_facets, metadata, schema
 from cbir.store.checksums import COLUMN, checksum_sql
 from cbir.store.collection import Collection
 from cbir.store.collection_view import View
 from cbir.store.filter_conditions import ABSENT, COMPARISONS, PRESENT, Condition
+from cbir.store.label_facets import LabelKey, LabelValues
 from cbir.store.normalisation import Statistics
 from cbir.store.profile import Profile
 from cbir.store.record_queries import numbers_where
 from cbir.store.view_cache import ViewCache
 
+Counts = TypeVar("Counts")
+ATTEMPTS = 3  # to count labels between two changes
 WHOLE_TABLES = ("meta", "tombstones")  # facts about the collection, not about images
 
 
@@ -65,6 +70,37 @@ class LimitedCollection(Collection):
     def info(self) -> dict[str, Any]:
         """Return the summary without the counts of all images."""
         return super().info() | {"statistics_fitted_on": None, "snapshot": None, "bytes_on_disk": 0}
+
+    def list_label_keys(self, where: Sequence[Condition] = ()) -> list[LabelKey]:
+        """Return the label keys of the visible images for which all conditions hold."""
+        return self._count_labels(label_facets.read_label_keys, where)
+
+    def list_label_values(
+        self, key: str, where: Sequence[Condition] = (), offset: int = 0, limit: int = 100
+    ) -> LabelValues:
+        """Return a page of the values of a label of the visible images.
+
+        Parameters
+        ----------
+        key, where, offset, limit
+            As of a whole collection.
+        """
+        query = partial(label_facets.read_label_values, key=key, offset=offset, limit=limit)
+        return self._count_labels(query, where)
+
+    def _count_labels(self, query: Callable[..., Counts], where: Sequence[Condition]) -> Counts:
+        """Count the labels of the visible images by their numbers, as long as no image changes meanwhile.
+
+        To ask of every label whether its image is visible takes many times as long.
+        """
+        for _ in range(ATTEMPTS):
+            view = self.view()
+            rows = view.select(self.matching_rows(view, where), np.empty(0, np.int64))
+            numbers = view.gallery.ids if rows is None else view.gallery.ids[rows]
+            with self._engine.connect() as connection:
+                if int(metadata.required_value(connection, "generation")) == view.generation:
+                    return query(connection, numbers=numbers)
+        return self._read(query, where=where)
 
     def graded_labels(self) -> list[str]:
         """Return the labels with a grade model that visible images have."""

@@ -205,13 +205,23 @@ class RecordQueries:
 
     def list_label_keys(self, where: Sequence[Condition] = ()) -> list[LabelKey]:
         """Return the label keys of the images for which all conditions hold, in alphabetical order."""
-        return self._read(label_facets.list_label_keys, where)
+        return self._read(label_facets.read_label_keys, where)
 
     def list_label_values(
         self, key: str, where: Sequence[Condition] = (), offset: int = 0, limit: int = 100
     ) -> LabelValues:
-        """Return a page of the values of a label, the most frequent first; see `label_facets.list_label_values`."""
-        return self._read(label_facets.list_label_values, key, where, offset, limit)
+        """Return a page of the values of a label, the most frequent first.
+
+        Parameters
+        ----------
+        key : str
+            Label key.
+        where : sequence of Condition
+            Conditions on the images that count; all must hold.
+        offset, limit : int
+            Number of values before the page, and on it.
+        """
+        return self._read(label_facets.read_label_values, key, where, offset, limit)
 
     def label_keys(self) -> dict[str, int]:
         """Return every label key with the number of images that have it."""

@@ -42,7 +42,16 @@ def search_by_id(state: AppState, params: request_params.ById) -> Answer:
 
 
 def search_by_upload(state: AppState, files: list[bytes], params: request_params.ByImage) -> Answer:
-    """Search with uploaded files, which are one query; the request is admitted."""
+    """Search with uploaded files, which are one query; the request is admitted.
+
+    Parameters
+    ----------
+    state : AppState
+    files : list of bytes
+        Contents of the files.
+    params : ByImage
+        Parameters of the search, and part of each file.
+    """
     searcher = state.searcher(params.collection)
     patient = patient_key(searcher.collection, params.exclude_patient)
     search_request = params.to_request(state.settings, patient)

@@ -119,8 +119,8 @@ def test_groups_go_with_filters_feedback_and_limits(collection):
 
 
 def test_an_unknown_label_is_named(collection):
-    with pytest.raises(InvalidInput, match="no image has a label 'rnu'; did you mean 'run'"):
-        ask(collection, group_by="rnu")
+    with pytest.raises(InvalidInput, match="no image has a label 'runs'; did you mean 'run'"):
+        ask(collection, group_by="runs")
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -85,4 +85,24 @@ def test_a_limited_caller_sees_counts_of_visible_images_alone(filled):
     assert limited.list_label_keys() == filled.list_label_keys(filled.conditions(["site=a"]))
     for key in ("label", "grade", "site"):
         assert limited.list_label_values(key) == filled.list_label_values(key, filled.conditions(["site=a"]))
+    where = ["label=value-1", "label=value-3", "grade?"]
+    both = filled.conditions(["site=a", *where])
+    assert limited.list_label_keys(limited.conditions(where)) == filled.list_label_keys(both)
+    page = limited.list_label_values("label", limited.conditions(where), 1, 1)
+    assert page == filled.list_label_values("label", both, 1, 1)
+    with filled.writer() as writer:
+        writer.set_labels(filled.page()[0][1].image_id, {"site": "b"})
+    assert limited.list_label_values("site").items == [("a", 14)]
+    limited.close()
+
+
+def test_labels_are_counted_while_images_change(filled, monkeypatch):
+    limited = LimitedCollection(filled, [parse_filter("site=a")])
+    expected = limited.list_label_keys()
+    monkeypatch.setattr("cbir.store.limited_collection.ATTEMPTS", 0)
+    assert limited.list_label_keys() == expected
+    assert (
+        limited.list_label_values("label").items
+        == filled.list_label_values("label", filled.conditions(["site=a"])).items
+    )
     limited.close()
