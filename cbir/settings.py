@@ -241,9 +241,9 @@ def load(**options: Any) -> Settings:
 
 def _check_environment() -> None:
     """Raise InvalidInput for a variable that is a misspelt setting; other variables may be of other programs."""
-    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | set(OTHER_VARIABLES)
+    variables = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | set(OTHER_VARIABLES)
     for variable in os.environ:
-        if variable.startswith(PREFIX) and variable not in known:
+        if variable.startswith(PREFIX) and variable not in variables:
             close = close_name(variable.removeprefix(PREFIX).lower(), Settings.model_fields)
             if close:
                 raise InvalidInput(

@@ -29,15 +29,15 @@ def choose_server(name: ServerName | None, settings: Settings) -> ServerName:
     can_fork = hasattr(os, "fork")
     if name == "gunicorn" and not can_fork:
         raise InvalidInput("gunicorn does not run on this system, which has no fork; use --server waitress")
-    chosen: ServerName = name or ("gunicorn" if can_fork else "waitress")
-    if chosen == "waitress":
+    server: ServerName = name or ("gunicorn" if can_fork else "waitress")
+    if server == "waitress":
         if find_spec("waitress") is None:
             raise InvalidInput(f"waitress is not installed: {install_command('waitress')}")
         if settings.tls_certificate:
             raise InvalidInput(
                 "waitress makes no TLS: remove tls_certificate and put a proxy with TLS in front of the service"
             )
-    return chosen
+    return server
 
 
 def run_server(

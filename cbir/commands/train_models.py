@@ -77,4 +77,4 @@ def sorter(
             bars.show("training", step, recipe.steps, f"error {error:.5f}")
 
         weights = train_sorter(network, recipe, out, device, save_every, show)
-    typer.echo(weights.with_suffix(".json").read_text().rstrip())
+    typer.echo(weights.with_suffix(".json").read_text(encoding="utf-8").rstrip())

@@ -105,8 +105,8 @@ def _claim(npz: Path, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         mark = folder / "source.sha256"
         if not mark.exists():
-            mark.write_text(digest)
-        elif mark.read_text() != digest:
+            mark.write_text(digest, encoding="utf-8")
+        elif mark.read_text(encoding="utf-8") != digest:
             raise InvalidInput(
                 f"{folder} contains the pictures of another file than {npz}; choose another folder"
             )

@@ -190,7 +190,7 @@ class RunNotes:
 def _finished(path: Path, decisive: dict[str, Any]) -> dict[str, Any] | None:
     """Return the facts of a finished run with these settings, None if there is none."""
     try:
-        saved = json.loads(path.with_suffix(".json").read_text())
+        saved = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
         if saved["decisive"] == decisive and saved["bytes"] == os.stat(path).st_size:
             facts: dict[str, Any] = saved["facts"]
             return facts

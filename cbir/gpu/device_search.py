@@ -130,7 +130,7 @@ class DeviceSearch:
 
 
 _acquiring = Lock()
-_device_locks: dict[tuple[int, int, int], IO[str]] = {}  # process, file system and number of the lock's file
+_device_locks: dict[tuple[int, int, int], IO[bytes]] = {}  # process, file system and number of the lock's file
 
 
 def acquire_device_lock(folder: Path) -> bool:
@@ -139,7 +139,7 @@ def acquire_device_lock(folder: Path) -> bool:
     The kernel releases the lock when the process dies.
     """
     with _acquiring:
-        file = (folder / "device.lock").open("a")
+        file = (folder / "device.lock").open("ab")
         status = os.fstat(file.fileno())
         name = os.getpid(), status.st_dev, status.st_ino
         if name in _device_locks:

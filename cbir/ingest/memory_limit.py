@@ -36,7 +36,11 @@ def memory_limit(most_bytes: int, above: int | None = None) -> Iterator[None]:
 
 def private_memory() -> int:
     """Return the private memory of this process that `memory_limit` counts, in bytes; 0 without /proc."""
-    return int(STATM.read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE") if STATM.exists() else 0
+    return (
+        int(STATM.read_text(encoding="utf-8").split()[5]) * os.sysconf("SC_PAGE_SIZE")
+        if STATM.exists()
+        else 0
+    )
 
 
 def release_memory() -> None:

@@ -43,7 +43,7 @@ def read_model_card(path: Path, kind: str, command: str, is_valid: Callable[[Any
     try:
         if path.stat().st_size > LARGEST_CARD:
             raise ValueError
-        card = json.loads(path.read_text())
+        card = json.loads(path.read_text(encoding="utf-8"))
         if not is_valid(card):
             raise ValueError
         return dict(card)

@@ -100,7 +100,7 @@ def read_secret(folder: Path) -> bytes:
     """
     damaged = f"the key file {SECRET} of {folder} is missing or damaged; restore it from a backup"
     try:
-        secret = bytes.fromhex((folder / SECRET).read_text())
+        secret = bytes.fromhex((folder / SECRET).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno in OUT_OF_RESOURCES:
             raise

@@ -57,7 +57,7 @@ def export_collection(collection: Collection, folder: Path, sources: bool = Fals
     _write_rows(partial / "vectors.npy", partial / SPOOL, exported, dimensions)
     (partial / SPOOL).unlink()
     profile = collection.profile.model_dump() | {"hash": collection.profile.hash}
-    (partial / "profile.json").write_text(json.dumps(profile, indent=2) + "\n")
+    (partial / "profile.json").write_text(json.dumps(profile, indent=2) + "\n", encoding="utf-8")
     restrict_files(partial)
     partial.replace(folder)  # over an empty folder at most
     return len(exported)

@@ -136,7 +136,7 @@ def tune_on_grades(
 def has_fast_bfloat16() -> bool:
     """Return True if the processor multiplies matrices of bfloat16 in tiles (AMX), which doubles the speed."""
     facts = Path("/proc/cpuinfo")
-    return facts.is_file() and "amx_bf16" in facts.read_text()
+    return facts.is_file() and "amx_bf16" in facts.read_text(encoding="utf-8")
 
 
 class _OrdinalTail(nn.Module):

@@ -110,7 +110,7 @@ def _new_ranker(plan: study_plan.StudyPlan) -> "SampledRanker":
 @contextmanager
 def _exclusive(study: Path, stop: Stop) -> Iterator[None]:
     """Wait for an earlier process of the same study, which ends by itself once its server is gone."""
-    with (study / LOCK).open("a") as file:
+    with (study / LOCK).open("ab") as file:
         while not (stop() or try_lock(file.fileno())):
             time.sleep(0.1)
         yield

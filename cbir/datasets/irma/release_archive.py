@@ -107,7 +107,7 @@ def _claim_folder(archive: Path, folder: Path) -> None:
     mark = folder / MARK
     if not mark.exists():
         write_bytes(mark, digest.encode(), durable=False)
-    elif mark.read_text() != digest:
+    elif mark.read_text(encoding="utf-8") != digest:
         raise InvalidInput(f"{folder} holds another release than {archive}; choose another folder")
 
 

@@ -9,7 +9,9 @@ from cbir.datasets.phantoms.shapes import Points
 
 OUTLINES: dict[str, dict[str, Points]] = {
     drawing: {name: np.array(points, float) for name, points in tables.items()}
-    for drawing, tables in tomllib.loads(files(__package__).joinpath("outlines.toml").read_text()).items()
+    for drawing, tables in tomllib.loads(
+        files(__package__).joinpath("outlines.toml").read_text(encoding="utf-8")
+    ).items()
 }
 
 

@@ -113,7 +113,7 @@ def _check_recipe(folder: Path, recipe: dict[str, str | int]) -> None:
         write_file(path, json.dumps(recipe).encode())
         return
     try:
-        stored = json.loads(path.read_text())
+        stored = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
         stored = "unknown settings"
     if stored != recipe:

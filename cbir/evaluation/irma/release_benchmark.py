@@ -124,7 +124,7 @@ def _decisive(plan: BenchmarkPlan, method: Method, searcher: Searcher) -> dict[s
 
 def _finished(path: Path, stored: Path, decisive: dict[str, Any]) -> dict[str, Any] | None:
     try:
-        saved = json.loads(stored.read_text())
+        saved = json.loads(stored.read_text(encoding="utf-8"))
         if saved["decisive"] == decisive and saved["sha256"] == _digest(path):
             facts: dict[str, Any] = saved["facts"]
             return facts
