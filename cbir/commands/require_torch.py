@@ -1,5 +1,6 @@
 """Check for torch, which commands that train or run networks need."""
 
+from cbir.commands.stage_lines import StageLines
 from cbir.errors import InvalidInput
 from cbir.extras import install_command
 
@@ -7,7 +8,9 @@ from cbir.extras import install_command
 def require_torch(device: str, threads: int) -> None:
     """Raise InvalidInput if torch or the `device` is missing; set the CPU `threads` unless 0."""
     try:
-        import torch
+        with StageLines() as lines:
+            lines.show("loading torch", 0, None)
+            import torch
     except ModuleNotFoundError as error:
         raise InvalidInput(f"networks need torch: {install_command('deep')}") from error
     try:
