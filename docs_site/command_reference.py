@@ -46,8 +46,7 @@ def command_page() -> str:
                 "```",
             ]
         rows = [record for item in command.params if (record := item.get_help_record(context)) is not None]
-        shown = [row for row in rows if row[0] != "--help"]
         lines += markdown_table(
-            ("option", "meaning"), [(code(left), escape_cell(right)) for left, right in shown]
+            ("option", "meaning"), [(code(left), escape_cell(right)) for left, right in rows]
         )
     return "\n".join(lines) + "\n"
