@@ -176,18 +176,15 @@ def _reference(model: Any) -> dict[str, str]:
 
 
 def _problem(status: HTTPStatus) -> dict[str, Any]:
-    names = [name for name, kind in problem_kinds.KINDS.items() if kind.status == status]
-    kind = problem_kinds.KINDS[problem_kinds.BY_STATUS[status]]
+    meanings = [kind.meaning for kind in problem_kinds.KINDS.values() if kind.status == status]
+    name = problem_kinds.BY_STATUS[status]
+    kind = problem_kinds.KINDS[name]
     example = ProblemDetails(
-        type=problem_kinds.problem_type(problem_kinds.BY_STATUS[status]),
-        title=kind.title,
-        status=status,
-        detail=kind.meaning,
+        type=problem_kinds.problem_type(name), title=kind.title, status=status, detail=kind.meaning
     )
     schema = _reference(ProblemDetails)
     content = {problems.MEDIA_TYPE: {"schema": schema, "example": example.model_dump(mode="json")}}
-    meanings = " Or: ".join(problem_kinds.KINDS[name].meaning for name in names)
-    answer: dict[str, Any] = {"description": meanings, "content": content}
+    answer: dict[str, Any] = {"description": " Or: ".join(meanings), "content": content}
     if status in problems.RETRYABLE:
         answer["headers"] = {
             "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}, "example": 1}

@@ -28,7 +28,7 @@ export function showBody(form) {
   for (const field of form.querySelectorAll("[data-body]")) field.hidden = (field.dataset.body === "json") !== (body.kind === "json");
 }
 
-/** The same body with names in place of files: query.png for a chosen image would not say which, so its own name. */
+/** The same body with the names of its files in place of them, as a line shows it. */
 export function withFileNames(body) {
   return body?.files ? { ...body, files: body.files.map((file) => file.name ?? file) } : body;
 }
