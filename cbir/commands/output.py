@@ -96,7 +96,12 @@ class StageBars:
         if self._lines:
             self._lines.__exit__()
         else:
+            self._remove_starting()
             self._bars.stop()
+
+    def _remove_starting(self) -> None:
+        if STARTING in self._tasks:
+            self._bars.remove_task(self._tasks.pop(STARTING))
 
     def show(self, stage: str, done: int = 0, total: int | None = None, note: str = "") -> None:
         """Update the bar of a stage.
@@ -116,7 +121,6 @@ class StageBars:
             self._lines.show(stage, done, total, note)
             return
         if stage not in self._tasks:
-            if starting := self._tasks.pop(STARTING, None):
-                self._bars.remove_task(starting)
+            self._remove_starting()
             self._tasks[stage] = self._bars.add_task(stage, total=total, note=note)
         self._bars.update(self._tasks[stage], completed=done, total=total, note=note)

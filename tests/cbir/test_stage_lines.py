@@ -44,4 +44,5 @@ def test_a_bar_on_a_terminal(capsys, monkeypatch):
         bars.show("testing", 2, 5, "mAP 0.5")
     printed = capsys.readouterr().err
     assert "fitting" in printed
+    assert [task.description for task in bars._bars.tasks] == ["fitting", "testing"]
     assert "2/5" in printed
