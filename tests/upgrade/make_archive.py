@@ -11,6 +11,7 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 IMAGES = {"tamura": 16, "lite0": 6}  # by profile: without and with an encoder
 METHODS = ("none", "auto", "eprf")
@@ -26,29 +27,24 @@ def run(checkout: Path, folder: Path, *arguments: str) -> str:
     ).stdout
 
 
-def answers(checkout: Path, folder: Path, collection: str) -> list[dict[str, object]]:
+def search(checkout: Path, folder: Path, collection: str, query: str, method: str) -> list[dict[str, Any]]:
+    """Return the first hits of a query."""
+    options = ("--collection", collection, "--rerank", method, "-k", "8", "--format", "json")
+    hits: list[dict[str, Any]] = json.loads(run(checkout, folder, "search", query, *options))["results"]
+    return hits
+
+
+def answers(checkout: Path, folder: Path, collection: str) -> list[dict[str, Any]]:
     """Return the answers to a file, and to an image of the collection, by each method."""
-    found = []
+    given = []
     for method in METHODS:
-        given = run(
-            checkout, folder, "search", "query.png", "--collection", collection, "--rerank", method,
-            "-k", "8", "--format", "json",
-        )  # fmt: skip
-        hits = json.loads(given)["results"]
+        hits = search(checkout, folder, collection, "query.png", method)
         first = f"id:{hits[0]['image_id']}"
-        again = run(
-            checkout, folder, "search", first, "--collection", collection, "--rerank", method, "-k", "8",
-            "--format", "json",
-        )  # fmt: skip
-        for query, results in (("query.png", hits), (first, json.loads(again)["results"])):
-            found.append(
-                {
-                    "query": query,
-                    "rerank": method,
-                    "hits": [[hit["image_id"], hit["distance"], hit["score"]] for hit in results],
-                }
-            )
-    return found
+        again = search(checkout, folder, collection, first, method)
+        for query, results in (("query.png", hits), (first, again)):
+            rows = [[hit["image_id"], hit["distance"], hit["score"]] for hit in results]
+            given.append({"query": query, "rerank": method, "hits": rows})
+    return given
 
 
 def make_archive(checkout: Path, archive: Path) -> None:
