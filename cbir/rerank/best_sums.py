@@ -90,7 +90,7 @@ def _leaves_few(
     sums = expansion.approximate(gallery, rows[sample]) + added[sample]
     bounds = bound.approximate(gallery, rows[sample]) + added[sample]
     reached = np.count_nonzero(bounds >= np.sort(sums)[-expected] - margin)
-    return reached <= MOST_SHARE * len(sample)
+    return bool(reached <= MOST_SHARE * len(sample))
 
 
 def upper_bound(expansion: KernelExpansion) -> KernelExpansion:
