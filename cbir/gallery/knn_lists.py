@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.cancellation import checkpoint
+from cbir.gallery.reverse_neighbours import add_reverse_neighbours
 from cbir.gallery.vector_blocks import Floats, Rows, spread_rows
 from cbir.gallery.whitening import Space
 from cbir.threads import cores, for_each
@@ -69,7 +70,7 @@ def sort_into_lists(vectors: Floats, space: Space) -> UnitLists:
 
 
 def nearest_in_lists(lists: UnitLists, k: int) -> tuple[NDArray[np.int32], Floats]:
-    """Compare the images of each list with those of the nearest lists.
+    """Compare the images of each list with those of the nearest lists, and join what only one of a pair found.
 
     Parameters
     ----------
@@ -111,6 +112,7 @@ def nearest_in_lists(lists: UnitLists, k: int) -> tuple[NDArray[np.int32], Float
             squared[unit_rows, :width] = ordered
 
     for_each(_all_lists(lists), compare, cores())
+    add_reverse_neighbours(rows, squared)
     return rows, squared
 
 

@@ -6,6 +6,7 @@ import pytest
 from cbir.gallery import knn, knn_graph, knn_lists, whitening
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
+from cbir.gallery.reverse_neighbours import add_reverse_neighbours
 
 PARTS = ((0, 4), (4, 10))
 
@@ -174,3 +175,41 @@ def test_the_largest_products_are_those_of_sorting(columns: int) -> None:
     chosen = knn_lists._largest(products, 8)
     expected = np.sort(products, axis=1)[:, -8:]
     np.testing.assert_array_equal(np.sort(np.take_along_axis(products, chosen, axis=1), axis=1), expected)
+
+
+def test_reverse_neighbours_are_those_of_the_obvious_way() -> None:
+    random = np.random.default_rng(5)
+    held = random.standard_normal((60, 4)).astype(np.float32)
+    apart = ((held[:, None] - held[None]) ** 2).sum(axis=2).astype(np.float32)
+    np.fill_diagonal(apart, np.inf)
+    rows = np.full((60, 3), -1, np.int32)
+    squared = np.full((60, 3), np.inf, np.float32)
+    for image in range(60):  # the nearest of half of the others, as if the rest had been missed
+        seen = random.permutation(60)[: random.integers(0, 30)]
+        nearest = [other for other in seen[np.argsort(apart[image, seen])] if other != image][:3]
+        rows[image, : len(nearest)], squared[image, : len(nearest)] = nearest, apart[image, nearest]
+    expected = []
+    for image in range(60):
+        known = {int(row) for row in rows[image] if row >= 0} | set(
+            np.flatnonzero((rows == image).any(axis=1)).tolist()
+        )
+        expected.append(sorted(known, key=lambda other: apart[image, other])[:3])
+    before = np.count_nonzero(rows >= 0)
+    add_reverse_neighbours(rows, squared)
+    assert np.count_nonzero(rows >= 0) > before
+    assert [[row for row in found if row >= 0] for found in rows.tolist()] == expected
+    for image, found in enumerate(expected):
+        np.testing.assert_array_equal(squared[image, : len(found)], apart[image, found])
+
+
+@pytest.mark.parametrize("times", [1, 20])
+def test_a_graph_that_follows_additions_joins_nearly_all_neighbours(times: int) -> None:
+    """Half of the images are added in `times` parts, to a graph that is not made again."""
+    held, fitted = clustered(600), whitening.fit_space(clustered(600))
+    shared = Neighbourhood(knn.find_neighbours(held[:300], fitted))
+    for count in np.linspace(300, 600, times + 1).astype(int)[1:]:
+        graph, _ = shared.covering(Gallery((held[:300], held[300:count]), np.arange(count), PARTS, shared))
+    exact = knn.find_neighbours(held, fitted).rows
+    joined = np.take_along_axis(graph.weights.toarray(), exact.astype(np.int64), axis=1) > 0
+    assert joined[:300].mean() > 0.75
+    assert joined[300:].mean() > 0.9
