@@ -32,17 +32,12 @@ from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.whitening import plain_space
 from cbir.rerank.auto import CANDIDATES, default_choice
 from cbir.store import Collection
+from cbir.store.profile import UNIT_EPRF
 from cbir.threads import OneBlasThread
 
 Candidate = tuple[str, Mapping[str, float]]
 RIVALS: tuple[Candidate, ...] = (("k-reciprocal", {"M": 200}), ("aqe", {}), ("eprf", {}))  # as published
-# The candidates of `auto`, the rivals, and two that are only reported
-METHODS: tuple[Candidate, ...] = (
-    *CANDIDATES,
-    *(rival for rival in RIVALS if rival not in CANDIDATES),
-    ("pearson", {}),
-    ("diffusion-eprf", {}),
-)
+METHODS: tuple[Candidate, ...] = (*CANDIDATES, *(rival for rival in RIVALS if rival not in CANDIDATES))
 Quality = NDArray[np.float64]  # (q, methods, 2): AP and P@1 of each query
 EMBEDDING = "embedding"  # any descriptor with a network
 COLUMNS = (
@@ -91,7 +86,7 @@ def measure_vectors(
         for key in ("label", "patient")
     )
     labelled = LabelledRows(np.arange(len(rows)), label, patient)
-    methods = [rerank.get(name, **parameters) for name, parameters in candidates]
+    methods = [rerank.get_tuned(name, UNIT_EPRF, parameters) for name, parameters in candidates]
     with OneBlasThread():
         scored = compare_candidates(gallery, labelled, methods, queries)
     return Measured(scored, len(rows), usual_candidate(EMBEDDING))

@@ -25,7 +25,10 @@ SEARCHED = 4_000_000  # such searches times images, about
 KEYS = 50  # labels that it is counted for
 COMPARED = 2_000_000  # queries times images, about: a second on one core for a method that reads all vectors
 USUAL_LABEL = "label"  # the key that commands take by default
-CLEAR = 1.5  # standard errors; with less, luck decides: bench/results/auto_choice.md
+CLEAR, CLEAR_FIRST = (
+    1.0,
+    2.0,
+)  # standard errors; with less, luck costs first answers: bench/results/auto_choice.md
 FIRST_WEIGHT = 0.5  # of P@1, which is several times as noisy as AP
 PLAIN: tuple[str, Mapping[str, float]] = (NoReranking.name, {})
 Quality = NDArray[np.float64]
@@ -114,9 +117,9 @@ def best_candidate(scored: Quality, usual: int, plain: int) -> int:
     """Return the candidate with the best mAP and P@1 of those clearly better than the usual one.
 
     A candidate qualifies if its mAP is not below that of no re-ranking, and its P@1 is not either or, where first
-    answers differ, above it by a standard error of the paired differences. The usual one gives way to one whose AP
-    plus FIRST_WEIGHT times P@1 is higher by more than CLEAR standard errors, or to no re-ranking if it does not
-    qualify. First answers are so noisy that the best of nine would often be the luckiest.
+    answers differ, above it by CLEAR_FIRST standard errors of the paired differences. The usual one gives way to
+    one whose AP plus FIRST_WEIGHT times P@1 is higher by more than CLEAR standard errors, or to no re-ranking if it
+    does not qualify. First answers are so noisy that the best of nine would often be the luckiest.
 
     Parameters
     ----------
@@ -129,7 +132,7 @@ def best_candidate(scored: Quality, usual: int, plain: int) -> int:
     """
     gains = scored - scored[:, plain : plain + 1]
     means, errors = gains.mean(axis=0), _standard_error(gains)
-    qualified = (means[:, 0] >= 0.0) & (means[:, 1] >= errors[:, 1])
+    qualified = (means[:, 0] >= 0.0) & (means[:, 1] >= CLEAR_FIRST * errors[:, 1])
     if not qualified[usual]:
         usual = plain
     values = scored[:, :, 0] + FIRST_WEIGHT * scored[:, :, 1]

@@ -66,8 +66,8 @@ def test_the_choice_is_the_best_of_those_clearly_better_than_the_default(overlap
     for number, candidate in enumerate(trials):
         gain = candidate - trials[usual]
         both = gain[:, 0] + gain[:, 1] / 2
-        harmless = gain[:, 0].mean() >= 0 and gain[:, 1].mean() >= sem(gain[:, 1], ddof=0)
-        if number != usual and harmless and both.mean() > 1.5 * sem(both, ddof=0):
+        harmless = gain[:, 0].mean() >= 0 and gain[:, 1].mean() >= 2 * sem(gain[:, 1], ddof=0)
+        if number != usual and harmless and both.mean() > sem(both, ddof=0):
             clear.append((both.mean(), -number))
     best = -max(clear)[1] if clear else usual
     means = [trial.mean(axis=0) for trial in trials]
