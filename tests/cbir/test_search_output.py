@@ -194,3 +194,66 @@ def test_a_batch_names_the_files(folder, query, tmp_path):
         ]
     with pytest.raises(InvalidInput, match="--region with --output is for files"):
         search(folder, query, "id:x", "--output", output, "--region", "0,0,9,9")
+
+
+def test_groups_and_thresholds(folder, query, tmp_path):
+    grouped = hits_of(folder, query, group_by="half", group_size=2)
+    asked = ("--group-by", "half", "--group-size", "2")
+    table = search(folder, query, *asked)
+    assert "group" in table.splitlines()[0]
+    assert "+22 more" in table
+    rows = list(csv.DictReader(io.StringIO(search(folder, query, *asked, "--format", "csv"))))
+    assert [(row["image_id"], row["group"], row["more"]) for row in rows] == [
+        (hit.id, hit.group.key, "22") for hit in grouped
+    ]
+    search(folder, query, *asked, "--output", tmp_path / "hits.csv", "--jobs", "1")
+    written = list(csv.DictReader(io.StringIO((tmp_path / "hits.csv").read_text())))
+    assert [(row["image_id"], row["group"]) for row in written] == [
+        (hit.id, hit.group.key) for hit in grouped
+    ]
+    near = hits_of(folder, query)[:2]
+    distance, score = str(near[1].distance + 1e-4), str(near[1].score - 1e-4)
+    for option in (("--max-distance", distance), ("--score-threshold", score)):
+        found = json.loads(search(folder, query, *option, "--format", "json"))["results"]
+        assert [hit["image_id"] for hit in found] == [hit.id for hit in near]
+    for wrong in (("--format", "trec"), ("--output", tmp_path / "a.run")):
+        with pytest.raises(InvalidInput, match="--group-size: a TREC run is in the order of scores"):
+            search(folder, query, *asked, *wrong)
+    with pytest.raises(InvalidInput, match="no image has a label 'hlaf'; did you mean 'half'"):
+        search(folder, query, "--where", "hlaf=0")
+
+
+def test_search_by_vector(folder, tmp_path):
+    with cbir.open(folder) as db:
+        image_id = next(iter(db.images())).image_id
+        np.save(tmp_path / "one.npy", db.vector(image_id, raw=True))
+    found = json.loads(search(folder, "--vector", tmp_path / "one.npy", "--format", "json"))
+    assert found["results"][0]["image_id"] == image_id
+    np.save(tmp_path / "objects.npy", np.array([{}], object), allow_pickle=True)
+    np.save(tmp_path / "texts.npy", np.array(["x"]))
+    (tmp_path / "text.npy").write_text("x")
+    (tmp_path / "empty.npy").touch()
+    for name, reason in (
+        ("none", "cannot be read"), ("text", "is not a NumPy file"), ("empty", "is not a NumPy file"),
+        ("objects", "is not a NumPy file"), ("texts", "does not hold one array of numbers"),
+    ):  # fmt: skip
+        with pytest.raises(InvalidInput, match=reason):
+            search(folder, "--vector", tmp_path / f"{name}.npy")
+    with pytest.raises(InvalidInput, match="--text: search with it, or with images and --vector"):
+        search(folder, "--text", "knee", "--vector", tmp_path / "one.npy")
+
+
+def test_labels_are_listed(folder):
+    def labels(*arguments):
+        done = CliRunner().invoke(app, ["collection", "labels", *arguments, "--collection", str(folder)])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    with cbir.open(folder) as db:
+        assert json.loads(labels("--format", "json"))["items"] == [row._asdict() for row in db.labels()]
+        values = db.label_values("half", "half=1")
+    assert json.loads(labels("half", "--where", "half=1", "--format", "json"))["items"] == [
+        row._asdict() for row in values.items
+    ]
+    assert "from 0 to 1" in labels("half")
+    assert "and 1 more values" in labels("half", "--limit", "1")
