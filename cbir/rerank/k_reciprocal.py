@@ -92,7 +92,7 @@ def mutual_closeness(query: Floats, images: Floats, k1: int, k2: int, lam: float
     shared = np.minimum(expanded, expanded[0]).sum(axis=1)
     jaccard = 1.0 - shared / (2.0 - shared)
     distance = (1.0 - lam) * jaccard + lam * scaled[0]
-    return np.clip(1.0 - distance[1:], 0.0, 1.0)
+    return np.asarray(np.clip(1.0 - distance[1:], 0.0, 1.0), np.float32)
 
 
 def pairwise_squared_distances(images: Floats, query: Floats) -> Floats:
