@@ -130,7 +130,9 @@ class DeviceSearch:
 
 
 _acquiring = Lock()
-_device_locks: dict[tuple[int, int, int], IO[bytes]] = {}  # process, file system and number of the lock's file
+_device_locks: dict[
+    tuple[int, int, int], IO[bytes]
+] = {}  # process, file system and number of the lock's file
 
 
 def acquire_device_lock(folder: Path) -> bool:
