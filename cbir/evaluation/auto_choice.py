@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.evaluation.label_agreement import measure_agreement
+from cbir.evaluation.label_agreement import count_agreement
 from cbir.evaluation.labelled_rows import LabelledRows, draw_queries, read_labelled_rows, score_query
 from cbir.gallery.gallery import Gallery
 from cbir.rerank import get_tuned
@@ -25,10 +25,8 @@ SEARCHED = 4_000_000  # such searches times images, about
 KEYS = 50  # labels that it is counted for
 COMPARED = 2_000_000  # queries times images, about: a second on one core for a method that reads all vectors
 USUAL_LABEL = "label"  # the key that commands take by default
-CLEAR, CLEAR_FIRST = (
-    1.0,
-    2.0,
-)  # standard errors; with less, luck costs first answers: bench/results/auto_choice.md
+# Standard errors; with less, luck costs first answers: bench/results/auto_choice.md
+CLEAR, CLEAR_FIRST = 1.0, 2.0
 FIRST_WEIGHT = 0.5  # of P@1, which is several times as noisy as AP
 PLAIN: tuple[str, Mapping[str, float]] = (NoReranking.name, {})
 Quality = NDArray[np.float64]
@@ -90,8 +88,8 @@ def _choose(collection: Collection, label_key: str | None) -> AutoChoice:
     method, parameters = CANDIDATES[best]
     against = "no other method is clearly better"
     if best != usual:
-        other = "with other parameters" if method == default.method else default.method
-        against = f"clearly better than {other}"
+        other = "other parameters" if method == default.method else default.method
+        against = f"preferred to {other}"
     if CANDIDATES[best] == PLAIN != CANDIDATES[usual]:
         against = f"{default.method} does not gain"
     reason = f"{against} on {len(scored)} images by {key}: {_quality(means[best])}"
@@ -110,7 +108,7 @@ def with_agreement(collection: Collection, choice: AutoChoice) -> AutoChoice:
     reranker = get_tuned(choice.method, collection.profile.rerank, choice.parameters)
     queries = int(np.clip(SEARCHED // max(len(view), 1), LEAST_SEARCHES, MOST_SEARCHES))
     with OneBlasThread():
-        return replace(choice, agreement=measure_agreement(view.gallery, labels, reranker, queries))
+        return replace(choice, agreement=count_agreement(view.gallery, labels, reranker, queries))
 
 
 def best_candidate(scored: Quality, usual: int, plain: int) -> int:

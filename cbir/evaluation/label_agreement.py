@@ -14,7 +14,7 @@ from cbir.rerank.reranker import Reranker
 SAME = 1e-6  # a nearer image is a copy of the query, which searches leave out
 
 
-def measure_agreement(
+def count_agreement(
     gallery: Gallery, labels: Mapping[str, LabelledRows], reranker: Reranker, queries: int
 ) -> dict[str, AgreementBlocks]:
     """Search with images of the collection, without images of the query's patient, and count.

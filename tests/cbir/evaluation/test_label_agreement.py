@@ -14,7 +14,7 @@ from sklearn.isotonic import IsotonicRegression
 
 from cbir import rerank
 from cbir.evaluation.auto_choice import LEAST_LABELLED, update_choice
-from cbir.evaluation.label_agreement import measure_agreement, most_frequent, rising_blocks
+from cbir.evaluation.label_agreement import count_agreement, most_frequent, rising_blocks
 from cbir.evaluation.labelled_rows import LabelledRows
 from cbir.gallery.gallery import Gallery
 from cbir.rerank.auto import LEAST_IMAGES, AutoChoice, read_choice
@@ -51,7 +51,7 @@ def test_agreement_is_counted_as_by_hand(patients: int) -> None:
         counts = Counter(int(labelled.label[j]) for j in nearest if labelled.label[j] >= 0)
         value, agreeing = counts.most_common(1)[0]
         table[agreeing] += 1, value == labelled.label[i]
-    measured = measure_agreement(gallery, {"kind": labelled}, rerank.get("none"), 1000)
+    measured = count_agreement(gallery, {"kind": labelled}, rerank.get("none"), 1000)
     assert measured == {"kind": rising_blocks(table)}
 
 
@@ -61,14 +61,14 @@ def test_copies_do_not_agree() -> None:
     label = np.concatenate([labelled.label] * 2)
     label[40:] = np.where(label[40:] >= 0, 1 - label[40:], -1)  # each copy has the other label
     mixed = LabelledRows(np.arange(80), label, np.full(80, -1))
-    (blocks,) = measure_agreement(twice, {"kind": mixed}, rerank.get("none"), 80).values()
+    (blocks,) = count_agreement(twice, {"kind": mixed}, rerank.get("none"), 80).values()
     assert sum(block.images for block in blocks) == np.count_nonzero(label >= 0)
 
 
 def test_too_few_images_for_ten_answers_count_for_nothing() -> None:
     gallery, labelled = drawn(8)
-    assert measure_agreement(gallery, {"kind": labelled}, rerank.get("none"), 8) == {"kind": ()}
-    assert measure_agreement(gallery, {}, rerank.get("none"), 8) == {}
+    assert count_agreement(gallery, {"kind": labelled}, rerank.get("none"), 8) == {"kind": ()}
+    assert count_agreement(gallery, {}, rerank.get("none"), 8) == {}
 
 
 @pytest.mark.parametrize(
