@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cbir.gallery.knn import compare_all
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, spread_rows
@@ -34,7 +35,7 @@ class NearestDistances:
         return float((1 + at_least) / (1 + len(self.distances)))
 
 
-def between(vectors: VectorBlocks, rows: Rows, neighbours: Rows) -> NearestDistances:
+def between(vectors: VectorBlocks, rows: Rows, neighbours: Rows | NDArray[np.int32]) -> NearestDistances:
     """Return the distances of some images to the nearest of their neighbours.
 
     Parameters
@@ -59,4 +60,4 @@ def without_snapshot(vectors: VectorBlocks) -> NearestDistances:
     """Return the distances of at most SAMPLE images, which are compared with each other."""
     rows = spread_rows(len(vectors), SAMPLE)
     sample = VectorBlocks((vectors.vectors(rows),))
-    return between(sample, np.arange(len(rows)), compare_all(sample.blocks[0], NEAREST)[0].astype(np.int64))
+    return between(sample, np.arange(len(rows)), compare_all(sample.blocks[0], NEAREST)[0])
