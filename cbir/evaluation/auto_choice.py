@@ -115,9 +115,10 @@ def best_candidate(scored: Quality, usual: int, plain: int) -> int:
     """Return the candidate with the best mAP and P@1 of those clearly better than the usual one.
 
     A candidate qualifies if its mAP is not below that of no re-ranking, and its P@1 is not either or, where first
-    answers differ, above it by CLEAR_FIRST standard errors of the paired differences. The usual one gives way to
-    one whose AP plus FIRST_WEIGHT times P@1 is higher by more than CLEAR standard errors, or to no re-ranking if it
-    does not qualify. First answers are so noisy that the best of nine would often be the luckiest.
+    answers differ, above it by CLEAR_FIRST standard errors of the paired differences; the usual one, for which other
+    collections speak, if neither is below. It gives way to one whose AP plus FIRST_WEIGHT times P@1 is higher by
+    more than CLEAR standard errors, or to no re-ranking if it does not qualify. First answers are so noisy that the
+    best of nine would often be the luckiest.
 
     Parameters
     ----------
@@ -131,6 +132,7 @@ def best_candidate(scored: Quality, usual: int, plain: int) -> int:
     gains = scored - scored[:, plain : plain + 1]
     means, errors = gains.mean(axis=0), _standard_error(gains)
     qualified = (means[:, 0] >= 0.0) & (means[:, 1] >= CLEAR_FIRST * errors[:, 1])
+    qualified[usual] = (means[usual] >= 0.0).all()
     if not qualified[usual]:
         usual = plain
     values = scored[:, :, 0] + FIRST_WEIGHT * scored[:, :, 1]

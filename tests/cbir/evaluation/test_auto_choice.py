@@ -162,11 +162,16 @@ def test_no_change_to_what_is_below_no_re_ranking() -> None:
 
 
 def test_what_may_lose_first_answers_gives_way_to_what_keeps_them() -> None:
-    """Candidate 0 finds most, but its first answers are not clearly better than those of 2, no re-ranking."""
+    """Candidate 0 finds most, but its first answers are not clearly better than those of 2, no re-ranking.
+
+    As the usual one it stays, unless they are worse.
+    """
     scored = np.full((200, 3, 2), 0.3)
     scored[:, 0, 0] = 0.5
     scored[:, 1, 0] = 0.4
     scored[:, 0, 1] += np.tile((0.5, -0.5), 100)
+    assert (best_candidate(scored, 0, 2), best_candidate(scored, 1, 2)) == (0, 1)
+    scored[:, 0, 1] -= 0.01
     assert best_candidate(scored, 0, 2) == best_candidate(scored, 1, 2) == 1
-    scored[:, 0, 1] += 0.1
+    scored[:, 0, 1] += 0.11
     assert best_candidate(scored, 0, 2) == best_candidate(scored, 1, 2) == 0

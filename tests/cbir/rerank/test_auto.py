@@ -3,7 +3,7 @@
 import pytest
 
 from cbir import rerank
-from cbir.rerank.auto import CANDIDATES, MUTUAL, AutoChoice, default_choice, read_choice
+from cbir.rerank.auto import CANDIDATES, MUTUAL, OF_HUANG2012, AutoChoice, default_choice, read_choice
 
 
 def test_a_stored_choice_is_read_back() -> None:
@@ -31,9 +31,9 @@ def test_text_that_names_no_method_of_this_version_counts_as_no_choice(text: str
 
 def test_descriptors_that_diffusion_harms_are_not_re_ranked() -> None:
     assert default_choice("color_layout").method == default_choice("tamura").method == "none"
-    for descriptor in ("huang2012", "lite0-max"):
+    for descriptor, candidate in (("lite0-max", 0), ("edge_histogram", 0), ("huang2012", 1)):
         default = default_choice(descriptor)
-        assert (default.method, default.parameters) == ("diffusion", MUTUAL) == CANDIDATES[0]
+        assert (default.method, default.parameters) == CANDIDATES[candidate]
 
 
 def test_every_candidate_exists_and_no_re_ranking_is_one() -> None:
@@ -41,6 +41,7 @@ def test_every_candidate_exists_and_no_re_ranking_is_one() -> None:
     assert ("none", {}) in CANDIDATES
 
 
-def test_the_default_keeps_first_answers() -> None:
-    """Without labels there is no evidence that another first answer is better."""
+def test_the_default_keeps_first_answers_but_those_of_huang2012() -> None:
+    """Without labels there is no evidence that another first answer is better, beside that of other collections."""
     assert rerank.get("diffusion", **MUTUAL).parameters["sure"] == 1.0
+    assert rerank.get("diffusion", **OF_HUANG2012).parameters["sure"] == 0.85
