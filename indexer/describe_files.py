@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -60,10 +60,11 @@ class FileTask:
 def describe_all(
     paths: Iterable[SomeSource], task: FileTask, jobs: int
 ) -> Generator[tuple[SomeSource, DescribedFile], None, None]:
-    """Describe every file or series in `jobs` processes; yield results as they are ready.
+    """Describe every file or series in `jobs` processes; yield results in the order of `paths`.
 
-    If a process dies or takes too long, the files of its chunk are tried again one by one; the file that is the
-    reason is refused.
+    The rows of a collection then have the same order whatever `jobs`, and of equal pictures the same one is kept. If
+    a process dies or takes too long, the files of its chunk are tried again one by one; the file that is the reason
+    is refused.
 
     Parameters
     ----------
@@ -75,29 +76,24 @@ def describe_all(
         Greatest number of processes.
     """
     source = iter(paths)
-    running: dict[Future[list[DescribedFile]], list[SomeSource]] = {}
-    suspects: deque[list[SomeSource]] = deque()
+    begun: deque[tuple[list[SomeSource], Future[list[DescribedFile]]]] = deque()
     size = 1 if task.grid else CHUNK  # a volume at a time in memory
     function, seconds = partial(describe_files, task=task), task.describe.seconds
     with FilePool(function, jobs, use_one_thread_silently, seconds) as pool:
         while True:
-            while len(running) < AHEAD * jobs:
-                chunk = suspects.popleft() if suspects else list(islice(source, size))
-                if not chunk:
-                    break
-                running[pool.submit(chunk)] = chunk
-            if not running:
+            while len(begun) < AHEAD * jobs and (chunk := list(islice(source, size))):
+                begun.append((chunk, pool.submit(chunk)))
+            if not begun:
                 return
-            finished, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in [future for future in running if future in finished]:  # in the order of submission
-                chunk = running.pop(future)
-                try:
-                    yield from zip(chunk, future.result(), strict=True)
-                except WorkerDied as error:
-                    if len(chunk) == 1:
-                        reason = TOO_SLOW if isinstance(error, WorkerTimedOut) else DIED
-                        yield chunk[0], refused_file(reason)
-                    suspects.extend([path] for path in chunk if len(chunk) > 1)
+            chunk, future = begun.popleft()
+            try:
+                yield from zip(chunk, future.result(), strict=True)
+            except WorkerDied as error:
+                if len(chunk) == 1:
+                    reason = TOO_SLOW if isinstance(error, WorkerTimedOut) else DIED
+                    yield chunk[0], refused_file(reason)
+                else:
+                    begun.extendleft(([path], pool.submit([path])) for path in reversed(chunk))
 
 
 def describe_files(paths: Sequence[Source], task: FileTask) -> list[DescribedFile]:

@@ -15,20 +15,25 @@ KILLER = "killer.png"
 TASK = FileTask(DescribeTask(profiles.get("tamura"), bytes(32), Limits()))
 
 
-@pytest.fixture
-def deadly(monkeypatch, tmp_path):
-    """Make every new process that touches KILLER die as if its decoder had crashed."""
+def hook_files(monkeypatch, tmp_path, name: str, action: str) -> None:
+    """Make every new process that touches a file of this name run `action`."""
     hook = tmp_path / "hook"
     hook.mkdir()
     (hook / "sitecustomize.py").write_text(
-        "import os, pathlib\n"
+        "import os, pathlib, time\n"
         "before = pathlib.Path.stat\n"
         "def stat(self, **options):\n"
-        f"    if self.name == {KILLER!r}: os._exit(11)\n"
+        f"    if self.name == {name!r}: {action}\n"
         "    return before(self, **options)\n"
         "pathlib.Path.stat = stat\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(hook), prepend=os.pathsep)
+
+
+@pytest.fixture
+def deadly(monkeypatch, tmp_path):
+    """Make every new process that touches KILLER die as if its decoder had crashed."""
+    hook_files(monkeypatch, tmp_path, KILLER, "os._exit(11)")
 
 
 @pytest.mark.slow
@@ -37,10 +42,18 @@ def test_only_the_deadly_file_is_refused(deadly, tmp_path):
     paths = [picture(folder / f"{seed:03d}.png", seed) for seed in range(5 * CHUNK)]
     paths.insert(37, picture(folder / KILLER, 999))
     results = list(describe_all(iter(paths), TASK, jobs=2))
-    assert sorted(path for path, _ in results) == sorted(paths)
+    assert [path for path, _ in results] == paths
     refused = {path: described.refused for path, described in results if described.refused}
     assert list(refused) == [folder / KILLER]
     assert "crashed" in refused[folder / KILLER]
+
+
+def test_results_have_the_order_of_the_files_whichever_process_ends_first(monkeypatch, tmp_path):
+    """The order of the rows, and so the draw of `auto`, must not depend on how busy a core was."""
+    folder = tmp_path / "images"
+    paths = [picture(folder / f"{seed:03d}.png", seed) for seed in range(CHUNK + 1)]
+    hook_files(monkeypatch, tmp_path, paths[0].name, "time.sleep(0.5)")
+    assert [path for path, _ in describe_all(iter(paths), TASK, jobs=2)] == paths
 
 
 def test_nothing_to_do(tmp_path):
