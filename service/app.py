@@ -20,18 +20,20 @@ from service.api import (
     grade_routes,
     health_routes,
     image_routes,
+    image_set_routes,
     job_routes,
     label_routes,
     metrics_routes,
     reranker_routes,
     search_routes,
+    series_routes,
     similar_routes,
     stow_routes,
     vector_routes,
 )
 from service.collections.app_state import EXTENSION, AppState
 from service.http import compression, problems
-from service.pages import search_page, viewer_embed
+from service.pages import gallery_page, search_page, viewer_embed
 
 FORM_OVERHEAD_BYTES = 64 * 2**10  # multipart/form-data may add this to the images
 
@@ -85,7 +87,9 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
         collection_routes,
         grade_routes,
         image_routes,
+        image_set_routes,
         job_routes,
+        series_routes,
         similar_routes,
         stow_routes,
         docs_routes,
@@ -95,6 +99,7 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
         oidc_login,
         metrics_routes,
         search_page,
+        gallery_page,
     ):
         app.register_blueprint(part.blueprint)
     return app

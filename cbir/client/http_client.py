@@ -14,6 +14,7 @@ from cbir.client import messages
 from cbir.client.connection import ServiceError, ServiceUnreachable
 from cbir.client.dicomweb_methods import DicomwebMethods
 from cbir.client.image_methods import ImageMethods
+from cbir.client.image_set_methods import ImageSetMethods
 from cbir.client.search_methods import SearchMethods
 
 __all__ = ["Client", "ServiceError", "ServiceUnreachable"]
@@ -34,7 +35,7 @@ class IndexOptions(TypedDict, total=False):
     processes: int | None
 
 
-class Client(SearchMethods, ImageMethods, DicomwebMethods):
+class Client(SearchMethods, ImageMethods, ImageSetMethods, DicomwebMethods):
     """Client of one service. Thread-safe.
 
     Every method raises ServiceError for a problem response, ServiceUnreachable (an httpx.ConnectError) where no

@@ -7,6 +7,7 @@ from urllib.parse import quote
 from cbir.client import messages
 from cbir.client.connection import ImageData, Region, ServiceConnection, decode_form, image_path, multipart
 from cbir.client.label_messages import LabelFacet, LabelFacets, LabelValuePage
+from cbir.client.series_messages import DicomGroupPage
 from cbir.client.vector_messages import ImageVectors
 from cbir.search.query_kinds import list_conditions
 
@@ -14,11 +15,36 @@ from cbir.search.query_kinds import list_conditions
 class ImageMethods(ServiceConnection):
     """Mixin with the methods of `cbir.client.Client` that list, add, change and delete images."""
 
-    def images(self, where: str | Sequence[str] = (), *, limit: int = 100) -> Iterator[messages.ImageRecord]:
-        """Iterate over the images that meet all conditions `where`, oldest first, `limit` per request."""
-        yield from self._all_items(
-            messages.ImagePage, "/v1/images", {"limit": limit, "where": list_conditions(where)}
-        )
+    def images(
+        self,
+        where: str | Sequence[str] = (),
+        *,
+        limit: int = 100,
+        sort: str = "oldest",
+        study: str = "",
+        series: str = "",
+    ) -> Iterator[messages.ImageRecord]:
+        """Iterate over the images that meet all conditions, `limit` per request.
+
+        Parameters
+        ----------
+        where : str or sequence of str
+            Label conditions; all must hold.
+        limit : int
+            Number of images per request.
+        sort : str
+            "oldest" or "newest" first, "label:KEY" by the values of a label, "-label:KEY" the other way round.
+        study, series : str
+            UIDs of a study, or of a series and its study, that the images must be in.
+        """
+        params = {
+            "limit": limit,
+            "where": list_conditions(where),
+            "sort": sort,
+            "study": study,
+            "series": series,
+        }
+        yield from self._all_items(messages.ImagePage, "/v1/images", params)
 
     def image_page(
         self, where: str | Sequence[str] = (), *, limit: int = 100, cursor: str | None = None
@@ -36,6 +62,31 @@ class ImageMethods(ServiceConnection):
         """
         params = {"limit": limit, "where": list_conditions(where)} | ({"cursor": cursor} if cursor else {})
         return self._fetch(messages.ImagePage, "GET", "/v1/images", params=params)
+
+    def series(
+        self,
+        level: str = "series",
+        where: str | Sequence[str] = (),
+        *,
+        limit: int = 100,
+        cursor: str | None = None,
+    ) -> DicomGroupPage:
+        """Return a page of the DICOM series or studies, with their numbers of images.
+
+        Parameters
+        ----------
+        level : str
+            "series" or "study".
+        where : str or sequence of str
+            Label conditions on the images that count; all must hold.
+        limit : int
+            Maximum number of series or studies.
+        cursor : str, optional
+            `next` of the previous page.
+        """
+        params = {"level": level, "limit": limit, "where": list_conditions(where)}
+        params |= {"cursor": cursor} if cursor else {}
+        return self._fetch(DicomGroupPage, "GET", "/v1/series", params=params)
 
     def image(self, image_id: str) -> messages.ImageRecord:
         """Return the record of an image."""

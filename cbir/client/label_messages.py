@@ -14,6 +14,9 @@ class LabelFacet(BaseModel):
 class LabelFacets(BaseModel):
     """The label keys of a collection."""
 
+    images: int = Field(
+        description="Number of images that meet the conditions, with labels or without.", examples=[13549]
+    )
     items: list[LabelFacet] = Field(description="Keys in alphabetical order.")
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.csv_cells import harmless_cell
 from cbir.errors import InvalidInput
 from cbir.store import originals
 from cbir.store.collection import Collection
 from cbir.store.collection_view import PAGE, vector_pages
 from cbir.store.permissions import OWNER_FOLDER, restrict_files
+from cbir.store.record_table import table_header, table_row
 from cbir.store.vector_format import vector_format
 
 SPOOL = "vectors.partial"
@@ -42,8 +42,7 @@ def export_collection(collection: Collection, folder: Path, sources: bool = Fals
     exported: list[int] = []
     with (partial / "records.csv").open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
-        header = [*COLUMNS, *(f"label:{key}" if key in COLUMNS else key for key in keys)]
-        table.writerow(map(harmless_cell, header))
+        table.writerow(table_header(COLUMNS, keys))
         secret = collection.secret
         for number, record in collection.iterate():
             row = int(np.searchsorted(numbers, number))
@@ -51,8 +50,7 @@ def export_collection(collection: Collection, folder: Path, sources: bool = Fals
                 continue  # added after the vectors were read
             if not sources:
                 record = replace(record, source=_hashed(record.source, secret))
-            values = [getattr(record, column) for column in COLUMNS]
-            table.writerow(map(harmless_cell, [*values, *(record.labels.get(key, "") for key in keys)]))
+            table.writerow(table_row(record, COLUMNS, keys))
             exported.append(row)
     _write_rows(partial / "vectors.npy", partial / SPOOL, exported, dimensions)
     (partial / SPOOL).unlink()

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, func, select
 
 from cbir.errors import CollectionDamaged, NotFound
-from cbir.store import dicom_instances, image_counts, image_groups, label_facets
+from cbir.store import dicom_groups, dicom_instances, image_counts, image_groups, image_order, label_facets
 from cbir.store.checksums import row_checksum, values_checksum, vector_checksum
+from cbir.store.dicom_groups import DicomGroup
 from cbir.store.dicom_instances import DicomScope, StudyCounts
 from cbir.store.filter_conditions import Condition, parse_filters
+from cbir.store.image_order import Order, Position
 from cbir.store.image_rows import batches
 from cbir.store.label_facets import LabelKey, LabelValues
 from cbir.store.records import Record
@@ -108,6 +110,31 @@ class RecordQueries:
         query = select(images).where(images.c.number > after, *(condition.matches() for condition in where))
         return list(self._read(_read_records, query.order_by(images.c.number).limit(limit)).items())
 
+    def sorted_page(
+        self,
+        order: Order,
+        after: Position | None,
+        limit: int,
+        where: Sequence[Condition] = (),
+        scope: DicomScope | None = None,
+    ) -> list[tuple[Position, Record]]:
+        """Return positions and records of the next images in an order: see `image_order.read_positions`.
+
+        Parameters
+        ----------
+        order, after, limit, where, scope
+            As of `read_positions`.
+        """
+        with self._engine.connect() as connection:
+            positions = image_order.read_positions(connection, order, after, limit, where, scope)
+            records = _records_by_number(connection, [position.number for position in positions])
+        return [(position, records[position.number]) for position in positions]
+
+    def count(self, where: Sequence[Condition] = ()) -> int:
+        """Return the number of images for which all conditions hold."""
+        matching = (condition.matches() for condition in where)
+        return int(self._rows(select(func.count()).select_from(images).where(*matching))[0][0])
+
     def thumbnail(self, image_id: str) -> bytes | None:
         """Return the stored JPEG of an uploaded image; None if there is none. Raises CollectionDamaged."""
         for row in self._rows(select(thumbnails).join(images).where(images.c.image_id == image_id)):
@@ -182,6 +209,18 @@ class RecordQueries:
         `levels`: 1 for studies, 2 for series, 3 for instances.
         """
         return self._read(dicom_instances.group_images, levels)
+
+    def dicom_groups(
+        self, level: str, before: int | None, limit: int, where: Sequence[Condition] = ()
+    ) -> list[DicomGroup]:
+        """Return the next studies or series: see `dicom_groups.read_groups`.
+
+        Parameters
+        ----------
+        level, before, limit, where
+            As of `read_groups`.
+        """
+        return self._read(dicom_groups.read_groups, level, before, limit, where)
 
     def known_instances(self, uids: Iterable[str]) -> set[str]:
         """Return those of the SOP Instance UIDs `uids` whose pictures are in the collection."""

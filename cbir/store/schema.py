@@ -195,7 +195,7 @@ LISTS = (forgotten, erased, instance_copies, original_files)
 CHECKED = (meta, images, vectors, labels, thumbnails, *LISTS)  # tables whose rows have a checksum
 
 
-def _as_number(text: str) -> float | None:
+def as_number(text: str) -> float | None:
     """Convert a label's value to a finite number; None if it is none."""
     try:
         number = float(text)
@@ -227,7 +227,7 @@ def connect(folder: Path) -> Engine:
                 connection.execute(f"PRAGMA {pragma}")
         except UnicodeDecodeError as error:  # the message quotes the damaged schema
             raise sqlite3.DatabaseError("the database schema is damaged") from error
-        connection.create_function("as_number", 1, _as_number, deterministic=True)
+        connection.create_function("as_number", 1, as_number, deterministic=True)
         connection.create_function("row_checksum", -1, row_checksum, deterministic=True)
         connection.set_progress_handler(_is_cancelled, CHECKED_STEPS)
 

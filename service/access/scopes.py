@@ -41,6 +41,7 @@ RULES: dict[str, AccessRule] = {
     "GET /openapi.json": AccessRule(OpenTo.any_token),
     # Searching and viewing.
     "GET /": AccessRule(Scope.search),
+    "GET /gallery": AccessRule(Scope.search),
     "GET /similar": AccessRule(Scope.search, "search"),
     "POST /v1/search": AccessRule(Scope.search, "search"),
     "POST /v1/search/batch": AccessRule(Scope.search, "search"),
@@ -52,6 +53,7 @@ RULES: dict[str, AccessRule] = {
     # Not logged: shows the upload and nothing of a collection.
     "POST /v1/render": AccessRule(Scope.search),
     "GET /v1/images": AccessRule(Scope.search, "list"),
+    "POST /v1/images/export": AccessRule(Scope.search, "list"),
     "GET /v1/images/*": AccessRule(Scope.search, "record"),
     # Not logged: a page shows dozens at a time, of images that the lines of searches and lists name.
     "GET /v1/images/*/thumbnail": AccessRule(Scope.search),
@@ -60,6 +62,7 @@ RULES: dict[str, AccessRule] = {
     # Pictures can be approximated from vectors.
     "GET /v1/images/*/vector": AccessRule(Scope.originals, "vector"),
     "POST /v1/vectors": AccessRule(Scope.originals, "vector"),
+    "GET /v1/series": AccessRule(Scope.search, "list"),
     "GET /v1/labels": AccessRule(Scope.search),
     "GET /v1/labels/*": AccessRule(Scope.search),
     "GET /v1/collections": AccessRule(Scope.search),
@@ -75,7 +78,9 @@ RULES: dict[str, AccessRule] = {
     "GET /v1/jobs/*": AccessRule(Scope.ingest),
     "POST /v1/jobs/*/cancel": AccessRule(Scope.ingest, "cancel"),
     # Changing and deleting.
+    "PATCH /v1/images": AccessRule(Scope.annotate, "relabel"),
     "PATCH /v1/images/*": AccessRule(Scope.annotate, "relabel"),
+    "POST /v1/images/delete": AccessRule(Scope.admin, "delete"),
     "DELETE /v1/images/*": AccessRule(Scope.admin, "delete"),
     "DELETE /v1/patients/*": AccessRule(Scope.admin, "erase"),
     "GET /v1/collection/history": AccessRule(Scope.admin, "history"),

@@ -13,15 +13,19 @@ from cbir.errors import InvalidInput, NotFound
 from cbir.search import example_values as example
 from cbir.search import record_links
 from cbir.store import Collection, Record, originals
+from cbir.store.dicom_instances import DicomScope
 from cbir.store.filter_conditions import parse_filter
+from cbir.store.image_order import parse_order
 from service.access.audit import log_images
 from service.access.caller import actor_name, current_rights
+from service.api.image_cursor import check_position, parse_position, write_position
 from service.api.operations import json_response, operation
 from service.collections.app_state import current_state
 from service.collections.thumbnail_response import thumbnail_response
 from service.http import request_params
 from service.http.etag import check_if_match, make_conditional
 from service.http.problems import Malformed, NotAllowed, SourceGone
+from service.http.query_deadline import query_deadline
 
 blueprint = Blueprint("images", __name__, url_prefix="/v1/images")
 
@@ -80,29 +84,66 @@ class ImageListParameters(PageParameters):
     where: request_params.Where = Field(default=[])
 
 
+Sort = Annotated[
+    str,
+    Field(
+        max_length=len("-label:") + KEY_CHARACTERS,
+        description="Order: `oldest` or `newest` by the time of adding, `label:KEY` by the values of a label, "
+        "`-label:KEY` the other way round. Numbers come first, images without the label last, and images with equal "
+        "values in the order in which they were added.",
+        examples=["label:modality"],
+    ),
+]
+Uid = Annotated[str, Field(max_length=64)]
+
+
+class SortedImageParameters(ImageListParameters):
+    """Page of the images that meet conditions, in an order."""
+
+    cursor: Annotated[str | None, AfterValidator(check_position)] = Field(
+        default=None,
+        description="Field `next` of the previous page; omitted for the first page.",
+        examples=["100"],
+    )
+    sort: Sort = "oldest"
+    study: Uid = Field(
+        default="", description="Study Instance UID: only images of this study.", examples=[example.STUDY_UID]
+    )
+    series: Uid = Field(
+        default="",
+        description="Series Instance UID, with `study`: only images of this series.",
+        examples=[example.SERIES_UID],
+    )
+
+
 @blueprint.get("")
 @operation(
     "images",
     {200: ImagePage},
-    query=ImageListParameters,
-    problems=(400, 404, 422),
+    query=SortedImageParameters,
+    problems=(400, 404, 422, 504),
     python="next(client.images())",
 )
 def get_images() -> Response:
     """List the images of a collection page by page.
 
-    They come in the order in which they were added. Send the field `next` of a page as `cursor` to get the following
-    one; the last page has none.
+    They come in the order in which they were added, or in that of `sort`. Send the field `next` of a page as
+    `cursor`, with the same other parameters, to get the following one; the last page has none.
     """
-    params = request_params.query_parameters(ImageListParameters)
-    collection = current_state().searcher(params.collection).collection
-    conditions = collection.conditions(params.where)
-    rows = collection.page(int(params.cursor or 0), params.limit + 1, conditions)
+    state, params = current_state(), request_params.query_parameters(SortedImageParameters)
+    if params.series and not params.study:
+        raise InvalidInput("series: name its study too")
+    order, after = parse_order(params.sort), parse_position(params.cursor)
+    scope = DicomScope(params.study, params.series) if params.study else None
+    collection = state.searcher(params.collection).collection
+    with state.concurrency.admit(), state.concurrency.slot(), query_deadline(state.settings.query_seconds):
+        conditions = collection.conditions(params.where)
+        rows = collection.sorted_page(order, after, params.limit + 1, conditions, scope)
     page = rows[: params.limit]
     log_images(record.image_id for _, record in page)
     body = ImagePage(
         items=[image_record(collection, record, params.collection) for _, record in page],
-        next=str(page[-1][0]) if len(rows) > len(page) else None,
+        next=write_position(page[-1][0]) if len(rows) > len(page) else None,
     )
     return json_response(body)
 
@@ -146,7 +187,7 @@ def patch_image(image_id: ImageIdInPath) -> Response:
     name = request_params.query_parameters(CollectionParameters).collection
     change = request_params.json_body(LabelChange)
     check_labels(change.labels)
-    _check_own_filter(change.labels)
+    check_own_filter(change.labels)
     handle = current_state().handle(name)
     with handle.writer(actor_name()) as writer:
         collection = handle.searcher().collection
@@ -262,7 +303,7 @@ def check_labels(labels: Mapping[str, str | None]) -> None:
             raise InvalidInput(f"labels: the value of {key} must have 1 to {VALUE_CHARACTERS} characters")
 
 
-def _check_own_filter(labels: Mapping[str, str | None]) -> None:
+def check_own_filter(labels: Mapping[str, str | None]) -> None:
     """Raise NotAllowed if `labels` would change which callers see the image."""
     rights = current_rights()
     keys = {parse_filter(text).key for text in rights.where} if rights else set()

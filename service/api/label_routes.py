@@ -32,15 +32,16 @@ class LabelValueParameters(ImageListParameters):
     "labels", {200: LabelFacets}, query=LabelKeyParameters, problems=(404, 422, 504), python="client.labels()"
 )
 def get_labels() -> Response:
-    """List the label keys with their numbers of images and of values.
+    """List the label keys with their numbers of images and of values, and the number of images.
 
     With `where`, the labels of the images that meet the conditions.
     """
     state, params = current_state(), request_params.query_parameters(LabelKeyParameters)
     collection = state.searcher(params.collection).collection
     with state.concurrency.admit(), state.concurrency.slot(), query_deadline(state.settings.query_seconds):
-        keys = collection.list_label_keys(collection.conditions(params.where))
-    return json_response(LabelFacets(items=[LabelFacet(**key._asdict()) for key in keys]))
+        conditions = collection.conditions(params.where)
+        keys, images = collection.list_label_keys(conditions), collection.count(conditions)
+    return json_response(LabelFacets(images=images, items=[LabelFacet(**key._asdict()) for key in keys]))
 
 
 @blueprint.get("/<path:key>")

@@ -10,11 +10,11 @@ from cbir.errors import NotFound
 from cbir.rerank.several_examples import takes_several_examples
 from cbir.search import MAX_TEXT, Searcher, can_search_by_text
 from cbir.store import Record
-from service.access.private_details import public_text
 from service.collections.app_state import current_state
 from service.http.problems import NotReady
 from service.pages import picture_routes
 from service.pages.label_filters import label_filters_of
+from service.pages.unavailable_page import unavailable_page
 
 blueprint = Blueprint("pages", __name__)
 blueprint.register_blueprint(picture_routes.blueprint)
@@ -32,12 +32,7 @@ def index() -> tuple[str, HTTPStatus]:
         handle = state.handle(request.args.get("collection"))
         searcher = handle.searcher()
     except (NotFound, NotReady) as error:
-        missing = isinstance(error, NotFound)
-        status = HTTPStatus.NOT_FOUND if missing else HTTPStatus.SERVICE_UNAVAILABLE
-        page = render_template(
-            "unavailable.html", reason=public_text(error), missing=missing, collections=names
-        )
-        return page, status
+        return unavailable_page(error)
     collection = searcher.collection
     page = render_template(
         "index.html",
@@ -51,6 +46,7 @@ def index() -> tuple[str, HTTPStatus]:
         filters=label_filters_of(collection),
         grade_columns=searcher.collection.graded_labels(),
         examples=_examples(searcher),
+        title_of=_title,
         choices=rerank.RERANKERS,
         takes_judgements=takes_several_examples,
         parameters={
@@ -63,6 +59,12 @@ def index() -> tuple[str, HTTPStatus]:
         max_upload_bytes=state.settings.max_upload_bytes,
     )
     return page, HTTPStatus.OK
+
+
+def _title(record: Record) -> str:
+    """Return the name of an image as its card in the results has it."""
+    values = [*record.labels.values()]
+    return record.labels.get("label") or (values[0] if values else f"image {record.image_id[:8]}")
 
 
 def _examples(searcher: Searcher) -> list[Record]:

@@ -27,7 +27,8 @@ const TITLES = {
 // Proves to the service that a request comes from its own page; absent without a login.
 const csrf = document.querySelector('meta[name="csrf"]')?.content;
 
-async function request(address, options) {
+/** Send a request and return its response; raises ApiError for a problem. */
+export async function request(address, options) {
   let response;
   try {
     response = await fetch(address, csrf ? { ...options, headers: { ...options.headers, "X-CSRF-Token": csrf } } : options);

@@ -2,7 +2,7 @@
 
 import { byId } from "./dom.js";
 
-const PARTS = ["facts", "filter-field", "keys", "where-hint", "start", "grade-columns", "text-field"]; // depend on the collection
+const PARTS = ["facts", "gallery-link", "filter-field", "keys", "where-hint", "start", "grade-columns", "text-field"]; // depend on the collection
 
 /** The name of the current collection; "" if the service has only one. */
 export function current() {

@@ -72,7 +72,13 @@ def test_what_is_open_to_all_is_meant_to_be() -> None:
     assert {address for address, entry in RULES.items() if entry.need is OpenTo.anyone} == OPEN_TO_ALL
 
 
-SEARCHES = ("POST /v1/search", "POST /v1/search/batch", "POST /v1/grade", "POST /v1/render")
+SEARCHES = (
+    "POST /v1/search",
+    "POST /v1/search/batch",
+    "POST /v1/grade",
+    "POST /v1/render",
+    "POST /v1/images/export",
+)
 
 
 def test_what_changes_something_asks_for_more_than_search() -> None:

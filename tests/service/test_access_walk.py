@@ -108,6 +108,8 @@ def walk(ward: Ward, image: Record, seen: Record) -> dict[str, list[tuple[str, d
             ("/v1/images?limit=1000", {}),
             ("/v1/images?limit=2&cursor=1", {}),
             (f"/v1/images?where=site={HIDDEN}", {}),
+            ("/v1/images?limit=1000&sort=-label:marker", {}),
+            (f"/v1/images?limit=1000&study={image.study}", {}),
             ("/v1/images?where=severity>=0", {}),
             (f"/v1/images?{two}", {}),
         ],
@@ -123,7 +125,21 @@ def walk(ward: Ward, image: Record, seen: Record) -> dict[str, list[tuple[str, d
         ],
         "original": [(f"/v1/images/{name}/original", {}), (f"/v1/images/{seen.image_id}/original?{two}", {})],
         "set_labels": [(f"/v1/images/{name}", {"json": {"labels": {"note": "x"}}})],
+        "series": [
+            ("/v1/series?limit=1000", {}),
+            ("/v1/series?level=study&limit=1000", {}),
+            (f"/v1/series?where=site={HIDDEN}", {}),
+            (f"/v1/series?{two}", {}),
+        ],
+        "label_images": [("/v1/images", {"json": {"ids": [seen.image_id, name], "labels": {"note": "x"}}})],
         "delete": [(f"/v1/images/{name}", {})],
+        "delete_images": [("/v1/images/delete", {"json": {"ids": [name]}})],
+        "export_images": [
+            ("/v1/images/export", {"json": {}}),
+            ("/v1/images/export", {"json": {"ids": [name]}}),
+            ("/v1/images/export", {"json": {"where": [f"site={HIDDEN}"]}}),
+            (f"/v1/images/export?{two}", {"json": {}}),
+        ],
         "add": [("/v1/images", upload)],
         "store_instances": [("/dicomweb/studies", upload)],
         "collections": [("/v1/collections", {})],
@@ -203,14 +219,14 @@ def test_the_walk_finds_secrets_without_a_limit(ward: Ward) -> None:
     image, seen = (next(r for r in records if r.instance) for records in (ward.hidden, ward.visible))
     leaking = set()
     for name, calls in walk(ward, image, seen).items():
-        if operations[name][0] != "GET" and name not in ("search", "search_batch", "grade"):
+        if operations[name][0] != "GET" and name not in ("search", "search_batch", "grade", "export_images"):
             continue
         for address, options in calls:
             answer = client.open(address, method=operations[name][0], **options)
             if secrets_in(answer, secret, address + str(options)):
                 leaking.add(name)
     assert leaking >= {
-        "search", "search_batch", "labels", "label_values", "grade", "images", "image", "collections", "collection",
+        "search", "search_batch", "export_images", "series", "labels", "label_values", "grade", "images", "image", "collections", "collection",
         "statistics", "history", "ready",
         "metrics", "similar", "similar_to_instance", "similar_to_series", "similar_to_study",
     }  # fmt: skip

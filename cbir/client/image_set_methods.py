@@ -1,0 +1,39 @@
+"""Client methods for many images at once."""
+
+from collections.abc import Mapping, Sequence
+
+from cbir.client.connection import ServiceConnection
+from cbir.client.image_set_messages import DeletedImages, LabelledImages
+from cbir.search.query_kinds import list_conditions
+
+
+class ImageSetMethods(ServiceConnection):
+    """Mixin with the methods of `cbir.client.Client` that label, delete and export many images."""
+
+    def label_images(self, ids: Sequence[str], labels: Mapping[str, str | None]) -> int:
+        """Set labels of up to 10,000 images; None removes a label. Return the number of images."""
+        body = {"ids": list(ids), "labels": dict(labels)}
+        return self._fetch(LabelledImages, "PATCH", "/v1/images", json=body).labelled
+
+    def delete_images(self, ids: Sequence[str]) -> list[str]:
+        """Delete up to 10,000 images permanently; return the ids of those that were in the collection."""
+        return self._fetch(DeletedImages, "POST", "/v1/images/delete", json={"ids": list(ids)}).deleted
+
+    def export_images(
+        self, where: str | Sequence[str] = (), *, ids: Sequence[str] | None = None, sort: str = "oldest"
+    ) -> str:
+        """Return images with their labels as a csv table.
+
+        Parameters
+        ----------
+        where : str or sequence of str
+            Label conditions; all must hold.
+        ids : sequence of str, optional
+            Ids of up to 10,000 images, in place of `where`.
+        sort : str
+            "oldest", "newest", "label:KEY" or "-label:KEY".
+        """
+        body = {"where": list_conditions(where), "sort": sort} | (
+            {"ids": list(ids)} if ids is not None else {}
+        )
+        return self._request("POST", "/v1/images/export", json=body).text

@@ -1,0 +1,145 @@
+"""Endpoints of many images at once: label, delete, export."""
+
+import csv
+from io import StringIO
+
+from flask import Blueprint, Response
+from pydantic import Field
+
+from cbir.cancellation import with_checkpoints
+from cbir.client.image_set_messages import DeletedImages, ImageIds, ImageSet, LabelledImages, SetLabelChange
+from cbir.errors import InvalidInput
+from cbir.search import example_values as example
+from cbir.store import Collection
+from cbir.store.image_order import Order, parse_order
+from cbir.store.record_table import table_header, table_row
+from service.access.audit import log_images
+from service.access.caller import actor_name
+from service.api.image_routes import CollectionParameters, Sort, check_labels, check_own_filter
+from service.api.operations import json_response, operation
+from service.collections.app_state import current_state
+from service.http import request_params
+from service.http.query_deadline import query_deadline
+
+blueprint = Blueprint("image_sets", __name__, url_prefix="/v1/images")
+
+MAX_EXPORT = 200_000  # images of a file, which is made in memory
+PAGE = 1000
+COLUMNS = ("image_id", "format", "width", "height", "frame", "study", "series", "instance", "patient_key")
+
+
+class ExportParameters(CollectionParameters):
+    """Images of a table."""
+
+    ids: ImageIds | None = Field(
+        default=None, description="Ids of the images; all images by default.", examples=[[example.IMAGE_ID]]
+    )
+    where: request_params.Where = Field(default=[])
+    sort: Sort = "oldest"
+
+
+@blueprint.patch("")
+@operation(
+    "label_images",
+    {200: LabelledImages},
+    query=CollectionParameters,
+    body={request_params.JSON: SetLabelChange},
+    problems=(400, 404, 413, 415, 422, 507),
+    confirm="Change the labels of these images?",
+    python=f'client.label_images(["{example.IMAGE_ID}"], {{"view": "AP"}})',
+)
+def patch_images() -> Response:
+    """Change the labels of several images as `set_labels` does for one, all of them or none.
+
+    An unknown id is refused with 404, which names it, and nothing is changed.
+    """
+    request_params.require_json()
+    name = request_params.query_parameters(CollectionParameters).collection
+    change = request_params.json_body(SetLabelChange)
+    check_labels(change.labels)
+    check_own_filter(change.labels)
+    handle = current_state().handle(name)
+    with handle.writer(actor_name()) as writer:
+        handle.searcher().collection.numbers_of(change.ids)  # raises NotFound
+        log_images(change.ids)
+        writer.set_labels_of(change.ids, change.labels)
+    return json_response(LabelledImages(labelled=len(set(change.ids))))
+
+
+@blueprint.post("/delete")
+@operation(
+    "delete_images",
+    {200: DeletedImages},
+    query=CollectionParameters,
+    body={request_params.JSON: ImageSet},
+    problems=(400, 404, 413, 415, 422, 507),
+    confirm="Delete these images permanently?",
+    python=f'client.delete_images(["{example.IMAGE_ID}"])',
+)
+def post_delete() -> Response:
+    """Delete several images permanently, as `delete` does with one.
+
+    Ids of no image are left out; the response has those of the images that were deleted.
+    """
+    request_params.require_json()
+    state, name = current_state(), request_params.query_parameters(CollectionParameters).collection
+    images = request_params.json_body(ImageSet)
+    with state.handle(name).writer(actor_name()) as writer:
+        deleted = writer.delete(images.ids)
+    log_images(deleted)
+    state.thumbnails.clear()
+    return json_response(DeletedImages(deleted=deleted))
+
+
+@blueprint.post("/export")
+@operation(
+    "export_images",
+    {200: "text/csv"},
+    query=CollectionParameters,
+    body={request_params.JSON: ExportParameters},
+    problems=(400, 404, 413, 415, 422, 504),
+    python='client.export_images("modality=CT")',
+)
+def post_export() -> Response:
+    """Return images with their labels as a csv table.
+
+    Either those of `ids`, in the order in which they were added, or all that meet the conditions. A cell that a
+    spreadsheet would run as a formula begins with an apostrophe. The list of `images` has the same facts as JSON.
+    """
+    request_params.require_json()
+    state, params = current_state(), request_params.request_parameters(ExportParameters)
+    if params.ids and params.where:
+        raise InvalidInput("ids: send either ids or conditions")
+    order = parse_order(params.sort)
+    collection = state.searcher(params.collection).collection
+    with state.concurrency.admit(), state.concurrency.slot(), query_deadline(state.settings.query_seconds):
+        text = _table(collection, params, order)
+    response = Response(text, mimetype="text/csv")
+    response.headers["Content-Disposition"] = 'attachment; filename="images.csv"'
+    return response
+
+
+def _table(collection: Collection, params: ExportParameters, order: Order) -> str:
+    """Return the csv text; it is complete before anything is sent, so that no error leaves half a file."""
+    conditions = collection.conditions(params.where)
+    if (number := collection.count(conditions)) > MAX_EXPORT and not params.ids:
+        raise InvalidInput(
+            f"{number} images are too many for one table, which holds {MAX_EXPORT}; send conditions"
+        )
+    if params.ids:
+        numbers = sorted(set(collection.numbers_of(params.ids).tolist()))
+        records = list(collection.records(numbers).values())
+        keys = sorted({key for record in records for key in record.labels})
+    else:
+        records = []
+        keys = [key.key for key in collection.list_label_keys(conditions)]
+        after = None
+        while page := collection.sorted_page(order, after, PAGE, conditions):
+            records += [record for _, record in page]
+            after = page[-1][0]
+    log_images(record.image_id for record in records)
+    file = StringIO(newline="")
+    table = csv.writer(file)
+    table.writerow(table_header(COLUMNS, keys))
+    table.writerows(table_row(record, COLUMNS, keys) for record in with_checkpoints(records))
+    return file.getvalue()

@@ -1,0 +1,172 @@
+// The gallery: connects filters, order and address with the grid of images.
+
+import { byId, element } from "../dom.js";
+import { saveAllRecords, saveTable } from "./export_files.js";
+import { Facets } from "./facets.js";
+import * as filters from "./filter_state.js";
+import { ImagePages, PAGE } from "./image_pages.js";
+import { images, labelKeys } from "./requests.js";
+import { Selection } from "./selection.js";
+import * as bar from "./selection_bar.js";
+import * as seriesView from "./series_view.js";
+import { Tiles } from "./tiles.js";
+
+const collection = byId("gallery").dataset.collection;
+let state = filters.read(location.search);
+let running = new AbortController();
+let pages = new ImagePages(() => Promise.resolve({ items: [], next: null }));
+const selection = new Selection();
+
+const facets = new Facets((where) => change({ where }));
+const tiles = new Tiles(() => ({ pages, selection, sort: state.sort }), { onSelect: showSelection, needMore: loadMore });
+
+const total = (number) => `${number.toLocaleString("en")} ${number === 1 ? "image" : "images"}`;
+
+/** Show something else, as a new history entry. */
+function change(part) {
+  state = { ...state, ...part };
+  history.pushState(null, "", filters.write(state, collection));
+  show();
+}
+
+/** Show the images of the state from the first one. */
+async function show() {
+  running.abort();
+  running = new AbortController();
+  pages.stop();
+  const { where, sort } = state;
+  const ofImages = state.view === "images";
+  seriesView.prepare(state);
+  pages = new ImagePages((cursor, signal) => images({ where, sort, cursor, limit: PAGE }, signal));
+  selection.clear();
+  showChips();
+  showSelection();
+  tiles.reset();
+  byId("none").hidden = true;
+  byId("grid").setAttribute("aria-busy", "true");
+  const { signal } = running;
+  const first = ofImages ? loadMore : () => seriesView.show(state, signal);
+  await Promise.all([attempt(first), refreshCounts()]);
+}
+
+/** Count again what the conditions leave. */
+function refreshCounts() {
+  const { signal } = running;
+  return attempt(async () => {
+    const [{ images: number }] = await Promise.all([labelKeys(state.where, signal), facets.show(state.where, signal)]);
+    if (signal.aborted) return;
+    byId("total").textContent = total(number);
+    byId("export-all").hidden = !number;
+    fillKeys();
+  });
+}
+
+async function loadMore() {
+  if (state.view !== "images") return;
+  const mine = pages;
+  byId("more").disabled = true;
+  try {
+    await mine.more();
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    showProblem(error);
+  }
+  if (mine !== pages) return;
+  byId("more").disabled = false;
+  byId("more").hidden = pages.done;
+  byId("grid").removeAttribute("aria-busy");
+  byId("none").hidden = pages.items.length > 0 || !pages.done;
+  byId("loaded").textContent = pages.done ? "" : `${pages.items.length.toLocaleString("en")} loaded`;
+  tiles.draw();
+}
+
+/** Run an action; its error is shown in a part of a dialog, or on the page. */
+async function attempt(action, part = null) {
+  try {
+    if (part) part.hidden = true;
+    else byId("problem").hidden = true;
+    await action();
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    showProblem(error, part);
+  }
+}
+
+function showProblem(error, part = null) {
+  const shown = part ?? byId("problem");
+  shown.querySelector("p").textContent = error.message;
+  shown.hidden = false;
+}
+
+function showSelection() {
+  bar.show(selection);
+  tiles.draw();
+}
+
+function showChips() {
+  const chips = state.where.map((condition) => {
+    const chip = element("button", "chip", condition, element("span", "", " ×"));
+    chip.type = "button";
+    chip.setAttribute("aria-label", `Remove the filter ${condition}`);
+    chip.addEventListener("click", () => {
+      change({ where: state.where.filter((each) => each !== condition) });
+      (byId("chips").querySelector("button") ?? byId("sort")).focus();
+    });
+    return element("li", "", chip);
+  });
+  byId("chips").replaceChildren(...chips);
+  byId("chips").hidden = !chips.length;
+  byId("unfilter").hidden = !chips.length;
+}
+
+/** Offer the label keys for sorting and labelling. */
+function fillKeys() {
+  const options = facets.keys.flatMap((key) => [new Option(`${key}, ascending`, `label:${key}`), new Option(`${key}, descending`, `-label:${key}`)]);
+  byId("sort-labels").replaceChildren(...options);
+  byId("sort").value = state.sort;
+  byId("label-keys").replaceChildren(...facets.keys.map((key) => new Option(key)));
+}
+
+async function afterLabels(ids, labels) {
+  pages.relabel(ids, labels);
+  tiles.refresh();
+  facets.forget();
+  byId("done").textContent = `${total(ids.length)} labelled.`;
+  await refreshCounts();
+}
+
+async function afterDelete(ids) {
+  pages.remove(ids);
+  selection.drop(ids);
+  byId("done").textContent = `${total(ids.length)} deleted.`;
+  tiles.reset();
+  showSelection();
+  byId("grid").focus();
+  facets.forget();
+  await Promise.all([refreshCounts(), loadMore()]);
+}
+
+byId("sort").addEventListener("change", () => change({ sort: byId("sort").value }));
+byId("more").addEventListener("click", () => (state.view === "images" ? loadMore() : attempt(seriesView.more)));
+byId("unfilter").addEventListener("click", () => change({ where: [] }));
+byId("retry").addEventListener("click", show);
+byId("select-all").addEventListener("click", () => {
+  selection.selectAll(pages.ids);
+  showSelection();
+  byId("grid").focus();
+});
+byId("export-csv").addEventListener("click", () => attempt(() => saveTable({ where: state.where, sort: state.sort })));
+byId("export-json").addEventListener("click", () => attempt(async () => {
+  await saveAllRecords(state, (number) => {
+    byId("done").textContent = `${total(number)} read for the export.`;
+  });
+}));
+byId("collection")?.addEventListener("change", ({ target }) => location.assign(`/gallery?${new URLSearchParams({ collection: target.value })}`));
+if (matchMedia("(max-width: 900px)").matches) byId("filters").open = false; // above the images there
+bar.install(() => ({ pages, selection }), { afterLabels, afterDelete, onSelect: showSelection, attempt });
+seriesView.install(change);
+addEventListener("popstate", () => {
+  state = filters.read(location.search);
+  show();
+});
+show();

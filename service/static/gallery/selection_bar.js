@@ -1,0 +1,84 @@
+// What can be done with the selected images: label, delete, search, export.
+
+import { byId } from "../dom.js";
+import { saveRecords, saveTable } from "./export_files.js";
+import { deleteImages, searchAddress, setLabels } from "./requests.js";
+
+export const MAX_EXAMPLES = 20; // images of a search
+
+const images = (number) => `${number.toLocaleString("en")} ${number === 1 ? "image" : "images"}`;
+
+/** Show how many images are selected. */
+export function show(selection) {
+  byId("selection").hidden = !selection.size;
+  byId("selected").textContent = `${images(selection.size)} selected`;
+  const several = selection.size > MAX_EXAMPLES;
+  byId("search-with").disabled = several;
+  byId("search-with").title = several ? `At most ${MAX_EXAMPLES} images` : "";
+}
+
+/**
+ * Connect the buttons. state(): {pages, selection}; afterLabels(ids, labels) and afterDelete(ids): it is done;
+ * attempt(action): runs an action, and shows its error.
+ */
+export function install(state, { afterLabels, afterDelete, onSelect, attempt }) {
+  const chosen = () => [...state().selection.ids];
+  byId("clear-selection").addEventListener("click", () => {
+    state().selection.clear();
+    onSelect();
+    byId("grid").focus();
+  });
+  byId("search-with").addEventListener("click", () => location.assign(searchAddress(chosen())));
+  byId("export-selected-csv").addEventListener("click", () => attempt(() => saveTable({ ids: chosen() })));
+  byId("export-selected-json").addEventListener("click", () => saveRecords(state().pages.records(chosen())));
+  installLabels(chosen, afterLabels, attempt);
+  installDelete(chosen, afterDelete, attempt);
+}
+
+function installLabels(chosen, afterLabels, attempt) {
+  if (!byId("label-selected")) return; // the caller may not
+  const dialog = byId("label-dialog");
+  const describe = () => {
+    const key = byId("label-key").value.trim();
+    const value = byId("label-value").value.trim();
+    const number = images(chosen().length);
+    byId("label-what").textContent = !key ? "" : value ? `Set ${key} to ${value} on ${number}?` : `Remove ${key} from ${number}?`;
+    byId("label-confirm").textContent = value || !key ? `Label ${number}` : `Remove from ${number}`;
+  };
+  byId("label-selected").addEventListener("click", () => {
+    byId("label-problem").hidden = true;
+    describe();
+    dialog.showModal();
+  });
+  byId("label-form").addEventListener("input", describe);
+  byId("label-cancel").addEventListener("click", () => dialog.close());
+  byId("label-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const ids = chosen();
+    const labels = { [byId("label-key").value.trim()]: byId("label-value").value.trim() || null };
+    attempt(async () => {
+      await setLabels(ids, labels);
+      dialog.close();
+      await afterLabels(ids, labels);
+    }, byId("label-problem"));
+  });
+}
+
+function installDelete(chosen, afterDelete, attempt) {
+  if (!byId("delete-selected")) return;
+  const dialog = byId("delete-dialog");
+  byId("delete-selected").addEventListener("click", () => {
+    byId("delete-problem").hidden = true;
+    byId("delete-title").textContent = `Delete ${images(chosen().length)}?`;
+    dialog.showModal();
+  });
+  byId("delete-cancel").addEventListener("click", () => dialog.close());
+  byId("delete-confirm").addEventListener("click", () => {
+    const ids = chosen();
+    attempt(async () => {
+      await deleteImages(ids);
+      dialog.close();
+      await afterDelete(ids);
+    }, byId("delete-problem"));
+  });
+}

@@ -1,0 +1,181 @@
+"""The gallery in a browser: filters, order, selection, labels, deletion, export."""
+
+import csv
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright import sync_api
+
+from tests.e2e.browsing import until
+from tests.e2e.test_page_axe import AXE, complaints_dark_and_light
+from tests.service import dicom_collection
+from tests.service.conftest import Served, serving
+
+TILES = "#grid:not([aria-busy]) .tile"
+
+
+@pytest.fixture(scope="module")
+def own(indexed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The service of a copy of the collection, which the tests change."""
+    with serving(shutil.copytree(indexed, tmp_path_factory.mktemp("gallery") / "own")) as running:
+        yield running
+
+
+@pytest.fixture
+def gallery(page: sync_api.Page, own: Served) -> sync_api.Page:
+    page.set_viewport_size({"width": 1280, "height": 1700})  # all tiles are in sight
+    page.goto(f"{own.address}/gallery?sort=oldest")
+    page.wait_for_selector(TILES)
+    return page
+
+
+def total(page: sync_api.Page, number: int) -> None:
+    page.locator("#total", has_text=f"{number} image").wait_for()
+    until(page, f"document.querySelectorAll('.tile').length === {number}")
+
+
+def chosen(page: sync_api.Page) -> list[int]:
+    return [
+        int(str(t.get_attribute("data-position"))) for t in page.locator(".tile[aria-selected=true]").all()
+    ]
+
+
+def test_filters_order_and_address(gallery: sync_api.Page) -> None:
+    count = gallery.locator(".tile").count()
+    gallery.get_by_role("checkbox", name="odd").check()
+    total(gallery, count // 2)
+    gallery.get_by_role("checkbox", name="even").check()  # any of them
+    total(gallery, count)
+    gallery.get_by_role("button", name="Remove the filter label=even").click()
+    total(gallery, count // 2)
+    gallery.locator("summary", has_text="severity").click()
+    gallery.get_by_label("Least severity").fill("2")
+    gallery.get_by_label("Least severity").press("Enter")
+    gallery.get_by_role("button", name="Remove the filter severity>=2").wait_for()
+    total(gallery, 5)
+    gallery.get_by_label("Sort").select_option("-label:severity")
+    gallery.locator(".tile").first.get_by_text("severity: 2.9").wait_for()
+    address = gallery.url
+    gallery.go_back()
+    gallery.locator(".tile").first.get_by_text("2.1").wait_for()
+    gallery.go_back()
+    total(gallery, count // 2)
+    gallery.goto(address)
+    gallery.locator(".tile").first.get_by_text("severity: 2.9").wait_for()
+    assert gallery.locator(".tile").count() == 5
+    gallery.goto(f"{address}&where=label%3Dnobody&where=severity%3E99")
+    gallery.get_by_role("heading", name="No images").wait_for()
+    gallery.get_by_role("button", name="Remove all filters").click()
+    total(gallery, count)
+
+
+def test_selection_by_mouse_and_keys(gallery: sync_api.Page) -> None:
+    gallery.locator(".tile").nth(2).click()
+    gallery.locator(".tile").nth(4).click(modifiers=["Shift"])
+    assert chosen(gallery) == [2, 3, 4]
+    gallery.get_by_text("3 images selected").wait_for()
+    gallery.keyboard.press("ArrowLeft")
+    gallery.keyboard.press("Space")
+    assert chosen(gallery) == [2, 4]
+    gallery.keyboard.press("Home")
+    gallery.keyboard.press("Shift+ArrowRight")
+    assert {0, 1} <= set(chosen(gallery))
+    gallery.keyboard.press("Control+a")
+    count = len(gallery.locator(".tile").all())
+    gallery.get_by_text(f"{count} images selected").wait_for()
+    assert gallery.get_by_role("button", name="Search with these").is_disabled()
+    gallery.get_by_role("button", name="Clear").click()
+    assert chosen(gallery) == []
+    active = gallery.locator("#grid").get_attribute("aria-activedescendant")
+    assert gallery.locator(f"#{active}").count() == 1
+
+
+def test_search_with_the_selected(gallery: sync_api.Page) -> None:
+    images = [str(tile.get_attribute("data-image")) for tile in gallery.locator(".tile").all()[:3]]
+    for position in range(3):
+        gallery.locator(".tile").nth(position).click()
+    gallery.get_by_role("button", name="Search with these").click()
+    gallery.get_by_text("2 relevant, 0 not relevant").wait_for()
+    assert f"image={images[0]}" in gallery.url
+
+
+def test_label_export_and_delete(gallery: sync_api.Page, tmp_path: Path) -> None:
+    count = gallery.locator(".tile").count()
+    for position in (0, 3):
+        gallery.locator(".tile").nth(position).click()
+    gallery.get_by_role("button", name="Label …").click()
+    gallery.get_by_label("Key", exact=True).fill("note")
+    gallery.get_by_label("Value").fill("look again")
+    gallery.get_by_text("Set note to look again on 2 images?").wait_for()
+    gallery.get_by_role("button", name="Label 2 images").click()
+    gallery.locator("summary", has_text="note").wait_for()  # a label that is new
+    with gallery.expect_download() as download:
+        gallery.get_by_role("group", name="Selected images").get_by_role("button", name="Export csv").click()
+    with Path(download.value.path()).open(newline="") as file:
+        assert [row["note"] for row in csv.DictReader(file)] == ["look again"] * 2
+    with gallery.expect_download() as download:
+        gallery.get_by_role("group", name="Export all").get_by_role("button", name="Export JSON").click()
+    everything = json.loads(Path(download.value.path()).read_text())
+    assert len(everything) == count
+    assert everything[3]["labels"]["note"] == "look again"
+    gallery.get_by_role("button", name="Delete …").click()
+    gallery.get_by_role("heading", name="Delete 2 images?").wait_for()
+    gallery.get_by_role("button", name="Cancel").click()
+    assert gallery.locator(".tile").count() == count
+    gallery.get_by_role("button", name="Delete …").click()
+    gallery.get_by_role("button", name="Delete permanently").click()
+    total(gallery, count - 2)
+    assert gallery.locator("#selection").is_hidden()
+
+
+def test_series_and_their_slices(page: sync_api.Page, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder, slices = dicom_collection.make(tmp_path_factory)
+    with serving(folder) as running:
+        page.goto(f"{running.address}/gallery")
+        page.wait_for_selector(TILES)
+        page.get_by_role("radio", name="Series").check(force=True)
+        card = page.locator("#cards .tile", has_text=f"{dicom_collection.SLICES} slices").first
+        series = card.get_attribute("data-series")
+        assert series in {item.SeriesInstanceUID for item in slices}
+        card.click()
+        page.get_by_text("4 of 6").wait_for()  # the middle one
+        page.keyboard.press("ArrowDown")
+        page.get_by_text("5 of 6").wait_for()
+        page.locator("#slice-film").hover()
+        page.mouse.wheel(0, -80)
+        page.get_by_text("3 of 6").wait_for()
+        page.keyboard.press("End")
+        page.get_by_text("6 of 6").wait_for()
+        until(page, "document.getElementById('slice-picture').naturalWidth > 0")
+        if AXE.exists():
+            assert complaints_dark_and_light(page) == []
+        assert f"series={series}" in page.url
+        page.go_back()
+        page.locator("#slices").wait_for(state="hidden")
+        page.go_forward()
+        page.get_by_text("4 of 6").wait_for()
+        page.keyboard.press("Escape")
+        page.get_by_role("radio", name="Studies").check(force=True)
+        page.locator("#cards .tile[data-series='']").first.wait_for()
+        if AXE.exists():
+            assert complaints_dark_and_light(page) == []
+        page.get_by_role("radio", name="Images").check(force=True)
+        page.wait_for_selector(TILES)
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="there is no axe-core")
+@pytest.mark.parametrize("width", [400, 1280])
+def test_accessible(gallery: sync_api.Page, width: int) -> None:
+    gallery.set_viewport_size({"width": width, "height": 900})
+    gallery.goto(gallery.url + "&where=label%3Dodd")
+    gallery.wait_for_selector(TILES)
+    gallery.locator(".tile").first.click()
+    found = {"selected": complaints_dark_and_light(gallery)}
+    for name in ("Label …", "Delete …"):
+        gallery.get_by_role("button", name=name).click()
+        found[name] = complaints_dark_and_light(gallery)
+        gallery.keyboard.press("Escape")
+    assert {state: said for state, said in found.items() if said} == {}

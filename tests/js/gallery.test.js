@@ -1,0 +1,144 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import * as filters from "./static/gallery/filter_state.js";
+import { movedPosition, visibleTiles } from "./static/gallery/grid_window.js";
+import { ImagePages } from "./static/gallery/image_pages.js";
+import { Selection } from "./static/gallery/selection.js";
+import { compareUids, inOrder, movedSlice } from "./static/gallery/slice_order.js";
+import { wordsOf } from "./static/gallery/tile_words.js";
+
+test("an address has the whole state, and gives it back", () => {
+  const state = { where: ["a=b & c", "grade>=1"], sort: "-label:grade", view: "images", study: "", series: "" };
+  const text = filters.write(state, "knees");
+  assert.match(text, /^\?collection=knees&/);
+  assert.deepEqual(filters.read(text), state);
+  const usual = { where: [], sort: "newest", view: "images", study: "", series: "" };
+  assert.deepEqual(filters.read("?view=nonsense&where="), usual);
+  assert.equal(filters.write(usual, ""), "/gallery");
+});
+
+test("values of a key are chosen and dropped", () => {
+  const once = filters.toggleValue(["x=1"], "a", "b=c");
+  assert.deepEqual(once, ["x=1", "a=b=c"]);
+  assert.deepEqual(filters.valuesOf(once, "a"), ["b=c"]);
+  assert.deepEqual(filters.valuesOf(["a!=b", "ab=c", "a?"], "a"), []);
+  assert.deepEqual(filters.toggleValue(once, "a", "b=c"), ["x=1"]);
+});
+
+test("limits of a key replace its earlier ones", () => {
+  const where = filters.withRange(["x=1", "grade>=1", "grade=3"], "grade", { minimum: "2", maximum: "4" });
+  assert.deepEqual(where, ["x=1", "grade=3", "grade>=2", "grade<=4"]);
+  assert.deepEqual(filters.rangeOf(where, "grade"), { minimum: "2", maximum: "4" });
+  assert.deepEqual(filters.withRange(where, "grade", { minimum: "", maximum: "" }), ["x=1", "grade=3"]);
+});
+
+test("counts of a key do not follow what is chosen of it", () => {
+  const where = ["a=1", "a=2", "a>=0", "a!=3", "b=1", "!c?"];
+  assert.deepEqual(filters.conditionsBeside(where, "a"), ["a!=3", "b=1", "!c?"]);
+});
+
+test("a selection extends from the last single choice", () => {
+  const list = [..."abcdef"];
+  const selection = new Selection();
+  selection.toggle(list, 3);
+  selection.extend(list, 1);
+  assert.deepEqual([...selection.ids].sort(), ["b", "c", "d"]);
+  selection.toggle(list, 2);
+  assert.deepEqual([...selection.ids].sort(), ["b", "d"]);
+  selection.extend(list, 5);
+  assert.deepEqual([...selection.ids].sort(), ["b", "c", "d", "e", "f"]);
+  selection.extend(list, 99);
+  selection.toggle(list, -1);
+  assert.equal(selection.size, 5);
+  selection.drop(["b", "c"]);
+  assert.equal(selection.size, 3);
+  selection.selectAll(list);
+  assert.equal(selection.size, 6);
+  selection.clear();
+  assert.equal(selection.size, 0);
+});
+
+test("only rows in sight, and two beyond, are in the document", () => {
+  const layout = { columns: 5, rowHeight: 100, height: 350 };
+  assert.deepEqual(visibleTiles({ count: 100_000, ...layout, top: -80 }), { first: 0, last: 25, before: 0, after: 1_999_500 });
+  assert.deepEqual(visibleTiles({ count: 100_000, ...layout, top: 1000 }), { first: 40, last: 80, before: 800, after: 1_998_400 });
+  const end = visibleTiles({ count: 23, ...layout, top: 90_000 });
+  assert.deepEqual(end, { first: 20, last: 23, before: 400, after: 0 });
+  assert.deepEqual(visibleTiles({ count: 0, ...layout, top: 0 }), { first: 0, last: 0, before: 0, after: 0 });
+});
+
+test("keys move within the grid", () => {
+  const grid = { count: 12, columns: 5, page: 2 };
+  assert.equal(movedPosition("ArrowRight", 11, grid), 11);
+  assert.equal(movedPosition("ArrowDown", 3, grid), 8);
+  assert.equal(movedPosition("ArrowDown", 8, grid), 8);
+  assert.equal(movedPosition("ArrowUp", 3, grid), 3);
+  assert.equal(movedPosition("PageDown", 3, grid), 11);
+  assert.equal(movedPosition("Home", 7, grid), 0);
+  assert.equal(movedPosition("End", 7, grid), 11);
+  assert.equal(movedPosition("x", 7, grid), undefined);
+});
+
+const image = (image_id, labels = {}) => ({ image_id, labels });
+
+test("pages follow each other, an image that moved is not repeated", async () => {
+  const calls = [];
+  const answers = [{ items: [image("a"), image("b")], next: "n" }, { items: [image("b"), image("c")], next: null }];
+  const pages = new ImagePages(async (cursor) => {
+    calls.push(cursor);
+    return answers[calls.length - 1];
+  });
+  await Promise.all([pages.more(), pages.more()]); // one request
+  assert.deepEqual([calls, pages.ids, pages.done], [[null], ["a", "b"], false]);
+  await pages.more();
+  assert.deepEqual([calls, pages.ids, pages.done], [[null, "n"], ["a", "b", "c"], true]);
+  assert.equal(await pages.more(), false);
+  pages.relabel(["a", "x"], { note: "new" });
+  assert.deepEqual(pages.records(["a"])[0].labels, { note: "new" });
+  pages.relabel(["a"], { note: null });
+  pages.remove(["b"]);
+  assert.deepEqual(pages.records(["c", "b", "a"]), [image("c"), image("a")]);
+});
+
+test("a failed page can be loaded again, a stopped list takes none", async () => {
+  let fails = true;
+  const pages = new ImagePages(async () => {
+    if (fails) throw new Error("busy");
+    return { items: [image("a")], next: null };
+  });
+  await assert.rejects(pages.more(), /busy/);
+  fails = false;
+  await pages.more();
+  assert.deepEqual(pages.ids, ["a"]);
+  const stopped = new ImagePages(async () => ({ items: [image("a")], next: null }));
+  const pending = stopped.more();
+  stopped.stop();
+  assert.equal(await pending, false);
+  assert.deepEqual(stopped.ids, []);
+});
+
+test("tiles show the main label, and the one that orders them", () => {
+  const item = image("0123456789", { modality: "MR", label: "knee", side: "left" });
+  assert.deepEqual(wordsOf(item, "newest"), { title: "knee", more: "MR · left" });
+  assert.deepEqual(wordsOf(item, "-label:side"), { title: "knee", more: "side: left" });
+  assert.deepEqual(wordsOf(item, "label:grade"), { title: "knee", more: "grade: none" });
+  assert.deepEqual(wordsOf(image("0123456789"), "newest"), { title: "image 01234567", more: "" });
+});
+
+test("slices follow the numbers of their UIDs, then their frames", () => {
+  const slice = (instance, frame = null) => ({ series: "1.2", instance, frame });
+  const slices = [slice("1.10"), slice("1.9", 10), slice("1.9", 2), slice("1.9.1")];
+  assert.deepEqual(inOrder(slices).map(({ instance, frame }) => [instance, frame]), [["1.9", 2], ["1.9", 10], ["1.9.1", null], ["1.10", null]]);
+  const long = "2.25.100000000000000000000000000000000000001";
+  assert.ok(compareUids(long, long.replace(/1$/, "2")) < 0);
+  assert.equal(compareUids(long, long), 0);
+});
+
+test("slices are scrolled by keys, and end at both ends", () => {
+  assert.equal(movedSlice("ArrowDown", 4, 6), 5);
+  assert.equal(movedSlice("ArrowDown", 5, 6), 5);
+  assert.equal(movedSlice("PageUp", 5, 6), 0);
+  assert.equal(movedSlice("End", 0, 6), 5);
+  assert.equal(movedSlice("Tab", 0, 6), undefined);
+});
