@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.evaluation.label_agreement import count_agreement
+from cbir.evaluation.agreement_count import count_agreement
 from cbir.evaluation.labelled_rows import LabelledRows, draw_queries, read_labelled_rows, score_query
 from cbir.gallery.gallery import Gallery
 from cbir.rerank import get_tuned

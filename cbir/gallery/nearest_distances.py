@@ -1,4 +1,4 @@
-"""How far images of a collection are from their nearest others: the scale for the nearest answer of a query."""
+"""Distances of images of a collection to their nearest others: the scale for the nearest answer of a query."""
 
 from dataclasses import dataclass
 

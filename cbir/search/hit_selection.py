@@ -36,7 +36,7 @@ def select_images(rank: Rank, request: Request, read_groups: ReadGroups) -> Sele
     Parameters
     ----------
     rank : callable
-        Returns the best images; fewer than it is asked for where there are no more. A smaller number of images is
+        Returns the best images; fewer than k where there are no more. A smaller number of images is
         the beginning of a larger one.
     request : Request
         k, thresholds and groups.

@@ -1,4 +1,4 @@
-"""What the first answers of a search have in common: the most frequent value of each label."""
+"""Labels that the first answers of a search have in common: the most frequent value of each key."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

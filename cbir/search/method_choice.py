@@ -1,4 +1,4 @@
-"""Which method a request is answered with."""
+"""Choice of the method that answers a request."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""How like the searched images a query is."""
+"""Likeness of a query to the searched images."""
 
 from collections.abc import Sequence
 from threading import Lock

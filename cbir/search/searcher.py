@@ -242,13 +242,13 @@ class Searcher:
             ranking = replace(ranking, population=view.rows, passable=None if scope else passable)
             watch.lap("search")
             hits = rerank_top(reranker, query, ranking, view.gallery, request.k)
-            found, distances = ranking.rows, ranking.distances
+            rows, distances = ranking.rows, ranking.distances
         else:
             watch.lap("search")  # on a device the list and its re-ranking are one stage
-            found, distances = hits.rows, hits.distances
+            rows, distances = hits.rows, hits.distances
         watch.lap("rerank")
         ranked = ranked_images(view, hits, reranker, scope, chosen.reason)
-        likeness = query_likeness(self.collection, view, [raw], found, distances)
+        likeness = query_likeness(self.collection, view, [raw], rows, distances)
         return replace(ranked, likeness=likeness, agreement={} if request.group_by else chosen.agreement)
 
     def learn(

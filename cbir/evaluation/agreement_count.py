@@ -1,4 +1,4 @@
-"""How often the label that most of ten answers have is the query's own: measured on images of the collection."""
+"""Count, on images of a collection, how often the label that most of ten answers have is the query's own."""
 
 from collections.abc import Mapping
 
