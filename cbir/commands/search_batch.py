@@ -96,11 +96,17 @@ def search_each(
         for answer in search_batch(collection, settings, request, queries[journal.done :], part, jobs):
             journal.add(answer)
             bars.show("searching", journal.done, len(queries))
+        refused = [answer for answer in journal.answers() if "error" in answer]
+        if len(refused) == len(queries):
+            journal.remove()
+            raise InvalidInput(
+                f"none of the {len(queries)} queries can be used; the first one: "
+                f"{refused[0]['query']}: {refused[0]['error']}"
+            )
         if output.suffix == HTML:
             write_sheet(journal.answers(), output, collection, settings, part)
         else:
             write_answers(journal, output, request.group_by is not None)
-        refused = [answer for answer in journal.answers() if "error" in answer]
         journal.remove()
     typer.echo(f"{len(queries) - len(refused)} queries answered: {output}")
     if show:

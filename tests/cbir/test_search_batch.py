@@ -118,6 +118,14 @@ def test_lists_ids_and_the_other_formats(collection, queries, tmp_path):
     ]
 
 
+def test_a_list_of_which_nothing_can_be_used_is_an_error(collection, queries, tmp_path):
+    (tmp_path / "list.csv").write_text("path\nqueries/missing.png\nqueries/absent.png\n")
+    output = tmp_path / "hits.csv"
+    with pytest.raises(InvalidInput, match=r"none of the 2 queries can be used.*missing\.png"):
+        search(collection, output, tmp_path / "list.csv", "--rerank", "none")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["list.csv", "queries"]
+
+
 def test_no_cell_is_a_formula(tmp_path):
     hit = {
         "rank": 1,
