@@ -1,14 +1,19 @@
 """Likeness and outliers in the answers of a search."""
 
+import shutil
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
 
-from cbir.search import Request, Searcher, Stopwatch
+from cbir.search import Answer, Request, Searcher, Stopwatch
+from cbir.search.query_likeness import _kept_of
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store import profile as profiles
+from cbir.store.filter_conditions import parse_filter
+from cbir.store.limited_collection import LimitedCollection
 from tests.cbir.store.conftest import entry
 
 COUNT = 150
@@ -80,3 +85,47 @@ def test_without_learned_directions_lengths_count(tmp_path: Path) -> None:
         ).query
         assert (like.outlier, foreign.outlier) == (False, True)
         assert foreign.likeness == pytest.approx(1 / 120)
+
+
+def test_for_a_limited_caller_visible_images_alone_count(searcher: Searcher, tmp_path: Path) -> None:
+    """The least likeness would tell the number of all images."""
+    folder = tmp_path / "limited"
+    shutil.copytree(searcher.collection.folder, folder)
+    with Collection(folder) as whole:
+        ids = list(whole.image_ids().values())
+        with whole.writer() as writer:
+            for image_id in ids[:40]:
+                writer.set_labels(image_id, {"ward": "a"})
+        limited = LimitedCollection(whole, [parse_filter("ward=a")])
+        far = -10.0 * np.ones(6)
+        query = Searcher(limited, Settings()).by_examples([], Request(), Stopwatch(), vectors=far).query
+        assert query.likeness == pytest.approx(1 / (1 + 40))
+        gallery, rows = limited.view().gallery, limited.view().rows
+        assert rows is not None
+        vectors = gallery.vectors(rows)
+        apart = np.linalg.norm(vectors[:, None] - vectors[None], axis=2)
+        np.fill_diagonal(apart, np.inf)
+        nearest = apart.min(axis=1)
+        image_id = limited.image_ids()[int(gallery.ids[rows[7]])]
+        like = Searcher(limited, Settings()).by_id(image_id, Request(k=1), Stopwatch()).query.likeness
+        assert like == pytest.approx((1 + np.count_nonzero(nearest >= nearest[7] - 1e-4)) / (1 + 40))
+
+
+def test_a_view_whose_vectors_are_read_does_not_hold_up_others(searcher: Searcher, tmp_path: Path) -> None:
+    view = searcher.collection.view()
+    with _kept_of(view).lock:
+        random = np.random.default_rng(0)
+        with Collection.create(tmp_path / "other", profiles.get("lite0")) as made, made.writer() as writer:
+            vectors = random.normal(5.0, 1.0, (4, 1008)).astype(np.float32)
+            writer.add([(entry(number)[0], vector) for number, vector in enumerate(vectors)])
+            writer.finish()
+            other = Searcher(made, Settings())
+            answers: list[Answer] = []
+
+            def search() -> None:
+                answers.append(other.by_examples([], Request(), Stopwatch(), vectors=vectors[0]))
+
+            thread = Thread(target=search, daemon=True)
+            thread.start()
+            thread.join(10)
+    assert [answer.query.likeness for answer in answers] == [1.0]
