@@ -6,17 +6,30 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from cbir.cancellation import run_to_end
 from cbir.errors import NotFound
-from cbir.gallery.nearest_distances import NearestDistances, without_snapshot
-from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks
+from cbir.gallery.nearest_distances import SAMPLE, NearestDistances, without_snapshot
+from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, spread_rows
 from cbir.store import Collection
 from cbir.store.collection_view import View
+from cbir.store.limited_collection import LimitedCollection
 from cbir.store.projection import Projection
 
 MOST_UNSCALED = 4000  # images
 
 _Unscaled = tuple[Floats, NearestDistances]
-_unscaled: WeakKeyDictionary[View, _Unscaled] = WeakKeyDictionary()
+
+
+class _Kept:
+    """What is computed once for a view, under a lock of its own: other views do not wait."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.unscaled: _Unscaled | None = None
+        self.visible: NearestDistances | None = None
+
+
+_kept: WeakKeyDictionary[View, _Kept] = WeakKeyDictionary()
 _lock = Lock()
 
 
@@ -50,19 +63,43 @@ def query_likeness(
         try:
             vectors, scale = _unscaled_of(collection, view)
         except NotFound:  # deleted since the view was read; distances of normalised vectors do then
-            return view.gallery.nearest_distances.likeness(float(distances.min()))
+            return _scale(collection, view).likeness(float(distances.min()))
         candidates = vectors[rows]
         return scale.likeness(min(float(np.linalg.norm(candidates - each, axis=1).min()) for each in raw))
-    return view.gallery.nearest_distances.likeness(float(distances.min()))
+    return _scale(collection, view).likeness(float(distances.min()))
+
+
+def _scale(collection: Collection, view: View) -> NearestDistances:
+    """Return the distances of the collection; for a limited one between visible images, since others would count."""
+    if not isinstance(collection, LimitedCollection) or view.rows is None:
+        return view.gallery.nearest_distances
+    kept, rows = _kept_of(view), view.rows
+
+    def compare() -> NearestDistances:
+        if kept.visible is None:
+            sample = view.gallery.vectors(rows[spread_rows(len(rows), SAMPLE)])
+            kept.visible = without_snapshot(VectorBlocks((sample,)))
+        return kept.visible
+
+    return kept.visible or run_to_end(compare, kept.lock)
 
 
 def _unscaled_of(collection: Collection, view: View) -> _Unscaled:
     """Return the raw vectors of a view's rows, 0 for deleted ones, and the distances between the others."""
-    with _lock:
-        if view not in _unscaled:
+    kept = _kept_of(view)
+
+    def read() -> _Unscaled:
+        if kept.unscaled is None:
             live = np.arange(len(view.gallery)) if view.rows is None else view.rows
             raw = collection.raw_vectors(view.gallery.ids[live])
             vectors = np.zeros((len(view.gallery), raw.shape[1]), np.float32)
             vectors[live] = raw
-            _unscaled[view] = vectors, without_snapshot(VectorBlocks((raw,)))
-        return _unscaled[view]
+            kept.unscaled = vectors, without_snapshot(VectorBlocks((raw,)))
+        return kept.unscaled
+
+    return kept.unscaled or run_to_end(read, kept.lock)
+
+
+def _kept_of(view: View) -> _Kept:
+    with _lock:
+        return _kept.setdefault(view, _Kept())
