@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.datasets.irma import CLUTTER
-from cbir.datasets.irma.label_files import normalise_label
+from cbir.datasets.irma.label_files import label_kind, normalise_label
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.evaluation.irma.code_voting import NeighbourLabels
 from cbir.evaluation.irma.irma_queries import IrmaQuery
@@ -65,15 +65,22 @@ def labelled_images(
     collection = searcher.collection
     conditions = collection.conditions(where)
     selected = set(collection.matching_numbers(conditions).tolist()) if where else None
-    usable = []
+    usable, unusable = [], []
     for number, record in collection.iterate():
-        label = normalise_label(record.labels.get(key, ""), labelling)
-        if label and label != CLUTTER and (selected is None or number in selected):
+        text = record.labels.get(key, "")
+        label = normalise_label(text, labelling)
+        if selected is not None and number not in selected:
+            continue
+        if label and label != CLUTTER:
             usable.append((record, label))
+        elif text and not label:
+            unusable.append(text)
     if len(usable) < 2:
+        kind = label_kind(labelling)
         raise InvalidInput(
-            f"{collection.folder} has {len(usable)} images to learn from by the label {key}; index training "
-            "images with their manifest (cbir dataset irma), or name the label with --label"
+            f"{collection.folder} has {len(usable)} images to learn from by the label {key}"
+            + (f", whose values are no IRMA {kind}, such as {unusable[0]!r}" if unusable else "")
+            + "; index training images with their manifest (cbir dataset irma), or name the label with --label"
         )
     distinct = sorted({label for _, label in usable}, key=lambda label: (len(label), label))
     numbers = {label: number for number, label in enumerate(distinct)}

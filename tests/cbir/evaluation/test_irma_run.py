@@ -190,6 +190,8 @@ def test_classes(benchmark, tmp_path):
 def test_wrong_use(benchmark, tmp_path):
     with pytest.raises(InvalidInput, match="0 images to learn from by the label nothing"):
         submit(benchmark, "--label", "nothing")
+    with pytest.raises(InvalidInput, match=r"label split, whose .* no IRMA code, .*'train'"):
+        submit(benchmark, "--label", "split")
     with pytest.raises(InvalidInput, match="0 images to learn from"):
         submit(benchmark, "--where", "split=test")
     with pytest.raises(NotFound, match="no folder or manifest"):
