@@ -49,7 +49,11 @@ def prepare_search(query: Any, options: SearchOptions) -> PreparedSearch:
     files = [example for example in several if id_to_send(example) is None]
     fields = without_none(**{name: options.get(name) for name in REQUEST_VALUES})
     fields |= without_none(where=list_conditions(options.get("where", ())) or None)
-    return _with_files(ids, files, fields, options) if files else _with_ids(ids, fields, options)
+    if files:
+        return _with_files(ids, files, fields, options)
+    search = _with_ids(ids, fields, options)
+    write_json(search.fields)  # refuses what JSON cannot hold, so that a batch does not fail by one query
+    return search
 
 
 def _with_files(

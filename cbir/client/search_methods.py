@@ -22,6 +22,9 @@ from cbir.errors import CbirError, InvalidInput
 from cbir.search.hits import Hits
 from cbir.search.search_options import SearchOptions, check_names, query_and_options
 
+# Of problems of a query, not of the request: no such image or file, too large, unreadable, too slow
+QUERY_STATUSES = (404, 410, 413, 415, 422, 504)
+
 
 class SearchMethods(ServiceConnection):
     """Mixin with the methods of `cbir.client.Client` that take an example image."""
@@ -99,6 +102,8 @@ class SearchMethods(ServiceConnection):
             try:
                 return [self._search(searches[0])]
             except ServiceError as error:
+                if error.problem.status not in QUERY_STATUSES:
+                    raise
                 return [error]
         files = [data for search in searches for data in search.files]
         fields = searches[0].fields if files else {"queries": [search.fields for search in searches]}

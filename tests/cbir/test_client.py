@@ -264,6 +264,26 @@ def test_a_batch_has_an_outcome_for_each_query(client: Client, pictures: list[Pa
     assert client.search_batch([]) == []
 
 
+def test_a_refused_request_is_no_outcome_of_a_batch(
+    pictures: list[Path],  # noqa: F811
+    writable: Path,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    app = create_app([writable], settings.load(require_tokens=True, state_folder=tmp_path / "state"))
+    with Client("http://localhost", token="wrong", transport=httpx.WSGITransport(app=app)) as client:
+        for queries in ([pictures[0]], [pictures[0], pictures[1]], ["id:a"], ["id:a", "id:b"]):
+            with pytest.raises(ServiceError) as refused:
+                client.search_batch(queries)
+            assert refused.value.problem.status == 401
+
+
+def test_a_query_that_cannot_be_sent_does_not_lose_the_others(client: Client, ids: list[str]) -> None:  # noqa: F811
+    queries: list[Any] = [{"vector": [float("nan")]}, ids[0], {"vector": ["x", object()]}]
+    outcomes: list[Any] = client.search_batch(queries, k=2, rerank="none")
+    assert [isinstance(outcome, InvalidInput) for outcome in outcomes] == [True, False, True]
+    assert len(outcomes[1]) == 2
+
+
 def test_batches_are_split_by_what_one_request_can_hold() -> None:
     searches = [prepare_search(None, {"vector": [0.5] * 20_000, "k": number % 2 + 1}) for number in range(30)]
     parts = list(split_batch(list(enumerate(searches))))
