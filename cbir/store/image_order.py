@@ -112,7 +112,7 @@ def _follows(kind: ColumnElement[int], columns: Any, order: Order, after: Positi
 
     amount = None if after.value is None else as_number(after.value)
     own_kind = MISSING if after.value is None else TEXT if amount is None else NUMBERS
-    later = columns.number > after.number
+    later: ColumnElement[bool] = columns.number > after.number
     if own_kind != MISSING:
         later = or_(beyond(columns.value, after.value), and_(columns.value == after.value, later))
     if own_kind == NUMBERS:

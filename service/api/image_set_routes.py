@@ -24,7 +24,6 @@ from service.http.query_deadline import query_deadline
 blueprint = Blueprint("image_sets", __name__, url_prefix="/v1/images")
 
 MAX_EXPORT = 200_000  # images of a file, which is made in memory
-PAGE = 1000
 COLUMNS = ("image_id", "format", "width", "height", "frame", "study", "series", "instance", "patient_key")
 
 
@@ -131,12 +130,8 @@ def _table(collection: Collection, params: ExportParameters, order: Order) -> st
         records = list(collection.records(numbers).values())
         keys = sorted({key for record in records for key in record.labels})
     else:
-        records = []
         keys = [key.key for key in collection.list_label_keys(conditions)]
-        after = None
-        while page := collection.sorted_page(order, after, PAGE, conditions):
-            records += [record for _, record in page]
-            after = page[-1][0]
+        records = [record for _, record in collection.sorted_page(order, None, MAX_EXPORT, conditions)]
     log_images(record.image_id for record in records)
     file = StringIO(newline="")
     table = csv.writer(file)

@@ -173,6 +173,8 @@ def walk(ward: Ward, image: Record, seen: Record) -> dict[str, list[tuple[str, d
 PAGES = (
     "/",
     "/?collection=secret-collection",
+    "/gallery",
+    "/gallery?collection=secret-collection",
     "/similar?study={study}&level=instance&limit=100",
     "/docs",
     "/login",

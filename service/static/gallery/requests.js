@@ -2,6 +2,8 @@
 
 import { request } from "../api.js";
 
+export const MAX_SET = 10_000; // images of a request
+
 const JSON_HEADERS = { "Content-Type": "application/json" };
 const collection = () => document.getElementById("gallery").dataset.collection;
 
@@ -36,11 +38,20 @@ export const labelKeys = (where, signal) => load("/v1/labels", { where }, signal
 /** Load the most frequent values of a label. */
 export const labelValues = (key, where, limit, signal) => load(`/v1/labels/${encodeURIComponent(key)}`, { where, limit }, signal);
 
-/** Set labels of images; null removes one. */
-export const setLabels = (ids, labels) => send("PATCH", "/v1/images", { ids, labels });
+/** The parts of a list that requests may hold. */
+function* parts(ids) {
+  for (let start = 0; start < ids.length; start += MAX_SET) yield ids.slice(start, start + MAX_SET);
+}
 
-/** Delete images; resolves with the ids of those that were there. */
-export const deleteImages = async (ids) => (await (await send("POST", "/v1/images/delete", { ids })).json()).deleted;
+/** Set labels of images; null removes one. */
+export async function setLabels(ids, labels) {
+  for (const part of parts(ids)) await send("PATCH", "/v1/images", { ids: part, labels });
+}
+
+/** Delete images. */
+export async function deleteImages(ids) {
+  for (const part of parts(ids)) await send("POST", "/v1/images/delete", { ids: part });
+}
 
 /** Load a csv table {ids} or {where, sort} of images as a Blob. */
 export const table = async (params) => (await send("POST", "/v1/images/export", params)).blob();

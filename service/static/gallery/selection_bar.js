@@ -2,7 +2,7 @@
 
 import { byId } from "../dom.js";
 import { saveRecords, saveTable } from "./export_files.js";
-import { deleteImages, searchAddress, setLabels } from "./requests.js";
+import { deleteImages, MAX_SET, searchAddress, setLabels } from "./requests.js";
 
 export const MAX_EXAMPLES = 20; // images of a search
 
@@ -12,9 +12,13 @@ const images = (number) => `${number.toLocaleString("en")} ${number === 1 ? "ima
 export function show(selection) {
   byId("selection").hidden = !selection.size;
   byId("selected").textContent = `${images(selection.size)} selected`;
-  const several = selection.size > MAX_EXAMPLES;
-  byId("search-with").disabled = several;
-  byId("search-with").title = several ? `At most ${MAX_EXAMPLES} images` : "";
+  limit(byId("search-with"), selection.size, MAX_EXAMPLES);
+  limit(byId("export-selected-csv"), selection.size, MAX_SET);
+}
+
+function limit(button, size, most) {
+  button.disabled = size > most;
+  button.title = size > most ? `At most ${most.toLocaleString("en")} images` : "";
 }
 
 /**
