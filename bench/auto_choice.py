@@ -24,7 +24,7 @@ from cbir import rerank
 from cbir.errors import CbirError
 from cbir.evaluation.auto_choice import PLAIN, best_candidate, compare_candidates, labelled_rows
 from cbir.evaluation.candidates import encode_values
-from cbir.evaluation.labelled_rows import LabelledRows
+from cbir.evaluation.labelled_rows import LabelledRows, draw_queries
 from cbir.evaluation.relevance import parse_relevance
 from cbir.gallery import knn
 from cbir.gallery.gallery import Gallery
@@ -66,7 +66,7 @@ def measure_collection(
             raise SystemExit(f"error: {folder}: too few labels")
         methods = [rerank.get_tuned(name, profile.rerank, parameters) for name, parameters in candidates]
         with OneBlasThread():
-            scored = compare_candidates(view.gallery, found[1], methods, queries)
+            scored = compare_candidates(view.gallery, found[1], methods, draw(found[1], queries))
         return Measured(scored, len(view), usual_candidate(profile.descriptor))
 
 
@@ -88,8 +88,13 @@ def measure_vectors(
     labelled = LabelledRows(np.arange(len(rows)), label, patient)
     methods = [rerank.get_tuned(name, UNIT_EPRF, parameters) for name, parameters in candidates]
     with OneBlasThread():
-        scored = compare_candidates(gallery, labelled, methods, queries)
+        scored = compare_candidates(gallery, labelled, methods, draw(labelled, queries))
     return Measured(scored, len(rows), usual_candidate(EMBEDDING))
+
+
+def draw(labelled: LabelledRows, queries: int) -> NDArray[np.int64]:
+    """Draw queries by the order of the rows."""
+    return draw_queries(labelled, labelled.can_query, queries)
 
 
 def usual_candidate(descriptor: str) -> int:

@@ -15,7 +15,11 @@ SAME = 1e-6  # a nearer image is a copy of the query, which searches leave out
 
 
 def count_agreement(
-    gallery: Gallery, labels: Mapping[str, LabelledRows], reranker: Reranker, queries: int
+    gallery: Gallery,
+    labels: Mapping[str, LabelledRows],
+    reranker: Reranker,
+    queries: int,
+    order: NDArray[np.int64],
 ) -> dict[str, AgreementBlocks]:
     """Search with images of the collection, without images of the query's patient, and count.
 
@@ -24,11 +28,13 @@ def count_agreement(
     gallery : Gallery
         Vectors of the collection.
     labels : mapping of str to LabelledRows
-        Values of each label key, all for the same rows.
+        Values of each label key, at least one, all for the same n rows.
     reranker : Reranker
         Method of the answers.
     queries : int
         Largest number of images to search with, drawn at random.
+    order : (n,) int64
+        Order of the rows that they are drawn in.
 
     Returns
     -------
@@ -36,11 +42,9 @@ def count_agreement(
         By label key, from few answers that agree to many, with rising shares.
     """
     counts = {key: np.zeros((ANSWERS + 1, 2), np.int64) for key in labels}
-    if not labels:
-        return {}
     first = next(iter(labels.values()))
-    labelled = np.flatnonzero(np.any([each.label >= 0 for each in labels.values()], axis=0))
-    drawn = np.random.default_rng(0).permutation(labelled)[:queries]
+    labelled = np.any([each.label >= 0 for each in labels.values()], axis=0)
+    drawn = np.random.default_rng(0).permutation(order[labelled[order]])[:queries]
     for index in drawn.tolist():
         patient = first.patient[index]
         others = first.patient != patient if patient >= 0 else np.ones(len(first.rows), bool)

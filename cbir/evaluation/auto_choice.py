@@ -7,7 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.evaluation.agreement_count import count_agreement
-from cbir.evaluation.labelled_rows import LabelledRows, draw_queries, read_labelled_rows, score_query
+from cbir.evaluation.labelled_rows import (
+    LabelledRows,
+    content_order,
+    draw_in_order,
+    read_labelled_rows,
+    score_query,
+)
 from cbir.gallery.gallery import Gallery
 from cbir.rerank import get_tuned
 from cbir.rerank.auto import CANDIDATES, AutoChoice, default_choice, read_choice
@@ -79,7 +85,8 @@ def _choose(collection: Collection, label_key: str | None) -> AutoChoice:
     tuned = collection.profile.rerank
     rerankers = [get_tuned(method, tuned, parameters) for method, parameters in CANDIDATES]
     with OneBlasThread():  # more wait for each other, and take three times as long on cores that are busy
-        scored = compare_candidates(view.gallery, labelled, rerankers, count)
+        drawn = draw_in_order(labelled, content_order(collection, view, labelled.rows), count)
+        scored = compare_candidates(view.gallery, labelled, rerankers, drawn)
     if not len(scored):
         return default
     means = np.mean(scored, axis=0)  # (candidates, 2)
@@ -105,10 +112,13 @@ def with_agreement(collection: Collection, choice: AutoChoice) -> AutoChoice:
         key: read_labelled_rows(collection, view, key) for key in sorted(collection.label_keys())[:KEYS]
     }
     labels = {key: each for key, each in labels.items() if _has_classes(each)}
+    if not labels:
+        return replace(choice, agreement={})
+    order = content_order(collection, view, next(iter(labels.values())).rows)
     reranker = get_tuned(choice.method, collection.profile.rerank, choice.parameters)
     queries = int(np.clip(SEARCHED // max(len(view), 1), LEAST_SEARCHES, MOST_SEARCHES))
     with OneBlasThread():
-        return replace(choice, agreement=count_agreement(view.gallery, labels, reranker, queries))
+        return replace(choice, agreement=count_agreement(view.gallery, labels, reranker, queries, order))
 
 
 def best_candidate(scored: Quality, usual: int, plain: int) -> int:
@@ -153,7 +163,7 @@ def _quality(means: Quality) -> str:
 
 
 def compare_candidates(
-    gallery: Gallery, labelled: LabelledRows, rerankers: Sequence[Reranker], count: int
+    gallery: Gallery, labelled: LabelledRows, rerankers: Sequence[Reranker], drawn: NDArray[np.int64]
 ) -> Quality:
     """Score leave-one-out queries, without images of the query's own patient.
 
@@ -165,15 +175,14 @@ def compare_candidates(
         Its rows with their labels and patients.
     rerankers : sequence of Reranker
         r methods.
-    count : int
-        Largest number of queries, drawn from each class in turn.
+    drawn : (d,) int64
+        Indices of `labelled` to query with.
 
     Returns
     -------
     (q, r, 2) float64
         AP and P@1; queries without a relevant image are left out.
     """
-    drawn = draw_queries(labelled, labelled.can_query, count)
     scored = (score_query(gallery, labelled, index, rerankers) for index in drawn)
     return np.array([quality for quality in scored if quality is not None])
 

@@ -66,6 +66,34 @@ def draw_queries(labelled: LabelledRows, usable: NDArray[np.bool_], count: int) 
     return np.array(list(drawn), np.int64)
 
 
+def content_order(collection: Collection, view: View, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the order (n,) of rows of a view by the content of their pictures, whenever they were added."""
+    hashes = collection.content_hashes()
+    return np.argsort(np.array([hashes[number] for number in view.gallery.ids[rows].tolist()]), kind="stable")
+
+
+def draw_in_order(labelled: LabelledRows, order: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Draw indices to query with, from each class in turn: of the same images in any order of the rows, the same.
+
+    Parameters
+    ----------
+    labelled : LabelledRows
+        n rows with their labels.
+    order : (n,) int64
+        Their order by content.
+    count : int
+        Largest number of queries.
+
+    Returns
+    -------
+    (q,) int64
+        Indices of `labelled`, q at most `count`.
+    """
+    label = encode_values((code if code >= 0 else None for code in labelled.label[order].tolist()), {})
+    ordered = LabelledRows(labelled.rows[order], label, labelled.patient[order])
+    return order[draw_queries(ordered, ordered.can_query, count)]
+
+
 def score_query(
     gallery: Gallery, labelled: LabelledRows, index: int, rerankers: Sequence[Reranker]
 ) -> NDArray[np.float64] | None:

@@ -51,8 +51,19 @@ def test_agreement_is_counted_as_by_hand(patients: int) -> None:
         counts = Counter(int(labelled.label[j]) for j in nearest if labelled.label[j] >= 0)
         value, agreeing = counts.most_common(1)[0]
         table[agreeing] += 1, value == labelled.label[i]
-    measured = count_agreement(gallery, {"kind": labelled}, rerank.get("none"), 1000)
+    measured = count_agreement(gallery, {"kind": labelled}, rerank.get("none"), 1000, np.arange(120))
     assert measured == {"kind": rising_blocks(table)}
+
+
+def test_the_same_images_in_another_order_are_drawn_by_the_order_given() -> None:
+    gallery, labelled = drawn(120)
+    moved = np.random.default_rng(1).permutation(120)
+    other = Gallery((gallery.blocks[0][moved],), np.arange(1, 121))
+    label = LabelledRows(np.arange(120), labelled.label[moved], labelled.patient[moved])
+    none = rerank.get("none")
+    expected = count_agreement(gallery, {"kind": labelled}, none, 60, np.arange(120))
+    assert count_agreement(other, {"kind": label}, none, 60, np.argsort(moved)) == expected
+    assert count_agreement(other, {"kind": label}, none, 60, np.arange(120)) != expected
 
 
 def test_copies_do_not_agree() -> None:
@@ -61,14 +72,13 @@ def test_copies_do_not_agree() -> None:
     label = np.concatenate([labelled.label] * 2)
     label[40:] = np.where(label[40:] >= 0, 1 - label[40:], -1)  # each copy has the other label
     mixed = LabelledRows(np.arange(80), label, np.full(80, -1))
-    (blocks,) = count_agreement(twice, {"kind": mixed}, rerank.get("none"), 80).values()
+    (blocks,) = count_agreement(twice, {"kind": mixed}, rerank.get("none"), 80, np.arange(80)).values()
     assert sum(block.images for block in blocks) == np.count_nonzero(label >= 0)
 
 
 def test_too_few_images_for_ten_answers_count_for_nothing() -> None:
     gallery, labelled = drawn(8)
-    assert count_agreement(gallery, {"kind": labelled}, rerank.get("none"), 8) == {"kind": ()}
-    assert count_agreement(gallery, {}, rerank.get("none"), 8) == {}
+    assert count_agreement(gallery, {"kind": labelled}, rerank.get("none"), 8, np.arange(8)) == {"kind": ()}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from scipy.stats import sem
 from sklearn.metrics import average_precision_score
 
 from cbir import rerank, settings
-from cbir.evaluation.auto_choice import LEAST_LABELLED, best_candidate, choose, update_choice
+from cbir.evaluation import auto_choice
+from cbir.evaluation.auto_choice import LEAST_LABELLED, LEAST_QUERIES, best_candidate, choose, update_choice
 from cbir.evaluation.labelled_rows import LabelledRows, draw_queries
 from cbir.gallery.ranking import rank
 from cbir.rerank.auto import CANDIDATES, default_choice, read_choice
@@ -23,7 +24,9 @@ from cbir.store.limited_collection import LimitedCollection
 from tests.cbir.store.conftest import entry
 
 
-def filled(folder: Path, count: int, key: str = "label", patients: int = 0) -> Collection:
+def filled(
+    folder: Path, count: int, key: str = "label", patients: int = 0, backwards: bool = False
+) -> Collection:
     """Return a collection of two classes that overlap."""
     made = Collection.create(folder, profiles.get("tamura"))
     entries = []
@@ -33,7 +36,7 @@ def filled(folder: Path, count: int, key: str = "label", patients: int = 0) -> C
         vector[:3] += 1.5 * (number % 2)
         entries.append((record, vector))
     with made.writer() as writer:
-        writer.add(entries)
+        writer.add(entries[::-1] if backwards else entries)
         writer.finish()
     return made
 
@@ -94,6 +97,19 @@ def test_searches_follow_the_stored_choice_and_say_why(overlapping: Collection) 
     assert (hidden.method, hidden.reason) == (choice.method, UNSEEN_REASON)
     with_parameters = searcher.rank(raw, "", Request(rerank="auto", parameters={"steps": 3})).reranking
     assert (with_parameters.method, with_parameters.parameters["steps"]) == ("diffusion", 3)
+
+
+@pytest.mark.slow
+def test_the_choice_is_the_same_for_images_in_another_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auto_choice, "MOST_QUERIES", LEAST_QUERIES)  # fewer are drawn than there are
+    choices = []
+    for backwards in (False, True):
+        with filled(tmp_path / f"{backwards}", LEAST_LABELLED, patients=40, backwards=backwards) as made:
+            choices.append(choose(made))
+    assert choices[0] == choices[1]
+    assert choices[0].agreement
 
 
 def test_few_labels_or_others_choose_the_default(tmp_path: Path) -> None:
