@@ -1,6 +1,7 @@
 // Requests to the service.
 
 import { current, imageAddress } from "./collection.js";
+import { imageFacts } from "./image_facts.js";
 
 /** A failed request; title and message are for the user, temporary is true if trying again may help; status is 0 without a response. */
 export class ApiError extends Error {
@@ -25,7 +26,17 @@ const TITLES = {
 };
 
 // Proves to the service that a request comes from its own page; absent without a login.
-const csrf = document.querySelector('meta[name="csrf"]')?.content;
+let csrf = csrfOf(document);
+
+function csrfOf(page) {
+  return page.querySelector('meta[name="csrf"]')?.content;
+}
+
+/** Go on with the login that another tab has made meanwhile. */
+export async function renewLogin() {
+  const html = await (await request("/", {})).text();
+  csrf = csrfOf(new DOMParser().parseFromString(html, "text/html"));
+}
 
 /** Send a request and return its response; raises ApiError for a problem. */
 export async function request(address, options) {
@@ -34,6 +45,7 @@ export async function request(address, options) {
     response = await fetch(address, csrf ? { ...options, headers: { ...options.headers, "X-CSRF-Token": csrf } } : options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
+    if (options.body instanceof FormData) await checkReadable(options.body);
     throw new ApiError("The service does not respond", "Check that cbir serve is still running, then search again.", true);
   }
   if (response.ok) return response;
@@ -43,6 +55,15 @@ export async function request(address, options) {
   throw new ApiError(title, message, response.status === 429 || response.status >= 500, response.status);
 }
 
+/** Raise ApiError for a file that has changed, or is gone, since it was chosen. */
+async function checkReadable(form) {
+  for (const file of form.getAll("image")) {
+    await file.slice(0, 1).arrayBuffer().catch(() => {
+      throw new ApiError("The file cannot be read", "It has changed or moved since you chose it. Choose it again.");
+    });
+  }
+}
+
 function sentence(text) {
   const capitalised = text.charAt(0).toUpperCase() + text.slice(1);
   return /[.!?]$/.test(capitalised) ? capitalised : `${capitalised}.`;
@@ -50,7 +71,7 @@ function sentence(text) {
 
 function form(query) {
   const fields = new FormData();
-  fields.set("image", query.file, "image"); // the file name is not sent: it may contain a patient's name
+  for (const file of query.files ?? [query.file]) fields.append("image", file, "image"); // without its name, which may be a patient's
   if (query.frame > 1) fields.set("frame", query.frame);
   for (const name of ["window", "region"]) {
     if (query[name]) fields.set(name, query[name].join(","));
@@ -58,7 +79,7 @@ function form(query) {
   return fields;
 }
 
-/** Search with a query {image | text | file, frame, window, region} and {k, rerank, parameters: {}, where: [], feedback: []}. */
+/** Search with a query {image | text | file, frame, window, region} and {k, rerank, parameters: {}, where: [], feedback: []}, group_by and group_size if given. */
 export async function search(query, params, signal) {
   let options;
   const collection = current();
@@ -76,6 +97,9 @@ export async function search(query, params, signal) {
     fields.set("rerank", params.rerank);
     if (params.feedback.length) fields.set("feedback", JSON.stringify(params.feedback));
     if (collection) fields.set("collection", collection);
+    for (const name of ["group_by", "group_size"]) {
+      if (params[name]) fields.set(name, params[name]);
+    }
     for (const [name, value] of Object.entries(params.parameters)) fields.append("parameters", `${name}=${value}`);
     for (const condition of params.where) fields.append("where", condition);
     options = { method: "POST", body: fields, signal };
@@ -99,14 +123,19 @@ export async function grade(query, column, signal) {
   return (await request("/v1/grade", options)).json();
 }
 
-/** Render the file of a query as a picture {blob, size, windowing}; windowing is null for an image without a window. */
+/**
+ * Render the file of a query as a picture {blob, size, windowing, frames, spacing, modality}; windowing is null for an
+ * image without a window, spacing {rows, columns} in mm null where it is unknown.
+ */
 export async function render(query, signal) {
-  const response = await request("/v1/render", { method: "POST", body: form(query), signal });
-  const numbers = (name) => response.headers.get(name)?.split(",").map(Number);
-  const [width, height] = numbers("Image-Size");
-  const window = numbers("Image-Window");
-  const windowing = window ? { window, values: numbers("Image-Values") } : null;
-  return { blob: await response.blob(), size: { width, height }, windowing };
+  const response = await request("/v1/render", { method: "POST", body: form({ ...query, files: null }), signal });
+  return { blob: await response.blob(), ...imageFacts(response.headers) };
+}
+
+/** Load a picture of an image in the collection as `render` does, in a window if one is given; size is null for a thumbnail. */
+export async function picture(image, { window, region } = {}, signal) {
+  const response = await request(imageAddress(image, "/picture", { window, region }), { signal });
+  return { blob: await response.blob(), ...imageFacts(response.headers) };
 }
 
 /** Load the record of an image in the collection. */

@@ -2,7 +2,7 @@
 
 import { byId } from "./dom.js";
 
-const PARTS = ["facts", "gallery-link", "filter-field", "keys", "where-hint", "start", "grade-columns", "text-field"]; // depend on the collection
+const PARTS = ["facts", "gallery-link", "filter-field", "keys", "where-hint", "group-field", "start", "grade-columns", "text-field", "invitation"]; // depend on the collection
 
 /** The name of the current collection; "" if the service has only one. */
 export function current() {
@@ -15,12 +15,18 @@ export function nameOrDefault(name) {
 }
 
 /** The address of an image, or of a part of it such as "/picture". */
-export function imageAddress(image, part = "", { collection = current(), region } = {}) {
+export function imageAddress(image, part = "", { collection = current(), region, window } = {}) {
   const query = new URLSearchParams();
   if (collection) query.set("collection", collection);
   if (region) query.set("region", region.join(","));
+  if (window) query.set("window", window.join(","));
   const text = query.toString();
   return `/v1/images/${encodeURIComponent(image)}${part}${text && `?${text}`}`;
+}
+
+/** True for a collection of CT series, whose queries are series too. */
+export function isOfSeries() {
+  return Boolean(byId("invitation").querySelector("[data-series]"));
 }
 
 /** Switch to another collection; `html` is the text of its own page, whose parts replace those of this one. */

@@ -5,12 +5,14 @@ import { ApiError, record } from "./api.js";
 import { describe } from "./metadata.js";
 import { Zoom } from "./zoom.js";
 import { imageAddress } from "./collection.js";
+import * as feedback from "./feedback.js";
 
 const KEY_STEP = 0.1; // part of a pane that an arrow key moves the images by
 
 let cards = []; // of the list of results
 let position = 0; // of the current card in it
 let addressOf = null;
+const judgeButtons = byId("compare").querySelectorAll("[data-judge]");
 const zoom = new Zoom(byId("panes"), [byId("left"), byId("right")], (scale) => {
   byId("zoom").textContent = `${Math.round(scale * 100)} %`;
 });
@@ -45,6 +47,8 @@ function show() {
   byId("from-here").dataset.image = image;
   byId("earlier").disabled = position === 0;
   byId("later").disabled = position === cards.length - 1;
+  for (const button of judgeButtons) button.dataset.of = image;
+  feedback.show();
   flip(false);
   loadPicture(byId("right"), imageAddress(image, "/picture"), imageAddress(image, "/thumbnail"));
   if (!byId("metadata").hidden) loadMetadata();
@@ -68,6 +72,10 @@ function toggleMetadata(open) {
   if (open) loadMetadata();
 }
 
+function judge(kind) {
+  if (!judgeButtons[0].hidden) feedback.mark(cards[position].dataset.image, kind);
+}
+
 function go(step) {
   const next = position + step;
   if (next < 0 || next >= cards.length) return;
@@ -85,6 +93,7 @@ export function open(card, query, toAddress, withMetadata = false) {
   addressOf = toAddress;
   byId("left-words").textContent = query.caption;
   byId("left").hidden = !query.source;
+  for (const button of judgeButtons) button.hidden = !query.source; // judgements go with images
   if (query.source) loadPicture(byId("left"), query.source, query.small ?? query.source);
   zoom.reset();
   toggleMetadata(withMetadata);
@@ -107,6 +116,8 @@ const KEYS = {
   f: () => flip(!byId("right").classList.contains("flipped")),
   i: () => toggleMetadata(byId("metadata").hidden),
   s: () => byId("from-here").click(),
+  y: () => judge("relevant"),
+  n: () => judge("irrelevant"),
 };
 const SHIFTED = {
   ArrowLeft: () => zoom.shift(KEY_STEP, 0),

@@ -1,43 +1,54 @@
-// Relevance feedback: judging results, searching with the judgements, and stepping back.
+// Relevance feedback: judging results, searching with the judgements, stepping back, and undoing rounds.
 
 import { byId, element } from "./dom.js";
+import { asText, changes, parse, without } from "./rounds.js";
 
 const MAX_IN_ADDRESS = 40; // judgements; more make the address too long, and stay in the history entry
 const KINDS = { relevant: { value: 1, sign: "✓", title: "Relevant" }, irrelevant: { value: -1, sign: "✕", title: "Not relevant" } };
 
 let marks = new Map(); // 1 or -1 by image id: the current judgements
-let searched = ""; // as text: the judgements of the search that is shown
+let rounds = []; // as text: the judgements of each search so far, the last is the one that is shown
 
-/** The current judgements as text. */
-function marksAsText() {
-  return [...marks].map(([image, value]) => (value < 0 ? `-${image}` : image)).join(",");
+/** The judgements of the present search as text. */
+function searched() {
+  return rounds.at(-1) ?? "";
 }
 
 /** The judgements of the present search, in the form of the API. */
 export function judgements() {
-  return searched.split(",").filter(Boolean).map((entry) => {
-    const negative = entry.startsWith("-");
-    return { image_id: negative ? entry.slice(1) : entry, relevance: negative ? -1 : 1 };
-  });
+  return [...parse(searched())].map(([image_id, relevance]) => ({ image_id, relevance }));
 }
 
 /** The same as text for the address of the page; empty if there are too many. */
 export function forAddress() {
-  return judgements().length <= MAX_IN_ADDRESS ? searched : "";
+  return judgements().length <= MAX_IN_ADDRESS ? searched() : "";
 }
 
-/** Restore the judgements of an address or a history entry. */
-export function restore(text) {
-  searched = text ?? "";
-  marks = new Map(judgements().map(({ image_id, relevance }) => [image_id, relevance]));
+/** Restore what a history entry keeps, or else the judgements `said` of an address. */
+export function restore(entry, said = "") {
+  rounds = entry?.rounds ?? (said ? [said] : []);
+  marks = parse(entry?.marks ?? searched());
   show();
 }
 
 /** Take all marks into the search; returns the state of its new history entry. */
-export function commit(state) {
-  searched = marksAsText();
-  show();
-  return { ...state, round: (state?.round ?? 0) + 1, said: searched };
+export function commit(entry) {
+  return follow(entry, marks.size ? [...rounds, asText(marks)] : []);
+}
+
+/** Take the judgements of one round back; returns the state of the new history entry. */
+export function undo(entry, index) {
+  const added = changes([searched(), asText(marks)])[1]; // marks that no search has seen yet stay
+  const left = without(rounds, index);
+  const next = follow(entry, left);
+  for (const [image, value] of added) value ? marks.set(image, value) : marks.delete(image);
+  return { ...next, marks: asText(marks) };
+}
+
+function follow(entry, next) {
+  rounds = next;
+  marks = parse(searched());
+  return { ...entry, round: (entry?.round ?? 0) + 1, rounds, marks: searched() };
 }
 
 /** The two buttons of a card; shortcut keys do the same. */
@@ -55,35 +66,58 @@ export function judgementButtons(image, target) {
   });
 }
 
-/** Mark an image, or remove the mark if it has the same already. */
+/** Mark an image, or remove the mark if it has the same already; the history entry keeps the marks. */
 export function mark(image, kind) {
   const { value } = KINDS[kind];
   if (marks.get(image) === value) marks.delete(image);
   else marks.set(image, value);
+  keepMarks();
   show();
 }
 
-/** Update the buttons; call it whenever the history entry changes. */
+function keepMarks() {
+  history.replaceState({ ...history.state, marks: asText(marks) }, "");
+}
+
+/** Update the buttons and the bar; call it whenever the history entry changes. */
 export function show() {
   for (const button of document.querySelectorAll("[data-judge]")) {
     button.setAttribute("aria-pressed", String(marks.get(button.dataset.of) === KINDS[button.dataset.judge].value));
   }
   const relevant = [...marks.values()].filter((value) => value > 0).length;
-  const round = history.state?.round ?? 0;
-  byId("rounds").hidden = !marks.size && !searched;
+  byId("rounds").hidden = !marks.size && !rounds.length;
   byId("judged").textContent = `${relevant} relevant, ${marks.size - relevant} not relevant`;
-  byId("learn").disabled = marksAsText() === searched;
-  byId("step-back").disabled = !round;
+  byId("learn").disabled = asText(marks) === searched();
+  byId("step-back").disabled = !history.state?.round;
+  showRounds();
 }
 
-/** Connect the buttons; learn() searches with the marks. */
-export function install(learn) {
+function showRounds() {
+  const items = changes(rounds).map((changed, index) => {
+    const text = `Round ${index + 1} · ${changed.size} judged`;
+    const button = element("button", "chip", text, element("span", "", " ×"));
+    button.type = "button";
+    button.dataset.round = index;
+    button.setAttribute("aria-label", `Undo round ${index + 1}, ${changed.size} judged`);
+    return element("li", "", button);
+  });
+  byId("round-list").hidden = !items.length;
+  byId("round-list").replaceChildren(...items);
+}
+
+/** Connect the buttons; learn() searches with the marks, undoRound(index) without those of a round. */
+export function install(learn, undoRound) {
   byId("learn").addEventListener("click", learn);
   byId("step-back").addEventListener("click", back);
   byId("unjudge").addEventListener("click", () => {
     marks.clear();
     show();
-    learn(); // does nothing if the search had no judgements
+    if (rounds.length) learn();
+    else keepMarks();
+  });
+  byId("round-list").addEventListener("click", (event) => {
+    const button = event.target.closest("[data-round]");
+    if (button) undoRound(Number(button.dataset.round));
   });
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-judge]");

@@ -44,7 +44,7 @@ async function openCollection(name) {
 /** Search another collection with the user's file; a query image of the old collection is dropped. */
 export async function changeCollection() {
   if (!(await openCollection(byId("collection").value))) return;
-  feedback.restore("");
+  feedback.restore(null);
   filters.write([]);
   if (!state.query?.file) state.query = null;
   history.pushState(state.query && { file: keepQuery(state.query) }, "", addressOf());
@@ -59,8 +59,7 @@ export async function openAddress() {
   setControls(params);
   const region = params.region?.split(",").map(Number);
   state.query = params.image ? { image: params.image, region } : keptQuery(history.state?.file);
-  if (state.query?.file) byId("frame").value = state.query.frame;
-  feedback.restore(history.state?.said ?? params.said);
+  feedback.restore(history.state, params.said);
   reranking.describe(feedback.judgements());
   if (state.query) run();
   else showStart();

@@ -1,9 +1,11 @@
 // The search page: connects the controls and the keyboard with what they do.
 
+import { renewLogin } from "./api.js";
 import * as compare from "./compare.js";
 import { byId } from "./dom.js";
 import * as feedback from "./feedback.js";
 import * as filters from "./filters.js";
+import * as grouping from "./grouping.js";
 import * as imageInput from "./image_input.js";
 import * as keyboard from "./keyboard.js";
 import { changeCollection, openAddress, openQuery, replaceMissingExamples } from "./navigation.js";
@@ -11,11 +13,25 @@ import * as overview from "./overview.js";
 import * as queryView from "./query_view.js";
 import * as recent from "./recent.js";
 import * as reranking from "./reranking.js";
-import { repeatSearch, run, searchFile, searchWholeImage, searchWithJudgements, showResults, startSearch } from "./run_search.js";
+import * as results from "./results.js";
+import {
+  repeatSearch,
+  run,
+  searchWholeImage,
+  searchWithJudgements,
+  showInputError,
+  showMore,
+  showResults,
+  startSearch,
+  undoRound,
+} from "./run_search.js";
 import { addressOf, currentAddress } from "./search_params.js";
 import { state } from "./search_state.js";
 import * as share from "./share.js";
+import * as takeAway from "./take_away.js";
 import * as theme from "./theme.js";
+
+let repeating = 0; // timer of a search after a change of the number of results
 
 function searchImage(image) {
   compare.close();
@@ -39,13 +55,22 @@ function changeView() {
   if (state.shown) showResults();
 }
 
+/** Search again after an error; if the session had ended, with the login that another tab has made. */
+async function retry() {
+  if (!state.query) return location.reload();
+  if (!byId("log-in").hidden) await renewLogin().catch(() => {}); // the search tells what is wrong
+  run();
+}
+
 byId("query").addEventListener("submit", (event) => {
   event.preventDefault();
+  clearTimeout(repeating);
   filters.show();
   repeatSearch();
 });
+byId("k").addEventListener("change", () => (repeating = setTimeout(repeatSearch))); // Enter submits the form after that
 byId("views").addEventListener("change", changeView);
-byId("retry").addEventListener("click", () => (state.query ? run() : location.reload()));
+byId("retry").addEventListener("click", retry);
 byId("unfilter").addEventListener("click", () => {
   filters.write([]);
   repeatSearch();
@@ -68,6 +93,8 @@ document.addEventListener("click", (event) => {
     else openComparison(card, true);
     return;
   }
+  const more = event.target.closest("[data-more]");
+  if (more) showMore(more.dataset.more, more.closest(".column").getAttribute("aria-label") === results.BEFORE);
   const link = event.target.closest("a[data-image]");
   if (!link || event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
   event.preventDefault();
@@ -75,13 +102,15 @@ document.addEventListener("click", (event) => {
   else searchImage(link.dataset.image);
 });
 
-queryView.install(startSearch);
-imageInput.install(searchFile, openQuery);
-feedback.install(searchWithJudgements);
+queryView.install(startSearch, repeatSearch);
+imageInput.install(startSearch, openQuery, showInputError);
+feedback.install(searchWithJudgements, undoRound);
 filters.install(repeatSearch);
+grouping.install(repeatSearch);
 overview.install();
 reranking.install(repeatSearch);
 recent.install(openQuery);
+takeAway.install();
 keyboard.install(
   {
     o: () => byId("file").click(),
@@ -102,6 +131,7 @@ keyboard.install(
   {
     s: (card) => searchImage(card.dataset.image),
     i: (card) => card.closest("#columns") && openComparison(card, true),
+    v: (card) => card.parentElement.querySelector(".in-viewer")?.click(),
     y: (card) => card.closest("#columns") && !state.query.text && feedback.mark(card.dataset.image, "relevant"),
     n: (card) => card.closest("#columns") && !state.query.text && feedback.mark(card.dataset.image, "irrelevant"),
   },

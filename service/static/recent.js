@@ -9,9 +9,12 @@ const SIDE = 48; // CSS pixels of a thumbnail
 
 let entries = []; // newest first: {query, title, picture}
 
+/** What the user chose: slices of a stack are one query, whichever is shown. */
+const filesOf = (query) => query.slices ?? query.files ?? query.file;
+
 function isSame(a, b) {
   if (String(a.region ?? "") !== String(b.region ?? "")) return false;
-  if (!a.image) return !b.image && a.file === b.file;
+  if (!a.image) return !b.image && filesOf(a) === filesOf(b);
   return a.image === b.image && (a.collection ?? "") === (b.collection ?? "");
 }
 

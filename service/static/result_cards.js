@@ -2,6 +2,7 @@
 
 import { element, replaceIfMissing } from "./dom.js";
 import { judgementButtons } from "./feedback.js";
+import { withMembers } from "./group_members.js";
 
 const OTHER_LABELS = 3;
 const FIRST_BATCH = 48; // more than a screen shows; the rest follows after the first paint
@@ -93,7 +94,29 @@ function card(hit, digits, move, href) {
     .join("\n");
   const search = actionButton("search", "Search with this image", title);
   const metadata = actionButton("about", "Metadata", title);
-  return element("li", "", link, search, metadata, ...judgementButtons(hit.image_id, title));
+  const item = element("li", "", link, search, metadata, ...judgementButtons(hit.image_id, title));
+  if (hit.links.viewer) item.append(viewerLink(hit.links.viewer, title));
+  if (hit.group?.more) item.append(moreButton(hit, title));
+  return item;
+}
+
+/** A link to the study in the DICOM viewer; Tab skips it, since a shortcut key does the same. */
+function viewerLink(address, target) {
+  const link = element("a", "act in-viewer", "↗");
+  Object.assign(link, { href: address, target: "_blank", rel: "noopener noreferrer", tabIndex: -1 });
+  link.title = "Open the study in the viewer";
+  link.setAttribute("aria-label", `${link.title}: ${target}`);
+  return link;
+}
+
+/** A button that shows more of the group of a hit. */
+function moreButton(hit, target) {
+  const button = element("button", "button small of-group", `+${hit.group.more} more`);
+  button.type = "button";
+  button.dataset.more = hit.image_id;
+  button.title = `Show more with ${hit.group.key}, which are among the best results`;
+  button.setAttribute("aria-label", `${hit.group.more} more of the group of ${target}, rank ${hit.rank}`);
+  return button;
 }
 
 /**
@@ -105,8 +128,9 @@ export function column(title, hits, otherRanks, addressOf) {
   grid.setAttribute("role", "list");
   const digits = decimalsFor(hits);
   const draw = (batch) => {
-    for (const hit of batch) {
-      const move = otherRanks && describeMove(hit.rank, otherRanks.get(hit.image_id), otherRanks.size);
+    for (const hit of withMembers(batch)) {
+      const compared = otherRanks && typeof hit.rank === "number"; // members of a group have no rank of their own
+      const move = compared && describeMove(hit.rank, otherRanks.get(hit.image_id), otherRanks.size);
       grid.append(card(hit, digits, move, addressOf(hit.image_id)));
     }
   };

@@ -4,6 +4,7 @@ import { byId, element } from "./dom.js";
 import { column, ranks, skeleton } from "./result_cards.js";
 import { ApiError } from "./api.js";
 
+export const BEFORE = "Before re-ranking"; // title of the column
 const PARTS = ["bar", "notes", "problem", "nothing", "start", "columns"];
 
 /** Show only these parts. */
@@ -25,8 +26,11 @@ export function showError(error) {
   const expected = error instanceof ApiError;
   const [title, message] = byId("problem").children;
   title.textContent = expected ? error.title : "Something went wrong on this page";
+  const loggedOut = expected && error.status === 401;
   message.textContent = expected ? error.message : "Reload the page and search again.";
-  byId("retry").hidden = expected && !error.temporary;
+  if (loggedOut) message.textContent = "Log in, then try again here: the image of your search is kept.";
+  byId("log-in").hidden = !loggedOut;
+  byId("retry").hidden = expected && !error.temporary && !loggedOut;
   byId("columns").replaceChildren();
   showOnly("problem");
   byId("status").textContent = "";
@@ -43,15 +47,15 @@ export function showNoResults(conditions) {
 }
 
 /**
- * Show results {after, before, k}: with re-ranking, without (null until it has arrived), and their number.
+ * Show results {after, before, params}: with re-ranking, without (null until it has arrived), and what was searched with.
  * view: "before", "after" or "both"; addressOf(imageId): the address of a search with an image.
  */
-export function showResults({ after, before, k }, view, addressOf) {
+export function showResults({ after, before, params }, view, addressOf) {
   const reranked = after.rerank.method !== "none";
   const columns = [];
   if (!reranked) columns.push(column("Results", after.results, null, addressOf));
   if (reranked && view !== "after") {
-    const original = before ? column("Before re-ranking", before.results.slice(0, k), null, addressOf) : skeleton(k);
+    const original = before ? column(BEFORE, before.results.slice(0, params.k), null, addressOf) : skeleton(params.k);
     columns.push(original);
   }
   if (reranked && view !== "before") {
@@ -95,6 +99,7 @@ function summarise(response, before) {
   const stages = Object.entries(times).filter(([stage]) => stage !== "total");
   byId("summary").replaceChildren(
     element("strong", "", `${response.results.length} results`),
+    response.grouping ? `, one per ${response.grouping.by.replace("label:", "")}` : "",
     ` in ${times.total.toFixed(0)} ms`,
     before ? element("span", "moves", ` · ${summariseMoves(response, before)}`) : "",
     response.rerank.reason ? element("span", "reason", ` · auto chose ${response.rerank.method}: ${response.rerank.reason}`) : "",

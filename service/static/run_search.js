@@ -5,38 +5,33 @@ import * as compare from "./compare.js";
 import { byId } from "./dom.js";
 import * as feedback from "./feedback.js";
 import * as grade from "./grade.js";
+import * as grouping from "./grouping.js";
+import { withFileNames } from "./input_error.js";
 import * as overview from "./overview.js";
 import * as queryView from "./query_view.js";
 import * as recent from "./recent.js";
 import * as reranking from "./reranking.js";
 import * as results from "./results.js";
 import { addressOf, currentAddress, searchParams, selectedView } from "./search_params.js";
-import { keepQuery, restart, state } from "./search_state.js";
+import { keepQuery, restart, signal as runningSignal, state } from "./search_state.js";
 import * as share from "./share.js";
 
 const COMPARED_DEPTH = 5; // times k: depth of the original list in which moves are looked up
 
 /** Search with a new query, as a new history entry. */
 export function startSearch(query) {
-  feedback.restore("");
+  feedback.restore(null);
   if (query.image) history.pushState(null, "", addressOf(query.image, query.region));
   else history.pushState({ file: keepQuery(query) }, "", addressOf());
   state.query = query;
-  byId("frame").value = query.frame ?? 1;
   feedback.show();
   run();
 }
 
-/** Search with a file of the user. */
-export function searchFile(file) {
-  const maxBytes = Number(byId("query").dataset.maxUploadBytes);
-  byId("frame").value = 1;
-  if (file.size > maxBytes) {
-    clearQuery();
-    results.showError(new ApiError("The image is too large", `The limit is ${Math.floor(maxBytes / 2 ** 20)} MiB.`));
-    return;
-  }
-  startSearch({ file, frame: 1, window: null, region: null });
+/** Show that files cannot be searched with. */
+export function showInputError(error) {
+  clearQuery();
+  results.showError(error);
 }
 
 /** Search with the whole image again, after a search with a region of it. */
@@ -49,7 +44,15 @@ export function searchWholeImage() {
 /** Search again with the user's judgements, as a new history entry. */
 export function searchWithJudgements() {
   if (!state.query || state.query.text || byId("learn").disabled) return;
-  const entry = feedback.commit(history.state);
+  searchRound(feedback.commit(history.state));
+}
+
+/** Search again without the judgements of one round, as a new history entry. */
+export function undoRound(index) {
+  searchRound(feedback.undo(history.state, index));
+}
+
+function searchRound(entry) {
   history.pushState(entry, "", currentAddress());
   feedback.show();
   run();
@@ -62,10 +65,6 @@ export function repeatSearch() {
   if (!query) {
     history.replaceState(null, "", addressOf());
     return;
-  }
-  if (query.file) {
-    const frame = Number(byId("frame").value) || 1;
-    if (frame !== query.frame) Object.assign(query, { frame, region: null, window: null });
   }
   history.replaceState(history.state, "", currentAddress());
   run();
@@ -94,12 +93,13 @@ export async function run() {
     if (signal.aborted || query.text) return;
     queryView.describe(after.query);
     recent.add(query, title, byId("picture"));
-    grade.show(query, addressOf, signal).catch(() => {}); // results are useful without grades
+    if (!query.files) grade.show(query, addressOf, signal).catch(() => {}); // results are useful without grades
     if (after.results.length && params.rerank !== "none") await loadOriginalOrder(params, signal);
   } catch (error) {
     if (error.name === "AbortError" || signal.aborted) return;
     state.shown = null;
     overview.clear();
+    if (error instanceof ApiError && query.file) error.message = withFileNames(error.message, query);
     results.showError(error);
   } finally {
     if (!signal.aborted) byId("columns").removeAttribute("aria-busy");
@@ -112,7 +112,7 @@ function showAnswer(after, params) {
     results.showNoResults(params.where);
     return;
   }
-  state.shown = { after, before: null, k: params.k };
+  state.shown = { after, before: null, params };
   showResults();
   overview.show(after);
   results.scrollToResults();
@@ -123,6 +123,23 @@ async function loadOriginalOrder(params, signal) {
   const k = Math.min(Number(byId("k").max), COMPARED_DEPTH * params.k);
   state.shown.before = await search(state.query, { ...params, ...reranking.NONE, k }, signal);
   showResults();
+}
+
+/** Show more of the group of a result, in the list before re-ranking or in the usual one. */
+export async function showMore(image, inBefore) {
+  const { after, before, params } = state.shown;
+  const hit = (inBefore ? before : after).results.find(({ image_id }) => image_id === image);
+  const signal = runningSignal();
+  try {
+    await grouping.loadMembers(hit, state.query, inBefore ? { ...params, ...reranking.NONE } : params, signal);
+  } catch (error) {
+    if (!signal.aborted) results.showError(error);
+    return;
+  }
+  if (signal.aborted) return;
+  showResults();
+  const first = hit.members[0]?.image_id ?? image;
+  [...byId("columns").querySelectorAll(".card")].find((card) => card.dataset.image === first)?.focus();
 }
 
 /** Show the results in the selected view. */
@@ -137,7 +154,7 @@ export function showStart() {
 }
 
 function clearQuery() {
-  feedback.restore("");
+  feedback.restore(null);
   restart();
   state.query = state.shown = null;
   queryView.clear();

@@ -5,6 +5,7 @@ import * as collection from "./collection.js";
 import { byId } from "./dom.js";
 import * as feedback from "./feedback.js";
 import * as filters from "./filters.js";
+import * as grouping from "./grouping.js";
 import * as reranking from "./reranking.js";
 import { state } from "./search_state.js";
 
@@ -14,6 +15,7 @@ const defaults = { k: byId("k").value, view: "after" };
 export function searchParams() {
   const judgements = feedback.judgements();
   const params = { k: Number(byId("k").value), ...reranking.forSearch(judgements), where: filters.read(), feedback: judgements };
+  if (grouping.read()) params.group_by = grouping.read();
   return state.query?.text ? { ...params, ...reranking.NONE } : params;
 }
 
@@ -37,6 +39,7 @@ export function addressOf(image, region, judgements) {
     ...reranking.forAddress(),
     k: String(k) === defaults.k ? "" : k,
     where: where.join(";"),
+    group_by: grouping.read(),
     said: judgements,
     view: selectedView() === defaults.view ? "" : selectedView(),
   });
@@ -47,6 +50,7 @@ export function setControls(params) {
   reranking.open(params.rerank, params.parameters);
   byId("k").value = params.k ?? defaults.k;
   filters.write((params.where ?? "").split(";").map((text) => text.trim()).filter(Boolean));
+  grouping.write(params.group_by);
   const views = [...document.querySelectorAll("input[name=view]")];
   (views.find((radio) => radio.value === params.view) ?? views.find((radio) => radio.value === defaults.view)).checked = true;
 }

@@ -2,7 +2,7 @@
 
 /**
  * query: {image} of the collection, {text}, or {file, frame, window} of the user; images may have a region; null at the start.
- * shown: {after, before, k}: results with re-ranking, without (once loaded), and their number; null without results.
+ * shown: {after, before, params}: results with re-ranking, without (once loaded), and the search parameters; null without results.
  */
 export const state = { query: null, shown: null };
 

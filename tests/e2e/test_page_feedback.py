@@ -23,6 +23,10 @@ def learn(page: sync_api.Page) -> None:
     assert before != page.locator("#summary").inner_text()
 
 
+def rounds(page: sync_api.Page) -> list[str]:
+    return page.locator("#round-list li").all_inner_texts()
+
+
 def test_rounds_by_keyboard_and_back(page: sync_api.Page, pictures: list[Path]) -> None:
     choose(page, pictures[-1])
     first = ids(page)
@@ -37,14 +41,54 @@ def test_rounds_by_keyboard_and_back(page: sync_api.Page, pictures: list[Path]) 
     judge(page, 1, "y")
     learn(page)
     assert set(ids(page)[:2]) == {yes, second[1]}
+    assert rounds(page) == ["Round 1 · 2 judged ×", "Round 2 · 1 judged ×"]
     page.keyboard.press("b")
-    until(page, "document.querySelector('#judged').textContent === '1 relevant, 1 not relevant'")
+    until(page, "document.querySelectorAll('#round-list li').length === 1")
     page.wait_for_selector("#columns:not([aria-busy]) .move")
     assert ids(page) == second
+    assert page.locator("#judged").inner_text() == "2 relevant, 1 not relevant"  # the marks stay, for another try
     page.keyboard.press("b")
-    until(page, "document.querySelector('#rounds').hidden")
+    until(page, "document.querySelector('#round-list').hidden")
     page.wait_for_selector("#columns:not([aria-busy]) .move")
     assert ids(page) == first
+    assert page.locator("#judged").inner_text() == "1 relevant, 1 not relevant"
+
+
+def test_a_round_is_undone(page: sync_api.Page, pictures: list[Path]) -> None:
+    choose(page, pictures[-1])
+    no = judge(page, 0, "n")
+    learn(page)
+    yes = judge(page, 4, "y")
+    learn(page)
+    page.get_by_role("button", name="Undo round 1, 1 judged").click()
+    settle(page)
+    assert rounds(page) == ["Round 1 · 1 judged ×"]
+    assert page.locator("#judged").inner_text() == "1 relevant, 0 not relevant"
+    assert no in ids(page)
+    assert ids(page)[0] == yes
+
+
+def test_judging_while_comparing(page: sync_api.Page, pictures: list[Path]) -> None:
+    choose(page, pictures[-1])
+    page.locator(".column .card").first.click()
+    dialog = page.locator("#compare")
+    page.keyboard.press("y")
+    relevant = dialog.get_by_role("button", name="✓ Relevant")
+    assert relevant.get_attribute("aria-pressed") == "true"
+    page.keyboard.press("ArrowRight")
+    assert relevant.get_attribute("aria-pressed") == "false"
+    dialog.get_by_role("button", name="Not relevant").click()
+    page.keyboard.press("Escape")
+    assert page.locator("#judged").inner_text() == "1 relevant, 1 not relevant"
+
+
+def test_the_bar_of_judgements_stays_in_sight(page: sync_api.Page, pictures: list[Path]) -> None:
+    choose(page, pictures[-1])
+    page.set_viewport_size({"width": 390, "height": 700})
+    judge(page, 18, "y")
+    box = page.get_by_role("button", name="Search with judgements").bounding_box()
+    assert box
+    assert 0 <= box["y"] < 200
 
 
 def test_buttons_and_a_mark_taken_back(page: sync_api.Page, pictures: list[Path]) -> None:

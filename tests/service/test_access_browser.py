@@ -77,7 +77,7 @@ def test_log_in_search_and_log_out(
     expect(page).to_have_url(re.compile(rf"/\?image={ids[0]}"))  # where it was going
     expect(page.locator("#columns .card").first).to_be_visible()  # the search sent what it must
     assert page.evaluate("document.cookie") == ""  # no script can read it
-    page.get_by_role("link", name="Log out").click()
+    page.get_by_role("link", name="Account").click()
     expect(page.get_by_text(token_id)).to_be_visible()
     page.get_by_role("button", name="Log out").click()
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
@@ -96,6 +96,12 @@ def test_revoked_while_the_page_is_open(
     tokens.revoke(token_id)
     page.locator(".examples .card").first.click()
     expect(page.get_by_role("alert").filter(has_text="no longer logged in")).to_be_visible()
+    with page.expect_popup() as login:
+        page.get_by_role("link", name="Log in").click()
+    log_in(login.value, tokens)
+    expect(login.value.locator(".examples .card").first).to_be_visible()
+    page.get_by_role("button", name="Try again").click()
+    expect(page.locator("#columns .card").first).to_be_visible()  # with the new login
 
 
 @pytest.mark.slow
@@ -123,5 +129,5 @@ def test_link_on_another_site(
             page.get_by_role("button").click()
         assert answer.value.status == 403
         page.goto(address(served))
-        expect(page.get_by_role("link", name="Log out")).to_be_visible()
+        expect(page.get_by_role("link", name="Account")).to_be_visible()
         other.shutdown()
