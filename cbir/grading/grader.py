@@ -197,7 +197,7 @@ def fit_grader(
     side : int
         Side in pixels of the pictures that a network takes.
     show : callable
-        Progress callback of a network's training: stage, done and total.
+        Progress callback: stage, done and total.
 
     Returns
     -------
@@ -222,10 +222,11 @@ def fit_grader(
     network = None
     if isinstance(ranker, TunedCnnRanker):
         pictures = picture_maps(collection, cases, ranker.encoder, side, show)
-        interpolator.fit(pictures, cases.grades, cases.groups())
+        interpolator.fit(pictures, cases.grades, cases.groups(), show)
         network = store_network(interpolator, pictures, cases)
     else:
-        interpolator.fit(case_features(collection, ranker.name, cases), cases.grades, cases.groups())
+        features = case_features(collection, ranker.name, cases)
+        interpolator.fit(features, cases.grades, cases.groups(), show)
     stored = store_grading(
         interpolator,
         network=network,

@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from cbir.errors import InvalidInput
 from cbir.grading.grade_scale import GradeScale, fit_grade_scale, half_width
 from cbir.grading.graded_list import GradedList, Smoothing
-from cbir.grading.left_out_scores import FOLDS, left_out_scores
-from cbir.grading.picture_maps import PictureMaps
+from cbir.grading.left_out_scores import FOLD_STAGE, FOLDS, left_out_scores
+from cbir.grading.picture_maps import PictureMaps, Show
 from cbir.grading.s_ndcg_ranker import SNdcgRanker
 from cbir.models.linear.grouped_folds import group_folds
 from cbir.models.linear.input_checks import check_graded, number_groups
@@ -69,7 +69,13 @@ class GradeInterpolator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
     coverage: float | None = 0.9
     seed: int = 0
 
-    def fit(self, X: ArrayLike | PictureMaps, y: ArrayLike, groups: Any = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike | PictureMaps,
+        y: ArrayLike,
+        groups: Any = None,
+        show: Show = lambda stage, done, total: None,
+    ) -> Self:
         """Fit the ranker and the interval.
 
         Parameters
@@ -80,6 +86,8 @@ class GradeInterpolator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
             Grades.
         groups : (n,), optional
             Groups of images, such as patients.
+        show : callable
+            Progress callback: stage, done and total.
 
         Raises
         ------
@@ -101,10 +109,10 @@ class GradeInterpolator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         scores, self.scale_ = None, None
         if predicts_grades:
             if self.coverage is not None:
-                scores = left_out_scores(self.ranker_, features, grades, members, self.seed)
+                scores = left_out_scores(self.ranker_, features, grades, members, self.seed, show)
             self.scale_ = self.ranker_.grade_scale_
         elif self.smoothing == "thresholds":
-            scores = left_out_scores(self.ranker_, features, grades, members, self.seed)
+            scores = left_out_scores(self.ranker_, features, grades, members, self.seed, show)
             self.scale_ = None if scores is None else fit_grade_scale(scores, grades)
         self.error_ = None
         if self.coverage is not None:
@@ -116,7 +124,7 @@ class GradeInterpolator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
                 errors = np.abs(self.scale_.grades(scores) - grades)
                 self.scale_ = self.scale_.with_intervals(scores, grades, self.coverage)
             else:
-                errors = self._errors(features, grades, members)
+                errors = self._errors(features, grades, members, show)
             self.error_ = min(half_width(errors, self.coverage), self.range_[1] - self.range_[0])
         return self
 
@@ -143,12 +151,13 @@ class GradeInterpolator(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
         ranker.fit(features, grades, groups)
         return ranker, GradedList(ranker.predict(features), grades, self.smoothing)
 
-    def _errors(self, features: Floats, grades: Floats, groups: NDArray[np.int64]) -> Floats:
+    def _errors(self, features: Floats, grades: Floats, groups: NDArray[np.int64], show: Show) -> Floats:
         """Return the errors (n,) of grades between neighbours; all inf if there are too few images."""
         errors = np.full(len(grades), np.inf)
         if len(np.unique(groups)) < FOLDS:
             return errors
-        for train, test in group_folds(grades, groups, FOLDS, self.seed):
+        for fold, (train, test) in enumerate(group_folds(grades, groups, FOLDS, self.seed)):
+            show(FOLD_STAGE, fold, FOLDS)
             if len(np.unique(grades[train])) < 2:
                 return np.full(len(grades), np.inf)
             ranker, graded_list = self._fitted(features[train], grades[train], groups[train])

@@ -6,13 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from cbir.grading.picture_maps import PictureMaps
+from cbir.grading.picture_maps import PictureMaps, Show
 from cbir.models.linear.grouped_folds import group_folds
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 FOLDS = 5
+FOLD_STAGE = "fitting without a fifth of the images"
 
 
 def grader_scores(grader: Any, X: Floats | PictureMaps) -> Floats:
@@ -21,7 +22,12 @@ def grader_scores(grader: Any, X: Floats | PictureMaps) -> Floats:
 
 
 def left_out_scores(
-    grader: Any, X: Floats | PictureMaps, grades: Floats, groups: Integers, seed: int = 0
+    grader: Any,
+    X: Floats | PictureMaps,
+    grades: Floats,
+    groups: Integers,
+    seed: int = 0,
+    show: Show = lambda stage, done, total: None,
 ) -> Floats | None:
     """Score each image by a grader fitted to four fifths of the groups, on the scale of the grader of all images.
 
@@ -41,6 +47,8 @@ def left_out_scores(
         Images of one group, such as a patient, are left out together.
     seed : int
         Of the folds.
+    show : callable
+        Progress callback: stage, folds done and their number.
 
     Returns
     -------
@@ -57,7 +65,8 @@ def left_out_scores(
     is_aligned = getattr(grader, "predicts_grades", False)
     own = np.zeros(1) if is_aligned else grader_scores(grader, X)
     scores = np.empty(len(grades))
-    for train, test in group_folds(grades, groups, FOLDS, seed):
+    for fold, (train, test) in enumerate(group_folds(grades, groups, FOLDS, seed)):
+        show(FOLD_STAGE, fold, FOLDS)
         if len(np.unique(grades[train])) < 2:
             return None
         members = np.unique(groups[train], return_inverse=True)[1]

@@ -84,7 +84,11 @@ def test_conventions():
 
 def test_a_new_case_is_placed_between_its_neighbours():
     X, y, patients = drawn(300)
-    made = GradeInterpolator(RankingSVM()).fit(X[:200], y[:200], patients[:200])
+    shown = []
+    made = GradeInterpolator(RankingSVM()).fit(
+        X[:200], y[:200], patients[:200], lambda stage, done, total: shown.append((done, total))
+    )
+    assert shown == [(fold, 5) for fold in range(5)]
     scores = made.ranker_.predict(X[:200])
     for case, grade in zip(made.locate(X[200:]), made.predict(X[200:]), strict=True):
         assert case.grade == grade
