@@ -95,6 +95,7 @@ def crawl_dicomweb(
         )
         try:
             with StageBars() as bars:
+                bars.show("instances")  # before threads do
                 crawl.show_progress = partial(bars.show, "instances")
                 crawl()
             if watch:
