@@ -188,12 +188,15 @@ class ImageMethods(ServiceConnection):
         """Delete an image permanently."""
         self._request("DELETE", image_path(image_id))
 
-    def picture(self, image_id: str, *, region: Region | None = None) -> bytes:
+    def picture(
+        self, image_id: str, *, region: Region | None = None, window: tuple[float, float] | None = None
+    ) -> bytes:
         """Return a PNG with a longer side of at most 1024 pixels, or the thumbnail if nothing larger is stored.
 
-        `region` selects a part of the image: (x, y, width, height) in its pixels.
+        `region` selects a part of the image: (x, y, width, height) in its pixels. `window` is (center, width) of a
+        grey DICOM image.
         """
-        params = decode_form(region=region)
+        params = decode_form(region=region, window=window)
         return self._request("GET", f"{image_path(image_id)}/picture", params=params).content
 
     def original(self, image_id: str) -> bytes:

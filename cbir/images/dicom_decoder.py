@@ -1,6 +1,7 @@
 """Decoding of DICOM files to images with header fields."""
 
 from collections.abc import Iterator
+from math import inf
 from typing import Any
 
 from pydicom import uid
@@ -9,7 +10,7 @@ from pydicom.multival import MultiValue
 
 from cbir.errors import UnreadableImage
 from cbir.images.dicom_dataset import frame_count, parse_dataset
-from cbir.images.dicom_display import display_pixels
+from cbir.images.dicom_display import display_pixels, functional_group
 from cbir.images.dicom_frames import stored_frames
 from cbir.images.image import DicomHeader, Image, Window
 from cbir.images.limits import Limits
@@ -53,11 +54,28 @@ def decode_dicom(data: bytes, name: str, limits: Limits, window: Window | None =
         header, count = _header(dataset), frame_count(dataset)
         for index, stored in enumerate(stored_frames(dataset)):
             pixels, windowing = display_pixels(stored, dataset, index, window)
-            yield Image(pixels, name, "dicom", index + 1 if count > 1 else None, header, windowing)
+            number, spacing = index + 1 if count > 1 else None, pixel_spacing(dataset, index)
+            yield Image(pixels, name, "dicom", number, header, windowing, count, spacing)
     except (UnreadableImage, MemoryError):
         raise
     except Exception:  # decoders raise anything on damaged data, and their messages may quote patient data
         raise UnreadableImage("is a damaged DICOM file; copy or export it again") from None
+
+
+def pixel_spacing(dataset: Dataset, index: int) -> tuple[float, float] | None:
+    """Return the millimetres between rows and between columns of frame `index`; None where they are unknown.
+
+    ImagerPixelSpacing, that of the detector, stands in for PixelSpacing (PS3.3, 10.7.1.3).
+    """
+    item = functional_group(dataset, index, "PixelMeasuresSequence")
+    for keyword in ("PixelSpacing", "ImagerPixelSpacing"):
+        try:
+            rows, columns = (float(value) for value in item.get(keyword) or ())
+        except (TypeError, ValueError):
+            continue
+        if 0 < rows < inf and 0 < columns < inf:
+            return rows, columns
+    return None
 
 
 def _header(dataset: Dataset) -> DicomHeader:

@@ -16,6 +16,8 @@ from cbir.images.image import Window, Windowing, row_blocks
 
 Values = NDArray[np.float64]
 
+GAPS = 16  # other values are apart from scattered padding by this part of the range of values
+NEAR = 256  # its mean is as near to the padding value as this part
 MAX_DISTINCT = 65536  # distinct values that are mapped by a table; above, each pixel is computed
 
 
@@ -68,12 +70,12 @@ def _grey(stored: Stored, dataset: Dataset, index: int, window: Window | None) -
     little = dataset.original_encoding[1] is not False
     signed = integer(dataset, "PixelRepresentation", 0) == 1
     distinct, low = _distinct_values(stored)
-    transformation = _functional_group(dataset, index, "PixelValueTransformationSequence")
+    transformation = functional_group(dataset, index, "PixelValueTransformationSequence")
     values = _apply_modality_lut(distinct, transformation, little, signed)
     if not np.isfinite(values).all():
         raise UnreadableImage("has a rescaling to values that are not finite; export it again")
     negative = signed or bool(values.min() < 0)
-    voi = _functional_group(dataset, index, "FrameVOILUTSequence")
+    voi = functional_group(dataset, index, "FrameVOILUTSequence")
     minimum, maximum = float(values.min()), float(values.max())
     center, width = window or _first_window(voi) or _linear_window(minimum, maximum)
     grey = _apply_voi(values, voi, little, negative, window)
@@ -87,12 +89,13 @@ def _grey(stored: Stored, dataset: Dataset, index: int, window: Window | None) -
 
 def _percentiles(values: Values, stored: Stored, low: int | None, dataset: Dataset) -> Window:
     """Return the percentiles of the visible pixels, of all values if no pixel is visible."""
+    padding = _padding_range(stored, dataset)
     if low is None:
-        visible = _not_padding(stored, dataset)
+        visible = _not_padding(stored, padding)
         return percentiles(values[visible] if visible.any() else values)
     counts = np.zeros(values.size, np.int64)
     for rows in row_blocks(*stored.shape):
-        visible = _not_padding(stored[rows], dataset)
+        visible = _not_padding(stored[rows], padding)
         counts += np.bincount(stored[rows][visible].astype(np.intp) - low, minlength=values.size)
     return weighted_percentiles(values, counts) if counts.any() else percentiles(values)
 
@@ -130,7 +133,7 @@ def _distinct_values(stored: Stored) -> tuple[NDArray[np.generic], int | None]:
     return np.arange(low, high + 1), low
 
 
-def _functional_group(dataset: Dataset, index: int, macro: str) -> Dataset:
+def functional_group(dataset: Dataset, index: int, macro: str) -> Dataset:
     """Return the item that applies to frame `index`: per-frame group, shared group, or the data set itself."""
     per_frame = dataset.get("PerFrameFunctionalGroupsSequence") or []
     shared = dataset.get("SharedFunctionalGroupsSequence") or []
@@ -169,15 +172,38 @@ def _apply_voi(
     return apply_window(values, low, low + width - 1)
 
 
-def _not_padding(stored: Stored, dataset: Dataset) -> NDArray[np.bool_]:
-    """Mask the stored values that are not pixel padding."""
-    padding = first_number(dataset, "PixelPaddingValue")
+def _not_padding(stored: Stored, padding: tuple[float, float] | None) -> NDArray[np.bool_]:
+    """Mask the stored values outside of the range of pixel padding."""
     if padding is None:
         return np.ones(stored.shape, np.bool_)
+    numbers = stored.astype(np.float64)
+    return (numbers < padding[0]) | (numbers > padding[1])
+
+
+def _padding_range(stored: Stored, dataset: Dataset) -> tuple[float, float] | None:
+    """Return the lowest and the highest stored value of pixel padding; None without padding.
+
+    Lossy compression scatters it evenly on both sides. In a lossy file, values around it belong to it if their mean
+    is close to it and a gap separates them from all others.
+    """
+    padding = first_number(dataset, "PixelPaddingValue")
+    if padding is None:
+        return None
     limit = first_number(dataset, "PixelPaddingRangeLimit")
     low, high = sorted((padding, padding if limit is None else limit))
-    numbers = stored.astype(np.float64)
-    return (numbers < low) | (numbers > high)
+    if str(dataset.get("LossyImageCompression")) != "01":
+        return low, high
+    distinct, counts = np.unique(stored, return_counts=True)
+    values = distinct.astype(np.float64)
+    spread = values[-1] - values[0]
+    gap, near = spread / GAPS, spread / NEAR
+    clusters = np.split(np.arange(len(values)), np.flatnonzero(np.diff(values) > gap) + 1)
+    for cluster in clusters:
+        first, last = values[cluster[0]], values[cluster[-1]]
+        mean = np.average(values[cluster], weights=counts[cluster])
+        if first <= high and last >= low and low - near <= mean <= high + near:
+            return min(low, first), max(high, last)
+    return low, high
 
 
 def _apply_palette(stored: Stored, dataset: Dataset) -> Pixels:

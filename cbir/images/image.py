@@ -66,6 +66,8 @@ class Image:
     frame: number of the frame, page or slice, from 1; None for a file with a single one.
     dicom: of a NIfTI volume, UIDs alone, made from its content.
     windowing: only for grey DICOM frames and NIfTI volumes.
+    frames: number of frames, pages or slices of the file.
+    spacing: millimetres between rows and between columns, None where the file does not say.
     """
 
     pixels: NDArray[np.uint8]
@@ -74,6 +76,8 @@ class Image:
     frame: int | None = None
     dicom: DicomHeader | None = None
     windowing: Windowing | None = None
+    frames: int = 1
+    spacing: tuple[float, float] | None = None
 
     @property
     def height(self) -> int:

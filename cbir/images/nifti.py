@@ -161,7 +161,10 @@ def _open(data: bytes, limits: Limits) -> _Voxels:
 def _image(voxels: _Voxels, index: int, name: str, windowing: Windowing) -> Image:
     pixels = _pixels(_plane(voxels.stored, voxels.axis, index), voxels.rescaling, windowing)
     frame = index + 1 if voxels.stored.shape[voxels.axis] > 1 else None
-    return Image(pixels, name, "nifti", frame, voxels.uids, windowing)
+    height, width = (axis for axis in (AXIAL, 1, 0) if axis != voxels.axis)
+    spacing = float(voxels.spacing[height]), float(voxels.spacing[width])
+    count = voxels.stored.shape[voxels.axis]
+    return Image(pixels, name, "nifti", frame, voxels.uids, windowing, count, spacing)
 
 
 def _head(data: bytes) -> bytes:

@@ -132,8 +132,8 @@ def _images(data: bytes, name: str, limits: Limits, window: Window | None) -> It
     elif kind == "nifti":
         yield from nifti.decode_nifti(data, name, limits, window)
     elif kind == "tiff":
-        for pixels, number in tiff.decode_tiff(data, limits):
-            yield Image(pixels, name, kind, number)
+        for pixels, number, count in tiff.decode_tiff(data, limits):
+            yield Image(pixels, name, kind, number, frames=count)
     else:
         yield Image(to_pixels(SINGLE_FRAME[kind](data, limits)), name, kind)
 

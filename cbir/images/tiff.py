@@ -26,8 +26,8 @@ MAX_STRIPS = 100_000  # or tiles, of a page
 WHITE_IS_ZERO, UNSIGNED, SIGNED = 0, 1, 2
 
 
-def decode_tiff(data: bytes, limits: Limits) -> Iterator[tuple[Pixels, int | None]]:
-    """Yield the upright pixels of each page and its number from 1 (None for a file with one page).
+def decode_tiff(data: bytes, limits: Limits) -> Iterator[tuple[Pixels, int | None, int]]:
+    """Yield the upright pixels of each page, its number from 1 (None for the only page), and the number of pages.
 
     `data` is the file. Raises UnreadableImage for damage and beyond `limits`, and Pillow's errors for damage.
     """
@@ -44,7 +44,8 @@ def decode_tiff(data: bytes, limits: Limits) -> Iterator[tuple[Pixels, int | Non
             # Pillow inverts all other modes itself
             inverted = tags.get(PHOTOMETRIC) == WHITE_IS_ZERO and picture.mode[0] in "IF"
         pixels = to_pixels(samples)
-        yield 255 - pixels if inverted else pixels, index + 1 if len(directories) > 1 else None
+        count = len(directories)
+        yield 255 - pixels if inverted else pixels, index + 1 if count > 1 else None, count
 
 
 def _check_page(tags: Any, limits: Limits) -> None:

@@ -47,12 +47,25 @@ class ImageChoice:
 
 @dataclass(frozen=True)
 class RenderedImage:
-    """An encoded picture, with the size and the window of the image it shows."""
+    """An encoded picture, and what is known of the image that it shows.
+
+    width, height: of the image, in its pixels. frames, spacing: as of `cbir.images.Image`. modality: of a DICOM file.
+    """
 
     data: bytes
     width: int
     height: int
     windowing: Windowing | None
+    frames: int = 1
+    spacing: tuple[float, float] | None = None
+    modality: str = ""
+
+    @classmethod
+    def of_image(cls, image: Image, side: int) -> "RenderedImage":
+        """Encode an image, with a longest side of at most `side` pixels."""
+        modality = image.dicom.modality if image.dicom else ""
+        data = encode_view(image, side)
+        return cls(data, image.width, image.height, image.windowing, image.frames, image.spacing, modality)
 
 
 class OtherPicture(UnreadableImage):
@@ -92,8 +105,7 @@ def reduce_choice(choice: ImageChoice, side: int) -> QueryImage:
 
 def render_choice(choice: ImageChoice, side: int) -> RenderedImage:
     """Render an image as a PNG with a longest side of at most `side` pixels; of a zipped series the middle slice."""
-    image = _decode_choice(_slice_of_zip(choice))
-    return RenderedImage(encode_view(image, side), image.width, image.height, image.windowing)
+    return RenderedImage.of_image(_decode_choice(_slice_of_zip(choice)), side)
 
 
 def render_in_window(choice: ImageChoice, side: int, window: Window | None) -> RenderedImage:
@@ -115,7 +127,7 @@ def render_in_window(choice: ImageChoice, side: int, window: Window | None) -> R
         center, width = window
         pixels = apply_window(image.pixels.astype(np.float64), center - width / 2, center + width / 2)
         image = Image(pixels, format=image.format)
-    return RenderedImage(encode_view(image, side), image.width, image.height, image.windowing)
+    return RenderedImage.of_image(image, side)
 
 
 def render_thumbnail(choice: ImageChoice) -> bytes:

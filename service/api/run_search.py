@@ -18,6 +18,7 @@ from service.collections.app_state import AppState
 from service.collections.image_sources import decode_source
 from service.http import request_params
 from service.http.query_deadline import query_deadline
+from service.http.request_params import UPLOAD_NAME
 from service.ingest.uploads import describe_task, describe_upload
 
 
@@ -55,7 +56,11 @@ def search_by_upload(state: AppState, files: list[bytes], params: request_params
     searcher = state.searcher(params.collection)
     patient = patient_key(searcher.collection, params.exclude_patient)
     search_request = params.to_request(state.settings, patient)
-    queries = [_describe(state, searcher.collection, data, params) for data in files]
+    names = [f"image {number} of {len(files)}" for number in range(1, len(files) + 1)]
+    queries = [
+        _describe(state, searcher.collection, data, params, name if len(files) > 1 else UPLOAD_NAME)
+        for data, name in zip(files, names, strict=True)
+    ]
     with state.concurrency.slot(), query_deadline(state.settings.query_seconds) as deadline:
         answer = searcher.by_examples(queries, search_request, deadline)
     return _complete(answer, params, [])
@@ -84,10 +89,10 @@ def _decode_region(state: AppState, searcher: Searcher, params: request_params.B
 
 
 def _describe(
-    state: AppState, collection: Collection, data: bytes, params: request_params.ByImage
+    state: AppState, collection: Collection, data: bytes, params: request_params.ByImage, name: str
 ) -> QueryImage:
     """Describe an upload; a series wholly, since the volumes of all files of a request would take much memory."""
-    query = describe_upload(state.decoders, collection, data, params)
+    query = describe_upload(state.decoders, collection, data, params, name=name)
     if collection.profile.volume_grid is None:
         return query
     descriptor = collection.profile.load_descriptor(state.settings.device)

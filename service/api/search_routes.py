@@ -7,6 +7,7 @@ from service.api.operations import IMAGE_FILES, SERIES_FILES, json_response, ope
 from service.api.run_search import search_by_id, search_by_upload
 from service.collections.app_state import current_state
 from service.http import request_params
+from service.http.image_headers import set_image_headers
 from service.http.uploaded_files import uploaded_examples, uploaded_file
 from service.ingest.uploads import render_upload
 
@@ -64,8 +65,9 @@ def post_render() -> Response:
     """Render an uploaded image as PNG, as a search would decode it; the longer side has at most 1024 pixels.
 
     Of a CT series in a ZIP archive it is the middle slice. Headers give the original size (Image-Size: width,height)
-    and, for grey DICOM images, the window (Image-Window: center,width) and the range of values (Image-Values:
-    least,greatest).
+    and the number of frames of the file (Image-Frames); for grey DICOM images, the window (Image-Window:
+    center,width) and the range of values (Image-Values: least,greatest); and where the file says so the millimetres
+    between rows and columns (Image-Spacing) and the DICOM modality (Image-Modality).
     """
     state = current_state()
     with state.concurrency.admit():
@@ -73,9 +75,5 @@ def post_render() -> Response:
         params = request_params.request_parameters(request_params.Rendering)
         image = render_upload(state.decoders, data, params, RENDERED_SIDE)
     response = Response(image.data, mimetype="image/png")
-    response.headers["Image-Size"] = f"{image.width},{image.height}"
-    if image.windowing:
-        center, width, least, greatest = image.windowing
-        response.headers["Image-Window"] = f"{center:.10g},{width:.10g}"
-        response.headers["Image-Values"] = f"{least:.10g},{greatest:.10g}"
+    set_image_headers(response, image)
     return response

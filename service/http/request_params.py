@@ -183,6 +183,16 @@ def _split_numbers(value: Any) -> Any:
 Numbers = BeforeValidator(_split_numbers)
 
 
+WindowParameter = Annotated[
+    tuple[FiniteFloat, Annotated[FiniteFloat, Field(gt=0)]] | None,
+    Numbers,
+    Field(
+        description="Window of a grey DICOM frame, as center,width in its values; by default that of the file.",
+        examples=[[40.0, 400.0]],
+    ),
+]
+
+
 class Rendering(Parameters):
     """Parts of an uploaded image."""
 
@@ -198,11 +208,7 @@ class Rendering(Parameters):
         "of it.",
         examples=[[40, 60, 120, 80]],
     )
-    window: Annotated[tuple[FiniteFloat, Annotated[FiniteFloat, Field(gt=0)]] | None, Numbers] = Field(
-        default=None,
-        description="Window of a grey DICOM frame, as center,width in its values; by default that of the file.",
-        examples=[[40.0, 400.0]],
-    )
+    window: WindowParameter = None
 
 
 class ByImage(SearchParameters, Rendering):

@@ -39,6 +39,7 @@ def describe_upload(
     params: Rendering,
     side: int | None = None,
     encoder: str | None = None,
+    name: str = UPLOAD_NAME,
 ) -> QueryImage:
     """Decode and describe the image of an upload to search with.
 
@@ -56,6 +57,8 @@ def describe_upload(
         Reduce the image to a picture of this side instead.
     encoder : str, optional
         Describe the image by this encoder instead.
+    name : str
+        Name of the file in messages.
 
     Raises
     ------
@@ -66,7 +69,7 @@ def describe_upload(
     """
     started = time.perf_counter()
     with share_bytes(data) as shared:
-        choice = _choice(decoders, shared, params)
+        choice = replace(_choice(decoders, shared, params), name=name)
         if side is None:
             describe = describe_task(decoders, collection)
             if encoder is not None:

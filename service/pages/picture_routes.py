@@ -7,7 +7,7 @@ from flask import Blueprint, Response
 from pydantic import Field
 
 from cbir.images import Region
-from cbir.ingest.decoder_tasks import render_choice
+from cbir.ingest.decoder_tasks import RenderedImage, render_choice, render_in_window
 from cbir.search import example_values as example
 from cbir.store import Collection, Record
 from service.api.image_routes import CollectionParameters, ImageIdInPath
@@ -16,6 +16,7 @@ from service.collections.app_state import AppState, current_state
 from service.collections.image_sources import decode_source
 from service.http import request_params
 from service.http.etag import picture_response
+from service.http.image_headers import set_image_headers
 from service.http.problems import SourceGone
 
 blueprint = Blueprint("pictures", __name__, url_prefix="/v1/images")
@@ -32,6 +33,7 @@ class PictureParameters(CollectionParameters):
         "it.",
         examples=[[40, 60, 120, 80]],
     )
+    window: request_params.WindowParameter = None
 
 
 @blueprint.get("/<image_id>/picture")
@@ -47,35 +49,44 @@ def get_picture(image_id: ImageIdInPath) -> Response:
     """Return an image as PNG of at most 1024 pixels a side.
 
     It is rendered from the image's file; without the file it is the thumbnail, or comes from the archive. A region is
-    cut from the file at full resolution, and is not available without the file.
+    cut from the file at full resolution, and is not available without the file; nor is a window. Headers
+    of a picture from the file are those of `/v1/render`.
     """
     state = current_state()
     params = request_params.query_parameters(PictureParameters)
     collection = state.searcher(params.collection).collection
     record = collection.record(image_id)
-    region = "-".join(map(str, params.region or ()))
+    part = "-".join(
+        map(str, [*(params.region or ()), *(("window", *params.window) if params.window else ())])
+    )
 
     def render(response: Response) -> None:
-        data, response.mimetype = _render_picture(state, collection, record, params.region)
-        response.set_data(data)
+        picture = _render_picture(state, collection, record, params)
+        if isinstance(picture, bytes):
+            response.mimetype = "image/jpeg"
+            response.set_data(picture)
+        else:
+            response.set_data(picture.data)
+            set_image_headers(response, picture)
 
-    return picture_response(f"{record.content_hash}-{MAX_SIDE}{region and '-'}{region}", render)
+    return picture_response(f"{record.content_hash}-{MAX_SIDE}{part and '-'}{part}", render)
 
 
 def _render_picture(
-    state: AppState, collection: Collection, record: Record, region: Region | None
-) -> tuple[bytes, str]:
-    """Return a picture and its media type."""
+    state: AppState, collection: Collection, record: Record, params: PictureParameters
+) -> RenderedImage | bytes:
+    """Return a picture from the file or the archive, or else the thumbnail, a JPEG."""
     render = partial(render_choice, side=MAX_SIDE)
+    windowed = partial(render_in_window, side=MAX_SIDE, window=params.window) if params.window else render
     with state.concurrency.admit():
         try:
-            return decode_source(state.decoders, collection, record, render, region).data, "image/png"
+            return decode_source(state.decoders, collection, record, windowed, params.region)
         except SourceGone:
-            if region:
+            if params.region or params.window:
                 raise
             if thumbnail := collection.thumbnail(record.image_id):
-                return thumbnail, "image/jpeg"
+                return thumbnail
             from_archive = state.archive_thumbnails.render(record, MAX_SIDE, render)
             if from_archive is None:
                 raise
-            return from_archive.data, "image/png"
+            return from_archive

@@ -1,6 +1,13 @@
 // Query images from the user: chosen, dropped, pasted, or dragged from the results.
 
+import { ApiError } from "./api.js";
+import { isOfSeries } from "./collection.js";
 import { byId } from "./dom.js";
+import { droppedFiles } from "./dropped_files.js";
+import { InputError } from "./input_error.js";
+import { readFiles } from "./read_files.js";
+
+let reading = 0; // the latest choice of files; earlier ones that are still read do not matter
 
 /** {image, collection} of a dragged link of this page, else null. */
 function draggedImage(transfer) {
@@ -11,17 +18,33 @@ function draggedImage(transfer) {
   return { image: address.searchParams.get("image"), collection: address.searchParams.get("collection") };
 }
 
-/** Call onFile(file) for a file, onImage({image, collection}) for an image of a collection. */
-export function install(onFile, onImage) {
-  const input = byId("file");
+/** Call onQuery(query) for files, onImage({image, collection}) for an image of a collection, onError(error) for what cannot be read. */
+export function install(onQuery, onImage, onError) {
   const highlight = (on) => byId("drop").classList.toggle("over", on);
 
-  input.addEventListener("change", () => {
-    const [file] = input.files;
-    if (!file) return;
-    onFile(file);
-    input.value = ""; // so that choosing the same file again is a change
-  });
+  async function open(promisedFiles) {
+    const number = ++reading;
+    byId("status").textContent = "Reading files";
+    try {
+      const files = await promisedFiles;
+      const maxBytes = Number(byId("query").dataset.maxUploadBytes);
+      const query = await readFiles([...files], { ofSeries: isOfSeries(), maxBytes });
+      if (number === reading) onQuery(query);
+    } catch (error) {
+      const known = error instanceof InputError;
+      const other = new ApiError("The files cannot be read", "The browser cannot read them. Copy them to a local folder and try again.");
+      if (number === reading) onError(known ? new ApiError(error.title, error.message) : error instanceof DOMException ? other : error);
+    }
+  }
+
+  for (const id of ["file", "folder"]) {
+    byId(id).addEventListener("change", () => {
+      const files = [...byId(id).files].filter(({ name }) => !name.startsWith("."));
+      if (files.length) open(files);
+      byId(id).value = ""; // so that choosing the same file again is a change
+    });
+  }
+  byId("choose-folder").addEventListener("click", () => byId("folder").click());
   for (const kind of ["dragenter", "dragover"]) {
     document.addEventListener(kind, (event) => {
       event.preventDefault();
@@ -33,15 +56,14 @@ export function install(onFile, onImage) {
   document.addEventListener("drop", (event) => {
     event.preventDefault();
     highlight(false);
-    const [file] = event.dataTransfer.files;
     const image = draggedImage(event.dataTransfer); // a picture dragged from the page also carries its file
     if (image) onImage(image);
-    else if (file) onFile(file);
+    else if (event.dataTransfer.files.length) open(droppedFiles(event.dataTransfer));
   });
   document.addEventListener("paste", (event) => {
-    const [file] = event.clipboardData?.files ?? [];
-    if (!file) return; // let the browser paste text
+    const files = [...(event.clipboardData?.files ?? [])];
+    if (!files.length) return; // let the browser paste text
     event.preventDefault();
-    onFile(file);
+    open(files);
   });
 }

@@ -20,6 +20,8 @@ export async function show(source, alt) {
 
 /** Show the invitation instead of a picture. */
 export function clear() {
+  if (address) URL.revokeObjectURL(address);
+  address = null;
   picture.hidden = true;
   picture.removeAttribute("src");
   byId("caption").hidden = true;

@@ -1,22 +1,34 @@
-// The query at the side of the results: its picture, region, window and caption.
+// The query at the side of the results: its picture, region, window, frame and caption.
 
 import { ApiError, record, render } from "./api.js";
 import * as collection from "./collection.js";
 import { Cropper } from "./crop.js";
 import { byId } from "./dom.js";
+import * as frameStepper from "./frame_stepper.js";
+import { latest } from "./latest.js";
+import { atPosition, positionOf } from "./positions.js";
 import * as queryPicture from "./query_picture.js";
+import { Renderings } from "./renderings.js";
 import * as results from "./results.js";
 import { signal as runningSignal, state } from "./search_state.js";
 import { Windowing } from "./windowing.js";
 
+const SEARCH_DELAY = 400; // ms from the last step through a stack to its search
+
+const renderings = new Renderings((part) => render(part));
+const preview = latest(drawPreview);
+
 let cropper = null;
 let windowing = null;
-let rendered = null; // the last rendering of a file
+let rendered = null; // the rendering of the query's file that is shown
+let movingWindow = null; // of the sliders, before a search
+let timer = null; // of the search after a step
 
-/** Connect the picture; startSearch(query) searches with another region or window of it. */
-export function install(startSearch) {
+/** Connect the picture; startSearch(query) searches with another part of it, repeatSearch() with what state.query has become. */
+export function install(startSearch, repeatSearch) {
   cropper = new Cropper(byId("drop"), byId("region"), byId("crop"), (region) => startSearch({ ...state.query, region }));
-  windowing = new Windowing(preview, (window) => startSearch({ ...state.query, window }));
+  windowing = new Windowing(previewWindow, (window) => startSearch({ ...state.query, window }));
+  frameStepper.install((index) => step(index, repeatSearch));
   byId("crop").addEventListener("click", beginCrop);
 }
 
@@ -27,19 +39,30 @@ export function beginCrop() {
 
 /** Show no query. */
 export function clear() {
+  clearTimeout(timer);
   queryPicture.clear();
   setRegion(null);
   windowing.set(null);
-  byId("frame-field").hidden = true;
+  frameStepper.show(null);
+  showNote("");
+  rendered = null;
   byId("whole").hidden = true;
 }
 
 /** Show the query's picture; resolves with its title. */
 export async function show(signal) {
   const { query } = state;
+  clearTimeout(timer);
+  movingWindow = null;
   byId("columns").classList.toggle("by-text", Boolean(query.text));
+  showNote(query.note ?? "");
   if (query.text) return showText(query.text);
-  return query.image ? showImage(query, signal) : showFile(query, signal);
+  try {
+    return await (query.image ? showImage(query, signal) : showFile(query, signal));
+  } catch (error) {
+    if (!signal.aborted) clear(); // else the picture of the query before would stay
+    throw error;
+  }
 }
 
 function showText(text) {
@@ -51,6 +74,8 @@ function showText(text) {
 
 async function showImage({ image, region }, signal) {
   windowing.set(null);
+  frameStepper.show(null);
+  rendered = null;
   const { labels, width, height } = await record(image, signal);
   const title = labels.label ?? `image ${image.slice(0, 8)}`;
   const source = collection.imageAddress(image, "/picture");
@@ -61,14 +86,22 @@ async function showImage({ image, region }, signal) {
   return region ? `Part of ${title}` : title;
 }
 
-async function showFile({ file, frame, window, region }, signal) {
-  const isCurrent = rendered?.file === file && rendered.frame === frame && String(rendered.window) === String(window);
-  if (!isCurrent) rendered = { file, frame, window, ...(await render({ file, frame, window }, signal)) };
+async function showFile(query, signal) {
+  if (rendered?.file !== query.file) {
+    byId("caption").hidden = true;
+    frameStepper.show(null);
+  }
+  const loaded = await renderings.get(query);
+  if (signal.aborted) return "";
+  rendered = { ...loaded, file: query.file };
   await queryPicture.show(rendered.blob, "The query image").catch(() => queryPicture.showMissing());
   if (signal.aborted) return "";
-  windowing.set(rendered.windowing);
-  setRegion(rendered.size, region);
-  return region ? "Part of your image" : "Your image";
+  const isPart = !query.files && !collection.isOfSeries(); // regions and windows are of single images
+  windowing.set(isPart ? rendered.windowing : null, rendered.modality);
+  setRegion(isPart ? rendered.size : null, query.region);
+  showPosition();
+  if (query.files) return `${query.files.length} of your images`;
+  return query.region ? "Part of your image" : "Your image";
 }
 
 function setRegion(size, region) {
@@ -76,27 +109,67 @@ function setRegion(size, region) {
   byId("crop").disabled = !size;
 }
 
+function showPosition() {
+  frameStepper.show(collection.isOfSeries() ? null : positionOf(state.query, rendered.frames));
+}
+
+function showNote(text) {
+  byId("input-note").textContent = text;
+  byId("input-note").hidden = !text;
+}
+
+/** Show another frame, slice or example at once; search with it when the user has stopped. Examples are one query. */
+function step(index, repeatSearch) {
+  Object.assign(state.query, atPosition(state.query, index));
+  setRegion(state.query.files ? null : rendered.size, null);
+  showPosition();
+  preview();
+  clearTimeout(timer);
+  if (!state.query.files) timer = setTimeout(repeatSearch, SEARCH_DELAY);
+}
+
 /** Show the picture in another window while a slider moves. */
-async function preview(window) {
-  const { file, frame } = state.query;
+function previewWindow(window) {
+  movingWindow = window;
+  preview();
+}
+
+async function drawPreview() {
+  const { query } = state;
+  const part = { ...query, window: movingWindow ?? query.window };
   try {
-    const { blob } = await render({ file, frame, window }, runningSignal());
-    if (state.query?.file === file) await queryPicture.show(blob, "The query image");
+    const loaded = await renderings.get(part);
+    if (state.query !== query || query.file !== part.file || query.frame !== part.frame) return;
+    rendered = { ...loaded, file: part.file };
+    await queryPicture.show(loaded.blob, "The query image");
+    prefetch(query);
   } catch (error) {
     if (error instanceof ApiError) results.showError(error);
+  }
+}
+
+/** Fetch the next and the previous rendering, so that they are there when the user goes on. */
+function prefetch(query) {
+  const position = positionOf(query, rendered.frames);
+  for (const index of position ? [position.index + 1, position.index - 1] : []) {
+    if (index >= 0 && index < position.count) renderings.get({ ...query, ...atPosition(query, index) }).catch(() => {});
   }
 }
 
 /** Caption the picture; info: the description of the query in the response. */
 export function describe(info) {
   const { query } = state;
-  const frame = info.frame ? `, frame ${info.frame}` : "";
+  if (query.files) {
+    queryPicture.caption(`${query.files.length} of your images, one query`);
+    return;
+  }
+  const frame = query.slices ? `, slice ${query.slice + 1}` : info.frame ? `, frame ${info.frame}` : "";
   const name = query.image ? `Image ${query.image.slice(0, 8)} of the collection` : "Your image";
   const format = ` · ${info.format.toUpperCase()}`;
   const [x, y, width, height] = query.region ?? [];
   const size = query.region ? `region ${width} × ${height} at ${x}, ${y}` : `${info.width} × ${info.height}`;
   queryPicture.caption(`${name} · ${size}${format}${frame}`);
-  byId("frame-field").hidden = !(query.file && info.frame);
+  if (query.file) prefetch(query);
 }
 
 /** The address of the query's picture, or of its region; null for words, undefined if the region cannot be drawn. */

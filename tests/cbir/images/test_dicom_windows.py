@@ -145,5 +145,24 @@ def test_padding_does_not_count_for_the_percentiles():
     np.testing.assert_array_equal(result[6:], by_percentiles(stored[6:].astype(float)))
 
 
+def test_padding_scattered_by_lossy_compression():
+    stored = RNG.integers(0, 1500, (40, 30)).astype(np.int16)
+    clear = by_percentiles(stored[20:].astype(float))
+    stored[:20] = np.clip(RNG.normal(-2000, 60, (20, 30)), -2300, -1700).astype(np.int16)
+    lossy = {"PixelPaddingValue": -2000, "LossyImageCompression": "01"}
+    np.testing.assert_array_equal(displayed(stored, **lossy)[20:], clear)
+    assert (displayed(stored, PixelPaddingValue=-2000)[20:] != clear).any()
+    stored[0, 0] = 32000  # metal: tissue is far from it, and must not be taken for padding
+    assert np.ptp(displayed(stored, **lossy)[20:]) > 50
+
+
+def test_lossy_padding_that_other_values_adjoin_is_exact():
+    stored = RNG.integers(0, 1500, (40, 30)).astype(np.int16)
+    stored[:20] = 0
+    visible = stored[stored != 0].astype(float)
+    result = displayed(stored, PixelPaddingValue=0, LossyImageCompression="01")
+    np.testing.assert_array_equal(result[stored != 0], by_percentiles(visible))
+
+
 def test_only_padding():
     assert not displayed(np.full((3, 3), 9, np.int16), PixelPaddingValue=9).any()

@@ -1,0 +1,38 @@
+// The kind of a file by its first bytes, as the service recognises it.
+
+const SIGNATURES = [
+  ["png", [0x89, 0x50, 0x4e, 0x47]],
+  ["jpeg", [0xff, 0xd8, 0xff]],
+  ["tiff", [0x49, 0x49, 0x2a, 0]],
+  ["tiff", [0x4d, 0x4d, 0, 0x2a]],
+  ["tiff", [0x49, 0x49, 0x2b, 0]],
+  ["tiff", [0x4d, 0x4d, 0, 0x2b]],
+  ["bmp", [0x42, 0x4d]],
+  ["zip", [0x50, 0x4b, 3, 4]],
+  ["zip", [0x50, 0x4b, 5, 6]],
+];
+const GZIP = [0x1f, 0x8b];
+const NIFTI_1 = 344; // offset of "n+1", after a header of 348 bytes
+
+const text = (bytes, start, end) => String.fromCharCode(...bytes.subarray(start, end));
+const startsWith = (bytes, signature) => signature.every((byte, index) => bytes[index] === byte);
+
+/** Tell whether a DICOM data set without preamble starts here: a short element of group 2 or 8. */
+function lacksPreamble(bytes) {
+  if (bytes.length < 12) return false;
+  const view = new DataView(bytes.buffer, bytes.byteOffset);
+  const explicit = /^[A-Z]{2}$/.test(text(bytes, 4, 6));
+  return [true, false].some((little) => {
+    const [group, number] = [view.getUint16(0, little), view.getUint16(2, little)];
+    const length = explicit ? view.getUint16(6, little) : view.getUint32(4, little);
+    return (group === 2 || group === 8) && number <= 0x100 && length <= 1024;
+  });
+}
+
+/** "dicom", "png", "jpeg", "tiff", "bmp", "nifti" or "zip"; null for other files. name: needed for .nii.gz alone. */
+export function fileKind(bytes, name) {
+  if (text(bytes, 128, 132) === "DICM" || lacksPreamble(bytes)) return "dicom";
+  if (text(bytes, NIFTI_1, NIFTI_1 + 3) === "n+1" || text(bytes, 4, 7) === "n+2") return "nifti";
+  if (startsWith(bytes, GZIP)) return /\.nii\.gz$/i.test(name) ? "nifti" : null;
+  return SIGNATURES.find(([, signature]) => startsWith(bytes, signature))?.[0] ?? null;
+}

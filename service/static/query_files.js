@@ -1,0 +1,79 @@
+// The query that files of the user make: one image, a stack of slices, several examples, or a zipped series.
+
+import { InputError, size } from "./input_error.js";
+
+const DIRECTORY = "1.2.840.10008.1.3.10"; // SOP class of a DICOMDIR
+const MAX_EXAMPLES = 20; // as in the API
+
+const count = (number, noun, plural = `${noun}s`) => `${number} ${number === 1 ? noun : plural}`;
+
+/** Check that a file can be sent; raises InputError. */
+export function checkSize(file, maxBytes) {
+  if (file.size > maxBytes) {
+    throw new InputError(
+      "The file is too large",
+      `${file.name} has ${size(file.size)}; the limit is ${size(maxBytes)}. ` +
+        "Export a single frame or a smaller image, or raise max_upload_bytes in the settings of the service.",
+    );
+  }
+  if (!file.size) throw new InputError("The file is empty", `${file.name} has 0 bytes. Copy or export it again.`);
+}
+
+/** The slices of each series, the longest first, in the order of their instance numbers. */
+function stacks(images) {
+  const series = new Map();
+  for (const image of images) {
+    if (image.kind !== "dicom" || !image.series || Number(image.frames) > 1) continue;
+    series.set(image.series, [...(series.get(image.series) ?? []), image]);
+  }
+  const order = (a, b) => (Number(a.number) || 0) - (Number(b.number) || 0) || a.file.name.localeCompare(b.file.name, undefined, { numeric: true });
+  return [...series.values()].map((slices) => slices.sort(order)).sort((a, b) => b.length - a.length);
+}
+
+/** Choose as many images as one request may hold. */
+function examples(images, maxBytes) {
+  const chosen = [];
+  let bytes = 0;
+  for (const { file } of images) {
+    if (chosen.length === MAX_EXAMPLES || !file.size || bytes + file.size > maxBytes) continue;
+    chosen.push(file);
+    bytes += file.size;
+  }
+  return chosen;
+}
+
+/**
+ * The query of files [{file, kind, series, number, frames, sopClass}]: {file, note}, with the `slices` of a stack, the
+ * `files` of several examples, or the `series` to zip for a collection of series. note: what is left out, or "".
+ * Raises InputError if nothing can be searched with.
+ */
+export function queryOfFiles(described, { ofSeries, maxBytes }) {
+  const images = described.filter(({ kind, sopClass }) => kind && kind !== "zip" && sopClass !== DIRECTORY);
+  const other = described.length - images.length;
+  const notes = other ? [`${count(other, "file")} left out: not images.`] : [];
+  if (!images.length) {
+    const what = described.length === 1 ? `${described[0].file.name} is not an image.` : `None of ${count(described.length, "file")} is an image.`;
+    throw new InputError("There is no image to search with", `${what} Choose PNG, JPEG, TIFF, BMP, DICOM or NIfTI files, or a folder or ZIP archive of them.`);
+  }
+  const [stack, ...others] = stacks(images);
+  if (stack?.length > 1) {
+    const rest = images.length - stack.length;
+    if (rest) notes.push(`${count(rest, "image")} left out: not of the longest series${others.length ? ` of ${others.length + 1}` : ""}.`);
+    const slices = stack.map(({ file }) => file);
+    if (ofSeries) return { series: slices, file: slices[0], note: notes.join(" ") };
+    for (const file of slices) checkSize(file, maxBytes);
+    const index = Math.floor(slices.length / 2);
+    return { file: slices[index], slices, slice: index, note: notes.join(" ") };
+  }
+  if (ofSeries || images.length === 1) {
+    checkSize(images[0].file, maxBytes);
+    if (images.length > 1) notes.push(`${count(images.length - 1, "image")} left out: one series is searched at a time.`);
+    return { file: images[0].file, note: notes.join(" ") };
+  }
+  const files = examples(images, maxBytes);
+  if (!files.length) checkSize(images[0].file, maxBytes);
+  const rest = images.length - files.length;
+  if (rest) notes.push(`${count(rest, "image")} left out: one query takes ${MAX_EXAMPLES} images and ${size(maxBytes)}.`);
+  if (files.length === 1) return { file: files[0], note: notes.join(" ") };
+  return { file: files[0], files, note: notes.join(" ") };
+}

@@ -1,0 +1,119 @@
+"""Folders, archives and several files as the query, and going through slices and frames."""
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pydicom
+import pytest
+from playwright import sync_api
+from pydicom.data import get_testdata_file
+
+from tests.e2e.browsing import SETTLED, choose, ids, until
+
+RECORD_SEARCHES = """() => {
+    window.searches = [];
+    const plain = window.fetch;
+    window.fetch = (address, options) => {
+        if (address === "/v1/search") searches.push(options.body.getAll("image").map(({ size }) => size));
+        return plain(address, options);
+    };
+}"""
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four CT slices of one series in a folder in a folder, of different sizes, with a letter."""
+    folder = tmp_path_factory.mktemp("study")
+    (folder / "series").mkdir()
+    dataset = pydicom.dcmread(str(get_testdata_file("CT_small.dcm")))
+    for number in range(1, 5):
+        dataset.InstanceNumber, dataset.SOPInstanceUID = number, f"1.2.3.{number}"
+        dataset.ImageComments = "x" * 100 * number
+        dataset.PixelData = bytes(reversed(dataset.PixelData)) if number == 3 else dataset.PixelData
+        dataset.save_as(folder / "series" / f"{5 - number}.dcm")
+    (folder / "letter.txt").write_text("Dear colleague")
+    return folder
+
+
+def drop(page: sync_api.Page, paths: Sequence[Path]) -> None:
+    """Drop files or folders on the picture, as the operating system does."""
+    box = page.locator("#drop").bounding_box()
+    assert box
+    session = page.context.new_cdp_session(page)
+    data = {"items": [], "files": [str(path) for path in paths], "dragOperationsMask": 1}
+    place = {"x": box["x"] + 50, "y": box["y"] + 50, "data": data}
+    for kind in ("dragEnter", "dragOver", "drop"):
+        session.send("Input.dispatchDragEvent", {"type": kind, **place})
+
+
+def test_dropped_folder_is_a_stack(page: sync_api.Page, study: Path) -> None:
+    page.evaluate(RECORD_SEARCHES)
+    drop(page, [study])
+    page.get_by_text("Slice", exact=True).wait_for()
+    page.get_by_text("slice 3", exact=False).wait_for()
+    assert page.inner_text("#frame-count") == "of 4"
+    assert page.inner_text("#input-note") == "1 file left out: not images."
+    page.wait_for_selector(f"{SETTLED} .move")
+    sizes = [(study / "series" / f"{5 - number}.dcm").stat().st_size for number in range(1, 5)]
+    assert page.evaluate("searches[0]") == [sizes[2]]
+    before = page.locator("#picture").get_attribute("src")
+    page.locator("#drop").hover()
+    page.mouse.wheel(0, 120)
+    until(page, f"document.getElementById('picture').src !== '{before}'")
+    page.get_by_text("slice 4", exact=False).wait_for()
+    assert page.evaluate("searches.at(-1)") == [sizes[3]]
+    page.keyboard.press("Home")
+    page.get_by_text("slice 1", exact=False).wait_for()
+    page.keyboard.press("PageUp")  # there is none before
+    assert page.input_value("#frame") == "1"
+    page.get_by_role("spinbutton", name="Slice").fill("2")
+    page.keyboard.press("Enter")
+    page.get_by_text("slice 2", exact=False).wait_for()
+    assert page.evaluate("searches.at(-1)") == [sizes[1]]
+
+
+def test_several_files_are_one_query(page: sync_api.Page, pictures: list[Path]) -> None:
+    page.evaluate(RECORD_SEARCHES)
+    drop(page, pictures[:3])
+    page.get_by_text("3 of your images, one query").wait_for()
+    page.wait_for_selector(f"{SETTLED} .card")
+    assert page.evaluate("searches[0].length") == 3
+    found, count = ids(page), page.evaluate("searches.length")
+    page.locator("#drop").focus()
+    page.keyboard.press("ArrowDown")
+    until(page, "document.getElementById('frame').value === '2'")
+    page.wait_for_timeout(600)
+    assert (ids(page), page.evaluate("searches.length")) == (found, count)  # only looked at
+    assert page.get_by_role("button", name="Crop").is_disabled()
+
+
+def test_archive_is_a_stack_too(page: sync_api.Page, study: Path, tmp_path: Path) -> None:
+    archive = tmp_path / "study.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+        for path in sorted(study.rglob("*.*")):
+            file.write(path, path.relative_to(study))
+    page.set_input_files("#file", archive)
+    page.get_by_text("slice 3", exact=False).wait_for()
+    assert page.inner_text("#frame-count") == "of 4"
+
+
+def test_errors_name_the_problem_and_take_the_earlier_picture_away(
+    page: sync_api.Page, pictures: list[Path], tmp_path: Path, tolerated: list[str]
+) -> None:
+    tolerated.append("422")
+    choose(page, pictures[-1])
+    (tmp_path / "folder").mkdir()
+    for name in ("letter.txt", "answer.txt"):
+        (tmp_path / "folder" / name).write_text("Dear colleague")
+    drop(page, [tmp_path / "folder"])
+    page.get_by_role("heading", name="There is no image to search with").wait_for()
+    assert "None of 2 files is an image. Choose PNG" in page.inner_text("#problem")
+    choose(page, pictures[-1])
+    (tmp_path / "scan.png").write_bytes(pictures[0].read_bytes()[:100])
+    page.set_input_files("#file", [tmp_path / "scan.png", pictures[0]])
+    page.get_by_role("alert").wait_for()
+    until(page, "document.getElementById('picture').hidden")
+    assert "scan.png" in page.inner_text("#problem")
+    assert not page.locator("#caption").is_visible()
+    assert page.get_by_role("button", name="Crop").is_disabled()
