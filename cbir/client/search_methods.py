@@ -20,7 +20,7 @@ from cbir.client.connection import (
 from cbir.client.prepared_search import PreparedSearch, prepare_search, split_batch
 from cbir.errors import CbirError, InvalidInput
 from cbir.search.hits import Hits
-from cbir.search.search_options import SearchOptions, check_names, query_and_options
+from cbir.search.search_options import SearchOptions, check_names, check_queries, query_and_options
 
 # Of problems of a query, not of the request: no such image or file, too large, unreadable, too slow
 QUERY_STATUSES = (404, 410, 413, 415, 422, 504)
@@ -79,6 +79,7 @@ class SearchMethods(ServiceConnection):
         ServiceError
             If the service refuses a request as a whole.
         """
+        check_queries(queries)
         check_names(options)
         outcomes: dict[int, Hits | CbirError] = {}
         prepared = list[tuple[int, PreparedSearch]]()

@@ -22,6 +22,7 @@ from cbir.search.search_options import (
     REQUEST_VALUES,
     SearchOptions,
     check_names,
+    check_queries,
     list_judgements,
     query_and_options,
 )
@@ -101,6 +102,7 @@ class OpenCollection(CollectionImages):
         list of Hits or CbirError
             In the order of the queries; an error in place of the hits of a query that cannot be searched with.
         """
+        check_queries(queries)
         check_names(options)
         return [self._try_search(*query_and_options(query, options)) for query in queries]
 

@@ -86,6 +86,12 @@ def check_names(options: Mapping[str, Any]) -> None:
             raise TypeError(f"a search has no option {name!r}; there are: {names}")
 
 
+def check_queries(queries: Sequence[Any]) -> None:
+    """Raise TypeError for a single text or file, whose characters would each be a query."""
+    if isinstance(queries, str | bytes | bytearray | Mapping):
+        raise TypeError(f"several queries are a list, such as [query]; not {type(queries).__name__}")
+
+
 def query_and_options(query: Any, common: SearchOptions) -> tuple[Any, SearchOptions]:
     """Return query and options of one of several searches; a mapping has its "query" and options of its own."""
     if not isinstance(query, Mapping):

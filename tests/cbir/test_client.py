@@ -262,6 +262,8 @@ def test_a_batch_has_an_outcome_for_each_query(client: Client, pictures: list[Pa
     assert isinstance(outcomes[7], NotFound)
     assert outcomes[0]._repr_html_().count("data:image/jpeg;base64,") == 3
     assert client.search_batch([]) == []
+    with pytest.raises(TypeError, match="several queries are a list"):
+        client.search_batch(ids[0])
 
 
 def test_a_refused_request_is_no_outcome_of_a_batch(

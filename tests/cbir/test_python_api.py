@@ -390,6 +390,9 @@ def test_search_by_vector_and_in_batches(db, query):
     assert {hit.id for hit in several[:2]} == {hits[0].id, hits[1].id}
     ids, normalised = db.vectors()
     np.testing.assert_array_equal(db.vector(hits[0].id), normalised[ids.index(hits[0].id)])
+    for one in (str(query), b"content", {"query": query}):
+        with pytest.raises(TypeError, match="several queries are a list"):
+            db.search_batch(one)
     answers = db.search_batch(
         [query, hits[0].id, "nothing.png", {"vector": stored, "k": 1}, b"x"], k=4, rerank="none"
     )
