@@ -1,6 +1,6 @@
 """Count, on images of a collection, how often the label that most of ten answers have is the query's own."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,16 +90,26 @@ def rising_blocks(counts: NDArray[np.int64]) -> AgreementBlocks:
     counts : (m + 1, 2) int64
         Queries with 0 to m agreeing answers, and how many of them the label is right for.
     """
-    blocks = list[AgreementBlock]()
-    for agreeing, (images, right) in enumerate(counts.tolist()):
-        if images:
-            blocks.append(AgreementBlock(agreeing, images, right))
-            while len(blocks) > 1 and blocks[-2].share >= blocks[-1].share:
-                blocks[-2:] = [_merged(*blocks[-2:])]
+    blocks = _pooled(
+        AgreementBlock(agreeing, images, right)
+        for agreeing, (images, right) in enumerate(counts.tolist())
+        if images
+    )
     while len(blocks) > 1 and (small := [i for i, each in enumerate(blocks) if each.images < LEAST_IMAGES]):
         last = max(small[-1], 1)
         blocks[last - 1 : last + 1] = [_merged(blocks[last - 1], blocks[last])]
-    return tuple(blocks)
+    # Laplace's rule draws the share of few images to a half, so that of merged ones may lie beyond the next.
+    return tuple(_pooled(blocks))
+
+
+def _pooled(blocks: Iterable[AgreementBlock]) -> list[AgreementBlock]:
+    """Merge neighbours until the share rises."""
+    pooled = list[AgreementBlock]()
+    for block in blocks:
+        pooled.append(block)
+        while len(pooled) > 1 and pooled[-2].share >= pooled[-1].share:
+            pooled[-2:] = [_merged(*pooled[-2:])]
+    return pooled
 
 
 def _merged(before: AgreementBlock, block: AgreementBlock) -> AgreementBlock:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
@@ -96,7 +96,13 @@ counts_of_queries = st.lists(
 ).map(lambda rows: np.array(rows, np.int64))
 
 
+FALLING = [
+    (29, 2), (39, 3), (2, 0), (0, 0), (4, 0), (12, 5), (5, 1), (19, 5), (34, 22), (20, 19), (9, 6)
+]  # fmt: skip
+
+
 @given(counts_of_queries)
+@example(np.array(FALLING, np.int64))  # unless blocks that were merged for their size are compared once more
 def test_blocks_rise_are_large_and_lose_no_query(table: Table) -> None:
     blocks = rising_blocks(table)
     shares = [block.share for block in blocks]
