@@ -72,6 +72,20 @@ def test_filters_order_and_address(gallery: sync_api.Page) -> None:
     total(gallery, count)
 
 
+def test_an_error_is_shown_and_not_asked_for_again(gallery: sync_api.Page, tolerated: list[str]) -> None:
+    tolerated.append("422")
+    count = gallery.locator(".tile").count()
+    requests: list[str] = []
+    gallery.on("request", lambda request: requests.append(request.url))
+    gallery.goto(gallery.url + "&where=labl%3Dodd")
+    gallery.get_by_role("alert").get_by_text("did you mean").wait_for()
+    gallery.wait_for_timeout(300)
+    assert len([address for address in requests if "/v1/images?" in address]) == 1
+    gallery.get_by_role("button", name="Remove the filter labl=odd").click()
+    total(gallery, count)
+    assert gallery.get_by_role("alert").count() == 0
+
+
 def test_selection_by_mouse_and_keys(gallery: sync_api.Page) -> None:
     gallery.locator(".tile").nth(2).click()
     gallery.locator(".tile").nth(4).click(modifiers=["Shift"])

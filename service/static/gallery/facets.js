@@ -19,7 +19,7 @@ export class Facets {
     this.change = change;
   }
 
-  /** Show the labels for the conditions; keep: the keys are as before. */
+  /** Show the labels for the conditions. */
   async show(where, signal) {
     this.where = where;
     this.signal = signal;
@@ -47,8 +47,9 @@ export class Facets {
       const summary = element("summary", "", key, element("span", "count", String(values)));
       const part = element("details", "facet", summary, element("div", "values"));
       part.dataset.key = key;
-      part.open = opened.get(key) ?? first.has(key);
+      const atFirst = (part.open = opened.get(key) ?? first.has(key));
       part.addEventListener("toggle", () => {
+        if (part.open === (opened.get(key) ?? atFirst)) return; // not by the user
         opened.set(key, part.open);
         this.#fill(key).catch(() => {});
       });

@@ -65,16 +65,15 @@ async function loadMore() {
   if (state.view !== "images") return;
   const mine = pages;
   byId("more").disabled = true;
-  try {
-    await mine.more();
-  } catch (error) {
-    if (error.name === "AbortError") return;
-    showProblem(error);
-  }
+  const failed = await mine.more().then(() => null, (error) => error);
   if (mine !== pages) return;
   byId("more").disabled = false;
-  byId("more").hidden = pages.done;
   byId("grid").removeAttribute("aria-busy");
+  if (failed) {
+    showProblem(failed); // and the grid is not drawn, which would ask again at once
+    return;
+  }
+  byId("more").hidden = pages.done;
   byId("none").hidden = pages.items.length > 0 || !pages.done;
   byId("loaded").textContent = pages.done ? "" : `${pages.items.length.toLocaleString("en")} loaded`;
   tiles.draw();
