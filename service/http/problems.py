@@ -136,7 +136,7 @@ def problem_response(status: HTTPStatus, detail: str, kind: str | None = None) -
 def install(app: Flask) -> None:
     """Register error handlers that turn every error of `app` into a problem."""
     app.register_error_handler(CbirError, _handle_cbir_error)
-    app.register_error_handler(HTTPException, _handle_http_error)
+    app.register_error_handler(HTTPException, http_error_response)
     app.register_error_handler(DatabaseError, _handle_database_error)
     app.register_error_handler(Exception, _handle_unexpected_error)
 
@@ -163,7 +163,8 @@ def error_response(error: CbirError, detail: str) -> Response:
     return response
 
 
-def _handle_http_error(error: HTTPException) -> Response | HTTPException:
+def http_error_response(error: HTTPException) -> Response | HTTPException:
+    """Return an HTTP error as a problem; a redirection as it is."""
     if error.code is None or error.code < 400:
         return error
     status = HTTPStatus(error.code)

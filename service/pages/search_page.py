@@ -12,12 +12,13 @@ from cbir.search import MAX_TEXT, Searcher, can_search_by_text
 from cbir.store import Record
 from service.collections.app_state import current_state
 from service.http.problems import NotReady
-from service.pages import picture_routes
+from service.pages import not_found_page, picture_routes
 from service.pages.label_filters import label_filters_of
 from service.pages.unavailable_page import unavailable_page
 
 blueprint = Blueprint("pages", __name__)
 blueprint.register_blueprint(picture_routes.blueprint)
+blueprint.register_blueprint(not_found_page.blueprint)
 
 DEFAULT_K = 20
 EXAMPLES = 12  # images of the collection on the start page
