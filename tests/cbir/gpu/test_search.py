@@ -11,6 +11,7 @@ from cbir.gpu.device_search import DeviceSearch
 from cbir.gpu.torch_vectors import TorchVectors
 from cbir.images import from_array
 from cbir.main import app
+from cbir.rerank.auto import MUTUAL
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.store import Collection
 from cbir.store import profile as profiles
@@ -52,13 +53,15 @@ def asked_for(collection: Collection) -> str:
     return collection.page(0, 20)[7][1].image_id
 
 
-@pytest.mark.parametrize("method", rerank.names())
+@pytest.mark.parametrize(
+    ("method", "parameters"), [*((name, {}) for name in rerank.names()), ("diffusion", MUTUAL)]
+)
 @pytest.mark.parametrize("where", [[], ["side=left"]])
-def test_the_answer_is_that_of_the_processor(collection, method, where, monkeypatch):
+def test_the_answer_is_that_of_the_processor(collection, method, parameters, where, monkeypatch):
     monkeypatch.setattr(device_search, "resolve_device", lambda device: "cuda")
     monkeypatch.setattr(accelerator, "TorchVectors", lambda _, half: TorchVectors("cpu", False))
     device, image_id = DeviceSearch(collection.folder, "cuda", least=1), asked_for(collection)
-    options = {"k": 15, "rerank": method, "where": where, "parameters": {}}
+    options = {"k": 15, "rerank": method, "where": where, "parameters": parameters}
     with_it = searched(collection, device, image_id, **options)
     without = searched(collection, None, image_id, **options)
     assert set(with_it.timings_ms) == set(without.timings_ms)
