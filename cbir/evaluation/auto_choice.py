@@ -11,7 +11,7 @@ from cbir.evaluation.labelled_rows import (
     LabelledRows,
     content_order,
     draw_in_order,
-    read_labelled_rows,
+    read_labels,
     score_query,
 )
 from cbir.gallery.gallery import Gallery
@@ -108,10 +108,8 @@ def _choose(collection: Collection, label_key: str | None) -> AutoChoice:
 def with_agreement(collection: Collection, choice: AutoChoice) -> AutoChoice:
     """Return the choice with how often its answers agree rightly, for each label that classes share."""
     view = collection.view()
-    labels = {
-        key: read_labelled_rows(collection, view, key) for key in sorted(collection.label_keys())[:KEYS]
-    }
-    labels = {key: each for key, each in labels.items() if _has_classes(each)}
+    keys = sorted(collection.label_keys())[:KEYS]
+    labels = {key: each for key, each in read_labels(collection, view, keys) if _has_classes(each)}
     if not labels:
         return replace(choice, agreement={})
     order = content_order(collection, view, next(iter(labels.values())).rows)
@@ -197,8 +195,7 @@ def labelled_rows(
         else sorted(collection.label_keys(), key=lambda key: (key != USUAL_LABEL, key))
     )
     found: list[tuple[int, str, LabelledRows]] = []
-    for key in keys:
-        labelled = read_labelled_rows(collection, view, key)
+    for key, labelled in read_labels(collection, view, keys):
         if _has_classes(labelled):
             sizes = np.bincount(labelled.label[labelled.label >= 0])
             found.append((int(np.count_nonzero(sizes > 1)), key, labelled))

@@ -1,6 +1,6 @@
 """Leave-one-out queries with the labelled images of a collection."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 
@@ -30,14 +30,22 @@ class LabelledRows:
         return np.asarray((self.label >= 0) & (sizes[self.label] > 1))
 
 
-def read_labelled_rows(collection: Collection, view: View, key: str) -> LabelledRows:
-    """Return the values of the label `key` and the patients of the live rows of a view of `collection`."""
+def read_labels(
+    collection: Collection, view: View, keys: Iterable[str]
+) -> Iterator[tuple[str, LabelledRows]]:
+    """Yield label keys with their values at the live rows of a view of `collection`; patients are read once."""
     rows = np.arange(len(view.gallery)) if view.rows is None else view.rows
     numbers = view.gallery.ids[rows].tolist()
-    labels, patients = collection.labels_by_number(key), collection.patient_keys()
-    return LabelledRows(
-        rows, encode_values(map(labels.get, numbers), {}), encode_values(map(patients.get, numbers), {})
-    )
+    patient = encode_values(map(collection.patient_keys().get, numbers), {})
+    for key in keys:
+        label = encode_values(map(collection.labels_by_number(key).get, numbers), {})
+        yield key, LabelledRows(rows, label, patient)
+
+
+def read_labelled_rows(collection: Collection, view: View, key: str) -> LabelledRows:
+    """Return the values of the label `key` and the patients of the live rows of a view of `collection`."""
+    ((_, labelled),) = read_labels(collection, view, [key])
+    return labelled
 
 
 def draw_queries(labelled: LabelledRows, usable: NDArray[np.bool_], count: int) -> NDArray[np.int64]:
