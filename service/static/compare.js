@@ -3,6 +3,7 @@
 import { byId, element } from "./dom.js";
 import { ApiError, record } from "./api.js";
 import { describe } from "./metadata.js";
+import * as compareWindow from "./compare_window.js";
 import { Zoom } from "./zoom.js";
 import { imageAddress } from "./collection.js";
 import * as feedback from "./feedback.js";
@@ -33,6 +34,11 @@ function flip(flipped) {
   zoom.draw();
 }
 
+function invert() {
+  const inverted = byId("panes").classList.toggle("inverted");
+  byId("invert").setAttribute("aria-pressed", String(inverted));
+}
+
 function show() {
   const card = cards[position];
   const { image, rank } = card.dataset;
@@ -51,6 +57,7 @@ function show() {
   feedback.show();
   flip(false);
   loadPicture(byId("right"), imageAddress(image, "/picture"), imageAddress(image, "/thumbnail"));
+  compareWindow.showResult(image);
   if (!byId("metadata").hidden) loadMetadata();
 }
 
@@ -96,6 +103,7 @@ export function open(card, query, toAddress, withMetadata = false) {
   for (const button of judgeButtons) button.hidden = !query.source; // judgements go with images
   if (query.source) loadPicture(byId("left"), query.source, query.small ?? query.source);
   zoom.reset();
+  compareWindow.showQuery();
   toggleMetadata(withMetadata);
   show();
   byId("compare").showModal();
@@ -113,6 +121,8 @@ const KEYS = {
   "=": () => zoom.larger(),
   "-": () => zoom.smaller(),
   0: () => zoom.reset(),
+  1: () => zoom.actualSize(),
+  v: invert,
   f: () => flip(!byId("right").classList.contains("flipped")),
   i: () => toggleMetadata(byId("metadata").hidden),
   s: () => byId("from-here").click(),
@@ -141,6 +151,8 @@ byId("larger").addEventListener("click", () => zoom.larger());
 byId("smaller").addEventListener("click", () => zoom.smaller());
 byId("fit").addEventListener("click", () => zoom.reset());
 byId("flip").addEventListener("click", KEYS.f);
+byId("actual-size").addEventListener("click", KEYS[1]);
+byId("invert").addEventListener("click", invert);
 byId("tell").addEventListener("click", KEYS.i);
 byId("leave").addEventListener("click", close);
 for (const image of [byId("left"), byId("right")]) {

@@ -54,7 +54,7 @@ export function show(shown) {
   }
   viewer.tabIndex = 0;
   viewer.setAttribute("role", "group");
-  viewer.setAttribute("aria-label", `${shown.word} ${shown.index + 1} of ${shown.count}: arrow keys, Page Up and Page Down go to others`);
+  viewer.setAttribute("aria-label", `Picture ${shown.index + 1} of ${shown.count}: arrow keys, Page Up and Page Down go to others`);
   byId("frame-word").textContent = shown.word;
   byId("frame-count").textContent = `of ${shown.count}`;
   byId("frame").max = shown.count;

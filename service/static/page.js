@@ -122,6 +122,7 @@ keyboard.install(
     1: () => setView("before"),
     2: () => setView("after"),
     3: () => setView("both"),
+    ...Object.fromEntries([0, 1, 2, 3, 4].map((index) => [index + 4, () => queryView.choosePreset(index)])),
     g: () => document.querySelector("#columns .card, #start:not([hidden]) .card")?.focus(),
     a: () => !byId("bar").hidden && byId("share").click(),
     l: theme.next,

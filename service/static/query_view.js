@@ -32,6 +32,11 @@ export function install(startSearch, repeatSearch) {
   byId("crop").addEventListener("click", beginCrop);
 }
 
+/** Show CT in one of the windows of `PRESETS`. */
+export function choosePreset(index) {
+  windowing.choosePreset(index);
+}
+
 /** Let the user select a region with the keyboard. */
 export function beginCrop() {
   cropper.begin();

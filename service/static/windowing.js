@@ -1,6 +1,8 @@
-// Sliders for the window of a DICOM image: center and width.
+// The window of a DICOM image: sliders for center and width, presets for CT, and dragging with the right button.
 
-import { byId } from "./dom.js";
+import { byId, element } from "./dom.js";
+import { installWindowDrag } from "./window_drag.js";
+import { PRESETS, takesPresets } from "./window_presets.js";
 
 const RENDER_DELAY = 80; // ms between two renderings while a slider moves
 const STEPS = 512; // of a slider with fractional values
@@ -13,25 +15,53 @@ const digits = (step) => (step < 1 ? Math.min(6, Math.ceil(-Math.log10(step))) :
  */
 export class Windowing {
   constructor(onInput, onChange) {
-    Object.assign(this, { onInput, onChange, timer: null });
+    Object.assign(this, { onInput, onChange, timer: null, settings: null });
     for (const id of ["center", "width"]) {
       byId(id).addEventListener("input", () => this.handleInput());
-      byId(id).addEventListener("change", () => {
-        clearTimeout(this.timer);
-        this.onChange(this.value());
-      });
+      byId(id).addEventListener("change", () => this.handleChange(this.value()));
     }
     byId("as-filed").addEventListener("click", () => this.onChange(null));
+    byId("presets").append(...PRESETS.map(({ name }, index) => this.presetButton(name, index)));
+    installWindowDrag(byId("drop"), {
+      settings: () => this.settings && { ...this.settings, window: this.value() },
+      onMove: (window) => {
+        this.showWindow(window);
+        this.handleInput(window);
+      },
+      onEnd: (window) => this.handleChange(window),
+    });
+  }
+
+  presetButton(name, index) {
+    const button = element("button", "button small", name);
+    button.type = "button";
+    button.addEventListener("click", () => this.choosePreset(index));
+    return button;
+  }
+
+  /** Use a preset if the values are Hounsfield units. */
+  choosePreset(index) {
+    if (!byId("presets").hidden && this.settings) this.handleChange(PRESETS[index].window);
   }
 
   value() {
     return [Number(byId("center").value), Number(byId("width").value)];
   }
 
-  handleInput() {
+  handleInput(window = this.value()) {
     this.showValues();
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.onInput(this.value()), RENDER_DELAY);
+    this.timer = setTimeout(() => this.onInput(window), RENDER_DELAY);
+  }
+
+  handleChange(window) {
+    clearTimeout(this.timer);
+    this.onChange(window);
+  }
+
+  showWindow([center, width]) {
+    byId("center").value = center;
+    byId("width").value = width;
   }
 
   showValues() {
@@ -40,9 +70,11 @@ export class Windowing {
     }
   }
 
-  /** Set the sliders to {window: [center, width], values: [min, max]}; hide them for null. */
-  set(settings) {
+  /** Set the sliders to {window: [center, width], values: [min, max]} of an image of a modality; hide them for null. */
+  set(settings, modality = "") {
+    this.settings = settings;
     byId("windowing").hidden = !settings;
+    byId("presets").hidden = !takesPresets({ windowing: settings, modality });
     if (!settings) return;
     const [center, width] = settings.window;
     const [min, max] = settings.values;
@@ -52,8 +84,7 @@ export class Windowing {
     const up = (value) => Math.ceil(value / step) * step;
     Object.assign(byId("center"), { step, min: down(Math.min(min, center)), max: up(Math.max(max, center)) });
     Object.assign(byId("width"), { step, min: Math.min(step, width), max: up(Math.max(span * 1.5, width)) });
-    byId("center").value = center;
-    byId("width").value = width;
+    this.showWindow([center, width]);
     this.showValues();
   }
 }

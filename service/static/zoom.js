@@ -19,13 +19,23 @@ export class Zoom {
 
   /** Fit the picture into its pane. */
   reset() {
-    Object.assign(this, { scale: 1, x: 0, y: 0 });
+    Object.assign(this, { scale: 1, x: 0, y: 0, least: 1, most: MAX_SCALE });
     this.draw();
+  }
+
+  /** Show a pixel of the first picture as one of the screen. */
+  actualSize() {
+    const picture = this.images.find((image) => image.naturalWidth && image.clientWidth);
+    if (!picture) return;
+    const fitted = Math.min(picture.clientWidth / picture.naturalWidth, picture.clientHeight / picture.naturalHeight);
+    const scale = 1 / (fitted * devicePixelRatio);
+    Object.assign(this, { least: Math.min(scale, 1), most: Math.max(scale, MAX_SCALE) });
+    this.by(scale / this.scale);
   }
 
   /** Zoom by a factor around the point (x, y), from -0.5 to 0.5 of a pane. */
   by(factor, x = 0, y = 0) {
-    const scale = Math.min(Math.max(this.scale * factor, 1), MAX_SCALE);
+    const scale = Math.min(Math.max(this.scale * factor, this.least), this.most);
     const change = scale / this.scale;
     this.x = x - (x - this.x) * change;
     this.y = y - (y - this.y) * change;
@@ -82,7 +92,7 @@ export class Zoom {
   }
 
   draw() {
-    const edge = (this.scale - 1) / 2; // the picture must cover the pane
+    const edge = Math.max(this.scale - 1, 0) / 2; // the picture must cover the pane
     this.x = Math.min(Math.max(this.x, -edge), edge);
     this.y = Math.min(Math.max(this.y, -edge), edge);
     for (const image of this.images) {

@@ -186,6 +186,36 @@ def test_large_file(page: sync_api.Page, tmp_path: Path) -> None:
     with (tmp_path / "large.png").open("wb") as file:
         file.truncate(most + 1)
     page.set_input_files("#file", tmp_path / "large.png")
-    page.get_by_role("heading", name="The image is too large").wait_for()
-    assert f"{most // 2**20} MiB" in page.inner_text("#problem")
+    page.get_by_role("heading", name="The file is too large").wait_for()
+    assert f"the limit is {most // 2**20} MiB" in page.inner_text("#problem")
     assert not page.get_by_role("button", name="Try again").is_visible()
+
+
+def test_windows_for_ct_on_the_query_and_in_the_comparison(page: sync_api.Page) -> None:
+    choose(page, Path(str(get_testdata_file("CT_small.dcm"))))
+    page.get_by_role("button", name="Lung").wait_for()
+    page.keyboard.press("6")  # bone
+    until(page, "document.getElementById('center').value === '480'")
+    page.wait_for_selector(f"{SETTLED} .move")
+    picture = page.locator("#drop").bounding_box()
+    assert picture
+    page.mouse.move(picture["x"] + 100, picture["y"] + 100)
+    page.mouse.down(button="right")
+    page.mouse.move(picture["x"] + 60, picture["y"] + 120, steps=3)
+    page.mouse.up(button="right")
+    page.wait_for_selector(f"{SETTLED} .move")
+    assert float(page.locator("#width").input_value()) < 2500
+    assert float(page.locator("#center").input_value()) > 480
+    assert not page.locator("#region").is_visible()
+    page.locator(".column .card").first.click()
+    page.locator("#compare-preset:enabled").wait_for()
+    before = page.locator("#left").get_attribute("src")
+    page.get_by_label("Window of both").select_option("Liver")
+    until(page, f"document.getElementById('left').src !== '{before}'")
+    page.locator("figure.fixed #right").wait_for()  # a PNG has no window
+    page.keyboard.press("v")
+    assert page.get_by_role("button", name="Invert").get_attribute("aria-pressed") == "true"
+    page.get_by_role("button", name="1:1").click()
+    assert page.inner_text("#zoom") != "100 %"
+    page.get_by_role("button", name="Fit").click()
+    assert page.inner_text("#zoom") == "100 %"
