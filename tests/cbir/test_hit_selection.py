@@ -95,6 +95,15 @@ def test_the_rest_of_a_group_is_counted_within_the_depth(collection):
     assert [hit.group.rank for hit in shallow.results] == [1, 2]
 
 
+def test_a_threshold_ends_the_search_for_groups_beyond_it_alone(collection):
+    everything = ask(collection, k=COUNT, rerank="none").results
+    for last in (150, 240):  # within and beyond the images ranked at first
+        threshold = everything[last].score
+        answer = ask(collection, k=9, rerank="none", group_by="run", score_threshold=threshold)
+        assert [hit.id for hit in answer.results] == select_slowly(everything[: last + 1], "run", 9, 1)
+        assert answer.grouping.depth == (200 if last == 150 else COUNT)
+
+
 def test_groups_go_with_filters_feedback_and_limits(collection):
     filtered = ask(
         collection, k=3, group_by="run", where=["half=1", "run=1", "run=4", "run=3"], rerank="auto"

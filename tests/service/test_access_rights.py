@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
+from werkzeug.datastructures import MultiDict
 
 from cbir import settings
 from cbir.main import app as commands
@@ -83,6 +84,14 @@ def test_conditions_that_compare(ward: Ward) -> None:
             assert items
             assert {item["labels"]["modality"] for item in items} == {"CT"}
         assert client.get("/").status_code == 200
+
+
+def test_two_values_of_one_key_are_never_any_of_for_a_token(ward: Ward) -> None:
+    client = ward.client(*READING, where=[f"site={VISIBLE}", f"site={HIDDEN}"])
+    assert client.get("/v1/images").json["items"] == []
+    any_of = [("where", f"site={site}") for site in (VISIBLE, HIDDEN)]
+    listed = ward.client(*READING).get("/v1/images", query_string=MultiDict(any_of)).json["items"]
+    assert len(listed) == len(ward.visible) + len(ward.hidden)
 
 
 def test_labels_of_visible_images_alone_can_be_changed(ward: Ward, tmp_path: Path) -> None:

@@ -112,12 +112,16 @@ def test_a_search_by_vector_is_that_by_its_image(client: FlaskClient, ids: list[
         ({"vector": [1.0, 2.0]}, "vector: the profile huang2012 has vectors of .* finite numbers, not 1x2"),
         ({"vector": [[1.0], [1.0, 2.0]]}, "all of one length"),
         ({"vector": [[1.0]] * 21}, "vector"),
+        ({"vector": [1e18] * 168}, "too large to compare"),
         ({"vector": "1,2"}, "vector"),
         ({"vector": [[[1.0]]]}, "vector"),
         ({"vector": ["x"]}, "vector"),
         ({"profile": "lite0-max"}, "profile: the collection has the profile huang2012"),
         ({"text": "knee"}, "search with one of them"),
-        ({"vector": None, "profile": "huang2012", "image_id": "x"}, "profile: says what `vector` was computed with"),
+        (
+            {"vector": None, "profile": "huang2012", "image_id": "x"},
+            "profile: says what `vector` was computed with",
+        ),
     ],
 )
 def test_wrong_vectors_are_refused(
