@@ -20,7 +20,10 @@ export function labelKeys(results) {
  */
 export function shares(results, key) {
   const counts = new Map();
-  for (const { labels } of results) counts.set(labels[key], (counts.get(labels[key]) ?? 0) + 1);
+  for (const { labels } of results) {
+    const value = Object.hasOwn(labels, key) ? labels[key] : undefined; // a key may be "constructor"
+    counts.set(value, (counts.get(value) ?? 0) + 1);
+  }
   const missing = counts.get(undefined);
   counts.delete(undefined);
   const sorted = [...counts].sort((a, b) => b[1] - a[1]);

@@ -43,3 +43,11 @@ test("likeness is in words and percent", () => {
   assert.equal(likenessText({ likeness: null, outlier: null }), "");
   assert.equal(likenessText({}), "");
 });
+
+test("a key that every object has is missing from results without that label", () => {
+  const results = [{ labels: { constructor: "a" } }, { labels: {} }];
+  assert.deepEqual(shares(results, "constructor"), [
+    { value: "a", count: 1, share: 0.5 },
+    { value: undefined, count: 1, share: 0.5 },
+  ]);
+});
