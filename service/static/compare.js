@@ -7,6 +7,7 @@ import * as compareWindow from "./compare_window.js";
 import { Zoom } from "./zoom.js";
 import { imageAddress } from "./collection.js";
 import * as feedback from "./feedback.js";
+import * as ruler from "./ruler.js";
 
 const KEY_STEP = 0.1; // part of a pane that an arrow key moves the images by
 
@@ -16,6 +17,7 @@ let addressOf = null;
 const judgeButtons = byId("compare").querySelectorAll("[data-judge]");
 const zoom = new Zoom(byId("panes"), [byId("left"), byId("right")], (scale) => {
   byId("zoom").textContent = `${Math.round(scale * 100)} %`;
+  ruler.clear();
 });
 
 /** Show a small picture at once, and the large one when it has loaded. */
@@ -123,6 +125,7 @@ const KEYS = {
   0: () => zoom.reset(),
   1: () => zoom.actualSize(),
   v: invert,
+  m: () => byId("measure").click(),
   f: () => flip(!byId("right").classList.contains("flipped")),
   i: () => toggleMetadata(byId("metadata").hidden),
   s: () => byId("from-here").click(),
@@ -153,6 +156,7 @@ byId("fit").addEventListener("click", () => zoom.reset());
 byId("flip").addEventListener("click", KEYS.f);
 byId("actual-size").addEventListener("click", KEYS[1]);
 byId("invert").addEventListener("click", invert);
+ruler.install(compareWindow.factsOf);
 byId("tell").addEventListener("click", KEYS.i);
 byId("leave").addEventListener("click", close);
 for (const image of [byId("left"), byId("right")]) {

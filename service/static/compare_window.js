@@ -66,6 +66,11 @@ export function showQuery() {
   } else open("left", null);
 }
 
+/** {size, spacing} of the picture at the "left" or "right"; null while they are unknown. */
+export function factsOf(name) {
+  return sides[name].facts;
+}
+
 /** Show a result of the collection at the right, in the chosen window. */
 export function showResult(image) {
   byId("right").closest("figure").classList.remove("fixed");

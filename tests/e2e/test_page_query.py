@@ -219,3 +219,17 @@ def test_windows_for_ct_on_the_query_and_in_the_comparison(page: sync_api.Page) 
     assert page.inner_text("#zoom") != "100 %"
     page.get_by_role("button", name="Fit").click()
     assert page.inner_text("#zoom") == "100 %"
+    page.get_by_role("button", name="Measure").click()
+    pane = page.locator(".pane").first.bounding_box()
+    assert pane
+    middle = pane["x"] + pane["width"] / 2, pane["y"] + pane["height"] / 2
+    page.mouse.move(*middle)
+    page.mouse.down()
+    page.mouse.move(middle[0] + 50, middle[1], steps=2)
+    page.mouse.up()
+    pixels = 50 * 128 / min(pane["width"], pane["height"])  # of an image of 128 x 128, with 0.661 mm a pixel
+    length = page.inner_text("#measured")
+    assert length.endswith(f"mm ({pixels:.0f} px)")
+    assert abs(float(length.split()[0]) - pixels * 0.661468) < 0.2
+    page.get_by_role("button", name="Zoom in").click()
+    assert page.inner_text("#measured") == ""

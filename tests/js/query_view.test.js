@@ -5,6 +5,7 @@ import { imageFacts } from "./static/image_facts.js";
 import { latest } from "./static/latest.js";
 import { atPosition, positionOf, stepped, stepsOf } from "./static/positions.js";
 import { Renderings } from "./static/renderings.js";
+import { lengthText } from "./static/ruler_length.js";
 import { PRESETS, dragged, takesPresets } from "./static/window_presets.js";
 
 test("slices, examples and frames have a position, single images none", () => {
@@ -84,6 +85,11 @@ test("a drag to the right widens the window, down it makes the picture darker", 
   assert.equal(dragged([40, 400], -9999, 0, [-1024, 1024])[1], 1);
   const [center, width] = dragged([0.5, 1], 100, 100, [0, 1]);
   assert.deepEqual([center.toFixed(2), width.toFixed(2)], ["0.60", "1.10"]);
+});
+
+test("lengths are in mm where the spacing is known", () => {
+  assert.equal(lengthText(30, -40, null), "50 px");
+  assert.equal(lengthText(30, 40, { rows: 0.5, columns: 1 }), "36.1 mm (50 px)");
 });
 
 test("facts of a picture come from its headers", () => {
