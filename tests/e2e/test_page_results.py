@@ -159,6 +159,20 @@ def test_letters(page: sync_api.Page, pictures: list[Path]) -> None:
         assert key_of(page) == control
 
 
+def test_another_number_of_results(page: sync_api.Page, pictures: list[Path]) -> None:
+    choose(page, pictures[-1])
+    asked: list[str] = []
+    page.on("request", lambda sent: asked.append(sent.url) if sent.url.endswith("/v1/search") else None)
+    page.get_by_label("Results", exact=True).fill("5")
+    page.keyboard.press("Tab")  # without Search
+    until(page, "document.querySelectorAll('#columns:not([aria-busy]) .card').length === 5")
+    page.get_by_label("Results", exact=True).fill("6")
+    page.keyboard.press("Enter")
+    until(page, "document.querySelectorAll('#columns:not([aria-busy]) .card').length === 6")
+    page.wait_for_selector(f"{SETTLED} .move")
+    assert len(asked) == 4  # Enter searches once; each search loads the order without re-ranking too
+
+
 def test_arrows_go_through_the_answers(page: sync_api.Page, pictures: list[Path]) -> None:
     choose(page, pictures[-1])
     answers = ids(page)
