@@ -1,6 +1,7 @@
 """Pages of images in the order in which they were added, the other way round, or by the values of a label."""
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,10 +107,7 @@ def _by_label(order: Order, after: Position | None, conditions: Sequence[ColumnE
 
 def _follows(kind: ColumnElement[int], columns: Any, order: Order, after: Position) -> ColumnElement[bool]:
     """Return the SQL condition of the images that follow a position."""
-
-    def beyond(column: ColumnElement[Any], value: Any) -> ColumnElement[bool]:
-        return column < value if order.descending else column > value
-
+    beyond: Callable[[Any, Any], ColumnElement[bool]] = operator.lt if order.descending else operator.gt
     amount = None if after.value is None else as_number(after.value)
     own_kind = MISSING if after.value is None else TEXT if amount is None else NUMBERS
     later: ColumnElement[bool] = columns.number > after.number

@@ -39,6 +39,7 @@ def listed(client: FlaskClient, **values: Any) -> list[str]:
     while True:
         page = client.get(IMAGES, query_string=values).json
         results += [item["image_id"] for item in page["items"]]
+        assert len(results) == len(set(results)), "a page repeats images"
         if page["next"] is None:
             return results
         values["cursor"] = page["next"]
