@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { crc32 } from "node:zlib";
 
 import { dicomHeader } from "./static/dicom_header.js";
 import { fileKind } from "./static/file_kind.js";
@@ -108,6 +109,8 @@ test("messages of the service get the names of files", () => {
 
 test("an archive is written and read again", async () => {
   const archive = await writeZip([new File([dicom("1", 2)], "patient name"), new File([dicom("1", 1)], "b")]);
+  const written = new DataView(await archive.arrayBuffer());
+  assert.equal(written.getUint32(14, true), crc32(dicom("1", 2)));
   const files = await readZip(archive);
   assert.deepEqual(names(files), ["1", "2"]);
   assert.deepEqual(new Uint8Array(await files[1].arrayBuffer()), dicom("1", 1));
