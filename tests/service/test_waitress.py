@@ -56,6 +56,10 @@ def test_bodies_are_limited_and_hosts_checked(served: Served) -> None:
         )
         assert sent.status_code == 413
     problem(httpx.get(served.address, headers={"Host": "example.org"}), 421)
+    head = f"POST /v1/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: {10**9}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as sender:
+        sender.sendall(head.encode())  # refused before the body comes
+        assert sender.recv(100).startswith(b"HTTP/1.1 413 ")
 
 
 def test_tokens_are_required_and_proxies_not_believed(indexed: Path, tmp_path: Path) -> None:
