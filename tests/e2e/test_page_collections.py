@@ -50,7 +50,9 @@ def test_the_readers_image_goes_along(page: sync_api.Page, pictures: list[Path])
     page.go_back()
     until(page, "document.getElementById('query').dataset.collection === 'many'")
     until(page, "document.querySelectorAll('#columns:not([aria-busy]) .card').length === 15")
-    page.get_by_role("combobox", name="Filter").select_option("label=even")  # it still listens; either value will do
+    page.get_by_role("combobox", name="Filter").select_option(
+        "label=even"
+    )  # it still listens; either value will do
     until(page, "document.querySelectorAll('#columns:not([aria-busy]) .card').length === 20")
 
 

@@ -46,7 +46,9 @@ def test_rounds_by_keyboard_and_back(page: sync_api.Page, pictures: list[Path]) 
     until(page, "document.querySelectorAll('#round-list li').length === 1")
     page.wait_for_selector("#columns:not([aria-busy]) .move")
     assert ids(page) == second
-    assert page.locator("#judged").inner_text() == "2 relevant, 1 not relevant"  # the marks stay, for another try
+    assert (
+        page.locator("#judged").inner_text() == "2 relevant, 1 not relevant"
+    )  # the marks stay, for another try
     page.keyboard.press("b")
     until(page, "document.querySelector('#round-list').hidden")
     page.wait_for_selector("#columns:not([aria-busy]) .move")
