@@ -3,13 +3,24 @@
 import subprocess
 import sys
 
-import pytest
 import typer
 
-from cbir.commands.lazy_commands import LazyCommands
 from cbir.main import app
 
-HEAVY = {"PIL", "cv2", "faiss", "flask", "onnxruntime", "pandas", "pydicom", "rich", "scipy", "sklearn", "sqlalchemy", "torch"}
+HEAVY = {
+    "PIL",
+    "cv2",
+    "faiss",
+    "flask",
+    "onnxruntime",
+    "pandas",
+    "pydicom",
+    "rich",
+    "scipy",
+    "sklearn",
+    "sqlalchemy",
+    "torch",
+}
 CODE = """
 import sys
 from cbir.main import app

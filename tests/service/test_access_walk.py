@@ -228,8 +228,8 @@ def test_the_walk_finds_secrets_without_a_limit(ward: Ward) -> None:
             if secrets_in(answer, secret, address + str(options)):
                 leaking.add(name)
     assert leaking >= {
-        "search", "search_batch", "export_images", "series", "labels", "label_values", "grade", "images", "image", "collections", "collection",
-        "statistics", "history", "ready",
+        "search", "search_batch", "export_images", "series", "labels", "label_values", "grade",
+        "images", "image", "collections", "collection", "statistics", "history", "ready",
         "metrics", "similar", "similar_to_instance", "similar_to_series", "similar_to_study",
     }  # fmt: skip
 

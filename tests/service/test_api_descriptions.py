@@ -138,7 +138,14 @@ def test_a_wrong_example_is_found(document: dict[str, Any]) -> None:
 
 
 def test_operations_that_change_a_collection_are_confirmed(document: dict[str, Any]) -> None:
-    reading = {"search", "search_batch", "grade", "render", "vectors", "export_images"}  # POST for their bodies
+    reading = {
+        "search",
+        "search_batch",
+        "grade",
+        "render",
+        "vectors",
+        "export_images",
+    }  # POST for their bodies
     for path, methods in document["paths"].items():
         for method, item in methods.items():
             changes = method != "get" and item["operationId"] not in reading
