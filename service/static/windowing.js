@@ -21,7 +21,8 @@ export class Windowing {
       byId(id).addEventListener("change", () => this.handleChange(this.value()));
     }
     byId("as-filed").addEventListener("click", () => this.onChange(null));
-    byId("presets").append(...PRESETS.map(({ name }, index) => this.presetButton(name, index)));
+    byId("presets")?.append(...PRESETS.map(({ name }, index) => this.presetButton(name, index)));
+    if (!byId("drop")) return; // the annotation page, whose pictures are dragged to move them
     installWindowDrag(byId("drop"), {
       settings: () => this.settings && { ...this.settings, window: this.value() },
       onMove: (window) => {
@@ -41,7 +42,7 @@ export class Windowing {
 
   /** Use a preset if the values are Hounsfield units. */
   choosePreset(index) {
-    if (!byId("presets").hidden && this.settings) this.handleChange(PRESETS[index].window);
+    if (byId("presets")?.hidden === false && this.settings) this.handleChange(PRESETS[index].window);
   }
 
   value() {
@@ -74,7 +75,7 @@ export class Windowing {
   set(settings, modality = "") {
     this.settings = settings;
     byId("windowing").hidden = !settings;
-    byId("presets").hidden = !takesPresets({ windowing: settings, modality });
+    if (byId("presets")) byId("presets").hidden = !takesPresets({ windowing: settings, modality });
     if (!settings) return;
     const [center, width] = settings.window;
     const [min, max] = settings.values;

@@ -142,3 +142,12 @@ test("slices are scrolled by keys, and end at both ends", () => {
   assert.equal(movedSlice("End", 0, 6), 5);
   assert.equal(movedSlice("Tab", 0, 6), undefined);
 });
+
+test("a request that failed is remembered until one succeeds", async () => {
+  const answers = [Promise.reject(new Error("busy")), Promise.resolve({ items: [], next: null })];
+  const pages = new ImagePages(() => answers.shift());
+  await assert.rejects(pages.more(), /busy/);
+  assert.equal(pages.failed, true);
+  await pages.more();
+  assert.deepEqual([pages.failed, pages.done], [false, true]);
+});

@@ -18,7 +18,7 @@ let pages = new ImagePages(() => Promise.resolve({ items: [], next: null }));
 const selection = new Selection();
 
 const facets = new Facets((where) => change({ where }));
-const tiles = new Tiles(() => ({ pages, selection, sort: state.sort }), { onSelect: showSelection, needMore: loadMore });
+const tiles = new Tiles(() => ({ pages, selection, sort: state.sort }), { onSelect: showSelection, needMore: () => pages.failed || loadMore() });
 
 const total = (number) => `${number.toLocaleString("en")} ${number === 1 ? "image" : "images"}`;
 

@@ -6,6 +6,7 @@ export class ImagePages {
   items = []; // records
   positions = new Map(); // in the list, by image id
   done = false;
+  failed = false; // the last request; a person may ask again
   #next = null;
   #loading = null;
   #controller = new AbortController();
@@ -26,7 +27,11 @@ export class ImagePages {
 
   async #append() {
     const { signal } = this.#controller;
-    const { items, next } = await this.load(this.#next, signal);
+    const { items, next } = await this.load(this.#next, signal).catch((error) => {
+      this.failed = true;
+      throw error;
+    });
+    this.failed = false;
     if (signal.aborted) return false;
     for (const item of items) {
       if (this.positions.has(item.image_id)) continue; // its label has changed meanwhile
