@@ -4,7 +4,7 @@ import csv
 from io import StringIO
 
 from flask import Blueprint, Response
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from cbir.cancellation import with_checkpoints
 from cbir.client.image_set_messages import DeletedImages, ImageIds, ImageSet, LabelledImages, SetLabelChange
@@ -29,6 +29,10 @@ COLUMNS = ("image_id", "format", "width", "height", "frame", "study", "series", 
 
 class ExportParameters(CollectionParameters):
     """Images of a table."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"ids": [example.IMAGE_ID], "sort": "oldest"}]}
+    )
 
     ids: ImageIds | None = Field(
         default=None, description="Ids of the images; all images by default.", examples=[[example.IMAGE_ID]]

@@ -30,7 +30,7 @@ ANSWERS = {
     "job": 404,
     "original": 410,  # the collection was indexed from files that are elsewhere
 }
-CHANGING = {"set_labels": 404, "delete": 404, "cancel": 404}  # name nothing real
+CHANGING = {"set_labels": 404, "label_images": 404, "delete": 404, "cancel": 404}  # name nothing real
 
 
 @pytest.fixture(scope="module")

@@ -229,7 +229,7 @@ def test_a_thumbnail_stands_in_for_a_file_and_another_picture_does_not(tmp_path)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--grade-column", "stage"), "0 images have a picture and a grade"),
+        (("--grade-column", "stage"), "no image has a label 'stage'"),
         (("--strategy", "best"), "unknown strategy 'best'"),
         (("--strategy", "core-set-encoder"), "needs an encoder to learn from"),
         (("--held-out", 0.9), "held-out share"),

@@ -169,7 +169,7 @@ def test_linear_discriminant_analysis(folder):
     ("options", "why"),
     [
         (["--ranker", "forest"], "s-ndcg, ranking-svm"),
-        (["--grade-column", "severity"], "no image of the collection has a grade"),
+        (["--grade-column", "severity"], "no image has a label 'severity'"),
         (["--grade-column", "odd"], "'mild', which is not a grade"),
         (["--folds", "21"], "21 folds need as many patients"),
         (["--smoothing", "2"], "odd number"),

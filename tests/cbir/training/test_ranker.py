@@ -367,7 +367,7 @@ def test_killed_and_gone_on_with(files, trained, tmp_path):
         (["--p", "0.5"], "at least 1"),
         (["--loss", "sodeep-map", "--form", "best"], "'best'"),
         (["--positive", "stage=4"], "no column stage"),
-        (["--where", "source=mr"], "of 0 images 0 are positive"),
+        (["--where", "source!=us"], "of 0 images 0 are positive"),
         (["--device", "tpu9"], "no device"),
         (["--backbone", "no such"], "no such"),
     ],

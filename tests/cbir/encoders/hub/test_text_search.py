@@ -165,6 +165,8 @@ def test_command_line_and_http(world, collection):
         "height": 0,
         "format": "text",
         "frame": None,
+        "likeness": None,
+        "outlier": None,
     }
     page = client.get("/").text
     assert 'id="words"' in page
@@ -190,8 +192,8 @@ def test_refusals_on_the_command_line(world):
             "--rerank",
             "auto",
         ): "a search by text is not re-ranked; leave auto out, or send none",
-        ("--text", "x", "id:y"): "search with images or with --text, one of them",
-        (): "search with images or with --text, one of them",
+        ("--text", "x", "id:y"): "--text: search with it, or with images and --vector",
+        (): "search with images, --text or --vector",
         ("--text", "x", "--frame", "1"): "--frame is for images; leave it out with --text",
         ("--text", "x", "--parameter", "P=9"): "none has no parameter 'P'",
         ("--text", "x", "--relevant", "y"): "text: examples and feedback go with images",
