@@ -62,7 +62,7 @@ def describe_all(
 ) -> Generator[tuple[SomeSource, DescribedFile], None, None]:
     """Describe every file or series in `jobs` processes; yield results in the order of `paths`.
 
-    The rows of a collection then have the same order whatever `jobs`, and of equal pictures the same one is kept. If
+    The rows of a collection then have the same order for any `jobs`, and of equal pictures the same one is kept. If
     a process dies or takes too long, the files of its chunk are tried again one by one; the file that is the reason
     is refused.
 

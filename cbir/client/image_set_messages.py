@@ -33,7 +33,7 @@ class SetLabelChange(LabelChange):
     ids: ImageIds
 
 
-class LabelledImages(BaseModel):
+class LabelledCount(BaseModel):
     """Result of labelling images."""
 
     labelled: int = Field(description="Number of images that have the labels now.", examples=[2])

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from cbir.client.connection import ServiceConnection
-from cbir.client.image_set_messages import DeletedImages, LabelledImages
+from cbir.client.image_set_messages import DeletedImages, LabelledCount
 from cbir.search.query_kinds import list_conditions
 
 
@@ -13,7 +13,7 @@ class ImageSetMethods(ServiceConnection):
     def label_images(self, ids: Sequence[str], labels: Mapping[str, str | None]) -> int:
         """Set labels of up to 10,000 images; None removes a label. Return the number of images."""
         body = {"ids": list(ids), "labels": dict(labels)}
-        return self._fetch(LabelledImages, "PATCH", "/v1/images", json=body).labelled
+        return self._fetch(LabelledCount, "PATCH", "/v1/images", json=body).labelled
 
     def delete_images(self, ids: Sequence[str]) -> list[str]:
         """Delete up to 10,000 images permanently; return the ids of those that were in the collection."""

@@ -24,17 +24,17 @@ def label_agreements(
     for hit in first:
         for key, value in hit.labels.items():
             values.setdefault(key, Counter())[value] += 1  # equal counts stay in the order of the ranks
-    found = []
+    agreements = []
     for key, counts in values.items():
         value, agreeing = counts.most_common(1)[0]
         block = _block_of((measured or {}).get(key, ()), agreeing) if len(first) == ANSWERS else None
         right, images = (round(block.share, 3), block.images) if block else (None, None)
-        found.append(
+        agreements.append(
             LabelAgreement(
                 key=key, value=value, agreeing=agreeing, answers=len(first), right=right, images=images
             )
         )
-    return sorted(found, key=lambda each: -each.agreeing)
+    return sorted(agreements, key=lambda each: -each.agreeing)
 
 
 def _block_of(blocks: Sequence[AgreementBlock], agreeing: int) -> AgreementBlock | None:

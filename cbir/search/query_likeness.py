@@ -20,8 +20,8 @@ MOST_UNSCALED = 4000  # images
 _Unscaled = tuple[Floats, NearestDistances]
 
 
-class _Kept:
-    """What is computed once for a view, under a lock of its own: other views do not wait."""
+class _ViewScales:
+    """Distances computed once for a view, under a lock of its own: other views do not wait."""
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -29,7 +29,7 @@ class _Kept:
         self.visible: NearestDistances | None = None
 
 
-_kept: WeakKeyDictionary[View, _Kept] = WeakKeyDictionary()
+_scales: WeakKeyDictionary[View, _ViewScales] = WeakKeyDictionary()
 _lock = Lock()
 
 
@@ -73,33 +73,33 @@ def _scale(collection: Collection, view: View) -> NearestDistances:
     """Return the distances of the collection; for a limited one between visible images, since others would count."""
     if not isinstance(collection, LimitedCollection) or view.rows is None:
         return view.gallery.nearest_distances
-    kept, rows = _kept_of(view), view.rows
+    scales, rows = _scales_of(view), view.rows
 
     def compare() -> NearestDistances:
-        if kept.visible is None:
+        if scales.visible is None:
             sample = view.gallery.vectors(rows[spread_rows(len(rows), SAMPLE)])
-            kept.visible = without_snapshot(VectorBlocks((sample,)))
-        return kept.visible
+            scales.visible = without_snapshot(VectorBlocks((sample,)))
+        return scales.visible
 
-    return kept.visible or run_to_end(compare, kept.lock)
+    return scales.visible or run_to_end(compare, scales.lock)
 
 
 def _unscaled_of(collection: Collection, view: View) -> _Unscaled:
     """Return the raw vectors of a view's rows, 0 for deleted ones, and the distances between the others."""
-    kept = _kept_of(view)
+    scales = _scales_of(view)
 
     def read() -> _Unscaled:
-        if kept.unscaled is None:
+        if scales.unscaled is None:
             live = np.arange(len(view.gallery)) if view.rows is None else view.rows
             raw = collection.raw_vectors(view.gallery.ids[live])
             vectors = np.zeros((len(view.gallery), raw.shape[1]), np.float32)
             vectors[live] = raw
-            kept.unscaled = vectors, without_snapshot(VectorBlocks((raw,)))
-        return kept.unscaled
+            scales.unscaled = vectors, without_snapshot(VectorBlocks((raw,)))
+        return scales.unscaled
 
-    return kept.unscaled or run_to_end(read, kept.lock)
+    return scales.unscaled or run_to_end(read, scales.lock)
 
 
-def _kept_of(view: View) -> _Kept:
+def _scales_of(view: View) -> _ViewScales:
     with _lock:
-        return _kept.setdefault(view, _Kept())
+        return _scales.setdefault(view, _ViewScales())

@@ -85,7 +85,7 @@ def read_label_keys(
     where : sequence of Condition
         Conditions on the images that count; all must hold.
     numbers : (n,) int64, optional
-        Numbers of the images that count, in place of `where`; they are counted whatever the connection shows.
+        Numbers of the images that count, in place of `where`; also those that the connection hides.
     """
     values = _value_counts(where, numbers).subquery()
     count = func.sum(values.c.images)

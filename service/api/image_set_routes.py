@@ -7,7 +7,7 @@ from flask import Blueprint, Response
 from pydantic import ConfigDict, Field
 
 from cbir.cancellation import with_checkpoints
-from cbir.client.image_set_messages import DeletedImages, ImageIds, ImageSet, LabelledImages, SetLabelChange
+from cbir.client.image_set_messages import DeletedImages, ImageIds, ImageSet, LabelledCount, SetLabelChange
 from cbir.errors import InvalidInput
 from cbir.search import example_values as example
 from cbir.store import Collection
@@ -44,7 +44,7 @@ class ExportParameters(CollectionParameters):
 @blueprint.patch("")
 @operation(
     "label_images",
-    {200: LabelledImages},
+    {200: LabelledCount},
     query=CollectionParameters,
     body={request_params.JSON: SetLabelChange},
     problems=(400, 404, 413, 415, 422, 507),
@@ -66,7 +66,7 @@ def patch_images() -> Response:
         handle.searcher().collection.numbers_of(change.ids)  # raises NotFound
         log_images(change.ids)
         writer.set_labels_of(change.ids, change.labels)
-    return json_response(LabelledImages(labelled=len(set(change.ids))))
+    return json_response(LabelledCount(labelled=len(set(change.ids))))
 
 
 @blueprint.post("/delete")

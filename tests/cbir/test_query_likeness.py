@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cbir.search import Answer, Request, Searcher, Stopwatch
-from cbir.search.query_likeness import _kept_of
+from cbir.search.query_likeness import _scales_of
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store import profile as profiles
@@ -113,7 +113,7 @@ def test_for_a_limited_caller_visible_images_alone_count(searcher: Searcher, tmp
 
 def test_a_view_whose_vectors_are_read_does_not_hold_up_others(searcher: Searcher, tmp_path: Path) -> None:
     view = searcher.collection.view()
-    with _kept_of(view).lock:
+    with _scales_of(view).lock:
         random = np.random.default_rng(0)
         with Collection.create(tmp_path / "other", profiles.get("lite0")) as made, made.writer() as writer:
             vectors = random.normal(5.0, 1.0, (4, 1008)).astype(np.float32)
