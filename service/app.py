@@ -33,7 +33,9 @@ from service.api import (
 )
 from service.collections.app_state import EXTENSION, AppState
 from service.http import compression, problems
+from service.languages import request_language
 from service.pages import gallery_page, search_page, viewer_embed
+from service.state import database
 
 FORM_OVERHEAD_BYTES = 64 * 2**10  # multipart/form-data may add this to the images
 
@@ -76,7 +78,9 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
     metrics_routes.install(app, state)
     problems.install(app)
     security.install(app, settings)
+    database.install(app, settings.state_folder)
     auth.install(app, settings)
+    request_language.install(app)
     for part in (
         search_routes,
         batch_routes,

@@ -1,6 +1,8 @@
 """Marks tests by what they need: the extras `deep` and `pacs`, processes or a browser."""
 
+import secrets
 import signal
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -119,6 +121,21 @@ def pytest_report_header() -> list[str]:
         for mark, module in MODULES.items()
         if not find_spec(module)
     ]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Keep the state of services that fixtures of many tests start out of the user's own folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("state")
+        patch.setenv("XDG_STATE_HOME", str(folder))
+        yield folder
+
+
+@pytest.fixture(autouse=True)
+def _own_state_home(_state_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each test a state folder of its own, which does not exist yet."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(_state_home / secrets.token_hex(8)))
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,7 @@ from cbir.errors import InvalidInput, NotFound
 from cbir.file_lock import wait_lock
 from service.access.group_rights import check_rights
 from service.http.problems import NotReady
+from service.state.private_file import give_to_owner, permission_problem
 
 FILE = "tokens.json"
 PREFIX = "cbir"
@@ -80,16 +81,8 @@ class TokenStore:
 
     def _check_permissions(self, mode: int) -> None:
         """Raise TokensUnreadable if other users could read the tokens, or put their own in place."""
-        if os.name == "nt":  # permissions are not in the mode there
-            return
-        if mode & 0o007:
-            raise TokensUnreadable(f"{self.file} is accessible to every user of the machine; chmod 600 it")
-        if mode & 0o020:
-            raise TokensUnreadable(f"{self.file} is writable for its group; chmod 600 it")
-        if self.file.parent.stat().st_mode & 0o002:
-            raise TokensUnreadable(
-                f"the folder {self.file.parent} is writable for every user of the machine; chmod 700 it"
-            )
+        if problem := permission_problem(self.file, mode):
+            raise TokensUnreadable(problem)
 
     def _load(self) -> dict[str, Token]:
         try:
@@ -198,7 +191,7 @@ class TokenStore:
         except OSError as error:
             raise InvalidInput(f"state_folder {folder} cannot be written: {error.strerror}") from error
         try:
-            _give_to_owner(lock, folder)
+            give_to_owner(lock, folder)
             wait_lock(lock)
             tokens = dict(self.all())
             yield tokens
@@ -210,7 +203,7 @@ class TokenStore:
 
     def _write(self, content: bytes) -> None:
         with atomic_binary(self.file, permissions=0o600) as file:
-            _give_to_owner(file.fileno(), self.file.parent)
+            give_to_owner(file.fileno(), self.file.parent)
             file.write(content)
 
 
@@ -231,13 +224,6 @@ def create_rights(scopes: Sequence[Scope], collections: Sequence[str], where: Se
         raise InvalidInput(f"--where: {message}") from None
     check_rights(rights, "--where")
     return rights
-
-
-def _give_to_owner(file: int, folder: Path) -> None:
-    """Give a file to the owner of its folder: the service must read it even after `sudo cbir token create`."""
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        owner = folder.stat()
-        os.fchown(file, owner.st_uid, owner.st_gid)
 
 
 def _digest(secret: str) -> str:

@@ -24,6 +24,8 @@ from service.collections.app_state import EXTENSION as STATE
 from service.collections.app_state import AppState
 from service.http import compression, problems
 from service.http.request_body import MAX_JSON_BYTES
+from service.state import database
+from service.languages import request_language
 
 
 def _refuse_limited_callers(collection: str) -> None:
@@ -61,7 +63,9 @@ def create_app(collection: Path, study: Path, settings: Settings) -> Flask:
     problems.install(app)
     security.install(app, settings)
     app.before_request(annotation_page.redirect_to_page)
+    database.install(app, settings.state_folder)
     auth.install(app, settings)
+    request_language.install(app)
     app.before_request(partial(_refuse_limited_callers, collection.resolve().name))
     app.context_processor(lambda: {"scope": "annotate"})
     app.add_url_rule("/healthz", view_func=health_routes.get_healthz)

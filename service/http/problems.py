@@ -16,6 +16,7 @@ from cbir import errors
 from cbir.errors import CbirError
 from cbir.store import DatabaseError
 from service.http.problem_kinds import BY_STATUS, KINDS, problem_type
+from service.state.errors import StateUnavailable
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 1
@@ -73,6 +74,7 @@ KIND_BY_ERROR: dict[type[CbirError], str] = {
     errors.CollectionBusy: "collection-busy",
     errors.CollectionDamaged: "collection-damaged",
     NotReady: "not-ready",
+    StateUnavailable: "state-unavailable",
     Malformed: "malformed",
     NotAllowed: "forbidden",
     Conflict: "conflict",

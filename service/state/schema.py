@@ -1,0 +1,48 @@
+"""Tables of the state database, and their changes from version to version."""
+
+import time
+from typing import NamedTuple
+
+from sqlalchemy import Column, Connection, Integer, MetaData, Table, insert, inspect, select, text, update
+
+tables = MetaData()  # to which the modules of this package add their tables
+
+_version = Table("schema_version", tables, Column("version", Integer, primary_key=True, autoincrement=False))
+
+
+class Migration(NamedTuple):
+    """Change of a `table` by an SQL `statement`; a database without this table gets it in its newest form."""
+
+    table: str
+    statement: str
+
+
+MIGRATIONS: tuple[
+    Migration, ...
+] = ()  # in order; the version of a database is the number of those it has had
+
+
+class NewerSchema(Exception):
+    """The database was written by a newer version of cbir."""
+
+
+def prepare(connection: Connection) -> None:
+    """Create missing tables and run the migrations that are due; raises NewerSchema."""
+    existing = inspect(connection)
+    known = existing.has_table(_version.name)
+    version = connection.execute(select(_version.c.version)).scalar_one() if known else len(MIGRATIONS)
+    if version > len(MIGRATIONS):
+        raise NewerSchema
+    for migration in MIGRATIONS[version:]:
+        if existing.has_table(migration.table):
+            connection.execute(text(migration.statement))
+    tables.create_all(connection)
+    if not known:
+        connection.execute(insert(_version).values(version=version))
+    elif version < len(MIGRATIONS):
+        connection.execute(update(_version).values(version=len(MIGRATIONS)))
+
+
+def unix_time() -> int:
+    """Return the time in whole seconds since 1970 (UTC), as all tables keep it."""
+    return int(time.time())
