@@ -30,6 +30,7 @@ RULES: dict[str, AccessRule] = {
     "GET /livez": AccessRule(OpenTo.anyone),
     "GET /readyz": AccessRule(OpenTo.anyone),
     "GET /static/*": AccessRule(OpenTo.anyone),
+    "GET /languages/*/*.json": AccessRule(OpenTo.anyone),
     "GET /login": AccessRule(OpenTo.anyone),
     "POST /login": AccessRule(OpenTo.anyone, "login"),
     "GET /login/oidc": AccessRule(OpenTo.anyone),

@@ -7,6 +7,7 @@ SHARED = (
     "GET /healthz",
     "GET /livez",
     "GET /static/*",
+    "GET /languages/*/*.json",
     "GET /login",
     "POST /login",
     "POST /logout",

@@ -30,8 +30,9 @@ function apply() {
   if (!button) return;
   button.hidden = false;
   button.textContent = SIGNS[theme];
-  button.title = `Colours: ${theme} (L)`;
-  button.setAttribute("aria-label", `Colours: ${theme}`);
+  const label = button.dataset[theme]; // from the page: this module runs before the messages of scripts are loaded
+  button.title = `${label} (L)`;
+  button.setAttribute("aria-label", label);
 }
 
 /** Switch to the next theme. */

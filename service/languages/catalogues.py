@@ -1,0 +1,70 @@
+"""Catalogues of translated messages, `LANGUAGE/LC_MESSAGES/messages.po` in this folder."""
+
+from functools import cache, cached_property
+from io import BytesIO
+from pathlib import Path
+from typing import NamedTuple
+
+from babel import Locale
+from babel.messages import Catalog
+from babel.messages.mofile import write_mo
+from babel.messages.pofile import read_po
+from babel.support import Translations
+
+FOLDER = Path(__file__).parent
+ENGLISH = "en"  # the language of the messages themselves
+PLURAL_SAMPLE = range(1001)  # numbers in which every plural category of a language occurs
+
+
+class ScriptCatalogue(NamedTuple):
+    """Messages of scripts by their English text. plurals: index of a plural form by its CLDR category."""
+
+    plurals: dict[str, int]
+    messages: dict[str, str | list[str]]
+
+
+class Language:
+    """A language of the pages, named as in its folder: `de`, `zh_Hans`."""
+
+    def __init__(self, name: str) -> None:
+        self.locale = Locale.parse(name)
+        self.tag = name.replace("_", "-")  # BCP 47, as in HTML
+        self.code = name.split("_")[0].upper()  # for a menu: DE
+        shown = self.locale.get_display_name() or name
+        self.title = shown[0].upper() + shown[1:]  # in the language itself
+        self.path = FOLDER / name / "LC_MESSAGES" / "messages.po"
+
+    @cached_property
+    def catalogue(self) -> Catalog:
+        """The messages, or an empty catalogue for English."""
+        if self.tag == ENGLISH:
+            return Catalog(locale=self.locale)
+        with self.path.open("rb") as file:
+            return read_po(file, locale=str(self.locale))
+
+    @cached_property
+    def translations(self) -> Translations:
+        """The messages as gettext looks them up."""
+        compiled = BytesIO()
+        write_mo(compiled, self.catalogue)
+        compiled.seek(0)
+        return Translations(compiled)
+
+    @cached_property
+    def script_catalogue(self) -> ScriptCatalogue:
+        """The messages of scripts."""
+        plural_index = self.translations.plural
+        plurals = {self.locale.plural_form(n): plural_index(n) for n in PLURAL_SAMPLE}
+        messages = {}
+        for message in self.catalogue:
+            if message.string and any(path.endswith(".js") for path, _ in message.locations):
+                one = message.id[0] if isinstance(message.id, tuple) else message.id
+                messages[one] = list(message.string) if isinstance(message.id, tuple) else message.string
+        return ScriptCatalogue(plurals, messages)
+
+
+@cache
+def languages() -> dict[str, Language]:
+    """Return all languages by tag, English first."""
+    names = sorted(path.parts[-3] for path in FOLDER.glob("*/LC_MESSAGES/messages.po"))
+    return {language.tag: language for language in map(Language, [ENGLISH, *names])}

@@ -1,0 +1,102 @@
+"""The language of a request: of the parameter `lang`, the cookie, or the browser; otherwise English."""
+
+from urllib.parse import urlencode
+
+from babel.numbers import format_decimal
+from flask import Flask, Response, g, request
+from flask.templating import Environment
+
+from service.languages import script_catalogue
+from service.languages.catalogues import ENGLISH, Language, languages
+
+COOKIE = "cbir-language"
+COOKIE_SECONDS = 365 * 24 * 3600
+PARAMETER = "lang"
+
+
+def install(app: Flask) -> None:
+    """Translate the templates of `app` into the language of the request."""
+    environment: Environment = app.jinja_env  # type: ignore[assignment]
+    environment.policies["ext.i18n.trimmed"] = True
+    environment.add_extension("jinja2.ext.i18n")
+    environment.install_gettext_callables(_lookup, _lookup_plural, newstyle=True)  # type: ignore[attr-defined]
+    environment.filters["number"] = format_number
+    app.context_processor(_for_templates)
+    app.after_request(_add_headers)
+    app.register_blueprint(script_catalogue.blueprint)
+
+
+def current_language() -> Language:
+    """Return the language of the current request."""
+    if "language" not in g:
+        g.language = _choose()
+    language: Language = g.language
+    return language
+
+
+def gettext(message: str, **values: object) -> str:
+    """Return `message` in the language of the request, with `values` in the places that it names: `%(name)s`."""
+    return _lookup(message) % values
+
+
+def ngettext(one: str, many: str, count: int, **values: object) -> str:
+    """Return the form of a message for `count` in the language of the request; `%(count)s` is the number."""
+    return _lookup_plural(one, many, count) % ({"count": format_number(count)} | values)
+
+
+def format_number(number: float) -> str:
+    """Return a number as the language of the request writes it: 13,549 or 13.549."""
+    return format_decimal(number, locale=current_language().locale)
+
+
+def _lookup(message: str) -> str:
+    return current_language().translations.gettext(message)
+
+
+def _lookup_plural(one: str, many: str, count: int) -> str:
+    return current_language().translations.ngettext(one, many, count)
+
+
+def _choose() -> Language:
+    known = languages()
+    for chosen in (request.args.get(PARAMETER), request.cookies.get(COOKIE)):
+        if chosen in known:
+            return known[chosen]
+    for accepted in request.accept_languages.values():
+        for tag, language in known.items():
+            if tag == accepted or tag.split("-")[0] == accepted.lower().split("-")[0]:
+                return language
+    return known[ENGLISH]
+
+
+def _for_templates() -> dict[str, object]:
+    language = current_language()
+    return {
+        "language": language,
+        "languages": list(languages().values()),
+        "catalogue": None if language.tag == ENGLISH else script_catalogue.address_of(language.tag),
+        "address_in": _address_in,
+    }
+
+
+def _address_in(language: Language) -> str:
+    """Return the address of this page in another language, relative to itself."""
+    arguments = request.args.to_dict(flat=False) | {PARAMETER: [language.tag]}
+    return f"?{urlencode(arguments, doseq=True)}"
+
+
+def _add_headers(response: Response) -> Response:
+    """Say which language a page is in and what it depends on, and remember a choice made by hand."""
+    if "language" in g and response.mimetype == "text/html":
+        response.content_language = [g.language.tag]
+        response.vary.update(["Accept-Language", "Cookie"])
+        if request.args.get(PARAMETER) == g.language.tag:
+            response.set_cookie(
+                COOKIE,
+                g.language.tag,
+                COOKIE_SECONDS,
+                secure=request.is_secure,
+                httponly=True,
+                samesite="Lax",
+            )
+    return response

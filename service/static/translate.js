@@ -1,0 +1,50 @@
+// Texts of the page in its language. A message without a translation stays English.
+
+/**
+ * Create tr, trn and number for a language tag and its catalogue {plurals, messages}: the messages by their English
+ * text, and the index of a plural form by its CLDR category.
+ */
+export function translator(language, { plurals = {}, messages = {} } = {}) {
+  const format = new Intl.NumberFormat(language);
+  const rules = new Intl.PluralRules(language);
+  const english = new Intl.PluralRules("en");
+
+  function fill(text, values) {
+    return text.replace(/\{(\w+)\}/g, (place, name) => {
+      const value = values[name];
+      return value === undefined ? place : typeof value === "number" ? format.format(value) : value;
+    });
+  }
+
+  return {
+    tr: (text, values = {}) => fill(messages[text] ?? text, values),
+    trn(one, many, count, values = {}) {
+      const forms = messages[one];
+      const form = forms ? forms[plurals[rules.select(count)] ?? 0] : english.select(count) === "one" ? one : many;
+      return fill(form, { count, ...values });
+    },
+    number: (value, options) => (options ? new Intl.NumberFormat(language, options) : format).format(value),
+  };
+}
+
+/** The catalogue that the page names; null for English, without a page, or if it cannot be loaded. */
+async function pageCatalogue() {
+  const link = globalThis.document?.getElementById?.("catalogue");
+  if (!link) return null;
+  const response = await fetch(link.href).catch(() => null);
+  return response?.ok ? response.json() : null;
+}
+
+/** Language tag of the page. */
+export const language = globalThis.document?.documentElement?.lang || "en";
+
+const texts = translator(language, (await pageCatalogue()) ?? {});
+
+/** The text in the page's language; {name} is replaced by values.name, numbers as the language writes them. */
+export const tr = texts.tr;
+
+/** The form of a text for a number: trn("{count} image", "{count} images", count, values). */
+export const trn = texts.trn;
+
+/** A number as the language writes it; options as of Intl.NumberFormat. */
+export const number = texts.number;
