@@ -4,7 +4,6 @@ from urllib.parse import urlencode
 
 from babel.numbers import format_decimal
 from flask import Flask, Response, g, request
-from flask.templating import Environment
 
 from service.languages import script_catalogue
 from service.languages.catalogues import ENGLISH, Language, languages
@@ -16,10 +15,10 @@ PARAMETER = "lang"
 
 def install(app: Flask) -> None:
     """Translate the templates of `app` into the language of the request."""
-    environment: Environment = app.jinja_env  # type: ignore[assignment]
+    environment = app.jinja_env
     environment.policies["ext.i18n.trimmed"] = True
     environment.add_extension("jinja2.ext.i18n")
-    environment.install_gettext_callables(_lookup, _lookup_plural, newstyle=True)  # type: ignore[attr-defined]
+    environment.install_gettext_callables(_lookup, _lookup_plural, newstyle=True, pgettext=_lookup_in_context)  # type: ignore[attr-defined]
     environment.filters["number"] = format_number
     app.context_processor(_for_templates)
     app.after_request(_add_headers)
@@ -55,6 +54,10 @@ def _lookup(message: str) -> str:
 
 def _lookup_plural(one: str, many: str, count: int) -> str:
     return current_language().translations.ngettext(one, many, count)
+
+
+def _lookup_in_context(context: str, message: str) -> str:
+    return current_language().translations.pgettext(context, message)
 
 
 def _choose() -> Language:

@@ -20,7 +20,14 @@ OPTIONS = {
     "**/templates/**.html": {"trimmed": "true", "silent": "false"},
     "**/static/**.js": {"template_string": "false"},
 }
-KEYWORDS = {"_": None, "gettext": None, "ngettext": (1, 2), "tr": None, "trn": (1, 2)}
+KEYWORDS = {
+    "_": None,
+    "gettext": None,
+    "ngettext": (1, 2),
+    "pgettext": ((1, "c"), 2),
+    "tr": None,
+    "trn": (1, 2),
+}
 LINE_WIDTH = 110
 
 
