@@ -22,6 +22,8 @@ from service.access.sessions import Sessions, User
 from service.access.tokens import TokenStore, TokensUnreadable
 from service.http import request_body
 from service.http.problems import TooManyRequests, problem_response
+from service.state.database import EXTENSION as STATE
+from service.state.database import StateDatabase
 
 EXTENSION = "cbir-access"
 CSRF_HEADER = "X-CSRF-Token"
@@ -34,12 +36,12 @@ log = logging.getLogger(__name__)
 class AccessControl:
     """Tokens, sessions, rights of groups, limits and audit log of one app."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, database: StateDatabase) -> None:
         self.required = startup_checks.tokens_required(settings)
         self.tokens = TokenStore(settings.state_folder)
-        self.sessions = Sessions()
+        self.sessions = Sessions(database)
         self.groups = settings.groups
-        self.oidc = OidcClient(settings) if settings.oidc_issuer else None
+        self.oidc = OidcClient(settings, database) if settings.oidc_issuer else None
         self.limiter = Limiter(settings.failed_attempts, settings.failed_attempts_seconds)
         self.requests = RequestRate(settings.requests_per_minute)
         self.new_patients = PatientRate(settings.patients_per_hour)
@@ -56,8 +58,11 @@ def access_control() -> AccessControl:
 
 
 def install(app: Flask, settings: Settings) -> None:
-    """Check every request of `app` against `settings`; raise InvalidInput if the audit log is not writable."""
-    app.extensions[EXTENSION] = AccessControl(settings)
+    """Check every request of `app` against `settings`; raise InvalidInput if the audit log is not writable.
+
+    The state database must be installed.
+    """
+    app.extensions[EXTENSION] = AccessControl(settings, app.extensions[STATE])
     app.wsgi_app = TrustedProxies(  # type: ignore[method-assign]
         app.wsgi_app, settings.trusted_proxies, settings.proxy_user_header, settings.proxy_groups_header
     )

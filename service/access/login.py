@@ -10,10 +10,16 @@ from service.access.auth import access_control, check_csrf, cookie_name, identif
 from service.access.caller import current_caller
 from service.access.sessions import User
 from service.http import request_body
+from service.languages import gettext, mark
 
 blueprint = Blueprint("login", __name__)
 
 # A path on this service; browsers take "//host" and "/\host" for other hosts.
+REFUSALS = (  # of `identify`, for the catalogues
+    mark("The token is unknown."),
+    mark("The token has expired."),
+    mark("The token has been revoked."),
+)
 LOCAL_PATH = re.compile(r"/([^/\\\x00-\x20][^\\\x00-\x20]*)?")
 
 
@@ -38,13 +44,13 @@ def log_in() -> AnyResponse:
     token = request_body.read_form().get("token", "").strip()
     wait = control.limiter.seconds_to_wait(request.remote_addr or "")
     if wait:
-        error = f"Too many wrong tokens. Try again in {wait} seconds."
+        error = gettext("Too many wrong tokens. Try again in %(wait)s seconds.", wait=wait)
         return login_form(error, HTTPStatus.TOO_MANY_REQUESTS, {"Retry-After": str(wait)})
     g.caller, refusal = identify(control, token)
     caller = current_caller()
     if caller is None or caller.token is None:
         challenge = {"WWW-Authenticate": 'Bearer realm="cbir"'}
-        return login_form(f"{refusal}.".capitalize(), HTTPStatus.UNAUTHORIZED, challenge)
+        return login_form(gettext(f"{refusal}.".capitalize()), HTTPStatus.UNAUTHORIZED, challenge)
     answer = redirect(next_path(), HTTPStatus.SEE_OTHER)
     open_session(answer, caller.token.token_id)
     return answer

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from functools import partial
 from importlib.util import find_spec
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,8 @@ from cbir.settings import Settings
 from service.access.pending_logins import PendingLogins
 from service.access.security import is_loopback
 from service.access.sessions import User
+from service.state.database import StateDatabase
+from service.state.signing_keys import signing_key
 
 if TYPE_CHECKING:
     from authlib.integrations.requests_client import OAuth2Session
@@ -39,15 +42,18 @@ class LoginRejected(LoginFailed):
 
 
 class OidcClient:
-    """This service as a client of the OpenID Connect provider in `settings`. Thread-safe."""
+    """This service as a client of the OpenID Connect provider in `settings`. Thread-safe.
 
-    def __init__(self, settings: Settings) -> None:
+    The state database keeps the key of logins that have begun, so that they can end after a restart.
+    """
+
+    def __init__(self, settings: Settings, database: StateDatabase) -> None:
         self.settings = settings
         self._lock = Lock()
         self._metadata: tuple[float, dict[str, Any]] | None = None
         self._keys: tuple[float, KeySet] | None = None
         self._down_until = 0.0
-        self.pending = PendingLogins()
+        self.pending = PendingLogins(partial(signing_key, database, "pending login"))
 
     def authorization_url(self, redirect_uri: str, state: str, nonce: str, verifier: str) -> str:
         """Return the address at the provider that a login begins with.

@@ -15,6 +15,7 @@ from service.access.group_rights import rights_of_groups, valid_user_name
 from service.access.login import login_form, next_path, open_session
 from service.access.oidc_client import LoginFailed, LoginRejected, OidcClient
 from service.access.pending_logins import LIFETIME_SECONDS, PendingLogin
+from service.languages import gettext
 
 ERROR_CODE = re.compile(r"[a-z_]{1,40}")  # RFC 6749, 4.1.2.1
 MAX_CODE_LENGTH = 4096
@@ -48,7 +49,7 @@ def callback() -> AnyResponse:
     answer: AnyResponse
     if login is None:
         answer = login_form(
-            "This login has expired, or began in another browser. Try again.", HTTPStatus.BAD_REQUEST
+            gettext("This login has expired, or began in another browser. Try again."), HTTPStatus.BAD_REQUEST
         )
     else:
         answer = _finish(login)
@@ -85,7 +86,9 @@ def _finish(login: PendingLogin) -> AnyResponse:
 def _refused(error: LoginFailed, status: HTTPStatus = HTTPStatus.UNAUTHORIZED) -> Response:
     log.warning("a login at the identity provider failed: %s", error)
     g.failed = True
-    return login_form(f"The login with your hospital account failed: {error}.", status)
+    return login_form(
+        gettext("The login with your hospital account failed: %(reason)s.", reason=error), status
+    )
 
 
 def _client() -> OidcClient:

@@ -2,6 +2,8 @@
 
 import hmac
 import secrets
+from collections.abc import Callable
+from functools import cached_property
 from typing import NamedTuple
 
 from itsdangerous import BadSignature, URLSafeTimedSerializer
@@ -22,11 +24,18 @@ class PendingLogin(NamedTuple):
 class PendingLogins:
     """Logins that have begun, each in a signed cookie of its browser: no number of others can end them. Thread-safe.
 
-    The key is new with each start of the service.
+    Parameters
+    ----------
+    key : callable
+        Returns the key of the signatures; called by the first login.
     """
 
-    def __init__(self) -> None:
-        self._serializer = URLSafeTimedSerializer(secrets.token_bytes(32), salt="pending login")
+    def __init__(self, key: Callable[[], bytes]) -> None:
+        self._key = key
+
+    @cached_property
+    def _serializer(self) -> URLSafeTimedSerializer:
+        return URLSafeTimedSerializer(self._key(), salt="pending login")
 
     def begin(self, path: str) -> tuple[str, PendingLogin]:
         """Begin a login that ends at `path`, at / if that is too long; return the browser's cookie, and the login."""

@@ -43,6 +43,8 @@ RULES: dict[str, AccessRule] = {
     # Searching and viewing.
     "GET /": AccessRule(Scope.search),
     "GET /gallery": AccessRule(Scope.search),
+    # Not logged: names images that the lines of searches name.
+    "POST /usage": AccessRule(Scope.search),
     "GET /similar": AccessRule(Scope.search, "search"),
     "POST /v1/search": AccessRule(Scope.search, "search"),
     "POST /v1/search/batch": AccessRule(Scope.search, "search"),

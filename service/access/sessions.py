@@ -1,15 +1,25 @@
-"""Login sessions of the pages, stored on the server."""
+"""Login sessions of the pages, kept in the state database."""
 
 import hashlib
+import logging
 import secrets
 import time
 from collections import OrderedDict
 from threading import Lock
 from typing import NamedTuple
 
+from cbir.errors import StorageFull
+from service.state.database import StateDatabase
+from service.state.errors import StateUnavailable
+from service.state.login_sessions import StoredSession, add_session, find_session, remove_session
+
 LIFETIME_SECONDS = 12 * 3600  # a working day; the token may expire earlier
 MAX_SESSIONS = 10_000
 MAX_SESSIONS_OF_SUBJECT = 100  # a ward shares a token
+FOREVER = float("inf")
+CHECK_SECONDS = 10.0  # after which the database is asked again: another process may have ended the session
+
+log = logging.getLogger(__name__)
 
 
 class User(NamedTuple):
@@ -20,52 +30,119 @@ class User(NamedTuple):
 
 
 class Session(NamedTuple):
-    """Login; state-changing requests must send `csrf`, since browsers attach cookies to any request."""
+    """Login; state-changing requests must send `csrf`, since browsers attach cookies to any request.
+
+    ends: seconds since 1970.
+    """
 
     subject: str | User  # the id of a token, or a user
     csrf: str
     ends: float
 
 
+class CachedSession(NamedTuple):
+    """Session as the database had it; None if it was closed. check: when to ask again, on the monotonic clock."""
+
+    stored: StoredSession | None
+    check: float
+
+
 class Sessions:
-    """Sessions by the hash of their cookie. Thread-safe.
+    """Sessions by the hash of their cookie; they outlive a restart. Thread-safe.
 
     Beyond 100 sessions of a token or user, its oldest is dropped; beyond 10,000 in all, the oldest of all.
 
     A session holds the id of a token, or a user with groups, not rights. Rights are looked up on each request, so a
-    session ends with its token.
+    session ends with its token. Where the database cannot be written, sessions are in memory until the restart.
+
+    Parameters
+    ----------
+    database : StateDatabase
+        Database of the service's state.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, database: StateDatabase) -> None:
+        self._database = database
         self._lock = Lock()
-        self._sessions: OrderedDict[bytes, Session] = OrderedDict()
+        self._cached: OrderedDict[str, CachedSession] = OrderedDict()
 
     def open(self, subject: str | User) -> str:
         """Open a session for the id of a token, or for a user, and return its cookie."""
         cookie = secrets.token_urlsafe(32)
-        session = Session(subject, secrets.token_urlsafe(32), time.monotonic() + LIFETIME_SECONDS)
-        with self._lock:
-            same = [key for key, other in self._sessions.items() if other.subject == subject]
-            if len(same) >= MAX_SESSIONS_OF_SUBJECT:
-                del self._sessions[same[0]]
-            self._sessions[_hash(cookie)] = session
-            if len(self._sessions) > MAX_SESSIONS:
-                self._sessions.popitem(last=False)
+        user = subject if isinstance(subject, User) else None
+        session = StoredSession(
+            cookie_hash=_hash(cookie),
+            token_id=None if user else str(subject),
+            user_name=user and user.name,
+            user_groups=user.groups if user else (),
+            ends=int(time.time()) + LIFETIME_SECONDS,
+        )
+        try:
+            add_session(self._database, session, MAX_SESSIONS, MAX_SESSIONS_OF_SUBJECT)
+        except (StateUnavailable, StorageFull) as error:
+            log.warning("a login will not outlive a restart: %s", error)
+            self._keep_in_memory(session)
         return cookie
+
+    def _keep_in_memory(self, session: StoredSession) -> None:
+        with self._lock:
+            subject = _subject(session)
+            same = [key for key, (other, _) in self._cached.items() if other and _subject(other) == subject]
+            if len(same) >= MAX_SESSIONS_OF_SUBJECT:
+                del self._cached[same[0]]
+            self._cache(session.cookie_hash, session, FOREVER)
+
+    def _cache(self, key: str, session: StoredSession | None, check: float) -> None:
+        self._cached[key] = CachedSession(session, check)
+        if len(self._cached) > MAX_SESSIONS:
+            self._cached.popitem(last=False)
 
     def get(self, cookie: str) -> Session | None:
         """Return the session of `cookie`, or None if it has ended.
 
         The lookup is by hash, so its duration reveals nothing about the cookie.
         """
-        session = self._sessions.get(_hash(cookie))
-        return session if session and time.monotonic() < session.ends else None
+        session = self._find(_hash(cookie)) if cookie else None
+        if session is None or time.time() >= session.ends:
+            return None
+        return Session(_subject(session), _csrf(cookie), session.ends)
+
+    def _find(self, key: str) -> StoredSession | None:
+        cached, now = self._cached.get(key), time.monotonic()
+        if cached and now < cached.check:
+            return cached.stored
+        try:
+            session = find_session(self._database, key)
+        except (StateUnavailable, StorageFull) as error:
+            log.warning("a login cannot be looked up: %s", error)
+            return cached and cached.stored
+        with self._lock:
+            self._cached.pop(key, None)
+            if session:
+                self._cache(key, session, now + CHECK_SECONDS)
+        return session
 
     def close(self, cookie: str) -> None:
         """End the session of `cookie`, if any."""
+        if self.get(cookie) is None:
+            return
+        key = _hash(cookie)
+        try:
+            remove_session(self._database, key)
+        except (StateUnavailable, StorageFull) as error:
+            log.warning("a logout will not outlive a restart: %s", error)
         with self._lock:
-            self._sessions.pop(_hash(cookie), None)
+            self._cache(key, None, FOREVER)
 
 
-def _hash(cookie: str) -> bytes:
-    return hashlib.sha256(cookie.encode("utf-8", "surrogatepass")).digest()
+def _subject(session: StoredSession) -> str | User:
+    return session.token_id or User(session.user_name or "", session.user_groups)
+
+
+def _hash(cookie: str) -> str:
+    return hashlib.sha256(cookie.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _csrf(cookie: str) -> str:
+    """Return the value that requests must send: it follows from the cookie, which no script can read."""
+    return hashlib.sha256(b"csrf " + cookie.encode("utf-8", "surrogatepass")).hexdigest()

@@ -9,8 +9,6 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from cbir import settings
-from service.access import sessions
-from service.access.sessions import Sessions
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
 from tests.service.conftest import problem
@@ -246,19 +244,3 @@ def test_without_tokens_there_is_no_login(indexed: Path) -> None:
     assert client.get("/login").location == "/"
     assert client.post("/login", data={"token": "x"}).location == "/"
     assert "csrf" not in client.get("/").text
-
-
-def test_sessions_are_bounded_and_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "MAX_SESSIONS", 3)
-    kept = Sessions()
-    cookies = [kept.open(str(number)) for number in range(5)]
-    assert [bool(kept.get(cookie)) for cookie in cookies] == [False, False, True, True, True]
-    assert kept.get("") is None
-    monkeypatch.setattr(sessions, "MAX_SESSIONS_OF_SUBJECT", 2)
-    kept = Sessions()
-    other = kept.open("other")
-    cookies = [kept.open("same") for _ in range(5)]
-    assert [bool(kept.get(cookie)) for cookie in cookies] == [False, False, False, True, True]
-    assert kept.get(other), "one token ends no sessions of others"
-    monkeypatch.setattr(sessions, "LIFETIME_SECONDS", 0)
-    assert kept.get(kept.open("x")) is None

@@ -1,6 +1,7 @@
 """Logins at an identity provider that have begun: they belong to one browser and end after a while."""
 
 import random
+from functools import partial
 
 import pytest
 
@@ -9,7 +10,7 @@ from service.access.pending_logins import PendingLogins
 
 
 def test_others_end_no_login() -> None:
-    pending = PendingLogins()
+    pending = PendingLogins(partial(bytes, 32))
     cookie, login = pending.begin("/?k=7")
     for _ in range(10_001):
         pending.begin("/")
@@ -18,7 +19,7 @@ def test_others_end_no_login() -> None:
 
 
 def test_a_login_needs_its_cookie_and_state() -> None:
-    pending = PendingLogins()
+    pending = PendingLogins(partial(bytes, 32))
     cookie, login = pending.begin("/")
     other, another = pending.begin("/")
     assert (
@@ -29,12 +30,12 @@ def test_a_login_needs_its_cookie_and_state() -> None:
     assert pending.end(cookie, "ä") is None
     assert pending.end("", "") is None
     assert pending.end(cookie[:-1] + ("A" if cookie[-1] != "A" else "Q"), login.state) is None
-    assert PendingLogins().end(cookie, login.state) is None, "a cookie of another service"
+    assert PendingLogins(lambda: b"x" * 32).end(cookie, login.state) is None, "a cookie of another service"
 
 
 def test_a_login_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pending_logins, "LIFETIME_SECONDS", -1)
-    pending = PendingLogins()
+    pending = PendingLogins(partial(bytes, 32))
     cookie, login = pending.begin("/")
     assert pending.end(cookie, login.state) is None
 
@@ -43,6 +44,6 @@ def test_a_login_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_cookie_fits_into_a_browser(first: int) -> None:
     rng = random.Random(0)
     path = "/?label=" + "".join(chr(first + rng.randrange(90)) for _ in range(9000))
-    cookie, login = PendingLogins().begin(path)
+    cookie, login = PendingLogins(partial(bytes, 32)).begin(path)
     assert len(cookie) < 4000
     assert login.next == "/"

@@ -1,0 +1,75 @@
+"""Login sessions of the pages, by the hash of their cookie."""
+
+from typing import NamedTuple
+
+from sqlalchemy import JSON, Column, Connection, Integer, Table, Text, delete, insert, select
+
+from service.state.database import StateDatabase
+from service.state.schema import tables, unix_time
+
+sessions = Table(
+    "login_sessions",
+    tables,
+    Column("number", Integer, primary_key=True),  # ascending with time
+    Column("cookie_hash", Text, nullable=False, unique=True),  # SHA-256
+    Column("token_id", Text, index=True),
+    Column("user_name", Text, index=True),  # of a login by the hospital's identity, in place of a token
+    Column("user_groups", JSON, nullable=False),
+    Column("ends", Integer, nullable=False),
+)
+
+
+class StoredSession(NamedTuple):
+    """Login by a token, or of a user with groups. ends: seconds since 1970."""
+
+    cookie_hash: str
+    token_id: str | None
+    user_name: str | None
+    user_groups: tuple[str, ...]
+    ends: int
+
+
+def add_session(database: StateDatabase, session: StoredSession, limit: int, limit_of_subject: int) -> None:
+    """Store a session; drop those that have ended, and the oldest beyond a limit.
+
+    Parameters
+    ----------
+    database : StateDatabase
+        Database to store it in.
+    session : StoredSession
+        The new session.
+    limit : int
+        Number of sessions to keep, at least 1.
+    limit_of_subject : int
+        Number of sessions to keep of the same token or user, at least 1.
+    """
+    same = sessions.c.token_id == session.token_id
+    if session.token_id is None:
+        same = sessions.c.user_name == session.user_name
+    with database.writing() as connection:
+        connection.execute(delete(sessions).where(sessions.c.ends <= unix_time()))
+        connection.execute(insert(sessions).values(session._asdict()))
+        _keep_newest(connection, limit_of_subject, same)
+        _keep_newest(connection, limit)
+
+
+def _keep_newest(connection: Connection, limit: int, *conditions: object) -> None:
+    newest = select(sessions.c.number).where(*conditions).order_by(sessions.c.number.desc())  # type: ignore[arg-type]
+    first_dropped = connection.execute(newest.offset(limit).limit(1)).scalar()
+    if first_dropped is not None:
+        old = delete(sessions).where(sessions.c.number <= first_dropped, *conditions)  # type: ignore[arg-type]
+        connection.execute(old)
+
+
+def find_session(database: StateDatabase, cookie_hash: str) -> StoredSession | None:
+    """Return the session of a cookie; None if it was closed, dropped, or never opened."""
+    query = select(*[sessions.c[name] for name in StoredSession._fields])
+    with database.reading() as connection:
+        row = connection.execute(query.where(sessions.c.cookie_hash == cookie_hash)).one_or_none()
+    return StoredSession(*row[:3], tuple(row.user_groups), row.ends) if row else None
+
+
+def remove_session(database: StateDatabase, cookie_hash: str) -> None:
+    """Remove the session of a cookie, if any."""
+    with database.writing() as connection:
+        connection.execute(delete(sessions).where(sessions.c.cookie_hash == cookie_hash))
