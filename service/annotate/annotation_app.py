@@ -24,8 +24,8 @@ from service.collections.app_state import EXTENSION as STATE
 from service.collections.app_state import AppState
 from service.http import compression, problems
 from service.http.request_body import MAX_JSON_BYTES
-from service.state import database
 from service.languages import request_language
+from service.state import database
 
 
 def _refuse_limited_callers(collection: str) -> None:

@@ -1,5 +1,6 @@
 """Catalogues of translated messages, `LANGUAGE/LC_MESSAGES/messages.po` in this folder."""
 
+from collections.abc import Sequence
 from functools import cache, cached_property
 from io import BytesIO
 from pathlib import Path
@@ -17,10 +18,10 @@ PLURAL_SAMPLE = range(1001)  # numbers in which every plural category of a langu
 
 
 class ScriptCatalogue(NamedTuple):
-    """Messages of scripts by their English text. plurals: index of a plural form by its CLDR category."""
+    """Forms of the messages of scripts by the English text. plurals: index of a plural form by its CLDR category."""
 
     plurals: dict[str, int]
-    messages: dict[str, str | list[str]]
+    messages: dict[str, list[str]]
 
 
 class Language:
@@ -57,10 +58,15 @@ class Language:
         plurals = {self.locale.plural_form(n): plural_index(n) for n in PLURAL_SAMPLE}
         messages = {}
         for message in self.catalogue:
-            if message.string and any(path.endswith(".js") for path, _ in message.locations):
-                one = message.id[0] if isinstance(message.id, tuple) else message.id
-                messages[one] = list(message.string) if isinstance(message.id, tuple) else message.string
+            forms = _all_forms(message.string)
+            if all(forms) and any(path.endswith(".js") for path, _ in message.locations):
+                messages[_all_forms(message.id)[0]] = forms
         return ScriptCatalogue(plurals, messages)
+
+
+def _all_forms(text: str | Sequence[str] | None) -> list[str]:
+    """Return the plural forms of a message; one if it has none."""
+    return [text or ""] if text is None or isinstance(text, str) else list(text)
 
 
 @cache

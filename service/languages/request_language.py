@@ -38,6 +38,11 @@ def gettext(message: str, **values: object) -> str:
     return _lookup(message) % values
 
 
+def mark(message: str) -> str:
+    """Return `message` itself: a constant to translate later, which the catalogues must contain."""
+    return message
+
+
 def ngettext(one: str, many: str, count: int, **values: object) -> str:
     """Return the form of a message for `count` in the language of the request; `%(count)s` is the number."""
     return _lookup_plural(one, many, count) % ({"count": format_number(count)} | values)
@@ -57,7 +62,7 @@ def _lookup_plural(one: str, many: str, count: int) -> str:
 
 
 def _lookup_in_context(context: str, message: str) -> str:
-    return current_language().translations.pgettext(context, message)
+    return str(current_language().translations.pgettext(context, message))
 
 
 def _choose() -> Language:

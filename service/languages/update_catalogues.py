@@ -23,6 +23,7 @@ OPTIONS = {
 KEYWORDS = {
     "_": None,
     "gettext": None,
+    "mark": None,
     "ngettext": (1, 2),
     "pgettext": ((1, "c"), 2),
     "tr": None,

@@ -12,6 +12,7 @@ from cbir.search import MAX_TEXT, Searcher, can_search_by_text
 from cbir.store import Record
 from service.collections.app_state import current_state
 from service.http.problems import NotReady
+from service.languages import gettext
 from service.pages import not_found_page, picture_routes
 from service.pages.label_filters import label_filters_of
 from service.pages.unavailable_page import unavailable_page
@@ -64,8 +65,8 @@ def index() -> tuple[str, HTTPStatus]:
 
 def _title(record: Record) -> str:
     """Return the name of an image as its card in the results has it."""
-    values = [*record.labels.values()]
-    return record.labels.get("label") or (values[0] if values else f"image {record.image_id[:8]}")
+    values = [*record.labels.values(), gettext("image %(name)s", name=record.image_id[:8])]
+    return record.labels.get("label") or values[0]
 
 
 def _examples(searcher: Searcher) -> list[Record]:

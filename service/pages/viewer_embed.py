@@ -16,6 +16,7 @@ from service.api.similar_routes import SimilarByUids, search_similar
 from service.collections.app_state import current_state
 from service.http import request_params
 from service.http.problems import status_of
+from service.languages import gettext
 
 blueprint = Blueprint("framed", __name__)
 
@@ -37,6 +38,7 @@ class EmbedParameters(SimilarByUids):
     exclude: Exclude = Exclude.study
     limit: int = Field(DEFAULT_LIMIT, ge=1, le=100)
     target: Target = Target.blank
+    lang: str | None = None  # of the page; read by service.languages
 
 
 @blueprint.get("/similar")
@@ -87,10 +89,10 @@ def _card(params: EmbedParameters, rank: int, group: ImageGroup) -> dict[str, An
         "title": _title(best),
         "thumbnail": best.links.in_collection(params.collection).thumbnail,
         "address": best.links.viewer or f"/?{urlencode({'image': best.image_id} | collection)}",
-        "destination": "in the viewer" if best.links.viewer else "on the search page",
+        "in_viewer": bool(best.links.viewer),
     }
 
 
 def _title(hit: Hit) -> str:
     values = [hit.labels[name] for name in TITLE_LABELS if name in hit.labels]
-    return " · ".join(values) or f"image {hit.image_id[:8]}"
+    return " · ".join(values) or gettext("image %(name)s", name=hit.image_id[:8])

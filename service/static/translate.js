@@ -1,8 +1,8 @@
 // Texts of the page in its language. A message without a translation stays English.
 
 /**
- * Create tr, trn and number for a language tag and its catalogue {plurals, messages}: the messages by their English
- * text, and the index of a plural form by its CLDR category.
+ * Create tr, trn and number for a language tag and its catalogue {plurals, messages}: the forms of a message by its
+ * English text, and the index of a form by CLDR plural category.
  */
 export function translator(language, { plurals = {}, messages = {} } = {}) {
   const format = new Intl.NumberFormat(language);
@@ -17,7 +17,7 @@ export function translator(language, { plurals = {}, messages = {} } = {}) {
   }
 
   return {
-    tr: (text, values = {}) => fill(messages[text] ?? text, values),
+    tr: (text, values = {}) => fill(messages[text]?.[0] ?? text, values),
     trn(one, many, count, values = {}) {
       const forms = messages[one];
       const form = forms ? forms[plurals[rules.select(count)] ?? 0] : english.select(count) === "one" ? one : many;
