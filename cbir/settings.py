@@ -110,6 +110,14 @@ class Settings(BaseSettings):
         description="name the file of each result over HTTP, as the command line does; paths may name patients",
     )
     max_results: int = Field(1000, ge=1, description="maximum k of a search over HTTP")
+    usage_log: bool = Field(
+        False, description="log which answers of the search page are opened and judged, without names of people"
+    )
+    usage_vectors: bool = Field(
+        False, description="also log the vectors of uploaded images and of regions, which describe patients"
+    )
+    usage_days: int = Field(365, ge=1, description="days that a search stays in the usage log")
+    usage_searches: int = Field(20_000, ge=1, description="searches in the usage log; the oldest are dropped")
     rerank: str = Field("auto", description="re-ranking of searches that name none; auto: the best available")
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto", description="device for re-ranking and embeddings; auto: a GPU if there is one"

@@ -36,6 +36,7 @@ from service.http import compression, problems
 from service.languages import request_language
 from service.pages import gallery_page, search_page, viewer_embed
 from service.state import database
+from service.usage import usage_routes
 
 FORM_OVERHEAD_BYTES = 64 * 2**10  # multipart/form-data may add this to the images
 
@@ -81,6 +82,7 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
     database.install(app, settings.state_folder)
     auth.install(app, settings)
     request_language.install(app)
+    usage_routes.install(app)
     for part in (
         search_routes,
         batch_routes,
@@ -104,6 +106,7 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
         metrics_routes,
         search_page,
         gallery_page,
+        usage_routes,
     ):
         app.register_blueprint(part.blueprint)
     return app

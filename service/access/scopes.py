@@ -33,6 +33,7 @@ RULES: dict[str, AccessRule] = {
     "GET /languages/*/*.json": AccessRule(OpenTo.anyone),
     "GET /login": AccessRule(OpenTo.anyone),
     "POST /login": AccessRule(OpenTo.anyone, "login"),
+    "GET /login/done": AccessRule(OpenTo.anyone),
     "GET /login/oidc": AccessRule(OpenTo.anyone),
     "GET /login/oidc/callback": AccessRule(OpenTo.anyone, "login"),
     "POST /logout": AccessRule(OpenTo.anyone, "logout"),

@@ -20,6 +20,7 @@ from service.http import request_params
 from service.http.query_deadline import query_deadline
 from service.http.request_params import UPLOAD_NAME
 from service.ingest.uploads import describe_task, describe_upload
+from service.usage.pending_searches import keep_vector
 
 
 def search_by_id(state: AppState, params: request_params.ById) -> Answer:
@@ -34,7 +35,7 @@ def search_by_id(state: AppState, params: request_params.ById) -> Answer:
         if params.text is not None:
             answer = searcher.by_text(params.text, search_request, deadline)
         elif part:
-            answer = searcher.by_examples([part], search_request, deadline, params.vector)
+            answer = searcher.by_examples(keep_vector(searcher, [part]), search_request, deadline, params.vector)
         else:
             ids = [*([params.image_id] if params.image_id else []), *params.examples]
             of_ids = search_request.model_copy(update={"examples": ids})
@@ -62,7 +63,7 @@ def search_by_upload(state: AppState, files: list[bytes], params: request_params
         for data, name in zip(files, names, strict=True)
     ]
     with state.concurrency.slot(), query_deadline(state.settings.query_seconds) as deadline:
-        answer = searcher.by_examples(queries, search_request, deadline)
+        answer = searcher.by_examples(keep_vector(searcher, queries), search_request, deadline)
     return _complete(answer, params, [])
 
 

@@ -10,6 +10,7 @@ from service.http import request_params
 from service.http.image_headers import set_image_headers
 from service.http.uploaded_files import uploaded_examples, uploaded_file
 from service.ingest.uploads import render_upload
+from service.usage.pending_searches import offer_search
 
 blueprint = Blueprint("api", __name__, url_prefix="/v1")
 
@@ -41,14 +42,18 @@ def post_search() -> Response:
     In a collection of CT series every file is a series: a ZIP archive of its DICOM slices, or a NIfTI volume.
     """
     state = current_state()
+    params: request_params.ById | request_params.ByImage
     with state.concurrency.admit():
         if request.mimetype == request_params.JSON:
-            answer = search_by_id(state, request_params.request_parameters(request_params.ById))
+            params = request_params.request_parameters(request_params.ById)
+            answer = search_by_id(state, params)
         else:
             files = uploaded_examples(state.settings)
-            by_image = request_params.request_parameters(request_params.ByImage)
-            answer = search_by_upload(state, files, by_image)
-    return json_response(answer)
+            params = request_params.request_parameters(request_params.ByImage)
+            answer = search_by_upload(state, files, params)
+    response = json_response(answer)
+    offer_search(response, answer, params)
+    return response
 
 
 @blueprint.post("/render")

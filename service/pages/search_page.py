@@ -58,6 +58,7 @@ def index() -> tuple[str, HTTPStatus]:
         k=min(DEFAULT_K, state.settings.max_results),
         max_results=state.settings.max_results,
         max_text=MAX_TEXT,
+        usage_log=state.settings.usage_log,
         max_upload_bytes=state.settings.max_upload_bytes,
     )
     return page, HTTPStatus.OK

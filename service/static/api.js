@@ -2,6 +2,9 @@
 
 import { current, imageAddress } from "./collection.js";
 import { imageFacts } from "./image_facts.js";
+import { session } from "./login/page_session.js";
+import { tr } from "./translate.js";
+import * as usage from "./usage.js";
 
 /** A failed request; title and message are for the user, temporary is true if trying again may help; status is 0 without a response. */
 export class ApiError extends Error {
@@ -14,52 +17,40 @@ export class ApiError extends Error {
 }
 
 const TITLES = {
-  401: "You are no longer logged in",
-  403: "The service refused the request",
-  404: "Not in the collection",
-  410: "The file of this image is gone",
-  413: "The image is too large",
-  415: "This is not an image",
-  422: "The search is not valid",
-  429: "The service is busy",
-  503: "The collection is currently unavailable",
+  401: tr("You are no longer logged in"),
+  403: tr("The service refused the request"),
+  404: tr("Not in the collection"),
+  410: tr("The file of this image is gone"),
+  413: tr("The image is too large"),
+  415: tr("This is not an image"),
+  422: tr("The search is not valid"),
+  429: tr("The service is busy"),
+  503: tr("The collection is currently unavailable"),
 };
-
-// Proves to the service that a request comes from its own page; absent without a login.
-let csrf = csrfOf(document);
-
-function csrfOf(page) {
-  return page.querySelector('meta[name="csrf"]')?.content;
-}
-
-/** Go on with the login that another tab has made meanwhile. */
-export async function renewLogin() {
-  const html = await (await request("/", {})).text();
-  csrf = csrfOf(new DOMParser().parseFromString(html, "text/html"));
-}
 
 /** Send a request and return its response; raises ApiError for a problem. */
 export async function request(address, options) {
   let response;
   try {
-    response = await fetch(address, csrf ? { ...options, headers: { ...options.headers, "X-CSRF-Token": csrf } } : options);
+    response = await session.fetch(address, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
     if (options.body instanceof FormData) await checkReadable(options.body);
-    throw new ApiError("The service does not respond", "Check that cbir serve is still running, then search again.", true);
+    throw new ApiError(tr("The service does not respond"), tr("Check that cbir serve is still running, then search again."), true);
   }
   if (response.ok) return response;
   const problem = await response.json().catch(() => ({}));
-  const title = TITLES[response.status] ?? "The search failed";
+  const title = TITLES[response.status] ?? tr("The search failed");
   const message = sentence(problem.detail ?? `The service responded with status ${response.status}.`);
-  throw new ApiError(title, message, response.status === 429 || response.status >= 500, response.status);
+  const temporary = [401, 429].includes(response.status) || response.status >= 500; // 401: the login is asked for again
+  throw new ApiError(title, message, temporary, response.status);
 }
 
 /** Raise ApiError for a file that has changed, or is gone, since it was chosen. */
 async function checkReadable(form) {
   for (const file of form.getAll("image")) {
     await file.slice(0, 1).arrayBuffer().catch(() => {
-      throw new ApiError("The file cannot be read", "It has changed or moved since you chose it. Choose it again.");
+      throw new ApiError(tr("The file cannot be read"), tr("It has changed or moved since you chose it. Choose it again."));
     });
   }
 }
@@ -104,7 +95,9 @@ export async function search(query, params, signal) {
     for (const condition of params.where) fields.append("where", condition);
     options = { method: "POST", body: fields, signal };
   }
-  return (await request("/v1/search", options)).json();
+  options.headers = { ...options.headers, ...usage.searchHeaders() };
+  const response = await request("/v1/search", options);
+  return usage.remember(await response.json(), response);
 }
 
 /** Grade a query {image | file, frame, window, region} by the graded images; `column` is the label with the grades. */

@@ -4,10 +4,12 @@ import { byId, element } from "./dom.js";
 import { ApiError, record } from "./api.js";
 import { describe } from "./metadata.js";
 import * as compareWindow from "./compare_window.js";
+import { tr } from "./translate.js";
 import { Zoom } from "./zoom.js";
 import { imageAddress } from "./collection.js";
 import * as feedback from "./feedback.js";
 import * as ruler from "./ruler.js";
+import * as usage from "./usage.js";
 
 const KEY_STEP = 0.1; // part of a pane that an arrow key moves the images by
 
@@ -47,10 +49,10 @@ function show() {
   const title = card.querySelector(".label").textContent;
   const move = card.querySelector(".move")?.title;
   const figures = [...card.querySelector(".figures").children]; // textContent also covers hidden ones
-  byId("compare-title").textContent = `${title}, rank ${rank} of ${cards.length}`;
+  byId("compare-title").textContent = tr("{title}, rank {rank} of {count}", { title, rank, count: cards.length });
   byId("compare-facts").textContent = [...figures.map((figure) => figure.textContent), move].filter(Boolean).join(" · ");
-  byId("right").alt = `Result at rank ${rank}, ${title}`;
-  byId("right-words").textContent = `Rank ${rank} · ${title}`;
+  byId("right").alt = tr("Result at rank {rank}, {title}", { rank, title });
+  byId("right-words").textContent = tr("Rank {rank} · {title}", { rank, title });
   byId("from-here").href = addressOf(image);
   byId("from-here").dataset.image = image;
   byId("earlier").disabled = position === 0;
@@ -60,11 +62,13 @@ function show() {
   flip(false);
   loadPicture(byId("right"), imageAddress(image, "/picture"), imageAddress(image, "/thumbnail"));
   compareWindow.showResult(image);
+  usage.open("compare", card);
   if (!byId("metadata").hidden) loadMetadata();
 }
 
 async function loadMetadata() {
   const { image } = cards[position].dataset;
+  usage.open("metadata", cards[position]);
   const list = byId("metadata").firstElementChild;
   try {
     const loaded = await record(image);
@@ -163,6 +167,6 @@ for (const image of [byId("left"), byId("right")]) {
   image.addEventListener("error", () => {
     image.hidden = true;
     image.parentElement.querySelector(".gone")?.remove();
-    image.parentElement.append(element("span", "gone", "Picture no longer available"));
+    image.parentElement.append(element("span", "gone", tr("Picture no longer available")));
   });
 }

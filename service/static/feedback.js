@@ -2,9 +2,11 @@
 
 import { byId, element } from "./dom.js";
 import { asText, changes, parse, without } from "./rounds.js";
+import { tr } from "./translate.js";
+import * as usage from "./usage.js";
 
 const MAX_IN_ADDRESS = 40; // judgements; more make the address too long, and stay in the history entry
-const KINDS = { relevant: { value: 1, sign: "✓", title: "Relevant" }, irrelevant: { value: -1, sign: "✕", title: "Not relevant" } };
+const KINDS = { relevant: { value: 1, sign: "✓", title: tr("Relevant") }, irrelevant: { value: -1, sign: "✕", title: tr("Not relevant") } };
 
 let marks = new Map(); // 1 or -1 by image id: the current judgements
 let rounds = []; // as text: the judgements of each search so far, the last is the one that is shown
@@ -71,6 +73,7 @@ export function mark(image, kind) {
   const { value } = KINDS[kind];
   if (marks.get(image) === value) marks.delete(image);
   else marks.set(image, value);
+  usage.judge(image, marks.get(image) ?? 0);
   keepMarks();
   show();
 }
@@ -86,7 +89,7 @@ export function show() {
   }
   const relevant = [...marks.values()].filter((value) => value > 0).length;
   byId("rounds").hidden = !marks.size && !rounds.length;
-  byId("judged").textContent = `${relevant} relevant, ${marks.size - relevant} not relevant`;
+  byId("judged").textContent = tr("{relevant} relevant, {others} not relevant", { relevant, others: marks.size - relevant });
   byId("learn").disabled = asText(marks) === searched();
   byId("step-back").disabled = !history.state?.round;
   showRounds();
@@ -94,11 +97,12 @@ export function show() {
 
 function showRounds() {
   const items = changes(rounds).map((changed, index) => {
-    const text = `Round ${index + 1} · ${changed.size} judged`;
+    const values = { round: index + 1, count: changed.size };
+    const text = tr("Round {round} · {count} judged", values);
     const button = element("button", "chip", text, element("span", "", " ×"));
     button.type = "button";
     button.dataset.round = index;
-    button.setAttribute("aria-label", `Undo round ${index + 1}, ${changed.size} judged`);
+    button.setAttribute("aria-label", tr("Undo round {round}, {count} judged", values));
     return element("li", "", button);
   });
   byId("round-list").hidden = !items.length;
@@ -110,6 +114,7 @@ export function install(learn, undoRound) {
   byId("learn").addEventListener("click", learn);
   byId("step-back").addEventListener("click", back);
   byId("unjudge").addEventListener("click", () => {
+    for (const image of marks.keys()) usage.judge(image, 0);
     marks.clear();
     show();
     if (rounds.length) learn();

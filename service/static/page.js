@@ -1,6 +1,6 @@
 // The search page: connects the controls and the keyboard with what they do.
 
-import { renewLogin } from "./api.js";
+import { request } from "./api.js";
 import * as compare from "./compare.js";
 import { byId } from "./dom.js";
 import * as feedback from "./feedback.js";
@@ -30,6 +30,7 @@ import { state } from "./search_state.js";
 import * as share from "./share.js";
 import * as takeAway from "./take_away.js";
 import * as theme from "./theme.js";
+import * as usage from "./usage.js";
 
 let repeating = 0; // timer of a search after a change of the number of results
 
@@ -55,10 +56,9 @@ function changeView() {
   if (state.shown) showResults();
 }
 
-/** Search again after an error; if the session had ended, with the login that another tab has made. */
-async function retry() {
+/** Search again after an error. */
+function retry() {
   if (!state.query) return location.reload();
-  if (!byId("log-in").hidden) await renewLogin().catch(() => {}); // the search tells what is wrong
   run();
 }
 
@@ -111,6 +111,7 @@ overview.install();
 reranking.install(repeatSearch);
 recent.install(openQuery);
 takeAway.install();
+usage.install(request);
 keyboard.install(
   {
     o: () => byId("file").click(),

@@ -15,6 +15,7 @@ import * as results from "./results.js";
 import { addressOf, currentAddress, searchParams, selectedView } from "./search_params.js";
 import { keepQuery, restart, signal as runningSignal, state } from "./search_state.js";
 import * as share from "./share.js";
+import * as usage from "./usage.js";
 
 const COMPARED_DEPTH = 5; // times k: depth of the original list in which moves are looked up
 
@@ -81,6 +82,7 @@ export async function run() {
   share.clear();
   grade.clear();
   overview.clear();
+  usage.show(null);
   byId("go").disabled = false;
   byId("whole").hidden = !query.region;
   results.showWaiting(Math.min(params.k, 20));
@@ -114,6 +116,7 @@ function showAnswer(after, params) {
   }
   state.shown = { after, before: null, params };
   showResults();
+  usage.show(after);
   overview.show(after);
   results.scrollToResults();
 }

@@ -1,0 +1,159 @@
+"""Usage log of the search page: the searches that were shown, and what people did with their answers, as a csv."""
+
+import base64
+import binascii
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.errors import InvalidInput
+
+COMPARE, METADATA, VIEWER = OPENINGS = ("compare", "metadata", "viewer")  # ways to open an answer
+RELEVANT, USEFUL = "relevant", "useful"  # judgements, of an answer and of all answers: 1 or -1
+ERASED = "-"  # in place of the id of an image that is no longer in the collection
+MAX_FIELD = 2**20  # characters: a vector of 65,536 values takes 350,000
+
+Events = Mapping[tuple[str, str], int]
+
+
+@dataclass(frozen=True, eq=False)
+class LoggedSearch:
+    """A search that the page has shown.
+
+    search: random id. time: seconds since 1970. method, parameters: of the re-ranker that was used. kind: "image" of
+    the collection, "region" of one, "upload", or "other": text, several images. query_image: id, for the kind image.
+    vector: (d,) float32 raw, where the log keeps vectors. filters, judgements: their numbers. grouped: one result per
+    group. shown: ids of the answers, best first. events: value by kind and image.
+    """
+
+    search: str
+    time: int
+    collection: str
+    profile: str
+    method: str
+    k: int
+    kind: str
+    shown: tuple[str, ...]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    query_image: str | None = None
+    vector: NDArray[np.float32] | None = None
+    filters: int = 0
+    grouped: bool = False
+    judgements: int = 0
+    events: Events = field(default_factory=dict)
+
+    @property
+    def opened(self) -> set[str]:
+        """Ids of the answers that were opened in any way."""
+        return {image for kind, image in self.events if kind in OPENINGS}
+
+    @property
+    def marks(self) -> dict[str, int]:
+        """1 for relevant, -1 for not relevant, by image id."""
+        return {image: value for (kind, image), value in self.events.items() if kind == RELEVANT}
+
+    @property
+    def useful(self) -> int:
+        """Judgement of all answers: 1, -1, or 0 for none."""
+        return self.events.get((USEFUL, ""), 0)
+
+
+def images_with(search: LoggedSearch, kind: str, value: int = 1) -> str:
+    """Return the ids of the answers with an event of this kind and value, separated by spaces.
+
+    Parameters
+    ----------
+    search : LoggedSearch
+    kind : str
+        One of OPENINGS, or RELEVANT.
+    value : int
+        1 or -1.
+    """
+    return " ".join(
+        image for (event, image), number in search.events.items() if (event, number) == (kind, value)
+    )
+
+
+WRITERS: dict[str, Callable[[LoggedSearch], Any]] = {
+    **{name: lambda search, name=name: getattr(search, name) for name in (
+        "search", "time", "collection", "profile", "method", "k", "kind", "filters", "judgements")},
+    "parameters": lambda search: json.dumps(dict(search.parameters), sort_keys=True),
+    "query_image": lambda search: search.query_image or "",
+    "vector": lambda search: "" if search.vector is None else encode_vector(search.vector),
+    "grouped": lambda search: int(search.grouped),
+    "shown": lambda search: " ".join(search.shown),
+    **{name: lambda search, name=name: images_with(search, name) for name in OPENINGS},
+    "relevant": lambda search: images_with(search, RELEVANT),
+    "irrelevant": lambda search: images_with(search, RELEVANT, -1),
+    "useful": lambda search: search.useful or "",
+}  # fmt: skip
+
+
+def encode_vector(vector: NDArray[np.float32]) -> str:
+    """Return a vector as base64 of little-endian float32."""
+    return base64.b64encode(np.asarray(vector, "<f4").tobytes()).decode()
+
+
+def write_usage_csv(searches: Iterable[LoggedSearch], file: IO[str]) -> int:
+    """Write a row for each search, and return their number."""
+    rows = csv.writer(file, lineterminator="\n")
+    rows.writerow(WRITERS)
+    count = 0
+    for search in searches:
+        rows.writerow([write(search) for write in WRITERS.values()])
+        count += 1
+    return count
+
+
+def read_usage_csv(path: Path) -> list[LoggedSearch]:
+    """Return the searches of a csv that `cbir usage export` wrote; raise InvalidInput for another file."""
+    limit = csv.field_size_limit(MAX_FIELD)
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            return list(_searches_of(csv.DictReader(file), path))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InvalidInput(f"{path} cannot be read: {error}") from error
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _searches_of(rows: "csv.DictReader[str]", path: Path) -> Iterator[LoggedSearch]:
+    if missing := WRITERS.keys() - set(rows.fieldnames or ()):
+        raise InvalidInput(
+            f"{path} is no usage log: it lacks {', '.join(sorted(missing))}; write one with `cbir usage export`"
+        )
+    for row in rows:
+        try:
+            yield _search_of(row)
+        except (KeyError, TypeError, ValueError, AttributeError, binascii.Error) as error:
+            raise InvalidInput(f"{path}, line {rows.line_num}: {error}") from error
+
+
+def _search_of(row: Mapping[str, str]) -> LoggedSearch:
+    events = {(kind, image): 1 for kind in (*OPENINGS, RELEVANT) for image in row[kind].split()}
+    events |= {(RELEVANT, image): -1 for image in row["irrelevant"].split()}
+    if row["useful"]:
+        events[USEFUL, ""] = 1 if int(row["useful"]) > 0 else -1
+    parameters = json.loads(row["parameters"])
+    if not isinstance(parameters, dict):
+        raise ValueError("parameters must be a JSON object")
+    return LoggedSearch(
+        row["search"], int(row["time"]), row["collection"], row["profile"], row["method"], int(row["k"]),
+        row["kind"], tuple(row["shown"].split()), parameters, row["query_image"] or None, _decode_vector(row["vector"]),
+        int(row["filters"]), row["grouped"] == "1", int(row["judgements"]), events,
+    )  # fmt: skip
+
+
+def _decode_vector(text: str) -> NDArray[np.float32] | None:
+    if not text:
+        return None
+    vector = np.frombuffer(base64.b64decode(text, validate=True), "<f4").astype(np.float32)
+    if not np.isfinite(vector).all():
+        raise ValueError("the vector has values that are not finite")
+    return vector

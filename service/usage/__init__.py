@@ -1,0 +1,1 @@
+"""Usage log: which answers of the search page were opened and judged, to compare methods later."""

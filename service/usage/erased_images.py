@@ -1,0 +1,64 @@
+"""Removes deleted images from the usage log."""
+
+import logging
+from http import HTTPStatus
+
+from flask import Response, request
+
+from cbir.errors import CbirError
+from cbir.store import Collection
+from service.access import scopes
+from service.collections.app_state import current_state
+from service.state import usage_log
+from service.state.database import StateDatabase, state_database
+
+DELETING = ("delete", "erase")  # actions of access rules
+DELETED = ("deleted", "erased")  # changes in the history of a collection
+CHANGES = 100  # of the history that are looked at
+
+log = logging.getLogger(__name__)
+
+
+def follow_deletions(response: Response) -> Response:
+    """Remove what a request has deleted, and when events come what other programs have deleted meanwhile."""
+    state, rule = current_state(), scopes.rule_of_request(request)
+    deletes = rule is not None and rule.action in DELETING
+    if (
+        not (deletes or request.endpoint == "usage.post_usage")
+        or response.status_code >= HTTPStatus.BAD_REQUEST
+    ):
+        return response
+    database = state_database()
+    if not (state.settings.usage_log or database.file.exists()):
+        return response
+    for name in state.visible_names():
+        try:
+            forget_deleted(database, name, state.handle(name).whole_searcher().collection)
+        except CbirError as error:  # the request itself has succeeded
+            log.warning("deleted images of %s are still in the usage log: %s", name, error)
+    return response
+
+
+def forget_deleted(database: StateDatabase, name: str, collection: Collection) -> None:
+    """Remove the images from the log that the collection has deleted since the last call.
+
+    Parameters
+    ----------
+    database : StateDatabase
+    name : str
+        Name of the collection in the log.
+    collection : Collection
+        All of it, not a limited view.
+    """
+    changes = collection.history(limit=CHANGES)
+    newest = changes[0].change if changes else 0
+    last = usage_log.last_deletion(database, name)
+    if last == newest:
+        return
+    unread = [change for change in changes if last is None or change.change > last]
+    many = last is None or last > newest or len(unread) == CHANGES
+    logged = set()
+    if many or any(change.what in DELETED for change in unread):
+        logged = usage_log.logged_images(database, name)
+    missing = logged - set(collection.image_ids().values()) if logged else logged
+    usage_log.forget_images(database, name, missing, newest)

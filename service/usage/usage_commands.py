@@ -1,0 +1,79 @@
+"""`cbir usage`: show, export and delete the usage log of the search page."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cbir import settings
+from cbir.commands.output import OutputFormat, Printed, print_json, results_console
+
+if TYPE_CHECKING:
+    from service.state.database import StateDatabase
+
+PRIVATE = 0o600  # file mode: vectors describe images of patients
+NAMES = ("collection", "method", "searches", "opened", "relevant", "irrelevant", "useful", "not_useful")
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Show, export and delete the usage log of the search page.",
+)
+CollectionName = Annotated[str | None, typer.Option("--collection", help="Name of a collection [all].")]
+
+
+@app.command()
+def show(format: Printed = OutputFormat.text) -> None:
+    """Count searches, opened answers and judgements of each collection and method."""
+    from service.state.usage_log import count_usage
+
+    rows = count_usage(_database())
+    if format is OutputFormat.json:
+        print_json(rows)
+    elif rows:
+        _print_table(rows)
+    else:
+        typer.echo("no searches are logged; the setting usage_log turns the log of the service on")
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    table = Table(*(name.replace("_", " ") for name in NAMES), box=None)
+    for row in rows:
+        table.add_row(*(str(row[name]) for name in NAMES))
+    results_console().print(table)
+
+
+@app.command()
+def export(
+    file: Annotated[Path, typer.Argument(help="CSV file to write, for its owner alone.")],
+    collection: CollectionName = None,
+) -> None:
+    """Write a row for each search: method, parameters, query, answers shown, opened and judged."""
+    from cbir.atomic import atomic_text
+    from cbir.evaluation.replay_log import write_usage_csv
+    from service.state.usage_log import read_usage
+
+    with atomic_text(file, permissions=PRIVATE) as out:
+        count = write_usage_csv(read_usage(_database(), collection), out)
+    typer.echo(f"{count} searches in {file}")
+
+
+@app.command()
+def delete(
+    collection: CollectionName = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Delete the log, or that of one collection."""
+    from service.state.usage_log import delete_usage
+
+    if not yes:
+        typer.confirm(f"Delete the usage log of {collection or 'all collections'}?", abort=True)
+    typer.echo(f"{delete_usage(_database(), collection)} searches deleted")
+
+
+def _database() -> "StateDatabase":
+    from service.state.database import StateDatabase
+
+    return StateDatabase(settings.load().state_folder)
