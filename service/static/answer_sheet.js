@@ -1,5 +1,7 @@
 // An answer as one HTML file with its pictures, without scripts or other files.
 
+import { fixed, language, tr } from "./translate.js";
+
 const STYLE = `
 :root { color-scheme: light dark; }
 body { margin: 0 auto; padding: 2rem 1.5rem; max-width: 80rem; font: 14px/1.45 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; }
@@ -19,14 +21,15 @@ const ESCAPES = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
 const escape = (text) => String(text).replace(/[&<>"]/g, (sign) => ESCAPES[sign]);
 
 function picture(data, text) {
-  return data ? `<img alt="${escape(text)}" src="${escape(data)}">` : '<p class="none">No picture</p>';
+  return data ? `<img alt="${escape(text)}" src="${escape(data)}">` : `<p class="none">${escape(tr("No picture"))}</p>`;
 }
 
 function item(hit, data) {
+  const figures = tr("score {score} · distance {distance}", { score: fixed(hit.score, 3), distance: fixed(hit.distance, 3) });
   const labels = Object.entries(hit.labels).map(([key, value]) => `${key} ${value}`).join(", ");
   return [
-    `<li>${picture(data, `Rank ${hit.rank}`)}`,
-    `<p><b>${escape(hit.rank)}</b> · score ${hit.score.toFixed(3)} · distance ${hit.distance.toFixed(3)}</p>`,
+    `<li>${picture(data, tr("Rank {rank}", { rank: hit.rank }))}`,
+    `<p><b>${escape(hit.rank)}</b> · ${escape(figures)}</p>`,
     labels && `<p>${escape(labels)}</p>`,
     `<p class="soft">${escape(hit.image_id)}</p></li>`,
   ].join("");
@@ -39,11 +42,11 @@ function item(hit, data) {
 export function renderSheet({ note, query, results, pictures }) {
   const items = results.map((hit, index) => item(hit, pictures[index])).join("\n");
   return `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${POLICY}">
-<meta name="viewport" content="width=device-width, initial-scale=1"><title>Similar images</title><style>${STYLE}</style></head>
-<body><h1>Similar images</h1>
-<p class="soft">${escape(note)}. The pictures are from the collection: protect this file as you protect them. Not a medical device.</p>
-<div class="query">${query.data === null ? "" : picture(query.data, "The query")}<p>${escape(query.caption)}</p></div>
+<html lang="${language}"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="${POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1"><title>${escape(tr("Similar images"))}</title><style>${STYLE}</style></head>
+<body><h1>${escape(tr("Similar images"))}</h1>
+<p class="soft">${escape(note)}. ${escape(tr("The pictures are from the collection: protect this file as you protect them. Not a medical device."))}</p>
+<div class="query">${query.data === null ? "" : picture(query.data, tr("The query"))}<p>${escape(query.caption)}</p></div>
 <ol>
 ${items}
 </ol></body></html>

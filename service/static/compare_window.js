@@ -5,6 +5,7 @@ import * as collection from "./collection.js";
 import { byId, element } from "./dom.js";
 import { latest } from "./latest.js";
 import { state } from "./search_state.js";
+import { tr } from "./translate.js";
 import { installWindowDrag } from "./window_drag.js";
 import { PRESETS, takesPresets } from "./window_presets.js";
 
@@ -49,7 +50,7 @@ async function open(name, load) {
 function showChoice() {
   const has = Object.values(sides).filter(({ facts }) => facts && takesPresets(facts)).length;
   select.disabled = !has;
-  select.title = has ? "" : "Neither picture is CT whose file can be rendered";
+  select.title = has ? "" : tr("Neither picture is CT whose file can be rendered");
 }
 
 /** Begin with the windows of the files, and with the query at the left. */

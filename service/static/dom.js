@@ -1,5 +1,7 @@
 // Small helpers for the document.
 
+import { tr } from "./translate.js";
+
 /** The element with this id. */
 export const byId = (id) => document.getElementById(id);
 
@@ -13,7 +15,7 @@ export function element(tag, className, ...content) {
 
 /** Replace an image that fails to load by a text. */
 export function replaceIfMissing(image) {
-  const replace = () => image.replaceWith(element("span", "gone", "Picture no longer available"));
+  const replace = () => image.replaceWith(element("span", "gone", tr("Picture no longer available")));
   if (image.getAttribute("src") && image.complete && !image.naturalWidth) replace();
   else image.addEventListener("error", replace, { once: true });
 }

@@ -1,6 +1,7 @@
 // Filter conditions on labels: typed, chosen from existing labels, removed one by one.
 
 import { byId, element } from "./dom.js";
+import { tr } from "./translate.js";
 
 /** The conditions in the field. */
 export function read() {
@@ -21,7 +22,7 @@ export function show() {
     ...conditions.map((condition) => {
       const button = element("button", "chip", condition, element("span", "", " ×"));
       button.type = "button";
-      button.setAttribute("aria-label", `Remove the filter ${condition}`);
+      button.setAttribute("aria-label", tr("Remove the filter {condition}", { condition }));
       button.dataset.condition = condition;
       return element("li", "", button);
     }),

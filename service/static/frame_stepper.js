@@ -2,6 +2,7 @@
 
 import { byId } from "./dom.js";
 import { stepped, stepsOf } from "./positions.js";
+import { tr } from "./translate.js";
 
 const WHEEL_STEP = 60; // pixels of scrolling for one step: a notch of a mouse wheel is 100 or more
 
@@ -54,9 +55,10 @@ export function show(shown) {
   }
   viewer.tabIndex = 0;
   viewer.setAttribute("role", "group");
-  viewer.setAttribute("aria-label", `Picture ${shown.index + 1} of ${shown.count}: arrow keys, Page Up and Page Down go to others`);
+  const values = { number: shown.index + 1, count: shown.count };
+  viewer.setAttribute("aria-label", tr("Picture {number} of {count}: arrow keys, Page Up and Page Down go to others", values));
   byId("frame-word").textContent = shown.word;
-  byId("frame-count").textContent = `of ${shown.count}`;
+  byId("frame-count").textContent = tr("of {count}", { count: shown.count });
   byId("frame").max = shown.count;
   byId("frame").value = shown.index + 1;
 }

@@ -2,6 +2,7 @@
 
 import { byId, element, replaceIfMissing } from "./dom.js";
 import { ApiError, grade } from "./api.js";
+import { fixed, number, tr, trn } from "./translate.js";
 
 const REFUSED = 422; // an image that is unlike the graded ones
 
@@ -37,17 +38,17 @@ export async function show(query, addressOf, signal) {
 }
 
 function describe(result, addressOf) {
-  const share = `${Math.round(result.coverage * 100)} %`;
+  const values = { low: fixed(result.low, 1), high: fixed(result.high, 1), percent: Math.round(result.coverage * 100) };
   const line = element(
     "p",
     "grade",
-    element("strong", "", `${result.grade_column} ${result.grade.toFixed(1)}`),
-    ` · from ${result.low.toFixed(1)} to ${result.high.toFixed(1)}, an interval that contains the clinician's grade for ${share} of images`,
-    element("span", "hint", ` · ${result.ranker}, ${result.graded} graded images`),
+    element("strong", "", `${result.grade_column} ${fixed(result.grade, 1)}`),
+    ` · ${tr("from {low} to {high}, an interval that contains the clinician's grade for {percent} % of images", values)}`,
+    element("span", "hint", ` · ${trn("{ranker}, {count} graded image", "{ranker}, {count} graded images", result.graded, { ranker: result.ranker })}`),
   );
   const list = element("ul", "grid neighbours");
   list.setAttribute("role", "list");
-  const neighbours = [["Next milder", result.lighter], ["Next more severe", result.severer]];
+  const neighbours = [[tr("Next milder"), result.lighter], [tr("Next more severe"), result.severer]];
   list.append(...neighbours.filter(([, hit]) => hit).map(([title, hit]) => neighbourCard(title, hit, addressOf)));
   return [line, list];
 }
@@ -57,7 +58,7 @@ function neighbourCard(title, hit, addressOf) {
   picture.alt = "";
   replaceIfMissing(picture);
   picture.src = hit.links.thumbnail;
-  const text = element("span", "words", element("span", "label", `${title}: ${Number(hit.grade.toFixed(2))}`));
+  const text = element("span", "words", element("span", "label", `${title}: ${number(hit.grade, { maximumFractionDigits: 2 })}`));
   const link = element("a", "card", element("span", "film", picture), text);
   link.href = addressOf(hit.image_id);
   link.dataset.image = hit.image_id;

@@ -6,6 +6,7 @@ import { byId } from "./dom.js";
 import { droppedFiles } from "./dropped_files.js";
 import { InputError } from "./input_error.js";
 import { readFiles } from "./read_files.js";
+import { tr } from "./translate.js";
 
 let reading = 0; // the latest choice of files; earlier ones that are still read do not matter
 
@@ -24,7 +25,7 @@ export function install(onQuery, onImage, onError) {
 
   async function open(promisedFiles) {
     const number = ++reading;
-    byId("status").textContent = "Reading files";
+    byId("status").textContent = tr("Reading files");
     try {
       const files = await promisedFiles;
       const maxBytes = Number(byId("query").dataset.maxUploadBytes);
@@ -32,7 +33,7 @@ export function install(onQuery, onImage, onError) {
       if (number === reading) onQuery(query);
     } catch (error) {
       const known = error instanceof InputError;
-      const other = new ApiError("The files cannot be read", "The browser cannot read them. Copy them to a local folder and try again.");
+      const other = new ApiError(tr("The files cannot be read"), tr("The browser cannot read them. Copy them to a local folder and try again."));
       if (number === reading) onError(known ? new ApiError(error.title, error.message) : error instanceof DOMException ? other : error);
     }
   }

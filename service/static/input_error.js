@@ -1,5 +1,7 @@
 // Files that cannot be searched with.
 
+import { number as format, trn } from "./translate.js";
+
 /** title and message are for the user. */
 export class InputError extends Error {
   constructor(title, message) {
@@ -10,10 +12,10 @@ export class InputError extends Error {
 
 /** A number of bytes in words: "64 MiB". */
 export function size(bytes) {
-  if (bytes < 2 ** 10) return `${bytes} bytes`;
+  if (bytes < 2 ** 10) return trn("{count} byte", "{count} bytes", bytes);
   const [unit, divisor] = bytes < 2 ** 20 ? ["KiB", 2 ** 10] : ["MiB", 2 ** 20];
-  const number = bytes / divisor;
-  return `${number < 10 ? Math.round(number * 10) / 10 : Math.round(number)} ${unit}`;
+  const amount = bytes / divisor;
+  return `${format(amount < 10 ? Math.round(amount * 10) / 10 : Math.round(amount))} ${unit}`;
 }
 
 /** A message of the service, which does not know the names of files, with those of a query {file, files}. */

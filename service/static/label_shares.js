@@ -1,5 +1,7 @@
 // Shares of label values among results, and what the first of them have in common. Without the document.
 
+import { fixed, tr } from "./translate.js";
+
 const USUAL_KEY = "label";
 const MOST_VALUES = 7; // more are one part, "other values"
 const LEAST_LIKENESS = 0.05; // of a usual query; 1 in 20 images of the collection has less
@@ -37,16 +39,19 @@ export function shares(results, key) {
 export function agreementText(agreement) {
   if (!agreement) return "";
   const { value, agreeing, answers, right, images } = agreement;
-  const found = `${agreeing} of the first ${answers} results agree on ${value}`;
-  if (right === null) return `${found}.`;
+  if (right === null) return tr("{agreeing} of the first {answers} results agree on {value}.", { agreeing, answers, value });
   const percent = Math.min(Math.round(right * 100), 99); // no number of searches makes it certain
-  return `${found}: right in ${percent} % of ${images} such searches with images of this collection. Not a diagnosis.`;
+  return tr(
+    "{agreeing} of the first {answers} results agree on {value}: right in {percent} % of {images} such searches with images of this collection. Not a diagnosis.",
+    { agreeing, answers, value, percent, images },
+  );
 }
 
 /** How like the collection a query {likeness, outlier} is, in a few words; "" if that is not known. */
 export function likenessText({ likeness, outlier }) {
   if (likeness === null || likeness === undefined) return "";
-  if (outlier) return "Nothing here looks like your image";
-  const percent = likeness < 0.1 ? (likeness * 100).toFixed(1) : Math.round(likeness * 100);
-  return `${likeness < LEAST_LIKENESS ? "Unusual for this collection" : "Usual for this collection"}: likeness ${percent} %`;
+  if (outlier) return tr("Nothing here looks like your image");
+  const percent = fixed(likeness * 100, likeness < 0.1 ? 1 : 0);
+  if (likeness < LEAST_LIKENESS) return tr("Unusual for this collection: likeness {percent} %", { percent });
+  return tr("Usual for this collection: likeness {percent} %", { percent });
 }

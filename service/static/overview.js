@@ -2,6 +2,7 @@
 
 import { byId, element } from "./dom.js";
 import { agreementText, labelKeys, likenessText, shares } from "./label_shares.js";
+import { tr } from "./translate.js";
 
 let current = null; // the answer that is shown
 let chosenKey = null; // by the user, kept for later answers that have it
@@ -33,8 +34,8 @@ function drawShares() {
   const key = byId("share-key").value;
   const parts = key ? shares(current.results, key) : [];
   const words = ({ value, count, share }) => {
-    const name = value === undefined ? `without ${key}` : value === null ? "other values" : value;
-    return `${name} ${count} (${Math.round(share * 100)} %)`;
+    const name = value === undefined ? tr("without {key}", { key }) : value === null ? tr("other values") : value;
+    return tr("{name} {count} ({percent} %)", { name, count, percent: Math.round(share * 100) });
   };
   const bar = parts.map((part, index) => {
     const segment = element("span", `share share-${colour(part, index)}`);

@@ -1,10 +1,12 @@
 // Which of the frames, slices or examples of a query is shown.
 
+import { tr } from "./translate.js";
+
 /** {index, count, word}: of a query's slices, examples, or the `frames` of its file; null for a single image. */
 export function positionOf(query, frames) {
-  if (query.slices) return { index: query.slice, count: query.slices.length, word: "Slice" };
-  if (query.files) return { index: query.files.indexOf(query.file), count: query.files.length, word: "Example" };
-  if (query.file && frames > 1) return { index: (query.frame ?? 1) - 1, count: frames, word: "Frame" };
+  if (query.slices) return { index: query.slice, count: query.slices.length, word: tr("Slice") };
+  if (query.files) return { index: query.files.indexOf(query.file), count: query.files.length, word: tr("Example") };
+  if (query.file && frames > 1) return { index: (query.frame ?? 1) - 1, count: frames, word: tr("Frame") };
   return null;
 }
 

@@ -1,22 +1,23 @@
 // The query that files of the user make: one image, a stack of slices, several examples, or a zipped series.
 
 import { InputError, size } from "./input_error.js";
+import { tr, trn } from "./translate.js";
 
 const DIRECTORY = "1.2.840.10008.1.3.10"; // SOP class of a DICOMDIR
 const MAX_EXAMPLES = 20; // as in the API
-
-const count = (number, noun, plural = `${noun}s`) => `${number} ${number === 1 ? noun : plural}`;
 
 /** Check that a file can be sent; raises InputError. */
 export function checkSize(file, maxBytes) {
   if (file.size > maxBytes) {
     throw new InputError(
-      "The file is too large",
-      `${file.name} has ${size(file.size)}; the limit is ${size(maxBytes)}. ` +
-        "Export a single frame or a smaller image, or raise max_upload_bytes in the settings of the service.",
+      tr("The file is too large"),
+      tr(
+        "{name} has {size}; the limit is {limit}. Export a single frame or a smaller image, or raise max_upload_bytes in the settings of the service.",
+        { name: file.name, size: size(file.size), limit: size(maxBytes) },
+      ),
     );
   }
-  if (!file.size) throw new InputError("The file is empty", `${file.name} has 0 bytes. Copy or export it again.`);
+  if (!file.size) throw new InputError(tr("The file is empty"), tr("{name} has 0 bytes. Copy or export it again.", { name: file.name }));
 }
 
 /** The slices of each series, the longest first, in the order of their instance numbers. */
@@ -28,6 +29,12 @@ function stacks(images) {
   }
   const order = (a, b) => (Number(a.number) || 0) - (Number(b.number) || 0) || a.file.name.localeCompare(b.file.name, undefined, { numeric: true });
   return [...series.values()].map((slices) => slices.sort(order)).sort((a, b) => b.length - a.length);
+}
+
+/** The note about images beside the longest of some series. */
+function besideSeries(rest, series) {
+  if (series === 1) return trn("{count} image left out: not of the longest series.", "{count} images left out: not of the longest series.", rest);
+  return trn("{count} image left out: not of the longest series of {series}.", "{count} images left out: not of the longest series of {series}.", rest, { series });
 }
 
 /** Choose as many images as one request may hold. */
@@ -50,15 +57,16 @@ function examples(images, maxBytes) {
 export function queryOfFiles(described, { ofSeries, maxBytes }) {
   const images = described.filter(({ kind, sopClass }) => kind && kind !== "zip" && sopClass !== DIRECTORY);
   const other = described.length - images.length;
-  const notes = other ? [`${count(other, "file")} left out: not images.`] : [];
+  const notes = other ? [trn("{count} file left out: not images.", "{count} files left out: not images.", other)] : [];
   if (!images.length) {
-    const what = described.length === 1 ? `${described[0].file.name} is not an image.` : `None of ${count(described.length, "file")} is an image.`;
-    throw new InputError("There is no image to search with", `${what} Choose PNG, JPEG, TIFF, BMP, DICOM or NIfTI files, or a folder or ZIP archive of them.`);
+    const [{ file: first } = {}] = described;
+    const what = described.length === 1 ? tr("{name} is not an image.", { name: first.name }) : tr("None of {count} files is an image.", { count: described.length });
+    throw new InputError(tr("There is no image to search with"), `${what} ${tr("Choose PNG, JPEG, TIFF, BMP, DICOM or NIfTI files, or a folder or ZIP archive of them.")}`);
   }
   const [stack, ...others] = stacks(images);
   if (stack?.length > 1) {
     const rest = images.length - stack.length;
-    if (rest) notes.push(`${count(rest, "image")} left out: not of the longest series${others.length ? ` of ${others.length + 1}` : ""}.`);
+    if (rest) notes.push(besideSeries(rest, others.length + 1));
     const slices = stack.map(({ file }) => file);
     if (ofSeries) return { series: slices, file: slices[0], note: notes.join(" ") };
     for (const file of slices) checkSize(file, maxBytes);
@@ -67,13 +75,13 @@ export function queryOfFiles(described, { ofSeries, maxBytes }) {
   }
   if (ofSeries || images.length === 1) {
     checkSize(images[0].file, maxBytes);
-    if (images.length > 1) notes.push(`${count(images.length - 1, "image")} left out: one series is searched at a time.`);
+    if (images.length > 1) notes.push(trn("{count} image left out: one series is searched at a time.", "{count} images left out: one series is searched at a time.", images.length - 1));
     return { file: images[0].file, note: notes.join(" ") };
   }
   const files = examples(images, maxBytes);
   if (!files.length) checkSize(images[0].file, maxBytes);
   const rest = images.length - files.length;
-  if (rest) notes.push(`${count(rest, "image")} left out: one query takes ${MAX_EXAMPLES} images and ${size(maxBytes)}.`);
+  if (rest) notes.push(trn("{count} image left out: one query takes {most} images and {size}.", "{count} images left out: one query takes {most} images and {size}.", rest, { most: MAX_EXAMPLES, size: size(maxBytes) }));
   if (files.length === 1) return { file: files[0], note: notes.join(" ") };
   return { file: files[0], files, note: notes.join(" ") };
 }

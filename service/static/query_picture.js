@@ -1,6 +1,7 @@
 // The picture of the query and its caption.
 
 import { byId } from "./dom.js";
+import { tr } from "./translate.js";
 
 const picture = byId("picture");
 
@@ -36,5 +37,5 @@ export function caption(text) {
 /** Show that the picture cannot be loaded. */
 export function showMissing() {
   picture.hidden = true;
-  caption("Picture no longer available");
+  caption(tr("Picture no longer available"));
 }

@@ -11,6 +11,7 @@ import * as queryPicture from "./query_picture.js";
 import { Renderings } from "./renderings.js";
 import * as results from "./results.js";
 import { signal as runningSignal, state } from "./search_state.js";
+import { tr } from "./translate.js";
 import { Windowing } from "./windowing.js";
 
 const SEARCH_DELAY = 400; // ms from the last step through a stack to its search
@@ -73,7 +74,7 @@ export async function show(signal) {
 function showText(text) {
   clear();
   byId("words").value = text;
-  queryPicture.caption(`Words · ${text}`);
+  queryPicture.caption(tr("Words · {text}", { text }));
   return text;
 }
 
@@ -82,13 +83,13 @@ async function showImage({ image, region }, signal) {
   frameStepper.show(null);
   rendered = null;
   const { labels, width, height } = await record(image, signal);
-  const title = labels.label ?? `image ${image.slice(0, 8)}`;
+  const title = labels.label ?? tr("image {name}", { name: image.slice(0, 8) });
   const source = collection.imageAddress(image, "/picture");
-  const size = await queryPicture.show(source, `The query image, ${title}`).catch(() => null);
+  const size = await queryPicture.show(source, tr("The query image, {title}", { title })).catch(() => null);
   if (signal.aborted) return title;
   if (!size) queryPicture.showMissing();
   setRegion(size && { width, height }, region); // in pixels of the image, not of its picture
-  return region ? `Part of ${title}` : title;
+  return region ? tr("Part of {title}", { title }) : title;
 }
 
 async function showFile(query, signal) {
@@ -99,14 +100,14 @@ async function showFile(query, signal) {
   const loaded = await renderings.get(query);
   if (signal.aborted) return "";
   rendered = { ...loaded, file: query.file };
-  await queryPicture.show(rendered.blob, "The query image").catch(() => queryPicture.showMissing());
+  await queryPicture.show(rendered.blob, tr("The query image")).catch(() => queryPicture.showMissing());
   if (signal.aborted) return "";
   const isPart = !query.files && !collection.isOfSeries(); // regions and windows are of single images
   windowing.set(isPart ? rendered.windowing : null, rendered.modality);
   setRegion(isPart ? rendered.size : null, query.region);
   showPosition();
-  if (query.files) return `${query.files.length} of your images`;
-  return query.region ? "Part of your image" : "Your image";
+  if (query.files) return tr("{count} of your images", { count: query.files.length });
+  return query.region ? tr("Part of your image") : tr("Your image");
 }
 
 function setRegion(size, region) {
@@ -146,7 +147,7 @@ async function drawPreview() {
     const loaded = await renderings.get(part);
     if (state.query !== query || query.file !== part.file || query.frame !== part.frame) return;
     rendered = { ...loaded, file: part.file };
-    await queryPicture.show(loaded.blob, "The query image");
+    await queryPicture.show(loaded.blob, tr("The query image"));
     prefetch(query);
   } catch (error) {
     if (error instanceof ApiError) results.showError(error);
@@ -165,15 +166,15 @@ function prefetch(query) {
 export function describe(info) {
   const { query } = state;
   if (query.files) {
-    queryPicture.caption(`${query.files.length} of your images, one query`);
+    queryPicture.caption(tr("{count} of your images, one query", { count: query.files.length }));
     return;
   }
-  const frame = query.slices ? `, slice ${query.slice + 1}` : info.frame ? `, frame ${info.frame}` : "";
-  const name = query.image ? `Image ${query.image.slice(0, 8)} of the collection` : "Your image";
-  const format = ` · ${info.format.toUpperCase()}`;
+  const frame = query.slices ? tr("slice {number}", { number: query.slice + 1 }) : info.frame ? tr("frame {number}", { number: info.frame }) : "";
+  const name = query.image ? tr("Image {name} of the collection", { name: query.image.slice(0, 8) }) : tr("Your image");
+  const format = [info.format.toUpperCase(), frame].filter(Boolean).join(", ");
   const [x, y, width, height] = query.region ?? [];
-  const size = query.region ? `region ${width} × ${height} at ${x}, ${y}` : `${info.width} × ${info.height}`;
-  queryPicture.caption(`${name} · ${size}${format}${frame}`);
+  const size = query.region ? tr("region {width} × {height} at {x}, {y}", { width, height, x, y }) : `${info.width} × ${info.height}`;
+  queryPicture.caption(`${name} · ${size} · ${format}`);
   if (query.file) prefetch(query);
 }
 

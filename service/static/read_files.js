@@ -4,6 +4,7 @@ import { dicomHeader } from "./dicom_header.js";
 import { fileKind } from "./file_kind.js";
 import { InputError } from "./input_error.js";
 import { checkSize, queryOfFiles } from "./query_files.js";
+import { tr } from "./translate.js";
 import { readZip, writeZip } from "./zip_files.js";
 
 const HEAD_BYTES = 2 ** 18; // enough for the header of nearly every DICOM file
@@ -13,7 +14,7 @@ async function describe(file) {
   try {
     bytes = new Uint8Array(await file.slice(0, HEAD_BYTES).arrayBuffer());
   } catch {
-    throw new InputError("The file cannot be read", `The browser cannot read ${file.name}. If it is a folder, choose it with the button Folder; else copy it and try again.`);
+    throw new InputError(tr("The file cannot be read"), tr("The browser cannot read {name}. If it is a folder, choose it with the button Folder; else copy it and try again.", { name: file.name }));
   }
   const kind = fileKind(bytes, file.name);
   return { file, kind, ...(kind === "dicom" ? dicomHeader(bytes) : {}) };
@@ -27,7 +28,7 @@ async function describeAll(files) {
 
 /** The query of the user's files {file, frame, window, region, note, slices, files}; limits: {ofSeries, maxBytes}; raises InputError. */
 export async function readFiles(files, limits) {
-  if (!files.length) throw new InputError("There is no image to search with", "The folder is empty. Choose a folder with images.");
+  if (!files.length) throw new InputError(tr("There is no image to search with"), tr("The folder is empty. Choose a folder with images."));
   const whole = { frame: 1, window: null, region: null };
   let described = await describeAll(files);
   if (files.length === 1) {

@@ -1,6 +1,7 @@
 // The choice of a re-ranker and its parameters: a field for each, empty for its default.
 
 import { byId, element } from "./dom.js";
+import { tr } from "./translate.js";
 
 export const NONE = { rerank: "none", parameters: {}, feedback: [] }; // for a search without re-ranking
 
@@ -31,8 +32,8 @@ function givesWay(judgements) {
 /** Describe the choice. */
 export function describe(judgements) {
   const { explanation } = select.selectedOptions[0].dataset;
-  const more = givesWay(judgements) ? " It takes no judgements: another method learns from those." : "";
-  byId("explanation").textContent = explanation + more;
+  const more = givesWay(judgements) ? [tr("It takes no judgements: another method learns from those.")] : [];
+  byId("explanation").textContent = [explanation, ...more].join(" ");
   const text = asText();
   byId("parameters-set").textContent = text && ` · ${text.replaceAll(";", ", ")}`;
   byId("parameters-reset").hidden = !text;
@@ -55,7 +56,7 @@ function showFields(text = "") {
 function field(info, placeholder, value) {
   const label = element("label", "", info.name);
   const input = element("input");
-  const hint = element("p", "hint", `${info.description}; ${info.minimum} to ${info.maximum}`);
+  const hint = element("p", "hint", tr("{description}; {minimum} to {maximum}", { ...info, description: tr(info.description) }));
   input.id = label.htmlFor = `parameter-${info.name}`;
   hint.id = `${input.id}-hint`;
   const bounds = { min: info.minimum, max: info.maximum, step: info.whole ? 1 : "any" };

@@ -3,6 +3,7 @@
 import { element, replaceIfMissing } from "./dom.js";
 import { judgementButtons } from "./feedback.js";
 import { withMembers } from "./group_members.js";
+import { fixed, tr } from "./translate.js";
 
 const OTHER_LABELS = 3;
 const FIRST_BATCH = 48; // more than a screen shows; the rest follows after the first paint
@@ -14,18 +15,18 @@ export function ranks(results) {
 
 /** Describe a move from rank `before` in the other list to rank `after`; only `depth` ranks of it are known. */
 function describeMove(after, before, depth) {
-  if (before === undefined) return { className: "new", sign: "new", text: `from beyond rank ${depth}` };
+  if (before === undefined) return { className: "new", sign: tr("new"), text: tr("from beyond rank {rank}", { rank: depth }) };
   const steps = before - after;
-  if (steps > 0) return { className: "up", sign: `▲${steps}`, text: `up ${steps}, from rank ${before}` };
-  if (steps < 0) return { className: "down", sign: `▼${-steps}`, text: `down ${-steps}, from rank ${before}` };
-  return { className: "same", sign: "=", text: "not moved" };
+  if (steps > 0) return { className: "up", sign: `▲${steps}`, text: tr("up {steps}, from rank {rank}", { steps, rank: before }) };
+  if (steps < 0) return { className: "down", sign: `▼${-steps}`, text: tr("down {steps}, from rank {rank}", { steps: -steps, rank: before }) };
+  return { className: "same", sign: "=", text: tr("not moved") };
 }
 
 /** The main label of a hit, and its other labels as pairs. */
 function labelsOf(hit) {
   const { label, ...others } = hit.labels;
   const entries = Object.entries(others);
-  const title = label ?? entries.shift()?.[1] ?? `image ${hit.image_id.slice(0, 8)}`;
+  const title = label ?? entries.shift()?.[1] ?? tr("image {name}", { name: hit.image_id.slice(0, 8) });
   return { title, otherLabels: entries };
 }
 
@@ -64,7 +65,7 @@ function card(hit, digits, move, href) {
   replaceIfMissing(picture);
   picture.src = hit.links.thumbnail;
 
-  const film = element("span", "film", picture, withText(element("span", "rank", String(hit.rank)), `Rank ${hit.rank}`));
+  const film = element("span", "film", picture, withText(element("span", "rank", String(hit.rank)), tr("Rank {rank}", { rank: hit.rank })));
   if (move) {
     const badge = withText(element("span", `move ${move.className}`, move.sign), move.text);
     badge.title = move.text;
@@ -79,10 +80,10 @@ function card(hit, digits, move, href) {
   const hidden = otherLabels.length - OTHER_LABELS;
   if (hidden > 0) more.append(element("span", "pair-of", `+${hidden}`));
   if (otherLabels.length) text.append(more);
-  const score = element("span", "score", element("span", "key", "score"), " ", hit.score.toFixed(digits));
-  const distance = element("span", "distance", element("span", "key", "distance"), " ", hit.distance.toFixed(2));
-  score.title = "Larger is better; comparable within this list only";
-  distance.title = "0 for equal values; comparable between searches of this collection";
+  const score = element("span", "score", element("span", "key", tr("score")), " ", fixed(hit.score, digits));
+  const distance = element("span", "distance", element("span", "key", tr("distance")), " ", fixed(hit.distance, 2));
+  score.title = tr("Larger is better; comparable within this list only");
+  distance.title = tr("0 for equal values; comparable between searches of this collection");
   text.append(element("span", "figures", score, distance));
 
   const link = element("a", "card", film, text);
@@ -92,8 +93,8 @@ function card(hit, digits, move, href) {
   link.title = Object.entries(hit.labels)
     .map(([key, value]) => `${key}: ${value}`)
     .join("\n");
-  const search = actionButton("search", "Search with this image", title);
-  const metadata = actionButton("about", "Metadata", title);
+  const search = actionButton("search", tr("Search with this image"), title);
+  const metadata = actionButton("about", tr("Metadata"), title);
   const item = element("li", "", link, search, metadata, ...judgementButtons(hit.image_id, title));
   if (hit.links.viewer) item.append(viewerLink(hit.links.viewer, title));
   if (hit.group?.more) item.append(moreButton(hit, title));
@@ -104,18 +105,18 @@ function card(hit, digits, move, href) {
 function viewerLink(address, target) {
   const link = element("a", "act in-viewer", "↗");
   Object.assign(link, { href: address, target: "_blank", rel: "noopener noreferrer", tabIndex: -1 });
-  link.title = "Open the study in the viewer";
+  link.title = tr("Open the study in the viewer");
   link.setAttribute("aria-label", `${link.title}: ${target}`);
   return link;
 }
 
 /** A button that shows more of the group of a hit. */
 function moreButton(hit, target) {
-  const button = element("button", "button small of-group", `+${hit.group.more} more`);
+  const button = element("button", "button small of-group", tr("+{count} more", { count: hit.group.more }));
   button.type = "button";
   button.dataset.more = hit.image_id;
-  button.title = `Show more with ${hit.group.key}, which are among the best results`;
-  button.setAttribute("aria-label", `${hit.group.more} more of the group of ${target}, rank ${hit.rank}`);
+  button.title = tr("Show more with {key}, which are among the best results", { key: hit.group.key });
+  button.setAttribute("aria-label", tr("{count} more of the group of {target}, rank {rank}", { count: hit.group.more, target, rank: hit.rank }));
   return button;
 }
 

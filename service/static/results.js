@@ -3,8 +3,10 @@
 import { byId, element } from "./dom.js";
 import { column, ranks, skeleton } from "./result_cards.js";
 import { ApiError } from "./api.js";
+import { fixed, language, tr, trn } from "./translate.js";
 
-export const BEFORE = "Before re-ranking"; // title of the column
+export const BEFORE = tr("Before re-ranking"); // title of the column
+const allOf = new Intl.ListFormat(language, { type: "conjunction" });
 const PARTS = ["bar", "notes", "problem", "nothing", "start", "columns"];
 
 /** Show only these parts. */
@@ -17,7 +19,7 @@ export function showWaiting(count) {
   byId("columns").classList.remove("both");
   byId("columns").replaceChildren(skeleton(count));
   byId("columns").setAttribute("aria-busy", "true");
-  byId("status").textContent = "Searching";
+  byId("status").textContent = tr("Searching");
   showOnly("columns");
 }
 
@@ -25,12 +27,9 @@ export function showWaiting(count) {
 export function showError(error) {
   const expected = error instanceof ApiError;
   const [title, message] = byId("problem").children;
-  title.textContent = expected ? error.title : "Something went wrong on this page";
-  const loggedOut = expected && error.status === 401;
-  message.textContent = expected ? error.message : "Reload the page and search again.";
-  if (loggedOut) message.textContent = "Log in, then try again here: the image of your search is kept.";
-  byId("log-in").hidden = !loggedOut;
-  byId("retry").hidden = expected && !error.temporary && !loggedOut;
+  title.textContent = expected ? error.title : tr("Something went wrong on this page");
+  message.textContent = expected ? error.message : tr("Reload the page and search again.");
+  byId("retry").hidden = expected && !error.temporary;
   byId("columns").replaceChildren();
   showOnly("problem");
   byId("status").textContent = "";
@@ -39,11 +38,11 @@ export function showError(error) {
 /** Show that no image matches the filter conditions. */
 export function showNoResults(conditions) {
   byId("nothing").querySelector("p").textContent = conditions.length
-    ? `No other image in the collection matches ${conditions.join(" and ")}. Change or clear the filter.`
-    : "The collection has no other images. Index some, then search again.";
+    ? tr("No other image in the collection matches {conditions}. Change or clear the filter.", { conditions: allOf.format(conditions) })
+    : tr("The collection has no other images. Index some, then search again.");
   byId("unfilter").hidden = !conditions.length;
   showOnly("nothing");
-  byId("status").textContent = "No results";
+  byId("status").textContent = tr("No results");
 }
 
 /**
@@ -53,13 +52,13 @@ export function showNoResults(conditions) {
 export function showResults({ after, before, params }, view, addressOf) {
   const reranked = after.rerank.method !== "none";
   const columns = [];
-  if (!reranked) columns.push(column("Results", after.results, null, addressOf));
+  if (!reranked) columns.push(column(tr("Results"), after.results, null, addressOf));
   if (reranked && view !== "after") {
     const original = before ? column(BEFORE, before.results.slice(0, params.k), null, addressOf) : skeleton(params.k);
     columns.push(original);
   }
   if (reranked && view !== "before") {
-    columns.push(column("After re-ranking", after.results, before && ranks(before.results), addressOf));
+    columns.push(column(tr("After re-ranking"), after.results, before && ranks(before.results), addressOf));
   }
   const focused = document.activeElement?.dataset.image;
   byId("columns").classList.toggle("both", columns.length > 1);
@@ -70,7 +69,7 @@ export function showResults({ after, before, params }, view, addressOf) {
   byId("views").hidden = !reranked;
   summarise(after, reranked && before);
   showOnly("bar", "columns", ...(after.rerank.notes.length ? ["notes"] : []));
-  byId("status").textContent = `${after.results.length} results`;
+  byId("status").textContent = trn("{count} result", "{count} results", after.results.length);
 }
 
 /** Scroll to the results if they are below the query, as on a narrow screen. */
@@ -89,21 +88,27 @@ function summariseMoves(response, before) {
     if (rankBefore === undefined) counts.new += 1;
     else if (rankBefore !== rank) counts[rankBefore > rank ? "up" : "down"] += 1;
   }
-  const parts = [counts.up && `▲ ${counts.up} up`, counts.down && `▼ ${counts.down} down`];
-  parts.push(counts.new && `${counts.new} new`);
-  return parts.filter(Boolean).join(" · ") || "no changes";
+  const parts = [counts.up && tr("▲ {count} up", { count: counts.up }), counts.down && tr("▼ {count} down", { count: counts.down })];
+  parts.push(counts.new && tr("{count} new", { count: counts.new }));
+  return parts.filter(Boolean).join(" · ") || tr("no changes");
+}
+
+/** The grouping in words. */
+function onePer(by) {
+  const words = { patient: tr("one per patient"), study: tr("one per study"), series: tr("one per series") };
+  return words[by] ?? tr("one per {label}", { label: by.replace("label:", "") });
 }
 
 function summarise(response, before) {
   const times = response.timings_ms;
   const stages = Object.entries(times).filter(([stage]) => stage !== "total");
   byId("summary").replaceChildren(
-    element("strong", "", `${response.results.length} results`),
-    response.grouping ? `, one per ${response.grouping.by.replace("label:", "")}` : "",
-    ` in ${times.total.toFixed(0)} ms`,
+    element("strong", "", trn("{count} result", "{count} results", response.results.length)),
+    response.grouping ? `, ${onePer(response.grouping.by)}` : "",
+    ` ${tr("in {milliseconds} ms", { milliseconds: Math.round(times.total) })}`,
     before ? element("span", "moves", ` · ${summariseMoves(response, before)}`) : "",
-    response.rerank.reason ? element("span", "reason", ` · auto chose ${response.rerank.method}: ${response.rerank.reason}`) : "",
-    element("span", "stages", stages.map(([stage, ms]) => `${stage} ${ms.toFixed(1)}`).join(" · ")),
+    response.rerank.reason ? element("span", "reason", ` · ${tr("auto chose {method}: {reason}", response.rerank)}`) : "",
+    element("span", "stages", stages.map(([stage, ms]) => `${stage} ${fixed(ms, 1)}`).join(" · ")),
   );
   byId("notes").replaceChildren(...response.rerank.notes.map((note) => element("li", "", note)));
 }

@@ -2,6 +2,7 @@
 
 import { copyText } from "./clipboard.js";
 import { byId } from "./dom.js";
+import { tr } from "./translate.js";
 
 function showMessage(text) {
   byId("shared").textContent = text;
@@ -16,6 +17,6 @@ export function clear() {
 /** Copy the address; hasFile: true if the query is a file or words of the user, which an address does not contain. */
 export async function share(hasFile) {
   const copied = await copyText(location.href);
-  const message = copied ? "Link copied." : "The browser does not allow copying; copy the link from the address bar.";
-  showMessage(hasFile ? `${message} It contains the settings but not your image or words; send them separately.` : message);
+  const message = copied ? tr("Link copied.") : tr("The browser does not allow copying; copy the link from the address bar.");
+  showMessage(hasFile ? `${message} ${tr("It contains the settings but not your image or words; send them separately.")}` : message);
 }

@@ -7,6 +7,7 @@ import { withMembers } from "./group_members.js";
 import * as queryView from "./query_view.js";
 import { selectedView } from "./search_params.js";
 import { state } from "./search_state.js";
+import { tr } from "./translate.js";
 
 const MAX_SIDE = 384; // pixels of a picture in a sheet
 const RELEASE_MS = 60_000; // until when a browser has read the file
@@ -48,7 +49,7 @@ async function saveSheet() {
   const source = await queryView.pictureSource();
   const query = { caption: byId("caption").textContent, data: source === null ? null : await dataUrl(source ?? "") };
   const pictures = await Promise.all(results.map((hit) => dataUrl(hit.links.thumbnail)));
-  save("results.html", "text/html", renderSheet({ note: `Re-ranking: ${answer.rerank.method}`, query, results, pictures }));
+  save("results.html", "text/html", renderSheet({ note: tr("Re-ranking: {method}", answer.rerank), query, results, pictures }));
 }
 
 async function printResults() {

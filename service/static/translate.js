@@ -1,7 +1,7 @@
 // Texts of the page in its language. A message without a translation stays English.
 
 /**
- * Create tr, trn and number for a language tag and its catalogue {plurals, messages}: the forms of a message by its
+ * Create tr, trn, fixed and number for a language tag and its catalogue {plurals, messages}: the forms of a message by its
  * English text, and the index of a form by CLDR plural category.
  */
 export function translator(language, { plurals = {}, messages = {} } = {}) {
@@ -22,6 +22,10 @@ export function translator(language, { plurals = {}, messages = {} } = {}) {
       const forms = messages[one];
       const form = forms ? forms[plurals[rules.select(count)] ?? 0] : english.select(count) === "one" ? one : many;
       return fill(form, { count, ...values });
+    },
+    fixed(value, decimals) {
+      const digits = { minimumFractionDigits: decimals, maximumFractionDigits: decimals, useGrouping: false };
+      return new Intl.NumberFormat(language, digits).format(value);
     },
     number: (value, options) => (options ? new Intl.NumberFormat(language, options) : format).format(value),
   };
@@ -45,6 +49,9 @@ export const tr = texts.tr;
 
 /** The form of a text for a number: trn("{count} image", "{count} images", count, values). */
 export const trn = texts.trn;
+
+/** A number with this number of decimals, as toFixed writes it in English. */
+export const fixed = texts.fixed;
 
 /** A number as the language writes it; options as of Intl.NumberFormat. */
 export const number = texts.number;

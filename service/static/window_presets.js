@@ -1,11 +1,13 @@
 // Windows for CT in Hounsfield units, and changing a window by dragging, as OHIF has them.
 
+import { tr } from "./translate.js";
+
 export const PRESETS = [
-  { name: "Soft tissue", window: [40, 400] },
-  { name: "Lung", window: [-600, 1500] },
-  { name: "Bone", window: [480, 2500] },
-  { name: "Brain", window: [40, 80] },
-  { name: "Liver", window: [90, 150] },
+  { name: tr("Soft tissue"), window: [40, 400] },
+  { name: tr("Lung"), window: [-600, 1500] },
+  { name: tr("Bone"), window: [480, 2500] },
+  { name: tr("Brain"), window: [40, 80] },
+  { name: tr("Liver"), window: [90, 150] },
 ];
 
 const WHOLE_RANGE = 1000; // screen pixels of a drag over half of all values

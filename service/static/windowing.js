@@ -1,6 +1,7 @@
 // The window of a DICOM image: sliders for center and width, presets for CT, and dragging with the right button.
 
 import { byId, element } from "./dom.js";
+import { fixed } from "./translate.js";
 import { installWindowDrag } from "./window_drag.js";
 import { PRESETS, takesPresets } from "./window_presets.js";
 
@@ -67,7 +68,7 @@ export class Windowing {
 
   showValues() {
     for (const id of ["center", "width"]) {
-      byId(`${id}-shown`).textContent = Number(byId(id).value).toFixed(digits(Number(byId(id).step)));
+      byId(`${id}-shown`).textContent = fixed(Number(byId(id).value), digits(Number(byId(id).step)));
     }
   }
 

@@ -1,6 +1,7 @@
 // ZIP archives (PKWARE APPNOTE): their files, and an archive of files without compression.
 
 import { InputError, size } from "./input_error.js";
+import { tr } from "./translate.js";
 
 const MAX_BYTES = 2 ** 29; // of all files once inflated, in the memory of the browser
 const ENTRY = 0x02014b50; // of the directory
@@ -61,25 +62,26 @@ async function inflate(packed, limit) {
 
 /** The files of an archive; raises InputError. */
 export async function readZip(file) {
-  const problem = (message) => new InputError("The ZIP archive cannot be read", `${file.name} ${message}`);
+  const { name } = file;
+  const problem = (message) => new InputError(tr("The ZIP archive cannot be read"), message);
   try {
     const bytes = new Uint8Array(await file.arrayBuffer());
     const view = new DataView(bytes.buffer);
     const entries = directory(view, bytes);
-    if (entries.some(({ flags }) => flags & ENCRYPTED)) throw problem("is encrypted; make it without a password.");
+    if (entries.some(({ flags }) => flags & ENCRYPTED)) throw problem(tr("{name} is encrypted; make it without a password.", { name }));
     const total = entries.reduce((sum, entry) => sum + entry.bytes, 0);
-    if (total > MAX_BYTES) throw problem(`holds ${size(total)}; the limit is ${size(MAX_BYTES)}. Zip fewer files.`);
+    if (total > MAX_BYTES) throw problem(tr("{name} holds {size}; the limit is {limit}. Zip fewer files.", { name, size: size(total), limit: size(MAX_BYTES) }));
     const files = [];
     for (const entry of entries) {
       if (view.getUint32(entry.at, true) !== LOCAL) throw new RangeError("no file");
       const start = entry.at + 30 + view.getUint16(entry.at + 26, true) + view.getUint16(entry.at + 28, true);
       const packed = bytes.subarray(start, start + entry.packed);
-      if (entry.method !== 0 && entry.method !== DEFLATED) throw problem("is compressed in another way than by deflate; make it with that.");
+      if (entry.method !== 0 && entry.method !== DEFLATED) throw problem(tr("{name} is compressed in another way than by deflate; make it with that.", { name }));
       files.push(new File([entry.method ? await inflate(packed, entry.bytes) : packed], entry.name.split("/").at(-1)));
     }
     return files;
   } catch (error) {
-    if (error instanceof RangeError || error instanceof TypeError) throw problem("is damaged; make it again.");
+    if (error instanceof RangeError || error instanceof TypeError) throw problem(tr("{name} is damaged; make it again.", { name }));
     throw error;
   }
 }

@@ -1,6 +1,7 @@
 // The labels at the left: values with their numbers of images to choose from, and limits of numbers.
 
 import { byId, element } from "../dom.js";
+import { number, tr } from "../translate.js";
 import * as filters from "./filter_state.js";
 import { labelKeys, labelValues } from "./requests.js";
 
@@ -79,11 +80,11 @@ export class Facets {
       box.checked = chosen.includes(value);
       box.dataset.name = value;
       box.addEventListener("change", () => this.change(filters.toggleValue(this.where, key, value)));
-      const count = element("span", "count", images === null ? "" : images.toLocaleString("en"));
+      const count = element("span", "count", images === null ? "" : number(images));
       return element("label", "", box, element("span", "value", value), count);
     });
     if (values <= items.length) return rows;
-    const more = element("button", "link", `More of ${values.toLocaleString("en")} values`);
+    const more = element("button", "link", tr("More of {count} values", { count: values }));
     more.type = "button";
     more.dataset.name = "\0more";
     more.addEventListener("click", () => {
@@ -96,20 +97,20 @@ export class Facets {
   #range(key, { minimum, maximum, values }) {
     const range = filters.rangeOf(this.where, key);
     if ((minimum === null || values < 3) && !range.minimum && !range.maximum) return [];
-    const field = (name, words, value) => {
+    const field = (name, label, value) => {
       const input = element("input");
       input.type = "number";
       input.step = "any";
       input.value = range[name];
       input.placeholder = value === null ? "" : String(value);
       input.dataset.name = `\0${name}`;
-      input.setAttribute("aria-label", `${words} ${key}`);
+      input.setAttribute("aria-label", label);
       input.addEventListener("change", () => {
         if (input.validity.valid) this.change(filters.withRange(this.where, key, { ...range, [name]: input.value }));
       });
       return input;
     };
-    const to = element("span", "", "to");
-    return [element("div", "range", field("minimum", "Least", minimum), to, field("maximum", "Greatest", maximum))];
+    const to = element("span", "", tr("to"));
+    return [element("div", "range", field("minimum", tr("Least {key}", { key }), minimum), to, field("maximum", tr("Greatest {key}", { key }), maximum))];
   }
 }

@@ -1,6 +1,7 @@
 // The gallery: connects filters, order and address with the grid of images.
 
 import { byId, element } from "../dom.js";
+import { tr, trn } from "../translate.js";
 import { saveAllRecords, saveTable } from "./export_files.js";
 import { Facets } from "./facets.js";
 import * as filters from "./filter_state.js";
@@ -20,7 +21,7 @@ const selection = new Selection();
 const facets = new Facets((where) => change({ where }));
 const tiles = new Tiles(() => ({ pages, selection, sort: state.sort }), { onSelect: showSelection, needMore: () => pages.failed || loadMore() });
 
-const total = (number) => `${number.toLocaleString("en")} ${number === 1 ? "image" : "images"}`;
+const total = (count) => trn("{count} image", "{count} images", count);
 
 /** Show something else, as a new history entry. */
 function change(part) {
@@ -75,7 +76,7 @@ async function loadMore() {
   }
   byId("more").hidden = pages.done;
   byId("none").hidden = pages.items.length > 0 || !pages.done;
-  byId("loaded").textContent = pages.done ? "" : `${pages.items.length.toLocaleString("en")} loaded`;
+  byId("loaded").textContent = pages.done ? "" : tr("{count} loaded", { count: pages.items.length });
   tiles.draw();
 }
 
@@ -106,7 +107,7 @@ function showChips() {
   const chips = state.where.map((condition) => {
     const chip = element("button", "chip", condition, element("span", "", " ×"));
     chip.type = "button";
-    chip.setAttribute("aria-label", `Remove the filter ${condition}`);
+    chip.setAttribute("aria-label", tr("Remove the filter {condition}", { condition }));
     chip.addEventListener("click", () => {
       change({ where: state.where.filter((each) => each !== condition) });
       (byId("chips").querySelector("button") ?? byId("sort")).focus();
@@ -120,7 +121,7 @@ function showChips() {
 
 /** Offer the label keys for sorting and labelling. */
 function fillKeys() {
-  const options = facets.keys.flatMap((key) => [new Option(`${key}, ascending`, `label:${key}`), new Option(`${key}, descending`, `-label:${key}`)]);
+  const options = facets.keys.flatMap((key) => [new Option(tr("{key}, ascending", { key }), `label:${key}`), new Option(tr("{key}, descending", { key }), `-label:${key}`)]);
   byId("sort-labels").replaceChildren(...options);
   byId("sort").value = state.sort;
   byId("label-keys").replaceChildren(...facets.keys.map((key) => new Option(key)));
@@ -130,14 +131,14 @@ async function afterLabels(ids, labels) {
   pages.relabel(ids, labels);
   tiles.refresh();
   facets.forget();
-  byId("done").textContent = `${total(ids.length)} labelled.`;
+  byId("done").textContent = trn("{count} image labelled.", "{count} images labelled.", ids.length);
   await refreshCounts();
 }
 
 async function afterDelete(ids) {
   pages.remove(ids);
   selection.drop(ids);
-  byId("done").textContent = `${total(ids.length)} deleted.`;
+  byId("done").textContent = trn("{count} image deleted.", "{count} images deleted.", ids.length);
   tiles.reset();
   showSelection();
   byId("grid").focus();
@@ -157,7 +158,7 @@ byId("select-all").addEventListener("click", () => {
 byId("export-csv").addEventListener("click", () => attempt(() => saveTable({ where: state.where, sort: state.sort })));
 byId("export-json").addEventListener("click", () => attempt(async () => {
   await saveAllRecords(state, (number) => {
-    byId("done").textContent = `${total(number)} read for the export.`;
+    byId("done").textContent = trn("{count} image read for the export.", "{count} images read for the export.", number);
   });
 }));
 byId("collection")?.addEventListener("change", ({ target }) => location.assign(`/gallery?${new URLSearchParams({ collection: target.value })}`));

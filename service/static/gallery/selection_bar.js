@@ -1,24 +1,23 @@
 // What can be done with the selected images: label, delete, search, export.
 
 import { byId } from "../dom.js";
+import { tr, trn } from "../translate.js";
 import { saveRecords, saveTable } from "./export_files.js";
 import { deleteImages, MAX_SET, searchAddress, setLabels } from "./requests.js";
 
 export const MAX_EXAMPLES = 20; // images of a search
 
-const images = (number) => `${number.toLocaleString("en")} ${number === 1 ? "image" : "images"}`;
-
 /** Show how many images are selected. */
 export function show(selection) {
   byId("selection").hidden = !selection.size;
-  byId("selected").textContent = `${images(selection.size)} selected`;
+  byId("selected").textContent = trn("{count} image selected", "{count} images selected", selection.size);
   limit(byId("search-with"), selection.size, MAX_EXAMPLES);
   limit(byId("export-selected-csv"), selection.size, MAX_SET);
 }
 
 function limit(button, size, most) {
   button.disabled = size > most;
-  button.title = size > most ? `At most ${most.toLocaleString("en")} images` : "";
+  button.title = size > most ? tr("At most {count} images", { count: most }) : "";
 }
 
 /**
@@ -45,9 +44,16 @@ function installLabels(chosen, afterLabels, attempt) {
   const describe = () => {
     const key = byId("label-key").value.trim();
     const value = byId("label-value").value.trim();
-    const number = images(chosen().length);
-    byId("label-what").textContent = !key ? "" : value ? `Set ${key} to ${value} on ${number}?` : `Remove ${key} from ${number}?`;
-    byId("label-confirm").textContent = value || !key ? `Label ${number}` : `Remove from ${number}`;
+    const count = chosen().length;
+    byId("label-what").textContent = !key
+      ? ""
+      : value
+        ? trn("Set {key} to {value} on {count} image?", "Set {key} to {value} on {count} images?", count, { key, value })
+        : trn("Remove {key} from {count} image?", "Remove {key} from {count} images?", count, { key });
+    byId("label-confirm").textContent = 
+      value || !key
+        ? trn("Label {count} image", "Label {count} images", count)
+        : trn("Remove from {count} image", "Remove from {count} images", count);
   };
   byId("label-selected").addEventListener("click", () => {
     byId("label-problem").hidden = true;
@@ -73,7 +79,7 @@ function installDelete(chosen, afterDelete, attempt) {
   const dialog = byId("delete-dialog");
   byId("delete-selected").addEventListener("click", () => {
     byId("delete-problem").hidden = true;
-    byId("delete-title").textContent = `Delete ${images(chosen().length)}?`;
+    byId("delete-title").textContent = trn("Delete {count} image?", "Delete {count} images?", chosen().length);
     dialog.showModal();
   });
   byId("delete-cancel").addEventListener("click", () => dialog.close());

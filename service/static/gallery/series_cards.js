@@ -1,6 +1,7 @@
 // Cards of studies or series.
 
 import { byId, element, replaceIfMissing } from "../dom.js";
+import { trn } from "../translate.js";
 import { wordsOf } from "./tile_words.js";
 import { pictureAddress, series } from "./requests.js";
 
@@ -38,7 +39,7 @@ function card(item, level) {
   replaceIfMissing(picture);
   picture.src = pictureAddress(item.image_id);
   const { title, more: others } = wordsOf(item, "newest");
-  const number = item.images === 1 ? "1 slice" : `${item.images.toLocaleString("en")} slices`;
+  const number = trn("{count} slice", "{count} slices", item.images);
   const words = [element("span", "title", title), element("span", "by", others), element("span", "by", number)];
   const button = element("button", "tile", element("span", "film", picture), ...words);
   button.type = "button";

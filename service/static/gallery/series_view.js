@@ -1,6 +1,7 @@
 // The view by study or series: cards, and the slices of the one that is open.
 
 import { byId } from "../dom.js";
+import { tr } from "../translate.js";
 import * as cards from "./series_cards.js";
 import * as viewer from "./slice_viewer.js";
 
@@ -11,7 +12,7 @@ export function prepare({ view, study }) {
   const ofImages = view === "images";
   for (const part of [byId("grid"), ...document.querySelectorAll(".image-tools")]) part.hidden = !ofImages;
   byId("cards").hidden = ofImages;
-  byId("cards").setAttribute("aria-label", view === "study" ? "Studies" : "Series");
+  byId("cards").setAttribute("aria-label", view === "study" ? tr("Studies") : tr("List of series"));
   const radio = byId("views")?.querySelector(`input[value=${view}]`);
   if (radio) radio.checked = true;
   if (ofImages) listed = "";

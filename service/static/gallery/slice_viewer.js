@@ -1,6 +1,7 @@
 // A series or study with its slices to scroll by wheel, keys and slider.
 
 import { byId } from "../dom.js";
+import { tr, trn } from "../translate.js";
 import { images, pictureAddress, searchAddress } from "./requests.js";
 import { inOrder, movedSlice } from "./slice_order.js";
 
@@ -33,7 +34,7 @@ export async function open({ study, series }, signal) {
   turned = 0;
   loaded.clear();
   byId("slice").max = slices.length;
-  byId("slices-title").textContent = slices.length === 1 ? "1 slice" : `${slices.length} slices`;
+  byId("slices-title").textContent = trn("{count} slice", "{count} slices", slices.length);
   show(Math.floor(slices.length / 2));
   if (!byId("slices").open) byId("slices").showModal();
   byId("slice-film").focus();
@@ -56,11 +57,12 @@ function picture({ image_id }) {
 function show(next) {
   slice = next;
   const item = slices[slice];
+  const values = { number: slice + 1, count: slices.length };
   for (const ahead of slices.slice(Math.max(0, slice - AHEAD), slice + AHEAD + 1)) picture(ahead);
   byId("slice-picture").src = picture(item).src;
-  byId("slice-picture").alt = `Slice ${slice + 1} of ${slices.length}`;
+  byId("slice-picture").alt = tr("Slice {number} of {count}", values);
   byId("slice").value = slice + 1;
-  byId("slice-number").textContent = `${slice + 1} of ${slices.length}`;
+  byId("slice-number").textContent = tr("{number} of {count}", values);
   byId("slice-labels").textContent = Object.entries(item.labels).map((pair) => pair.join(": ")).join(" · ");
   byId("slice-search").href = searchAddress([item.image_id]);
 }
