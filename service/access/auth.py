@@ -28,6 +28,7 @@ from service.state.database import StateDatabase
 EXTENSION = "cbir-access"
 CSRF_HEADER = "X-CSRF-Token"
 CSRF_FIELD = "csrf"
+LOGGED_IN_PAGE = "/login/done"
 FRAMED_PAGE, DEST = "/similar", "Sec-Fetch-Dest"
 
 log = logging.getLogger(__name__)
@@ -70,7 +71,7 @@ def install(app: Flask, settings: Settings) -> None:
     private_details.install(app)
     app.before_request(_authorise)
     app.after_request(_write_audit_line)
-    app.context_processor(_csrf_for_templates)
+    app.context_processor(_login_for_templates)
 
 
 def cookie_name() -> str:
@@ -312,7 +313,11 @@ def _write_audit_line(response: Response) -> Response:
     return response
 
 
-def _csrf_for_templates() -> dict[str, str | None]:
-    """Return the value that the page's requests send as X-CSRF-Token; None without a login."""
+def _login_for_templates() -> dict[str, str | None]:
+    """Return what requests of the page send as X-CSRF-Token, None without a login, and where users log in."""
     caller = current_caller()
-    return {"csrf": caller.session.csrf if caller and caller.session else None}
+    with_account = "oidc.start" in current_app.view_functions and access_control().oidc
+    return {
+        "csrf": caller.session.csrf if caller and caller.session else None,
+        "account_login": url_for("oidc.start", next=LOGGED_IN_PAGE) if with_account else None,
+    }

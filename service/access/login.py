@@ -6,7 +6,7 @@ from http import HTTPStatus
 from flask import Blueprint, Response, g, make_response, redirect, render_template, request
 from werkzeug.wrappers import Response as AnyResponse
 
-from service.access.auth import access_control, check_csrf, cookie_name, identify
+from service.access.auth import LOGGED_IN_PAGE, access_control, check_csrf, cookie_name, identify
 from service.access.caller import current_caller
 from service.access.sessions import User
 from service.http import request_body
@@ -54,6 +54,14 @@ def log_in() -> AnyResponse:
     answer = redirect(next_path(), HTTPStatus.SEE_OTHER)
     open_session(answer, caller.token.token_id)
     return answer
+
+
+@blueprint.get(LOGGED_IN_PAGE)
+def show_done() -> AnyResponse:
+    """Tell the tab that waits for this login that it is made; a caller who is not logged in sees the form."""
+    if current_caller() is None:
+        return redirect("/login", HTTPStatus.SEE_OTHER)
+    return make_response(render_template("login_done.html"))
 
 
 def open_session(answer: AnyResponse, subject: str | User) -> None:

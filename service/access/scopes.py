@@ -67,6 +67,16 @@ RULES: dict[str, AccessRule] = {
     "GET /v1/images/*/vector": AccessRule(Scope.originals, "vector"),
     "POST /v1/vectors": AccessRule(Scope.originals, "vector"),
     "GET /v1/series": AccessRule(Scope.search, "list"),
+    # Saved cases; the caller's own and shared ones.
+    "GET /cases": AccessRule(Scope.search),
+    "GET /cases/*": AccessRule(Scope.search, "case"),
+    "GET /v1/cases": AccessRule(Scope.search, "cases"),
+    "POST /v1/cases": AccessRule(Scope.search, "save-case"),
+    "GET /v1/cases/*": AccessRule(Scope.search, "case"),
+    "PATCH /v1/cases/*": AccessRule(Scope.search, "change-case"),
+    "DELETE /v1/cases/*": AccessRule(Scope.search, "delete-case"),
+    "GET /v1/cases/*/picture": AccessRule(Scope.search),  # not logged: a page shows dozens
+    "GET /v1/cases/*/export": AccessRule(Scope.search, "export-case"),
     "GET /v1/labels": AccessRule(Scope.search),
     "GET /v1/labels/*": AccessRule(Scope.search),
     "GET /v1/collections": AccessRule(Scope.search),

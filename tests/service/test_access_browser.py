@@ -45,10 +45,10 @@ def browser() -> Iterator[sync_api.Browser]:
 
 @pytest.fixture
 def page(served: Served, browser: sync_api.Browser) -> Iterator[sync_api.Page]:
-    opened = browser.new_page()  # in a context of its own: without a login
-    opened.set_default_timeout(60_000)
-    yield opened
-    opened.close()
+    with browser.new_context() as context:  # without a login
+        opened = context.new_page()
+        opened.set_default_timeout(60_000)
+        yield opened
 
 
 def address(served: Served) -> str:
@@ -95,13 +95,63 @@ def test_revoked_while_the_page_is_open(
     page.wait_for_load_state()  # before its scripts have run, the card is a plain link
     tokens.revoke(token_id)
     page.locator(".examples .card").first.click()
-    expect(page.get_by_role("alert").filter(has_text="no longer logged in")).to_be_visible()
-    with page.expect_popup() as login:
-        page.get_by_role("link", name="Log in").click()
-    log_in(login.value, tokens)
-    expect(login.value.locator(".examples .card").first).to_be_visible()
-    page.get_by_role("button", name="Try again").click()
+    dialog = page.get_by_role("dialog", name="You are no longer logged in")
+    dialog.get_by_label("Token").fill("cbir_wrong_token")
+    dialog.get_by_role("button", name="Log in").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("unknown")
+    log_in(page, tokens)
     expect(page.locator("#columns .card").first).to_be_visible()  # with the new login
+    expect(dialog).to_have_count(0)
+
+
+@pytest.mark.slow
+def test_ended_session_keeps_the_uploaded_image(
+    page: sync_api.Page, served: Served, tokens: TokenStore, pictures: list[Path]
+) -> None:
+    page.goto(address(served))
+    token_id = log_in(page, tokens)
+    expect(page.locator(".examples .card").first).to_be_visible()
+    page.wait_for_load_state()  # its scripts have run
+    page.locator("#file").set_input_files(pictures[0])
+    first = page.locator("#columns .card[data-image]").first  # placeholders have no image
+    expect(first).to_be_visible()
+    before = first.get_attribute("data-image")
+    tokens.revoke(token_id)
+    page.get_by_label("Results", exact=True).fill("3")
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="You are no longer logged in")
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("alert").filter(has_text="no longer logged in")).to_be_visible()
+    page.get_by_role("button", name="Try again").click()
+    log_in(page, tokens)
+    expect(page.locator("#columns .card[data-image]")).to_have_count(3)
+    assert first.get_attribute("data-image") == before
+
+
+@pytest.mark.slow
+def test_login_in_another_tab(
+    page: sync_api.Page, served: Served, tokens: TokenStore, ids: list[str]
+) -> None:
+    page.goto(f"{address(served)}/?image={ids[0]}")
+    token_id = log_in(page, tokens)
+    expect(page.locator("#columns .card[data-image]").first).to_be_visible()
+    tokens.revoke(token_id)
+    page.get_by_label("Results", exact=True).fill("3")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog", name="You are no longer logged in")).to_be_visible()
+    other = page.context.new_page()
+    other.goto(f"{address(served)}/login?next=/login/done")
+    log_in(other, tokens)
+    expect(page.locator("#columns .card[data-image]")).to_have_count(3)
+    again = page.context.new_page()
+    again.goto(f"{address(served)}/login")
+    again.get_by_role("button", name="Log out").click()
+    log_in(again, tokens)  # the first page has the value of the login before
+    expect(again.locator(".examples .card").first).to_be_visible()
+    page.bring_to_front()
+    page.get_by_label("Results", exact=True).fill("4")
+    page.keyboard.press("Enter")
+    expect(page.locator("#columns .card[data-image]")).to_have_count(4)
 
 
 @pytest.mark.slow

@@ -1,0 +1,49 @@
+// The login of a page: proves its requests, and goes on with a new login when one has ended.
+
+export class Session {
+  #csrf;
+  #asking = null;
+  #load;
+  #ask;
+
+  /**
+   * csrf: proves that a request comes from this page; undefined without a login. load(): the value of the login that the
+   * browser has now, undefined if there is none. ask(): have the user log in; the new value, undefined if they do not.
+   */
+  constructor(csrf, load, ask) {
+    this.#csrf = csrf;
+    this.#load = load;
+    this.#ask = ask;
+  }
+
+  /** Headers that prove a request. */
+  get headers() {
+    return this.#csrf ? { "X-CSRF-Token": this.#csrf } : {};
+  }
+
+  /** Send a request as `fetch` does; if the login has ended and the user logs in again, send it once more. */
+  async fetch(address, options = {}) {
+    const sent = this.#csrf;
+    const response = await this.#send(address, options);
+    return (await this.#isRenewed(response.status, sent)) ? this.#send(address, options) : response;
+  }
+
+  #send(address, options) {
+    return fetch(address, { ...options, headers: { ...options.headers, ...this.headers } });
+  }
+
+  /** Whether a request that was refused with `status` may succeed now, since there is another login than `sent`. */
+  async #isRenewed(status, sent) {
+    if (!sent || (status !== 401 && status !== 403)) return false;
+    if (sent !== this.#csrf) return true; // meanwhile, for another request
+    const csrf = status === 401 ? await this.#askOnce() : await this.#load(); // 403: another tab has logged in again
+    this.#csrf = csrf ?? this.#csrf;
+    return this.#csrf !== sent;
+  }
+
+  /** Ask the user to log in, once for all requests that wait for it. */
+  #askOnce() {
+    this.#asking ??= this.#ask().finally(() => (this.#asking = null));
+    return this.#asking;
+  }
+}
