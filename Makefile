@@ -3,6 +3,7 @@
 # make test    every test        make bench   the benchmarks, small
 # make test-docs    follow README, docs/start.md and the guides, each in a clean clone and an empty environment (PAGES)
 # make docs    build the documentation site into site/
+# make pictures  take the pictures of pages in the documents (NAMES)
 # make fuzz    random bytes for everything that reads them (SECONDS=3600)
 # make lock    exact versions of dependencies        make audit-deps, make sbom   their known vulnerabilities, their list
 # make release build and check what is published, in dist/; publishes nothing
@@ -25,7 +26,7 @@ PARALLEL := -n auto $(FILES)
 # One more for the whole suite: many of its tests wait for a process or a deadline.
 WHOLE := -n $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)") $(FILES)
 
-.PHONY: demo docs check lint unit test test-again coverage test-lowest test-wheel test-docs format bench clean debian axe fuzz lock audit-deps sbom lint-delivery release
+.PHONY: demo docs pictures check lint unit test test-again coverage test-lowest test-wheel test-docs format bench clean debian axe ohif fuzz lock audit-deps sbom lint-delivery release
 
 # Without bytecode of all modules, which takes longer than the rest of the installation: those that are imported get it then.
 $(VENV)/installed: pyproject.toml
@@ -68,6 +69,14 @@ axe:
 		{ command -v npm >/dev/null && npm install --silent --no-fund --prefix $(VENV)/axe axe-core@4 >/dev/null; } || \
 		echo "axe-core is not installed (npm install axe-core); tests that need it are skipped"
 
+# The viewer OHIF, from npm (50 MB), for the test of our panel in it.
+OHIF := 3.13.2
+ohif:
+	@[ -f $(VENV)/ohif/package/dist/index.html ] || \
+		{ mkdir -p $(VENV)/ohif && cd $(VENV)/ohif && npm pack --silent @ohif/app@$(OHIF) >/dev/null \
+			&& tar -xzf ohif-app-$(OHIF).tgz && rm ohif-app-$(OHIF).tgz; } || \
+		echo "OHIF is not installed (npm pack @ohif/app); tests that need it are skipped"
+
 check: $(VENV)/installed-test
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint unit
 
@@ -80,7 +89,7 @@ lint: $(VENV)/installed-test
 unit: $(VENV)/installed-test
 	$(PYTEST) --quiet $(PARALLEL) -m "not slow and not e2e and not deep and not pacs"
 
-test: $(VENV)/installed-test debian axe
+test: $(VENV)/installed-test debian axe ohif
 	@rm -f .pytest_cache/v/cache/lastfailed
 	$(PYTEST) $(WHOLE) --durations=25 || { [ $$? -eq 1 ] && $(MAKE) --no-print-directory test-again; }
 
@@ -112,6 +121,9 @@ test-docs:
 # Build the documentation site into site/. A warning is an error; links and anchors are checked. Nothing comes from the network.
 docs: $(VENV)/installed-docs
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs build --strict
+
+pictures: $(VENV)/installed-test debian ohif
+	$(VENV)/bin/python -m tests.docs.take_pictures $(NAMES)
 
 format: $(VENV)/installed-test
 	$(VENV)/bin/ruff check --fix .

@@ -1,0 +1,101 @@
+"""Take the pictures of pages in the documents, of synthetic radiographs: `make pictures` (NAMES="search ohif").
+
+Each becomes docs/pictures/NAME.webp.
+"""
+
+import io
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from PIL import Image
+from playwright import sync_api
+
+from tests.docs.blocks import ROOT
+from tests.e2e.browsing import choose
+from tests.e2e.conftest import CHROMIUM, PATIENCE_MS
+from tests.e2e.ohif import viewing, write_files
+from tests.service.conftest import cbir, serving
+
+FOLDER = ROOT / "docs" / "pictures"
+SCREEN = sync_api.ViewportSize(width=1280, height=800)
+IMAGES = 400
+
+
+def search(page: sync_api.Page, query: Path) -> None:
+    """Search with a radiograph that the collection does not have."""
+    choose(page, query)
+
+
+def compare(page: sync_api.Page, query: Path) -> None:
+    """Open a result beside the query."""
+    choose(page, query)
+    page.locator("section[aria-label='After re-ranking'] .card").nth(1).click()
+    page.locator("dialog[open] img").nth(1).evaluate("image => image.decode()")
+
+
+def gallery(page: sync_api.Page, query: Path) -> None:
+    """Choose a label in the gallery and select images."""
+    page.goto("/gallery")
+    page.locator("img").nth(5).evaluate("image => image.decode()")
+
+
+# The state of a page that a picture shows, by its name; the page is open at the search page before.
+SCENES: dict[str, Callable[[sync_api.Page, Path], None]] = {
+    "search": search,
+    "compare": compare,
+    "gallery": gallery,
+}
+
+
+def take_scenes(names: list[str], work: Path) -> None:
+    """Take pictures of the pages of one service."""
+    files, collection = work / "radiographs", work / "collection"
+    cbir("phantoms", files, "--count", str(IMAGES + 1))
+    query = sorted(files.glob("*.png"))[-1].rename(work / "query.png")
+    cbir("index", files, "--labels", files / "manifest.csv", "--collection", collection)
+    with serving(collection) as served, sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        for name in names:
+            page = browser.new_page(viewport=SCREEN, base_url=served.address, color_scheme="light")
+            page.set_default_timeout(PATIENCE_MS)
+            page.goto("/")
+            SCENES[name](page, query)
+            page.wait_for_load_state("networkidle")
+            save(name, page.screenshot())
+            page.close()
+        browser.close()
+
+
+def take_ohif(work: Path) -> None:
+    """Take the picture of our panel in the viewer OHIF, with Orthanc behind it."""
+    studies = write_files(work / "files", 60)
+    study = next(uid for uid, series in studies.items() if len(series) > 1)
+    with viewing(work, work / "files") as (network, address):
+        network.run(sys.executable, "-m", "tests.e2e.ohif_session", address, study, work / "panel.png")
+    save("ohif", (work / "panel.png").read_bytes())
+
+
+def save(name: str, png: bytes) -> None:
+    """Write the picture `name` to the documents."""
+    path = FOLDER / f"{name}.webp"
+    Image.open(io.BytesIO(png)).convert("RGB").save(path, quality=80, method=6)
+    print(f"{path.relative_to(ROOT)}: {path.stat().st_size // 1024} kB", flush=True)
+
+
+def main(names: list[str]) -> None:
+    """Take the pictures `names`; all without any."""
+    known = [*SCENES, "ohif"]
+    if unknown := set(names) - set(known):
+        sys.exit(f"there is no picture {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    chosen = [name for name in known if name in names or not names]
+    with tempfile.TemporaryDirectory() as folder:
+        if scenes := [name for name in chosen if name in SCENES]:
+            take_scenes(scenes, Path(folder))
+        if "ohif" in chosen:
+            take_ohif(Path(folder))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
