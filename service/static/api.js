@@ -3,6 +3,7 @@
 import { current, imageAddress } from "./collection.js";
 import { imageFacts } from "./image_facts.js";
 import { session } from "./login/page_session.js";
+import { problemText } from "./problem_texts.js";
 import { tr } from "./translate.js";
 import * as usage from "./usage.js";
 
@@ -41,7 +42,7 @@ export async function request(address, options) {
   if (response.ok) return response;
   const problem = await response.json().catch(() => ({}));
   const title = TITLES[response.status] ?? tr("The search failed");
-  const message = sentence(problem.detail ?? `The service responded with status ${response.status}.`);
+  const message = problemText(problem, response.status);
   const temporary = [401, 429].includes(response.status) || response.status >= 500; // 401: the login is asked for again
   throw new ApiError(title, message, temporary, response.status);
 }
@@ -53,11 +54,6 @@ async function checkReadable(form) {
       throw new ApiError(tr("The file cannot be read"), tr("It has changed or moved since you chose it. Choose it again."));
     });
   }
-}
-
-function sentence(text) {
-  const capitalised = text.charAt(0).toUpperCase() + text.slice(1);
-  return /[.!?]$/.test(capitalised) ? capitalised : `${capitalised}.`;
 }
 
 function form(query) {

@@ -1,6 +1,7 @@
 // The area beside the query: results, placeholders, "no results", an error, or the start page.
 
 import { byId, element } from "./dom.js";
+import { rerankText } from "./rerank_texts.js";
 import { column, ranks, skeleton } from "./result_cards.js";
 import { ApiError } from "./api.js";
 import { fixed, language, tr, trn } from "./translate.js";
@@ -107,8 +108,8 @@ function summarise(response, before) {
     response.grouping ? `, ${onePer(response.grouping.by)}` : "",
     ` ${tr("in {milliseconds} ms", { milliseconds: Math.round(times.total) })}`,
     before ? element("span", "moves", ` · ${summariseMoves(response, before)}`) : "",
-    response.rerank.reason ? element("span", "reason", ` · ${tr("auto chose {method}: {reason}", response.rerank)}`) : "",
+    response.rerank.reason ? element("span", "reason", ` · ${tr("auto chose {method}: {reason}", { method: response.rerank.method, reason: rerankText(response.rerank.reason) })}`) : "",
     element("span", "stages", stages.map(([stage, ms]) => `${stage} ${fixed(ms, 1)}`).join(" · ")),
   );
-  byId("notes").replaceChildren(...response.rerank.notes.map((note) => element("li", "", note)));
+  byId("notes").replaceChildren(...response.rerank.notes.map((note) => element("li", "", rerankText(note))));
 }

@@ -44,6 +44,9 @@ export const language = globalThis.document?.documentElement?.lang || "en";
 
 const texts = translator(language, (await pageCatalogue()) ?? {});
 
+/** The text itself: a constant that tr gets later, for the catalogues. */
+export const mark = (text) => text;
+
 /** The text in the page's language; {name} is replaced by values.name, numbers as the language writes them. */
 export const tr = texts.tr;
 

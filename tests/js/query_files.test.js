@@ -92,7 +92,7 @@ test("what cannot be searched with says why, with size, limit and remedy", async
   const refused = (described) => assert.throws(() => queryOfFiles(described, LIMITS), InputError);
   refused([{ file: file("notes.txt"), kind: null }]);
   refused([{ file: file("DICOMDIR"), kind: "dicom", sopClass: "1.2.840.10008.1.3.10" }]);
-  assert.throws(() => queryOfFiles([png("big.png", 2048)], LIMITS), /big\.png has 2 KiB; the limit is 1000 bytes\. Export/);
+  assert.throws(() => queryOfFiles([png("big.png", 2048)], LIMITS), /big\.png has 2 KiB; the limit is 1,000 bytes\. Export/);
   await assert.rejects(readFiles([], LIMITS), /The folder is empty/);
   await assert.rejects(readFiles([file("none.png", 0)], LIMITS), /none\.png has 0 bytes/);
   const folder = { name: "study", slice: () => ({ arrayBuffer: () => Promise.reject(new Error("denied")) }) };

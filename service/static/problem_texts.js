@@ -1,0 +1,40 @@
+// Problems of the service in the language of the page: a sentence for each kind, with the English detail.
+
+import { language, tr } from "./translate.js";
+
+const TEXTS = {
+  malformed: tr("The service cannot read the request."),
+  unauthorized: tr("Log in first."),
+  forbidden: tr("Your rights do not cover this."),
+  "not-found": tr("It does not exist, or you may not see it."),
+  "too-slow": tr("The request took too long. Send it again; with a smaller image if the connection is slow."),
+  conflict: tr("It has changed in the meantime."),
+  "source-gone": tr("The file of this image is no longer where it was."),
+  "changed-meanwhile": tr("Its labels have changed in the meantime. Load it again."),
+  "too-large": tr("Choose fewer or smaller images."),
+  "media-type": tr("The service does not accept files of this kind."),
+  "invalid-input": tr("One of the values is not valid."),
+  "unreadable-image": tr("The file cannot be read as an image. Export it again as PNG, JPEG, TIFF, BMP, DICOM or NIfTI, and smaller if it is large."),
+  "too-many-requests": tr("Wait a little, then try again."),
+  unexpected: tr("The service ran into an unexpected error; its log says where."),
+  "not-ready": tr("The collection cannot be opened at the moment."),
+  "no-resources": tr("The service has no memory or files left. Wait a little, then try again."),
+  "collection-busy": tr("Another process is writing to the collection. Wait a little, then try again."),
+  "collection-damaged": tr("Files of the collection are damaged. Tell the administrator of the service."),
+  "state-unavailable": tr("The service cannot read or write its state. Tell the administrator of the service."),
+  "query-timeout": tr("The search took too long and was cancelled."),
+  "storage-full": tr("The disk of the service is full. Tell the administrator of the service."),
+};
+
+/** The message about a problem (RFC 9457) with an HTTP status, for the user. */
+export function problemText({ type = "", detail }, status) {
+  const text = TEXTS[type.split("#").at(-1)];
+  const given = detail && sentence(detail);
+  if (language !== "en" && text) return given ? `${text} (${given})` : text;
+  return given ?? tr("The service responded with status {status}.", { status: String(status) });
+}
+
+function sentence(text) {
+  const capitalised = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(capitalised) ? capitalised : `${capitalised}.`;
+}

@@ -1,0 +1,39 @@
+// What a search says of its re-ranking, which is English, in the language of the page.
+
+import { mark, tr } from "./translate.js";
+
+const TEMPLATES = [
+  mark("no other method is clearly better on {images} images by {label}: {quality}"),
+  mark("preferred to other parameters on {images} images by {label}: {quality}"),
+  mark("preferred to {method} on {images} images by {label}: {quality}"),
+  mark("{method} does not gain on {images} images by {label}: {quality}"),
+  mark("without re-ranking {quality}"),
+  mark("the best in general"),
+  mark("methods were not compared on labelled images"),
+  mark("no method gains with {descriptor} alone"),
+  mark("the method of the whole collection"),
+  mark("learns from several examples and from judgements"),
+  mark("only {images} images: no negatives to train on"),
+  mark("SVM re-ranking skipped"),
+  mark("no SVM was trained"),
+  mark("{count} negatives for each SVM instead of {expected}: there are no more images"),
+  mark("similarities are scaled by the largest distance in a sample of the collection"),
+].map((template) => ({ template, form: formOf(template) }));
+
+function formOf(template) {
+  const escaped = template.replace(/[.*+?^$()|[\]\\]/g, "\\$&");
+  return new RegExp(`^${escaped.replace(/\{(\w+)\}/g, "(?<$1>.+)")}$`);
+}
+
+/** The reason for a method, or a note; parts that are not known stay English. */
+export function rerankText(text) {
+  return text.split("; ").map(part).join("; ");
+}
+
+function part(text) {
+  for (const { template, form } of TEMPLATES) {
+    const match = form.exec(text);
+    if (match) return tr(template, match.groups);
+  }
+  return text;
+}
