@@ -58,13 +58,13 @@ class Language:
         plurals = {self.locale.plural_form(n): plural_index(n) for n in PLURAL_SAMPLE}
         messages = {}
         for message in self.catalogue:
-            forms = _all_forms(message.string)
+            forms = forms_of(message.string)
             if all(forms) and any(path.endswith(".js") for path, _ in message.locations):
-                messages[_all_forms(message.id)[0]] = forms
+                messages[forms_of(message.id)[0]] = forms
         return ScriptCatalogue(plurals, messages)
 
 
-def _all_forms(text: str | Sequence[str] | None) -> list[str]:
+def forms_of(text: str | Sequence[str] | None) -> list[str]:
     """Return the plural forms of a message; one if it has none."""
     return [text or ""] if text is None or isinstance(text, str) else list(text)
 

@@ -8,7 +8,8 @@ from babel.messages.extract import extract_from_dir
 from babel.messages.pofile import write_po
 
 import service
-from service.languages.catalogues import languages
+from cbir import rerank
+from service.languages.catalogues import Language, forms_of, languages
 
 SERVICE = Path(service.__file__).parent
 METHODS = [
@@ -16,10 +17,7 @@ METHODS = [
     ("**/templates/**.html", "jinja2.ext:babel_extract"),
     ("**/static/**.js", "javascript"),
 ]
-OPTIONS = {
-    "**/templates/**.html": {"trimmed": "true", "silent": "false"},
-    "**/static/**.js": {"template_string": "false"},
-}
+OPTIONS = {"**/templates/**.html": {"trimmed": "true", "silent": "false"}}
 KEYWORDS = {
     "_": None,
     "gettext": None,
@@ -30,35 +28,49 @@ KEYWORDS = {
     "trn": (1, 2),
 }
 LINE_WIDTH = 110
+HEADER = "Messages of the pages of cbir. How to translate: docs/languages.md."
+
+Message = tuple[str, str | tuple[str, ...], str | None]  # file, text or forms, context
 
 
 def extract_messages() -> Catalog:
     """Return the messages of Python modules, templates and scripts, each with the files that it is in."""
     template = Catalog(charset="utf-8")
-    for path, message, context in _found_messages():
+    for path, message, context in (*_messages_of_files(), *_messages_of_rerankers()):
         template.add(message, locations=[(path, 0)], context=context)
     return template
 
 
-def _found_messages() -> Iterator[tuple[str, str | tuple[str, ...], str | None]]:
+def _messages_of_files() -> Iterator[Message]:
     found = extract_from_dir(SERVICE, METHODS, OPTIONS, KEYWORDS)
     for path, _, message, _, context in sorted(found, key=lambda item: (item[0], item[1])):
         yield path, message, context
 
 
-def update(path: Path, catalogue: Catalog, template: Catalog) -> None:
-    """Add the messages of `template` to a catalogue in the file `path` and drop those that are no longer in use."""
+def _messages_of_rerankers() -> Iterator[Message]:
+    """The texts of re-rankers, which the search page shows."""
+    for reranker in rerank.RERANKERS:
+        yield "templates/index.html", reranker.title, None
+        yield "templates/index.html", reranker.description, None
+        for info in reranker.parameter_infos():
+            yield "static/reranking.js", info.description, None
+
+
+def update(language: Language, template: Catalog) -> None:
+    """Add the messages of `template` to a catalogue and drop those that are no longer in use."""
+    catalogue = language.catalogue
+    template.creation_date = catalogue.creation_date  # else each run would change the file
+    catalogue.header_comment = f"# {HEADER}"
+    catalogue.project, catalogue.version = "cbir", "1"
     catalogue.update(template, no_fuzzy_matching=True)
-    with path.open("wb") as file:
-        write_po(
-            file, catalogue, width=LINE_WIDTH, ignore_obsolete=True, include_lineno=False, sort_by_file=True
-        )
+    with language.path.open("wb") as file:
+        write_po(file, catalogue, width=LINE_WIDTH, ignore_obsolete=True, include_lineno=False, sort_by_file=True)
 
 
 if __name__ == "__main__":
     messages = extract_messages()
-    for language in languages().values():
-        if language.path.exists():
-            update(language.path, language.catalogue, messages)
-            missing = sum(not message.string for message in language.catalogue if message.id)
-            print(f"{language.tag}: {len(language.catalogue)} messages, {missing} without a translation")
+    for each in languages().values():
+        if each.path.exists():
+            update(each, messages)
+            missing = sum(not all(forms_of(message.string)) for message in each.catalogue if message.id)
+            print(f"{each.tag}: {len(each.catalogue)} messages, {missing} without a translation")
