@@ -144,10 +144,15 @@ def _search_of(row: Mapping[str, str]) -> LoggedSearch:
     if not isinstance(parameters, dict):
         raise ValueError("parameters must be a JSON object")
     return LoggedSearch(
-        row["search"], int(row["time"]), row["collection"], row["profile"], row["method"], int(row["k"]),
-        row["kind"], tuple(row["shown"].split()), parameters, row["query_image"] or None, _decode_vector(row["vector"]),
-        int(row["filters"]), row["grouped"] == "1", int(row["judgements"]), events,
-    )  # fmt: skip
+        **{name: row[name] for name in ("search", "collection", "profile", "method", "kind")},
+        **{name: int(row[name]) for name in ("time", "k", "filters", "judgements")},
+        shown=tuple(row["shown"].split()),
+        parameters=parameters,
+        query_image=row["query_image"] or None,
+        vector=_decode_vector(row["vector"]),
+        grouped=row["grouped"] == "1",
+        events=events,
+    )
 
 
 def _decode_vector(text: str) -> NDArray[np.float32] | None:

@@ -26,6 +26,7 @@ from service.state.database import StateDatabase
 from service.state.schema import tables, unix_time
 
 BATCH = 500  # images, or searches, of one statement
+CONDITIONS = 50  # of one statement
 DAY = 86_400
 
 searches = Table(
@@ -196,36 +197,47 @@ def last_deletion(database: StateDatabase, collection: str) -> int | None:
         return connection.execute(which).scalar()
 
 
-def forget_images(database: StateDatabase, collection: str, images: Iterable[str], change: int) -> None:
+def forget_images(database: StateDatabase, images: Iterable[str], collection: str | None = None) -> None:
     """Remove images from the log, with the searches that they were the query of.
 
     Parameters
     ----------
     database : StateDatabase
-    collection : str
     images : iterable of str
-        Ids of deleted images.
-    change : int
-        Number of the last change of the collection that was looked at.
+        Image ids.
+    collection : str or None
+        Name of the collection that they are deleted from; None: of all.
     """
     ids = sorted(set(images))
     with database.writing() as connection:
         for start in range(0, len(ids), BATCH):
-            _forget(connection, collection, ids[start : start + BATCH])
+            _forget(connection, ids[start : start + BATCH], collection)
+
+
+def set_last_deletion(database: StateDatabase, collection: str, change: int) -> None:
+    """Set the number of the last change of a collection that the log has followed.
+
+    Parameters
+    ----------
+    database : StateDatabase
+    collection : str
+    change : int
+    """
+    with database.writing() as connection:
         connection.execute(delete(deletions).where(deletions.c.collection == collection))
         connection.execute(insert(deletions).values(collection=collection, change=change))
 
 
-def _forget(connection: Connection, collection: str, ids: Sequence[str]) -> None:
-    own = searches.c.collection == collection
-    connection.execute(delete(searches).where(own, searches.c.query_image.in_(ids)))
-    of_collection = select(searches.c.search).where(own)
+def _forget(connection: Connection, ids: Sequence[str], collection: str | None) -> None:
+    own = [] if collection is None else [searches.c.collection == collection]
+    connection.execute(delete(searches).where(*own, searches.c.query_image.in_(ids)))
+    of_collection = select(searches.c.search).where(*own)
     connection.execute(delete(events).where(events.c.image.in_(ids), events.c.search.in_(of_collection)))
-    for start in range(0, len(ids), 50):  # conditions of one statement
-        some = ids[start : start + 50]
-        naming = or_(*(searches.c.shown.contains(image) for image in some))
+    for start in range(0, len(ids), CONDITIONS):
+        some = ids[start : start + CONDITIONS]
+        naming = or_(*(searches.c.shown.contains(image, autoescape=True) for image in some))
         for search, shown in connection.execute(
-            select(searches.c.search, searches.c.shown).where(own, naming)
+            select(searches.c.search, searches.c.shown).where(*own, naming)
         ):
             left = " ".join(ERASED if image in some else image for image in shown.split())
             connection.execute(update(searches).where(searches.c.search == search).values(shown=left))

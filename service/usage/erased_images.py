@@ -1,7 +1,10 @@
 """Removes deleted images from the usage log."""
 
 import logging
+from collections.abc import Collection as Ids
+from collections.abc import Sequence
 from http import HTTPStatus
+from pathlib import Path
 
 from flask import Response, request
 
@@ -61,4 +64,22 @@ def forget_deleted(database: StateDatabase, name: str, collection: Collection) -
     if many or any(change.what in DELETED for change in unread):
         logged = usage_log.logged_images(database, name)
     missing = logged - set(collection.image_ids().values()) if logged else logged
-    usage_log.forget_images(database, name, missing, newest)
+    usage_log.forget_images(database, missing, name)
+    usage_log.set_last_deletion(database, name, newest)
+
+
+def erase_usage(state_folder: Path, keys: Sequence[str], image_ids: Ids[str]) -> None:
+    """Remove the images of a patient who is erased from the log of every collection.
+
+    Parameters
+    ----------
+    state_folder : Path
+    keys : sequence of str
+        Keys that the patient may have; the log has none.
+    image_ids : collection of str
+        Ids of the images.
+    """
+    database = StateDatabase(state_folder)
+    if database.file.is_file():
+        usage_log.forget_images(database, image_ids)
+        database.drop_old_pages()

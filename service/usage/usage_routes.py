@@ -56,7 +56,7 @@ def install(app: Flask) -> None:
 
 @blueprint.post("/usage")
 def post_usage() -> tuple[str, HTTPStatus]:
-    """Add events to the log; those of unknown searches and of images that were not among their answers are ignored."""
+    """Add events to the log; those of unknown searches, and of images not among the answers, are ignored."""
     if not current_state().settings.usage_log:
         raise NotFound("the usage log is off; the setting usage_log turns it on")
     require_json()

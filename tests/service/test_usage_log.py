@@ -17,6 +17,7 @@ from cbir.store import Collection
 from service.app import create_app
 from service.state import usage_log
 from service.state.database import StateDatabase
+from service.usage.erased_images import erase_usage
 from tests.service.conftest import command, problem
 
 LOG = {"Usage-Search": "log"}
@@ -206,7 +207,7 @@ def test_deleted_images_vanish(writable: Path, ids: list[str]) -> None:
     client = logging_app(writable).test_client()
     name, shown = search(client, image_id=ids[0])
     send(client, event(name, "shown"), event(name, "compare", shown[1]), event(name, "relevant", shown[2]))
-    other, answers = search(client, image_id=shown[1])
+    other, _ = search(client, image_id=shown[1])
     send(client, event(other, "shown"), event(other, "useful"))
     assert client.delete(f"/v1/images/{shown[1]}").status_code == 204
     (logged,) = log()  # the other search had the deleted image as its query
@@ -223,6 +224,18 @@ def test_images_deleted_by_other_programs_vanish_with_the_next_event(writable: P
     send(client)
     (logged,) = log()
     assert logged.shown == ("-", *shown[1:])
+
+
+def test_a_patient_who_is_erased_vanishes_at_once(writable: Path, ids: list[str]) -> None:
+    client = logging_app(writable).test_client()
+    name, shown = search(client, image_id=ids[0])
+    send(client, event(name, "shown"), event(name, "compare", shown[1]))
+    erase_usage(settings.load().state_folder, ["key"], {shown[1], ids[-1]})
+    (logged,) = log()
+    assert logged.shown == (shown[0], "-", *shown[2:])
+    assert logged.events == {}
+    for path in settings.load().state_folder.glob("state.sqlite*"):
+        assert shown[1].encode() not in path.read_bytes()
 
 
 def test_an_unwritable_state_folder_disturbs_no_search(indexed: Path, ids: list[str], tmp_path: Path) -> None:
