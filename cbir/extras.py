@@ -16,6 +16,7 @@ EXTRAS = {  # packages that are imported where a feature needs them, and the ext
     "pandas": "pandas",
     "pynetdicom": "pacs",
     "pytorch_metric_learning": "deep",
+    "reportlab": "pdf",
     "requests": "pacs",
     "safetensors": "deep",
     "statsmodels": "evaluate",

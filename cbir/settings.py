@@ -109,9 +109,13 @@ class Settings(BaseSettings):
         False,
         description="name the file of each result over HTTP, as the command line does; paths may name patients",
     )
+    pdf_font: Path | None = Field(
+        None, description="TrueType font that is embedded in PDF files; unset: fonts of the PDF reader"
+    )
     max_results: int = Field(1000, ge=1, description="maximum k of a search over HTTP")
     usage_log: bool = Field(
-        False, description="log which answers of the search page are opened and judged, without names of people"
+        False,
+        description="log which answers of the search page are opened and judged, without names of people",
     )
     usage_vectors: bool = Field(
         False, description="also log the vectors of uploaded images and of regions, which describe patients"
@@ -269,3 +273,12 @@ def setting_origins() -> dict[str, str]:
         return str(settings_file()) if name in in_file else "default"
 
     return {name: origin(name) for name in Settings.model_fields}
+
+
+def origins_in_force(active: Settings) -> dict[str, str]:
+    """Return the origin of each setting of `active`, as `setting_origins` names it, or "command line"."""
+    loaded = load()
+    return {
+        name: origin if getattr(active, name) == getattr(loaded, name) else "command line"
+        for name, origin in setting_origins().items()
+    }

@@ -58,9 +58,13 @@ def erase_patient(
 ) -> None:
     """Remove every trace of a patient from every file of the collection. Exit code 1 if there was none.
 
+    Saved cases in the state folder of the service lose them too: set state_folder as the service has it.
+
     The normalisation is fitted again, so that distances change a little: the old one could reveal the erased images.
     """
+    from cbir import settings
     from cbir.store import Collection
+    from cbir.store.patient_erasers import erase_elsewhere
 
     with Collection(collection) as opened:
         keys = patient_keys(opened, patient)
@@ -71,6 +75,8 @@ def erase_patient(
         confirm(f"erase {count} of {len(opened)} images, and every trace of the patient", count, yes)
         with opened.writer() as writer, StageBars() as bars:
             bars.show("erasing")
+            image_ids = {image_id for key in keys for image_id in writer.images_of(key)}
+            erase_elsewhere(settings.load().state_folder, keys, image_ids)
             erased = writer.erase_patient(keys)
     print_values({"erased": erased}, format)
     raise typer.Exit(0 if erased else 1)

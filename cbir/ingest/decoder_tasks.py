@@ -24,6 +24,7 @@ from cbir.ingest.query_file import QueryOptions
 from cbir.ingest.query_volume import decode_query_volume, middle_slice
 from cbir.ingest.shared_bytes import SharedBytes, load_shared_bytes
 from cbir.query_image import QueryImage, describe_query, select_frame
+from cbir.store.records import hash_patient
 
 Result = TypeVar("Result")
 
@@ -68,6 +69,20 @@ class RenderedImage:
         return cls(data, image.width, image.height, image.windowing, image.frames, image.spacing, modality)
 
 
+@dataclass(frozen=True)
+class StoredQuery:
+    """Picture of a query that is kept, without anything else of its file.
+
+    data: PNG. scale: its pixels per pixel of the image, at most 1. content_hash: of the frame in its file.
+    patient_key: of the patient in the DICOM header, None if none is known.
+    """
+
+    data: bytes
+    scale: float
+    content_hash: str
+    patient_key: str | None
+
+
 class OtherPicture(UnreadableImage):
     """The file shows another picture than the one that is expected."""
 
@@ -106,6 +121,25 @@ def reduce_choice(choice: ImageChoice, side: int) -> QueryImage:
 def render_choice(choice: ImageChoice, side: int) -> RenderedImage:
     """Render an image as a PNG with a longest side of at most `side` pixels; of a zipped series the middle slice."""
     return RenderedImage.of_image(_decode_choice(_slice_of_zip(choice)), side)
+
+
+def render_query(choice: ImageChoice, side: int, secret: bytes) -> StoredQuery:
+    """Render the picture of a query that is to be kept.
+
+    Parameters
+    ----------
+    choice : ImageChoice
+        The image, without a region.
+    side : int
+        Longest side of the picture in pixels.
+    secret : bytes
+        Key of the patient hashes.
+    """
+    image = _decode_choice(choice)
+    as_filed = _decode_choice(replace(choice, window=None)) if choice.window else image
+    patient = hash_patient(secret, image.dicom.patient_id) if image.dicom else None
+    scale = min(1.0, side / max(image.width, image.height))
+    return StoredQuery(encode_view(image, side), scale, as_filed.content_hash, patient)
 
 
 def render_in_window(choice: ImageChoice, side: int, window: Window | None) -> RenderedImage:

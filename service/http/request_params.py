@@ -35,7 +35,7 @@ MAX_CONDITIONS = 32
 MAX_JSON_NAMES = 10_000
 MAX_NAME_CHARACTERS = 255  # of a re-ranker, a collection, a profile or a label
 MAX_DIMENSIONS = 65_536  # of a vector
-REPEATABLE = ("where", "examples", "includefield", "parameters")  # parameters that may be sent several times
+REPEATABLE = ("where", "examples", "includefield", "label_keys", "parameters", "ranks")  # parameters that may be sent several times
 PATIENT_KEY = re.compile(r"[0-9a-f]{32}")
 UPLOAD_NAME = "the image sent"  # replaces the file name in messages: it may be a patient's name
 

@@ -9,10 +9,12 @@ from cbir.errors import UnreadableImage
 from cbir.ingest.decoder_tasks import (
     ImageChoice,
     RenderedImage,
+    StoredQuery,
     describe_bytes,
     describe_choice,
     reduce_choice,
     render_choice,
+    render_query,
 )
 from cbir.ingest.description import DescribedFile, DescribeTask, refuse
 from cbir.ingest.received_files import ReceivedFile
@@ -104,6 +106,34 @@ def render_upload(decoders: Decoders, data: bytes, params: Rendering, side: int)
     with share_bytes(data) as shared:
         task = partial(render_choice, _choice(decoders, shared, params), side)
         return decoders.run(task, Deadline().check)
+
+
+def render_stored_query(
+    decoders: Decoders, secret: bytes, data: bytes, params: Rendering, side: int
+) -> StoredQuery:
+    """Render the picture of an uploaded query that is to be kept.
+
+    Parameters
+    ----------
+    decoders : Decoders
+        Processes to decode in.
+    secret : bytes
+        Key of the collection, for the patient hash.
+    data : bytes
+        The file.
+    params : Rendering
+        Frame and window; a region is not cut.
+    side : int
+        Longest side of the picture in pixels.
+
+    Raises
+    ------
+    UnreadableImage, InvalidInput
+        As `describe_upload` does.
+    """
+    with share_bytes(data) as shared:
+        choice = replace(_choice(decoders, shared, params), region=None)
+        return decoders.run(partial(render_query, choice, side, secret), Deadline().check)
 
 
 def describe_uploads(

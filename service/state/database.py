@@ -62,6 +62,21 @@ class StateDatabase:
         with self._translated_errors(), _begin_writing(self._open()) as connection:
             yield connection
 
+    def drop_old_pages(self) -> None:
+        """Write what was deleted or changed out of the files: SQLite's log keeps it until then.
+
+        Raises StateUnavailable. A reader that still needs the old pages delays it until the log is next written back.
+        """
+        with self._translated_errors(), self._open().connect() as connection:
+            driver = connection.connection.driver_connection  # a pragma does not work in a transaction
+            assert driver is not None
+            driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def check(self) -> None:
+        """Raise StateUnavailable if the database cannot be written."""
+        with self.writing():
+            pass
+
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
         try:
@@ -133,9 +148,9 @@ def _connect(file: Path) -> Engine:
     return engine
 
 
-def install(app: Flask, folder: Path) -> None:
-    """Give `app` the state database of `folder`; its first use opens it."""
-    app.extensions[EXTENSION] = StateDatabase(folder)
+def install(app: Flask, database: StateDatabase) -> None:
+    """Let the views of `app` use `database`."""
+    app.extensions[EXTENSION] = database
 
 
 def state_database() -> StateDatabase:

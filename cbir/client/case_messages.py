@@ -1,0 +1,204 @@
+"""Requests and responses about saved cases."""
+
+from collections.abc import Callable
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraints
+
+from cbir.search import MAX_TEXT, ImageId, Judgements, Links
+from cbir.search import example_values as example
+
+MAX_TITLE = 200  # characters
+MAX_NOTE = 10_000
+MAX_ANSWERS = 200
+MAX_ROUNDS = 50
+CASE_ID = "c81f0d52a9b3476e"  # of examples
+
+Title = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_TITLE),
+    Field(description=f"Title, 1 to {MAX_TITLE} characters.", examples=["Knee, severe osteoarthritis"]),
+]
+Note = Annotated[
+    str,
+    Field(
+        max_length=MAX_NOTE,
+        description=f"Note in plain text, at most {MAX_NOTE} characters; an empty line begins a paragraph.",
+        examples=["Joint space narrowing on the medial side."],
+    ),
+]
+Shared = Annotated[
+    bool,
+    Field(
+        description="Whether every caller who may use the collection sees the case; otherwise its owner and "
+        "administrators only.",
+        examples=[False],
+    ),
+]
+Name = Annotated[str, Field(max_length=255)]
+Pixels = Annotated[int, Field(ge=0, le=2**31 - 1)]
+
+
+class CaseSearch(BaseModel):
+    """What was searched with, under the names of a search; without `image_id` and `text` it is an uploaded image."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    image_id: ImageId | None = Field(
+        default=None, description="Id of the query in the collection.", examples=[example.IMAGE_ID]
+    )
+    text: Annotated[str, Field(min_length=1, max_length=MAX_TEXT)] | None = Field(
+        default=None, description="Words that were searched with.", examples=[None]
+    )
+    region: tuple[Pixels, Pixels, Pixels, Pixels] | None = Field(
+        default=None,
+        description="Part of the query, as x, y, width and height in pixels. Of an uploaded image it refers to the "
+        "stored picture in answers, and to the file in requests.",
+        examples=[[40, 60, 120, 80]],
+    )
+    frame: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Frame of the uploaded file, from 1.", examples=[None]
+    )
+    window: tuple[FiniteFloat, Annotated[FiniteFloat, Field(gt=0)]] | None = Field(
+        default=None,
+        description="Window of the uploaded file, as center and width. The stored picture is in this window.",
+        examples=[None],
+    )
+    k: int = Field(default=20, ge=1, le=100_000, description="Number of results.", examples=[20])
+    rerank: Name | None = Field(
+        default=None,
+        description="Name of the re-ranker, or `auto`; null for that of the service.",
+        examples=["auto"],
+    )
+    parameters: Annotated[dict[str, FiniteFloat | Name], Field(max_length=32)] = Field(
+        default={}, description="Parameters of the re-ranker that were set.", examples=[{"P": 9}]
+    )
+    where: Annotated[list[Annotated[str, Field(max_length=2000)]], Field(max_length=32)] = Field(
+        default=[], description="Conditions on labels.", examples=[["modality=CR"]]
+    )
+    group_by: Name | None = Field(default=None, description="How results were grouped.", examples=["patient"])
+
+
+class CaseAnswer(BaseModel):
+    """A result as it was when the case was saved."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    rank: int = Field(ge=1, description="Position in the results, from 1.", examples=[1])
+    image_id: ImageId = Field(description="Id of the image.", examples=[example.OTHER_IMAGE_ID])
+    score: FiniteFloat = Field(description="Score that the re-ranker gave.", examples=[0.93])
+    distance: FiniteFloat = Field(description="Distance from the query.", examples=[0.51])
+
+
+class CaseContent(BaseModel):
+    """Search of a case: its query and parameters, judgements and results."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    search: CaseSearch = Field(description="What was searched with.")
+    rounds: Annotated[list[Judgements], Field(max_length=MAX_ROUNDS)] = Field(
+        default=[],
+        description="Judgements of each round, all of them that held after it.",
+        examples=[[[{"image_id": example.OTHER_IMAGE_ID, "relevance": 1}]]],
+    )
+    marks: Judgements = Field(
+        default=[],
+        description="Judgements of images as they are shown; with those that no round has used yet.",
+    )
+    method: Name = Field(
+        default="", description="Name of the re-ranker that was used.", examples=["diffusion"]
+    )
+    answers: Annotated[list[CaseAnswer], Field(max_length=MAX_ANSWERS)] = Field(
+        default=[], description=f"Results, best first; at most {MAX_ANSWERS}."
+    )
+
+    def image_ids(self) -> set[str]:
+        """Return the ids of all images that results and judgements name."""
+        judged = {judgement.image_id for judgements in (*self.rounds, self.marks) for judgement in judgements}
+        return judged | {answer.image_id for answer in self.answers}
+
+    def only(self, keep: Callable[[str], bool]) -> Self:
+        """Return the content with the results and judgements of the images for whose ids `keep` is true."""
+        rounds = [[judgement for judgement in judged if keep(judgement.image_id)] for judged in self.rounds]
+        return self.model_copy(
+            update={
+                "rounds": [judged for judged in rounds if judged],
+                "marks": [judgement for judgement in self.marks if keep(judgement.image_id)],
+                "answers": [answer for answer in self.answers if keep(answer.image_id)],
+            }
+        )
+
+
+class NewCase(CaseContent):
+    """Case to save."""
+
+    title: Title
+    note: Note = ""
+    shared: Shared = False
+
+
+class CaseChange(BaseModel):
+    """Change of a case; what is absent stays."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"shared": True}]})
+
+    title: Title | None = Field(default=None, description="New title.", examples=["Knee, follow-up"])
+    note: Note | None = Field(default=None, description="New note.", examples=["Compare with the left knee."])
+    shared: bool | None = Field(
+        default=None,
+        description="Whether every caller who may use the collection sees the case.",
+        examples=[True],
+    )
+
+
+class CaseSummary(BaseModel):
+    """Facts about a saved case."""
+
+    id: str = Field(description="Id of the case.", examples=[CASE_ID])
+    title: Title
+    note: Note
+    shared: Shared
+    collection: str = Field(description="Name of the collection that was searched.", examples=["knees"])
+    owner: str = Field(
+        description="Who saved the case: a user, a token by its id, or service where no tokens are needed.",
+        examples=["user alice"],
+    )
+    mine: bool = Field(
+        description="Whether the caller is the owner, who alone can change it.", examples=[True]
+    )
+    created: str = Field(description="Time of saving (ISO 8601, UTC).", examples=[example.TIME])
+    changed: str = Field(description="Time of the last change (ISO 8601, UTC).", examples=[example.TIME])
+    picture: str | None = Field(
+        description="Address of a picture of the query; null for words, and where the image is gone.",
+        examples=[f"/v1/cases/{CASE_ID}/picture"],
+    )
+
+
+class CasePage(BaseModel):
+    """One page of saved cases."""
+
+    items: list[CaseSummary] = Field(description="Cases, the one that was saved last first.")
+    next: str | None = Field(description="`cursor` of the next page; null on the last one.", examples=["41"])
+
+
+class CaseHit(CaseAnswer):
+    """A result of a case, with what the collection says of the image now."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    labels: dict[str, str] = Field(description="Labels of the image.", examples=[example.LABELS])
+    links: Links = Field(description="Addresses of the image.")
+
+
+class SavedCase(CaseSummary):
+    """Saved case. Images that were deleted, or that the caller may not see, are left out everywhere."""
+
+    search: CaseSearch = Field(description="What was searched with.")
+    rounds: list[Judgements] = Field(description="Judgements of each round, all of them that held after it.")
+    marks: Judgements = Field(description="Judgements as they were shown.")
+    method: str = Field(description="Name of the re-ranker that was used.", examples=["diffusion"])
+    answers: list[CaseHit] = Field(description="Results as they were, best first.")
+    missing: int = Field(
+        description="Number of results that are left out, since the image is gone or hidden from the caller.",
+        examples=[0],
+    )

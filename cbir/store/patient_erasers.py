@@ -1,0 +1,26 @@
+"""Erasing a patient outside of the collection: in data of the service that was derived from its images."""
+
+from collections.abc import Collection as Ids
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+
+GROUP = "cbir.erasers"  # of functions with the parameters of `erase_elsewhere`
+
+
+def erase_elsewhere(state_folder: Path, keys: Sequence[str], image_ids: Ids[str]) -> None:
+    """Remove a patient from everything that other packages keep in the state folder.
+
+    Call it before the collection forgets which images are the patient's.
+
+    Parameters
+    ----------
+    state_folder : Path
+        The setting `state_folder`, which must be that of the service.
+    keys : sequence of str
+        Keys that the patient may have.
+    image_ids : collection of str
+        Images of the patient.
+    """
+    for entry in entry_points(group=GROUP):
+        entry.load()(state_folder, keys, image_ids)

@@ -1,0 +1,1 @@
+"""Saved cases: what callers see of them, stored queries, and teaching files."""

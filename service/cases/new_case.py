@@ -1,0 +1,77 @@
+"""Saving a case: its query, as a picture without anything else of its file, and its patient."""
+
+from cbir.client.case_messages import CaseSearch, NewCase
+from cbir.errors import InvalidInput
+from cbir.ingest.decoder_tasks import StoredQuery
+from cbir.store import Collection
+from service.access.caller import actor_name
+from service.collections.app_state import AppState
+from service.http.request_params import Rendering
+from service.ingest.uploads import render_stored_query
+from service.state import saved_cases
+from service.state.database import state_database
+from service.state.saved_cases import QueryPicture
+
+PICTURE_SIDE = 2048  # pixels of the longer side of a stored query
+
+
+def save_case(state: AppState, collection_name: str | None, case: NewCase, data: bytes | None) -> str:
+    """Save a case of the caller and return its id.
+
+    Results and judgements of images that are gone, or that the caller may not see, are left out.
+
+    Parameters
+    ----------
+    state : AppState
+    collection_name : str or None
+        Collection that was searched; None for the caller's first one.
+    case : NewCase
+    data : bytes or None
+        File of an uploaded query.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no query or more than one, or the caller has as many cases as allowed.
+    NotFound
+        If the collection has no query with this id.
+    """
+    handle = state.handle(collection_name)
+    collection = handle.searcher().collection
+    search = case.search
+    if [search.image_id, search.text, data].count(None) != 2:
+        raise InvalidInput("search: a case has one query: image_id, text, or an image file")
+    picture, patient_key = None, None
+    if search.image_id:
+        patient_key = collection.record(search.image_id).patient_key
+    elif data is not None:
+        stored = _render(state, collection, data, search)
+        patient_key = stored.patient_key or _patient_of(collection, stored.content_hash)
+        picture = QueryPicture(stored.data, stored.content_hash)
+        search = search.model_copy(update={"region": _scaled(search, stored.scale)})
+    visible = collection.records_by_id(case.image_ids())
+    case = case.model_copy(update={"search": search}).only(visible.__contains__)
+    return saved_cases.add_case(state_database(), actor_name(), handle.name, case, picture, patient_key)
+
+
+def _render(state: AppState, collection: Collection, data: bytes, search: CaseSearch) -> StoredQuery:
+    if collection.profile.volume_grid is not None:
+        raise InvalidInput(
+            "image: of a collection of CT series only series of the collection can be saved as query"
+        )
+    part = Rendering(frame=search.frame, window=search.window)
+    return render_stored_query(state.decoders, collection.secret, data, part, PICTURE_SIDE)
+
+
+def _patient_of(collection: Collection, content_hash: str) -> str | None:
+    """Return the key of the patient of whom the collection has the same picture."""
+    record = collection.records_by_id([content_hash]).get(content_hash)
+    return record.patient_key if record else None
+
+
+def _scaled(search: CaseSearch, scale: float) -> tuple[int, int, int, int] | None:
+    """Return the region in pixels of the stored picture."""
+    if search.region is None:
+        return None
+    x, y, width, height = (round(number * scale) for number in search.region)
+    return x, y, max(1, width), max(1, height)
