@@ -14,7 +14,7 @@ from babel.support import Translations
 
 FOLDER = Path(__file__).parent
 ENGLISH = "en"  # the language of the messages themselves
-PLURAL_SAMPLE = range(1001)  # numbers in which every plural category of a language occurs
+PLURAL_SAMPLE = (*range(1001), 10**6)  # numbers in which every plural category of a language occurs
 
 
 class ScriptCatalogue(NamedTuple):

@@ -20,7 +20,7 @@ export function translator(language, { plurals = {}, messages = {} } = {}) {
     tr: (text, values = {}) => fill(messages[text]?.[0] ?? text, values),
     trn(one, many, count, values = {}) {
       const forms = messages[one];
-      const form = forms ? forms[plurals[rules.select(count)] ?? 0] : english.select(count) === "one" ? one : many;
+      const form = forms ? forms[plurals[rules.select(count)] ?? forms.length - 1] : english.select(count) === "one" ? one : many;
       return fill(form, { count, ...values });
     },
     fixed(value, decimals) {
