@@ -1,26 +1,30 @@
-"""Agreement of annotators on the pairs that several of them judged."""
+"""Agreement of annotators on the pairs and images that several of them judged."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cbir.active.judgement_journal import PairAnswer, PairJudgement
+from cbir.active.judgement_journal import ImageGrade, PairAnswer, PairJudgement
 
 Level = Literal["nominal", "ordinal"]
 
 
 @dataclass(frozen=True)
 class PairwiseAgreement:
-    """Agreement of two people on the `pairs` that they share; Cohen's `kappa` is None if undefined."""
+    """Agreement of two people on the `pairs` (or images) that they share: on `agreed` of them the answer is the same.
+
+    Cohen's `kappa` is None if undefined; that of grades has quadratic weights.
+    """
 
     one: str
     other: str
     pairs: int
+    agreed: int
     kappa: float | None
 
 
@@ -41,7 +45,23 @@ class AnnotatorAgreement:
 
 def annotator_agreement(judgements: Iterable[PairJudgement]) -> AnnotatorAgreement:
     """Return the agreement in valid `judgements`; skipped pairs do not count."""
-    answers = _answers_by_pair(judgements)
+    return _agreement(_answers_by_pair(judgements), quadratic=False)
+
+
+def grade_agreement(grades: Iterable[ImageGrade]) -> AnnotatorAgreement:
+    """Return the agreement in valid `grades` of images; its `pairs` are images that two or more people graded.
+
+    Images that a person could not judge do not count.
+    """
+    answers: dict[str, dict[str, float]] = defaultdict(dict)
+    for each in grades:
+        if each.grade is not None:
+            answers[each.image][each.who] = each.grade
+    return _agreement(answers, quadratic=True)
+
+
+def _agreement(answers: Mapping[Any, Mapping[str, float]], quadratic: bool) -> AnnotatorAgreement:
+    """Return the agreement in `answers` by question and person."""
     people = sorted({who for by_person in answers.values() for who in by_person})
     shared = [by_person for by_person in answers.values() if len(by_person) > 1]
     table = np.array([[by_person.get(who, np.nan) for by_person in shared] for who in people], np.float64)
@@ -51,7 +71,7 @@ def annotator_agreement(judgements: Iterable[PairJudgement]) -> AnnotatorAgreeme
         len(shared),
         krippendorff_alpha(table, "ordinal"),
         krippendorff_alpha(table, "nominal"),
-        tuple(_pairwise(first, second, shared) for first, second in combinations(people, 2)),
+        tuple(_pairwise(first, second, shared, quadratic) for first, second in combinations(people, 2)),
     )
 
 
@@ -91,9 +111,9 @@ def krippendorff_alpha(table: ArrayLike, level: Level = "ordinal") -> float | No
     return 1.0 - float((together * distance).sum()) / expected
 
 
-def _answers_by_pair(judgements: Iterable[PairJudgement]) -> dict[tuple[str, str], dict[str, int]]:
+def _answers_by_pair(judgements: Iterable[PairJudgement]) -> dict[tuple[str, str], dict[str, float]]:
     """Return answers by pair and person, relative to the image with the smaller id."""
-    answers: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+    answers: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     values = {PairAnswer.first: 1, PairAnswer.alike: 0, PairAnswer.second: -1}
     for judgement in judgements:
         if judgement.answer in values:
@@ -102,7 +122,17 @@ def _answers_by_pair(judgements: Iterable[PairJudgement]) -> dict[tuple[str, str
     return answers
 
 
-def _pairwise(first: str, second: str, shared: Sequence[dict[str, int]]) -> PairwiseAgreement:
+def _pairwise(
+    first: str, second: str, shared: Sequence[Mapping[str, float]], quadratic: bool
+) -> PairwiseAgreement:
     common = [answers for answers in shared if first in answers and second in answers]
     ours, theirs = ([answers[who] for answers in common] for who in (first, second))
-    return PairwiseAgreement(first, second, len(common), cohen_kappa(ours, theirs))
+    if quadratic:
+        from cbir.grading.grade_agreement import quadratic_kappa  # imports scikit-learn
+
+        kappa = quadratic_kappa(np.array(ours), np.array(theirs)) if common else float("nan")
+        weighted = None if np.isnan(kappa) else kappa
+    else:
+        weighted = cohen_kappa(list(map(int, ours)), list(map(int, theirs)))
+    agreed = sum(one == other for one, other in zip(ours, theirs, strict=True))
+    return PairwiseAgreement(first, second, len(common), agreed, weighted)

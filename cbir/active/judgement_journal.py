@@ -62,7 +62,7 @@ class PairJudgement(_Entry):
 
 
 class ImageGrade(_Entry):
-    """An absolute grade of one image, with fields as in `PairJudgement`."""
+    """An absolute grade of one image, with fields as in `PairJudgement`; None if the person cannot judge it."""
 
     kind: Literal["grade"] = "grade"
     name: Name
@@ -70,7 +70,7 @@ class ImageGrade(_Entry):
     who: Who
     seconds: float = Field(ge=0, le=MAX_SECONDS)
     image: ImageId
-    grade: float
+    grade: float | None
 
 
 class Undo(_Entry):

@@ -28,6 +28,7 @@ from cbir.grading.grading_features import (
 from cbir.grading.grading_state import GradingState, load_grading_state
 from cbir.grading.interpolation import GradeInterpolator, locate_scores
 from cbir.grading.picture_maps import Show
+from cbir.grading.severity_ranker import SeverityRanker
 from cbir.grading.stored_grading import StoredGrading, read_stored_grading, store_grading
 from cbir.grading.stored_network import store_network
 from cbir.grading.tuned_cnn_ranker import SIDE, TunedCnnRanker
@@ -36,7 +37,7 @@ from cbir.images.pad_resize import pad_resize
 from cbir.models.linear.ranking_estimator import RankingEstimator
 from cbir.search import QueryImage, image_links
 from cbir.severity.grey_images import read_grey_image
-from cbir.store import Collection
+from cbir.store import Collection, severity_model
 
 LONGEST_COLUMN = 100  # characters of a label's name
 
@@ -189,7 +190,7 @@ def fit_grader(
     ranker : RankingEstimator
         Not fitted.
     where : sequence of str
-        Conditions that an image must fulfil.
+        Conditions that an image must fulfil; for the ranker severity also those of its study.
     smoothing : int, "auto" or "thresholds"
         See `GradeInterpolator`.
     coverage : float
@@ -216,6 +217,8 @@ def fit_grader(
         raise InvalidInput(
             f"the ranker {ranker.name} without an encoder is for evaluation only; choose one with --encoder"
         )
+    if ranker.name == SeverityRanker.name:  # which holds for the images of its study only
+        where = (*where, *severity_model.read_severity_conditions(collection.folder))
     cases = read_graded_cases(collection, column, collection.conditions(where))
     require_grades(cases, column)
     interpolator = GradeInterpolator(ranker, smoothing, coverage, ranker.seed)

@@ -32,7 +32,7 @@ def check_judged_pairs(
     count : int
         Number of images, n.
     pairs : (m, 2) int
-        Rows of images.
+        Rows of images; m may be 0 if an image has a grade.
     labels : (m,) float
         1, 0.5 or 0: the first image is more severe, both are equal, or the second is.
     grades : (n,) float, optional
@@ -48,9 +48,9 @@ def check_judged_pairs(
         If shapes or values are not valid.
     """
     rows, targets = np.asarray(pairs), np.asarray(labels)
-    if rows.ndim != 2 or rows.shape[1:] != (2,) or rows.dtype.kind not in "iu" or not len(rows):
-        raise InvalidInput("pairs must be integers of shape (pairs, 2), with at least one pair")
-    if rows.min() < 0 or rows.max() >= count:
+    if rows.ndim != 2 or rows.shape[1:] != (2,) or rows.dtype.kind not in "iu":
+        raise InvalidInput("pairs must be integers of shape (pairs, 2)")
+    if len(rows) and (rows.min() < 0 or rows.max() >= count):
         row = rows.min() if rows.min() < 0 else rows.max()
         raise InvalidInput(f"a pair refers to image {row} of {count} images")
     if (rows[:, 0] == rows[:, 1]).any():
@@ -62,6 +62,8 @@ def check_judged_pairs(
     if all_grades.shape != (count,) or np.isinf(all_grades).any():
         raise InvalidInput(f"{count} images need as many grades, NaN where unknown")
     graded = np.flatnonzero(~np.isnan(all_grades))
+    if not len(rows) and not len(graded):
+        raise InvalidInput("training needs at least one pair or one grade")
     unpaired = np.setdiff1d(graded, rows)
     return JudgedPairs(
         np.concatenate([rows.astype(np.int64), np.stack([unpaired, unpaired], axis=1)]),

@@ -32,7 +32,9 @@ class StoredImages:
 
 
 def matching_records(
-    collection: Collection, where: Sequence[Condition], keep: Callable[[Record], bool]
+    collection: Collection,
+    where: Sequence[Condition],
+    keep: Callable[[Record], bool] = lambda record: True,
 ) -> list[tuple[int, Record]]:
     """Return number and record of the images that meet the conditions `where` and that `keep` accepts."""
     matching: list[tuple[int, Record]] = []

@@ -1,12 +1,23 @@
 """Folder of the ranker that predicts the severity of a collection's images, stored inside the collection."""
 
+import json
 import shutil
 from pathlib import Path
 
 from cbir.atomic import rename_durably
 
-FOLDER = "severity"
+FOLDER, CARD = "severity", "severity.json"
 PARTIAL = f"{FOLDER}.partial"
+
+
+def read_severity_conditions(folder: Path) -> tuple[str, ...]:
+    """Return the conditions on the images that the ranker of the collection in `folder` is for; () for all."""
+    try:
+        card = json.loads((folder / FOLDER / CARD).read_bytes())
+    except (OSError, ValueError):
+        return ()  # no ranker; whoever uses a damaged one reports it
+    conditions = card.get("where") if isinstance(card, dict) else None
+    return tuple(map(str, conditions)) if isinstance(conditions, list) else ()
 
 
 def copy_severity_model(folder: Path, target: Path) -> None:

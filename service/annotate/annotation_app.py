@@ -13,8 +13,10 @@ from service.annotate import (
     annotation_page,
     annotation_pictures,
     annotation_scopes,
+    export_api,
     judgement_api,
-    pair_api,
+    next_api,
+    review_api,
     severity_api,
 )
 from service.annotate.annotation_state import EXTENSION, AnnotationState
@@ -56,21 +58,30 @@ def create_app(collection: Path, study: Path, settings: Settings) -> Flask:
     app = CbirFlask("service.app")  # shares its templates and static files
     app.config["MAX_CONTENT_LENGTH"] = MAX_JSON_BYTES
     app.url_map.merge_slashes = False
-    app.extensions[STATE] = AppState([collection.resolve()], settings)
+    state = app.extensions[STATE] = AppState([collection.resolve()], settings)
     app.extensions[EXTENSION] = AnnotationState(collection.resolve(), study)
     app.extensions[scopes.RULES_EXTENSION] = annotation_scopes.ANNOTATION_RULES
     compression.install(app)
     problems.install(app)
     security.install(app, settings)
     app.before_request(annotation_page.redirect_to_page)
-    database.install(app, settings.state_folder)
+    database.install(app, state.database)
     auth.install(app, settings)
     request_language.install(app)
     app.before_request(partial(_refuse_limited_callers, collection.resolve().name))
     app.context_processor(lambda: {"scope": "annotate"})
     app.add_url_rule("/healthz", view_func=health_routes.get_healthz)
     app.add_url_rule("/livez", view_func=health_routes.get_livez)
-    app.add_url_rule("/docs/errors", view_func=docs_routes.get_docs_errors)
-    for module in (login, annotation_page, pair_api, judgement_api, annotation_pictures, severity_api):
+    for module in (
+        login,
+        docs_routes,
+        annotation_page,
+        next_api,
+        judgement_api,
+        review_api,
+        export_api,
+        annotation_pictures,
+        severity_api,
+    ):
         app.register_blueprint(module.blueprint)
     return app

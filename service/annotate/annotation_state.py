@@ -7,7 +7,8 @@ from flask import current_app
 
 from cbir.active.study import study_plan
 from cbir.active.study.study import Study
-from cbir.errors import CollectionBusy
+from cbir.errors import CollectionBusy, InvalidInput
+from cbir.severity.stored_images import matching_records
 from cbir.store import Collection
 from service.annotate.study_trainer import StudyTrainer
 
@@ -26,13 +27,19 @@ class AnnotationState:
 
 
 def open_study(collection: Path, folder: Path) -> Study:
-    """Open the study in `folder`, which must have a plan, over the images of `collection`.
+    """Open the study in `folder`, which must have a plan, over the images of `collection` that meet its conditions.
 
     Raises the errors of `Study`.
     """
     settled_plan = study_plan.read_plan(folder)
     with Collection(collection) as opened:
-        ids = [record.image_id for _, record in opened.iterate()]
+        where = opened.conditions(settled_plan.where)
+        ids = [record.image_id for _, record in matching_records(opened, where)]
+    if len(ids) < 2:
+        raise InvalidInput(
+            f"{len(ids)} images of {collection} fulfil the conditions of the study, and comparing needs two; "
+            "start it with another --where, or --where none"
+        )
     return Study(folder, ids, settled_plan)
 
 

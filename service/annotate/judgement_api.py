@@ -1,57 +1,31 @@
 """Recording and undoing judgements; the response follows once they are on disk."""
 
-from flask import Blueprint, Response, jsonify
-from pydantic import FiniteFloat
+from flask import Blueprint, Response
 
-from cbir.active.judgement_journal import (
-    ImageGrade,
-    ImageId,
-    Name,
-    PairAnswer,
-    PairJudgement,
-    Undo,
-    utc_now,
-)
+from cbir.active.judgement_journal import ImageGrade, PairJudgement, Undo, utc_now
 from cbir.errors import InvalidInput
 from service.access.audit import log_images
 from service.annotate.annotation_state import current_annotation
 from service.annotate.annotator import annotator_name
+from service.annotate.study_messages import AnswerReceipt, GradeRequest, JudgementRequest, UndoRequest
 from service.annotate.study_progress import study_progress
+from service.api.operations import json_response, operation
 from service.http import request_params
 
 blueprint = Blueprint("annotate_judgements", __name__)
 
-
-class JudgementRequest(request_params.Parameters):
-    """A judgement. `name` is made by the page and stays the same on retries; `who` is for use without tokens."""
-
-    name: Name
-    who: str | None = None
-    seconds: float
-    first: ImageId
-    second: ImageId
-    answer: PairAnswer
-
-
-class GradeRequest(request_params.Parameters):
-    """A grade of one image, with fields as in a judgement."""
-
-    name: Name
-    who: str | None = None
-    seconds: float
-    image: ImageId
-    grade: FiniteFloat
-
-
-class UndoRequest(request_params.Parameters):
-    """An undo; `undoes` is the name of a judgement of the same person."""
-
-    name: Name
-    who: str | None = None
-    undoes: Name
+PROBLEMS = (413, 415, 422, 507)
+LINES = 'requests.post(f"{server}/annotate/%s", json=body, headers=headers).json()'
 
 
 @blueprint.post("/annotate/judgements")
+@operation(
+    "judge",
+    {200: AnswerReceipt},
+    body={request_params.JSON: JudgementRequest},
+    problems=PROBLEMS,
+    python=LINES % "judgements",
+)
 def post_judgement() -> Response:
     """Record a judgement. A repeated request changes nothing."""
     request_params.require_json()
@@ -62,6 +36,13 @@ def post_judgement() -> Response:
 
 
 @blueprint.post("/annotate/grades")
+@operation(
+    "grade_image",
+    {200: AnswerReceipt},
+    body={request_params.JSON: GradeRequest},
+    problems=PROBLEMS,
+    python=LINES % "grades",
+)
 def post_image_grade() -> Response:
     """Record the grade of one image. A repeated request changes nothing."""
     request_params.require_json()
@@ -71,6 +52,13 @@ def post_image_grade() -> Response:
 
 
 @blueprint.post("/annotate/undo")
+@operation(
+    "undo",
+    {200: AnswerReceipt},
+    body={request_params.JSON: UndoRequest},
+    problems=PROBLEMS,
+    python=LINES % "undo",
+)
 def post_undo() -> Response:
     """Undo a judgement or grade, by a journal entry of its own."""
     request_params.require_json()
@@ -90,4 +78,4 @@ def _record(
         raise InvalidInput("seconds: a number from 0 to 86400") from error
     state.study.judge(entry)
     state.trainer.wake()
-    return jsonify(who=name, progress=study_progress(state, name))
+    return json_response(AnswerReceipt(who=name, progress=study_progress(state, name)))

@@ -32,9 +32,37 @@ def serve_study(
     grades: Annotated[
         str | None,
         typer.Option(
-            help="Ascending grades that people can give to single images, such as 0,1,2,3,4; severity is then on "
-            "their scale. none: no grades any more."
+            help="Ascending grades that people can give to single images, such as 0,1,2,3,4, none,mild,severe or "
+            "0=none,1=mild; severity is then on their scale. none: no grades any more."
         ),
+    ] = None,
+    ask: Annotated[
+        Literal["pairs", "grades"] | None,
+        typer.Option(help="Page that the address opens: pairs, or the grades of single images [pairs]."),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only images with this label are judged, as modality=CT; also != < <= > >=, KEY? and !KEY?. "
+            "Repeatable. none: all images again."
+        ),
+    ] = None,
+    instructions: Annotated[
+        Path | None,
+        typer.Option(
+            help="Markdown file with the instructions shown before the first pair; none: no instructions."
+        ),
+    ] = None,
+    reference: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="IMAGE_ID=CAPTION of an image shown for reference, or a csv with the columns image_id and caption. "
+            "Repeatable. none: no such images any more."
+        ),
+    ] = None,
+    reference_label: Annotated[
+        str | None,
+        typer.Option(help="Label, such as grade, of which two images of each value are shown for reference."),
     ] = None,
     rounds: Annotated[int | None, typer.Option(help="Number of rounds [6].")] = None,
     start: Annotated[float | None, typer.Option(help="Fraction of the images in round 1 [0.2].")] = None,
@@ -88,7 +116,9 @@ def serve_study(
     from cbir.active.study import study_plan
     from cbir.store import Collection
     from service.access.startup_checks import check_startup
+    from service.annotate import study_options
     from service.annotate.annotation_app import create_app
+    from service.annotate.annotation_page import IMAGES_PAGE, PAIRS_PAGE
     from service.annotate.annotation_state import check_study
     from service.http_server import choose_server, open_listener, run_server
     from service.service_commands import service_url
@@ -106,10 +136,15 @@ def serve_study(
             )
         of_ranker = {"backbone": backbone, "side": side, "weights": weights}
         encoder = _choose_encoder(opened, folder, encoder, of_ranker)
+        shown = study_options.images_and_texts(
+            opened, folder, where, instructions, reference, reference_label, seed or 0
+        )
     options = {
+        **shown,
+        **study_options.grade_options(grades),
         "question": question,
         "strategy": strategy,
-        "grades": _parse_grades(grades),
+        "ask": ask,
         "rounds": rounds,
         "start": start,
         "step": step,
@@ -122,14 +157,15 @@ def serve_study(
         "steps": steps,
         "seed": seed,
     }
-    _check_network(study_plan.resolve_plan(folder, options), backbone)
+    plan = study_plan.resolve_plan(folder, options)
+    _check_network(plan, backbone)
     study_plan.save_plan(folder, options)
     check_study(collection, folder)
     listener = open_listener(loaded_settings)
     address = service_url(loaded_settings, listener)
 
     def ready() -> None:
-        typer.echo(f"The page: {address}/annotate")
+        typer.echo(f"The page: {address}{IMAGES_PAGE if plan.ask == 'grades' else PAIRS_PAGE}")
         typer.echo(f"Judgements are stored in {folder}")
         typer.echo("Press Ctrl-C to stop; the same command continues the study.")
 
@@ -148,16 +184,6 @@ def _choose_encoder(
     if encoder is None and (folder / study_plan.FILE).exists() and not any(options.values()):
         return None
     return choose_encoder(collection, encoder, options) or study_plan.NO_WEIGHTS
-
-
-def _parse_grades(text: str | None) -> tuple[float, ...] | None:
-    """Parse the option --grades; None if it was not given."""
-    if text is None or text == "none":
-        return None if text is None else ()
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError as error:
-        raise InvalidInput(f"--grades: numbers with commas between them, not {text!r}") from error
 
 
 def _absolute_path(weights: str | None) -> str | None:

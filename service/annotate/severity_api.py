@@ -1,11 +1,13 @@
 """Writing the predicted severity and the ranker to the collection."""
 
-from flask import Blueprint, Response, jsonify
+from flask import Blueprint, Response
 
 from cbir.active.study import study_models
 from cbir.severity.severity_labels import LABEL, write_severity
 from service.access.caller import actor_name
 from service.annotate.annotation_state import current_annotation
+from service.annotate.study_messages import WrittenSeverity
+from service.api.operations import json_response, operation
 from service.collections.app_state import current_state
 from service.http.problems import Conflict
 
@@ -13,13 +15,25 @@ blueprint = Blueprint("annotate_severity", __name__)
 
 
 @blueprint.post("/annotate/severity")
+@operation(
+    "write_severity",
+    {200: WrittenSeverity},
+    problems=(409, 507),
+    python='requests.post(f"{server}/annotate/severity", json={}, headers=headers).json()',
+    confirm="Write the severity of all images to the collection?",
+)
 def post_severity() -> Response:
     """Label every image that the ranker has seen with its severity, as of the latest training."""
     study = current_annotation().study
     model = study.model
     if model is None:
-        raise Conflict("there is no trained ranker yet; training starts once a round is complete")
+        raise Conflict(
+            "there is no trained ranker yet; training starts once a round is complete, or after some grades"
+        )
     collection = current_state().searcher().collection
     study_models.copy_ranker_to_collection(model, collection)
     changed = write_severity(collection, model.ids, model.severity.mean, who=actor_name())
-    return jsonify(label=LABEL, images=len(model.ids), changed=changed, after=model.after)
+    written = WrittenSeverity(
+        label=LABEL, images=len(model.ids), changed=changed, after=model.after, where=list(study.plan.where)
+    )
+    return json_response(written)

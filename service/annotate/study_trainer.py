@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from threading import Lock, Thread
+from typing import Literal
 
 from cbir.active.study import study_training
 from cbir.active.study.study import Study
@@ -13,17 +14,19 @@ from cbir.errors import CbirError
 
 log = logging.getLogger(__name__)
 
+RETRY_ENTRIES = 50  # answers after which a failed training is tried again within a round
+
 
 class StudyTrainer:
     """Trains the ranker of a study after each complete round. Thread-safe.
 
-    `state` is "idle", "learning", or "failed"; after a failure, training is tried again after the next round or, once
-    the study is finished, with the next answer.
+    `state` is "idle", "learning", or "failed"; after a failure, training is tried again after the next round or some
+    more grades or, once the study is finished, with the next answer.
     """
 
     def __init__(self, collection: Path, study: Study) -> None:
         self.collection, self.study = collection, study
-        self.state = "idle"
+        self.state: Literal["idle", "learning", "failed"] = "idle"
         self._lock = Lock()
         self._failed: tuple[int, int] | None = None
 
@@ -33,7 +36,8 @@ class StudyTrainer:
             after = self.study.round_to_train()
             if self.state == "learning" or after is None:
                 return
-            attempt = after, len(self.study.journal.entries) if self.study.finished else 0
+            entries = len(self.study.journal.entries)
+            attempt = after, entries if self.study.finished else entries // RETRY_ENTRIES
             if attempt == self._failed:
                 return
             self.state = "learning"

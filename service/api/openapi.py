@@ -13,6 +13,7 @@ from werkzeug.routing import Rule
 import cbir
 from cbir.client.messages import ProblemDetails
 from service.access import scopes
+from service.access.scopes import AccessRule
 from service.api import openapi_parameters, operations
 from service.api.openapi_examples import Schemas, add_examples, compose_example
 from service.api.operations import FILE, Operation
@@ -20,6 +21,7 @@ from service.http import problem_kinds, problems
 
 REFERENCE = "#/components/schemas/{model}"
 METHODS = ("GET", "POST", "PATCH", "DELETE")
+OWN_TAGS = ("dicomweb", "annotate")  # first segments of paths that are tags
 COMMON_PROBLEMS = (400, 401, 403, 421, 429, 500, 503)  # any endpoint may respond with these
 STATUS_DESCRIPTIONS = {
     200: "Done.",
@@ -52,9 +54,11 @@ def build_openapi(app: Flask) -> dict[str, Any]:
     schemas = defined["$defs"]
     add_examples(schemas)
     paths: dict[str, dict[str, Any]] = {}
+    rules = app.extensions.get(scopes.RULES_EXTENSION, scopes.RULES)
     for rule, method, view, operation in endpoints:
         path = openapi_parameters.path_of(rule)
-        paths.setdefault(path, {})[method.lower()] = _operation(rule, method, view, operation, schemas)
+        entry = scopes.find_rule(method, rule.rule, rules)
+        paths.setdefault(path, {})[method.lower()] = _operation(rule, entry, view, operation, schemas)
     return {
         "openapi": "3.1.1",
         "info": {
@@ -95,7 +99,9 @@ def _models(operation: Operation) -> Iterator[type[BaseModel]]:
             yield model
 
 
-def _operation(rule: Rule, method: str, view: Any, operation: Operation, schemas: Schemas) -> dict[str, Any]:
+def _operation(
+    rule: Rule, entry: AccessRule | None, view: Any, operation: Operation, schemas: Schemas
+) -> dict[str, Any]:
     summary, _, more = inspect.cleandoc(view.__doc__).partition("\n\n")
     described: dict[str, Any] = {
         "operationId": operation.name,
@@ -104,7 +110,6 @@ def _operation(rule: Rule, method: str, view: Any, operation: Operation, schemas
     }
     if more:
         described["description"] = more
-    entry = scopes.find_rule(method, rule.rule)
     if entry:
         described["x-scope"] = entry.need.value
         if entry.need is scopes.OpenTo.anyone:
@@ -135,7 +140,7 @@ def _operation(rule: Rule, method: str, view: Any, operation: Operation, schemas
 
 def _tag(path: str) -> str:
     first, *others = path.strip("/").split("/")
-    return others[0] if first == "v1" else first if first == "dicomweb" else "service"
+    return others[0] if first == "v1" else first if first in OWN_TAGS else "service"
 
 
 def _content(operation: Operation, schemas: Schemas) -> dict[str, Any]:

@@ -194,7 +194,7 @@ def test_strangers_and_other_scopes_get_nowhere(closed: Flask, tokens: TokenStor
                 problem(client.open(path, method=method, headers=refused), 403)
                 assert client.open(path, method=method, headers=allowed).status_code not in (401, 403)
                 tried += 1
-    assert tried == 7
+    assert tried == 17
 
 
 def test_the_token_says_who(closed: Flask, tokens: TokenStore) -> None:
@@ -274,7 +274,13 @@ def test_severity_as_a_label(client: FlaskClient, app: Flask, writable: Path, id
     study.reload_model()
     assert pairs(client)["progress"]["learnt"] == 1
     answer = client.post("/annotate/severity", json={})
-    assert answer.json == {"label": "severity", "images": len(ids), "changed": len(ids), "after": 1}
+    assert answer.json == {
+        "label": "severity",
+        "images": len(ids),
+        "changed": len(ids),
+        "after": 1,
+        "where": [],
+    }
     with Collection(writable) as collection:
         assert float(collection.record(ids[-1]).labels["severity"]) == pytest.approx(2)
     assert {path.name for path in (writable / "severity").iterdir()} == set(study_models.RANKER)
@@ -329,7 +335,7 @@ def test_weights_that_no_longer_fit_are_told_before_people_judge(indexed: Path, 
         serve_study(collection=indexed, study_dir=study)
     with pytest.raises(InvalidInput, match="strategy"):  # the weights are no reason any more
         serve_study(collection=indexed, study_dir=study, weights="none", strategy="magic")
-    for wrong in ("mild,severe", "1", "2,1", "0,nan"):
+    for wrong in ("mild,1", "mild,mild", "1", "2,1", "0,nan"):
         with pytest.raises(InvalidInput, match="--grades"):
             serve_study(collection=indexed, study_dir=study, weights="none", grades=wrong)
 

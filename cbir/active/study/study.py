@@ -11,11 +11,13 @@ from cbir.active import judgement_journal
 from cbir.active.judgement_journal import ImageGrade, Journal, PairAnswer, PairJudgement, Undo
 from cbir.active.pair_selection import select_pairs, share_of, starting_pairs
 from cbir.active.study import study_models, study_rounds
+from cbir.active.study.image_queue import ImageQueue
 from cbir.active.study.study_plan import StudyPlan
 from cbir.active.study.study_rounds import AskedPair, StudyRound
 from cbir.errors import InvalidInput
 
 JOURNAL = "judgements.jsonl"
+MIN_NEW_GRADES, MAX_NEW_GRADES = 8, 50  # since the latest training, before the next one
 
 Key = tuple[str, str]
 
@@ -49,6 +51,7 @@ class Study:
                 )
             self._index_judgements()
             self.model = study_models.latest_model(folder)  # None before the first training
+            self.images = ImageQueue(self.ids, plan)
             if not self.rounds:
                 first = starting_pairs(self.plan.strategy, len(self.ids), self.plan.start, self._rng(1, 0))
                 self._store_round(1, [], first.tolist(), provisional=False)
@@ -64,7 +67,7 @@ class Study:
 
         Raises the errors of `Journal.add`, and InvalidInput for a grade that the plan does not have.
         """
-        if isinstance(entry, ImageGrade) and entry.grade not in self.plan.grades:
+        if isinstance(entry, ImageGrade) and entry.grade is not None and entry.grade not in self.plan.grades:
             choice = ", ".join(f"{grade:g}" for grade in self.plan.grades) or "none; start with --grades"
             raise InvalidInput(f"grade: {entry.grade:g} is no grade of this study; it has {choice}")
         added = self.journal.add(entry)
@@ -75,7 +78,8 @@ class Study:
 
     def _index_judgements(self) -> None:
         self.judgements = judgement_journal.valid_judgements(self.journal.entries)
-        self.grades = judgement_journal.valid_grades(self.journal.entries)
+        self.image_answers = judgement_journal.valid_grades(self.journal.entries)
+        self.grades = [answer for answer in self.image_answers if answer.grade is not None]
         self._by_pair: dict[Key, dict[str, PairJudgement]] = {}
         for judgement in self.judgements:
             self._by_pair.setdefault(judgement.pair, {})[judgement.who] = judgement
@@ -86,7 +90,7 @@ class Study:
 
     def latest_answers(self, who: str, count: int) -> list[PairJudgement | ImageGrade]:
         """Return up to `count` of the latest valid judgements and grades of the person `who`, oldest first."""
-        answers: list[PairJudgement | ImageGrade] = [*self.judgements, *self.grades]
+        answers: list[PairJudgement | ImageGrade] = [*self.judgements, *self.image_answers]
         valid = {answer.name for answer in answers if answer.who == who}
         entries = [
             entry for entry in self.journal.entries if entry.name in valid and not isinstance(entry, Undo)
@@ -124,6 +128,12 @@ class Study:
             pairs = sorted(available, key=lambda pair: pair in busy)[:count]
             self._assigned |= {pair.pair: who for pair in pairs if pair not in busy}
             return pairs
+
+    def next_images(self, who: str, count: int) -> list[str]:
+        """Return up to `count` images for the person `who` to grade; see `ImageQueue`."""
+        with self._lock:
+            severity, is_known = self.model.of(self.ids) if self.model else (None, None)
+            return self.images.next_images(who, count, self.image_answers, severity, is_known)
 
     def _open_pairs(self, who: str) -> list[AskedPair]:
         return [pair for round_ in self.rounds for pair in round_.pairs if self._is_open(pair, who)]
@@ -164,16 +174,25 @@ class Study:
         return self.model.after if self.model else 0
 
     def round_to_train(self) -> int | None:
-        """Return the number of the last complete round if there is something to train on after it; else None.
+        """Return the number of the last complete round, 0 for none, if there is something to train on; else None.
 
-        That is a round that has not been trained on or, once the study is finished, any entry since the latest
-        training: a second opinion, or an answer that was undone and given again.
+        That is a round that has not been trained on, enough grades since the latest training or, once the study is
+        finished, any entry since then: a second opinion, or an answer that was undone and given again.
         """
         with self._lock:
             complete = self.current.number - (not self.is_complete(self.current))
             has_answers = any(judgement.answer is not PairAnswer.skip for judgement in self.judgements)
             is_new = complete > self._trained or (self.finished and self.entries_since_training > 0)
-            return complete if is_new and has_answers else None
+            if is_new and (has_answers or self.grades):
+                return complete
+            return complete if self._has_enough_grades() else None
+
+    def _has_enough_grades(self) -> bool:
+        """Return True if single images were graded since the latest training, a step of the plan or more."""
+        step = share_of(self.plan.step, len(self.ids))
+        trained = self.model.entries if self.model else 0
+        new = sum(isinstance(entry, ImageGrade) for entry in self.journal.entries[trained:])
+        return bool(self.grades) and new >= min(max(step, MIN_NEW_GRADES), MAX_NEW_GRADES)
 
     @property
     def entries_since_training(self) -> int:

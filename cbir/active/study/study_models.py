@@ -63,7 +63,7 @@ class TrainedModel:
 
 def store_trained_model(
     folder: Path, ranker: "SampledRanker", after: int, judgements: int, ids: Sequence[str],
-    severity: SeverityEstimate, entries: int = 0,
+    severity: SeverityEstimate, entries: int = 0, where: Sequence[str] = (),
 ) -> None:  # fmt: skip
     """Store a trained ranker and its severity atomically.
 
@@ -81,6 +81,8 @@ def store_trained_model(
     severity : SeverityEstimate
     entries : int
         Number of entries of the journal when training began.
+    where : sequence of str
+        Conditions on the images of the study, which the card of the ranker names.
 
     Raises
     ------
@@ -92,7 +94,7 @@ def store_trained_model(
     target = folder / FOLDER / f"{after:04d}-{entries:08d}"
     partial = target.with_name(f"{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    ranker.save(partial, {"after": after, "judgements": judgements})
+    ranker.save(partial, {"after": after, "judgements": judgements, "where": list(where)})
     values = {name: getattr(severity, name) for name in ("mean", "variance", "features")}
     values["scores"] = np.empty((0, len(ids)), np.float32) if severity.scores is None else severity.scores
     if severity.encoder_features is not None:

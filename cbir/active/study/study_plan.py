@@ -4,17 +4,19 @@ import math
 import secrets
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from cbir.active import strategies
+from cbir.active.study.reference_images import MAX_REFERENCES, ReferenceImage
 from cbir.active.study.study_files import write_study_file
 from cbir.errors import InvalidInput
 
 FILE = "study.json"
 NO_WEIGHTS = "none"  # or no encoder
 MAX_GRADES = 12  # buttons beside each other
+MAX_INSTRUCTIONS = 20_000  # characters
 
 
 class StudyPlan(BaseModel):
@@ -24,7 +26,9 @@ class StudyPlan(BaseModel):
     fraction of the pairs that every annotator judges. `strategy` selects the pairs. `encoder` is the one whose values
     the ranker learns from; None for pictures, of which `backbone`, `side` and `weights` are those of
     `BayesianRanker`. `epochs`, `steps` and `passes` are those of the ranker. `grades` are the ascending grades that
-    people can give to single images; empty for none. `study` is a random id.
+    people can give to single images, empty for none; `grade_names` are their names, empty for numbers only. `ask` is
+    what the start page asks for. `where` has the conditions on the images of the study, empty for all images.
+    `instructions` is Markdown. `study` is a random id.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -44,6 +48,11 @@ class StudyPlan(BaseModel):
     steps: int | None = Field(None, ge=0)
     passes: int = Field(30, ge=2)
     grades: tuple[float, ...] = Field((), max_length=MAX_GRADES)
+    grade_names: tuple[str, ...] = Field((), max_length=MAX_GRADES)
+    ask: Literal["pairs", "grades"] = "pairs"
+    where: tuple[str, ...] = ()
+    instructions: str = Field("", max_length=MAX_INSTRUCTIONS)
+    references: tuple[ReferenceImage, ...] = Field((), max_length=MAX_REFERENCES)
     study: str = Field(default_factory=lambda: secrets.token_hex(8))
 
     @field_validator("weights", "encoder")
@@ -58,6 +67,24 @@ class StudyPlan(BaseModel):
         if len(value) == 1 or not is_ascending or not all(map(math.isfinite, value)):
             raise ValueError("grades must be two or more ascending numbers, such as 0,1,2,3,4")
         return value
+
+    @field_validator("grade_names")
+    @classmethod
+    def _check_names(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if value and len(value) != len(info.data.get("grades", ())):
+            raise ValueError("either every grade has a name or none")
+        return value
+
+    @field_validator("ask")
+    @classmethod
+    def _check_ask(cls, value: str, info: ValidationInfo) -> str:
+        if value == "grades" and not info.data.get("grades", ()):
+            raise ValueError("grades can be asked for only with --grades")
+        return value
+
+    def name_of(self, grade: float) -> str:
+        """Return the name of `grade`, its number without names."""
+        return self.grade_names[self.grades.index(grade)] if self.grade_names else f"{grade:g}"
 
 
 def save_plan(folder: Path, options: dict[str, Any]) -> StudyPlan:
@@ -78,7 +105,8 @@ def resolve_plan(folder: Path, options: dict[str, Any]) -> StudyPlan:
         plan = StudyPlan(**stored | {name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
         first = error.errors()[0]
-        raise InvalidInput(f"--{first['loc'][0]}: {first['msg'][0].lower()}{first['msg'][1:]}") from error
+        option = str(first["loc"][0]).replace("_", "-")
+        raise InvalidInput(f"--{option}: {first['msg'][0].lower()}{first['msg'][1:]}") from error
     strategies.check_strategy(plan.strategy, plan.encoder)
     return plan
 

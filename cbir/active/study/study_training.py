@@ -21,6 +21,7 @@ from cbir.active.study.study import JOURNAL
 from cbir.active.study.study_images import read_study_images
 from cbir.errors import CbirError
 from cbir.file_lock import try_lock
+from cbir.severity.stored_images import matching_records
 from cbir.store import Collection
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ def training_grades(grades: Sequence[ImageGrade], ids: Sequence[str]) -> NDArray
     """Return the mean grade of each of `ids` (n,) over the people who graded it, NaN without; None without any."""
     by_image: dict[str, list[float]] = {image_id: [] for image_id in ids}
     for each in grades:
-        by_image.get(each.image, []).append(each.grade)
+        if each.grade is not None:
+            by_image.get(each.image, []).append(each.grade)
     means = [np.mean(values) if values else np.nan for values in by_image.values()]
     return np.array(means, np.float32) if any(by_image.values()) else None
 
@@ -80,23 +82,26 @@ def train_study(collection: Path, study: Path, after: int, stop: Stop) -> bool:
 
     settings = study_plan.read_plan(study)
     with Collection(collection) as opened:
-        ids = [record.image_id for _, record in opened.iterate()]
+        where = opened.conditions(settings.where)
+        ids = [record.image_id for _, record in matching_records(opened, where)]
         ranker = _new_ranker(settings)
         if settings.encoder is None:
             ids, images = read_study_images(opened, ids, settings.side, study / CACHE, stop)
         else:
-            encoded = ranker_inputs.read_ranker_inputs(opened, ranker)
+            encoded = ranker_inputs.read_ranker_inputs(opened, ranker, where)
             ids, images = [record.image_id for record in encoded.records], encoded.inputs
     entries = judgement_journal.read_journal(study / JOURNAL)
     pairs, labels = training_pairs(judgement_journal.valid_judgements(entries), ids)
-    if not len(pairs) or stop():
+    grades = training_grades(judgement_journal.valid_grades(entries), ids)
+    if not (len(pairs) or grades is not None) or stop():
         return False
     _leave_one_core()
-    grades = training_grades(judgement_journal.valid_grades(entries), ids)
     ranker.fit(images, pairs, labels, grades, stop=stop)
     severity = severity_for_strategy(settings.strategy, ranker, images)
     if not stop():
-        study_models.store_trained_model(study, ranker, after, len(pairs), ids, severity, len(entries))
+        study_models.store_trained_model(
+            study, ranker, after, len(pairs), ids, severity, len(entries), settings.where
+        )
     return True
 
 

@@ -23,7 +23,7 @@ def publish_severity(
     from cbir.severity.stored_network import load_severity_ranker
     from cbir.store import Collection
 
-    study_plan.read_plan(study_dir)
+    plan = study_plan.read_plan(study_dir)
     model = study_models.latest_model(study_dir)
     if model is None:
         raise InvalidInput(f"{study_dir} has no ranker yet: one is trained when a round is complete")
@@ -35,7 +35,8 @@ def publish_severity(
             )
         ranker = load_severity_ranker(model.folder)
         bars.show("writing labels")
-        stored_ranker.store_ranker(opened, ranker, {"after": model.after, "judgements": model.judgements})
+        facts = {"after": model.after, "judgements": model.judgements, "where": list(plan.where)}
+        stored_ranker.store_ranker(opened, ranker, facts)
         changed = write_severity(opened, model.ids, model.severity.mean)
     typer.echo(
         f"{LABEL} of {len(collection_ids.intersection(model.ids))} images, predicted after round {model.after}; "

@@ -2,28 +2,37 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Option
 
 from cbir.commands.output import OutputFormat, Printed, print_json
 
+if TYPE_CHECKING:
+    from cbir.active.annotator_agreement import AnnotatorAgreement
+
 
 def show_agreement(
     study_dir: Annotated[Path, Option(help="Folder of the study.")], format: Printed = OutputFormat.text
 ) -> None:
-    """Report how well the annotators agree: Krippendorff's alpha of all, Cohen's kappa of each pair."""
+    """Report how well the annotators agree: Krippendorff's alpha of all, Cohen's kappa of each two."""
     from cbir.active import annotator_agreement, judgement_journal
     from cbir.active.study.study import JOURNAL
 
-    agreement = annotator_agreement.annotator_agreement(
-        judgement_journal.valid_judgements(judgement_journal.read_journal(study_dir / JOURNAL))
-    )
+    entries = judgement_journal.read_journal(study_dir / JOURNAL)
+    agreement = annotator_agreement.annotator_agreement(judgement_journal.valid_judgements(entries))
+    grades = annotator_agreement.grade_agreement(judgement_journal.valid_grades(entries))
     if format is OutputFormat.json:
-        print_json(asdict(agreement))
+        print_json(asdict(agreement) | {"grades": asdict(grades)})
         return
-    typer.echo(f"{agreement.people} people; {agreement.pairs} pairs that two or more of them judged")
+    _print_agreement(agreement, "pairs")
+    if grades.people:
+        _print_agreement(grades, "images")
+
+
+def _print_agreement(agreement: "AnnotatorAgreement", subjects: str) -> None:
+    typer.echo(f"{agreement.people} people; {agreement.pairs} {subjects} that two or more of them judged")
     if agreement.pairs:
         typer.echo(
             f"Krippendorff's alpha {_decimals(agreement.alpha)} (ordinal), "
@@ -31,7 +40,8 @@ def show_agreement(
         )
     for pair in agreement.between:
         typer.echo(
-            f"{pair.one} and {pair.other}: Cohen's kappa {_decimals(pair.kappa)} on {pair.pairs} pairs"
+            f"{pair.one} and {pair.other}: Cohen's kappa {_decimals(pair.kappa)} on {pair.pairs} {subjects}, "
+            f"{pair.agreed} of them the same"
         )
 
 

@@ -1,28 +1,28 @@
-// Grades of single images: a row of buttons for each of both pictures, if the study has grades.
+// Buttons of the grades: a row for each picture on the screen.
 
 import { byId } from "/static/dom.js";
 
 const buttons = [...document.querySelectorAll("[data-grade]")];
 
-function imageOf(button) {
-  return byId("panes").dataset[button.closest("[data-side]").dataset.side];
-}
+/** The image that a button grades. */
+const imageOf = (button) => byId("panes").dataset[button.closest("[data-side]").dataset.side];
+const gradeOf = (button) => (button.dataset.grade === "" ? null : Number(button.dataset.grade));
 
 export class Grades {
-  /** onGrade(image, grade) is called when a button is pressed. */
+  /** onGrade(image, grade) is called when a button is pressed; the grade is null if the image cannot be judged. */
   constructor(onGrade) {
     this.given = new Map(); // grade by image
     for (const button of buttons) {
       button.addEventListener("click", () => {
-        onGrade(imageOf(button), Number(button.dataset.grade));
-        button.blur(); // so that keys judge the pair again
+        onGrade(imageOf(button), gradeOf(button));
+        button.blur(); // so that keys judge again
       });
     }
   }
 
-  /** Set the grade of an image; null removes it. */
+  /** Set the grade of an image; undefined removes it. */
   set(image, grade) {
-    if (grade === null) this.given.delete(image);
+    if (grade === undefined) this.given.delete(image);
     else this.given.set(image, grade);
     this.draw();
   }
@@ -30,7 +30,7 @@ export class Grades {
   /** Mark the grades of the images on the screen. */
   draw() {
     for (const button of buttons) {
-      button.setAttribute("aria-pressed", this.given.get(imageOf(button)) === Number(button.dataset.grade));
+      button.setAttribute("aria-pressed", this.given.get(imageOf(button)) === gradeOf(button));
     }
   }
 
@@ -41,5 +41,10 @@ export class Grades {
   /** Move the focus to the grades of the left image. */
   focus() {
     buttons[0]?.focus();
+  }
+
+  /** Press the button with this digit. */
+  press(digit) {
+    buttons.find((button) => button.dataset.key === digit && !button.disabled)?.click();
   }
 }

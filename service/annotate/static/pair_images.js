@@ -1,5 +1,6 @@
-// Pictures of pairs, fetched and decoded ahead of time.
+// Pictures of items, fetched and decoded ahead of time.
 
+import { tr } from "/static/translate.js";
 import { request } from "./server.js";
 
 const MAX_CACHED = 40; // pictures
@@ -43,15 +44,16 @@ async function imageElement({ address }, alt) {
   return image;
 }
 
-/** Load both pictures of a pair {first, second}, in the window {scale, window} if both have its scale, else their own. */
-export async function loadPair({ first, second }, windowing) {
-  let pictures = await Promise.all([picture(first, windowing?.window), picture(second, windowing?.window)]);
-  const sameScale = pictures[0].info.scale === pictures[1].info.scale;
-  if (windowing && !(sameScale && pictures[0].info.scale === windowing.scale)) {
-    pictures = await Promise.all([picture(first), picture(second)]);
-  }
-  const images = await Promise.all([imageElement(pictures[0], "Left image"), imageElement(pictures[1], "Right image")]);
-  const [left, right] = pictures.map(({ info }) => info);
-  const values = [Math.min(left.values[0], right.values[0]), Math.max(left.values[1], right.values[1])];
-  return { images, info: sameScale ? { scale: left.scale, window: left.window, values } : null };
+/** Load the pictures of images, in the window {scale, window} if all have its scale, else in their own. */
+export async function loadPictures(ids, shared) {
+  let pictures = await Promise.all(ids.map((id) => picture(id, shared?.window)));
+  const scales = new Set(pictures.map(({ info }) => info.scale));
+  const [scale] = scales;
+  const isSame = scales.size === 1;
+  if (shared && !(isSame && scale === shared.scale)) pictures = await Promise.all(ids.map((id) => picture(id)));
+  const names = ids.length > 1 ? [tr("Left image"), tr("Right image")] : [tr("Image to grade")];
+  const images = await Promise.all(pictures.map((loaded, position) => imageElement(loaded, names[position])));
+  const infos = pictures.map(({ info }) => info);
+  const values = [Math.min(...infos.map((info) => info.values[0])), Math.max(...infos.map((info) => info.values[1]))];
+  return { images, info: isSame ? { scale, window: infos[0].window, values } : null };
 }

@@ -1,5 +1,7 @@
 // Requests to the annotation server.
 
+import { tr } from "/static/translate.js";
+
 /** A failed request; kind: "offline", "busy" (may work later), "login" or "refused". */
 export class RequestError extends Error {
   constructor(kind, message) {
@@ -8,21 +10,23 @@ export class RequestError extends Error {
   }
 }
 
-// Proves to the server that a request comes from its own page; absent without a login.
-const csrf = document.querySelector('meta[name="csrf"]')?.content;
-
 /** Send a request and return the response; throws RequestError. */
 export async function request(address, options = {}) {
+  // Proves to the server that a request comes from its own page; absent without a login.
+  const csrf = document.querySelector('meta[name="csrf"]')?.content;
   let response;
   try {
     response = await fetch(address, csrf ? { ...options, headers: { ...options.headers, "X-CSRF-Token": csrf } } : options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new RequestError("offline", "Your answers are stored in this browser and sent when the server responds again.");
+    throw new RequestError(
+      "offline",
+      tr("Your answers are stored in this browser and sent when the server responds again."),
+    );
   }
   if (response.ok) return response;
   const problem = await response.json().catch(() => ({}));
-  const text = problem.detail ?? `the server responded with status ${response.status}`;
+  const text = problem.detail ?? tr("the server responded with status {status}", { status: String(response.status) });
   const temporary = response.status === 429 || response.status === 408 || response.status >= 500;
   const login = response.status === 401 || response.status === 403;
   const kind = temporary ? "busy" : login ? "login" : "refused";
