@@ -14,6 +14,8 @@ from cbir.settings import Settings
 from service.access import auth, login, oidc_login, security
 from service.api import (
     add_routes,
+    admin_overview,
+    admin_tokens,
     batch_routes,
     collection_routes,
     docs_routes,
@@ -24,6 +26,7 @@ from service.api import (
     job_routes,
     label_routes,
     metrics_routes,
+    request_history,
     reranker_routes,
     search_routes,
     series_routes,
@@ -34,7 +37,7 @@ from service.api import (
 from service.collections.app_state import EXTENSION, AppState
 from service.http import compression, problems
 from service.languages import request_language
-from service.pages import gallery_page, search_page, viewer_embed
+from service.pages import admin_page, gallery_page, search_page, viewer_embed
 from service.state import database
 from service.usage import usage_routes
 
@@ -79,7 +82,8 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
     metrics_routes.install(app, state)
     problems.install(app)
     security.install(app, settings)
-    database.install(app, settings.state_folder)
+    database.install(app, state.database)
+    request_history.install(app, state.database)
     auth.install(app, settings)
     request_language.install(app)
     usage_routes.install(app)
@@ -101,7 +105,10 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
         docs_routes,
         viewer_embed,
         health_routes,
-        login,
+        admin_overview,
+        admin_page,
+        admin_tokens,
+            login,
         oidc_login,
         metrics_routes,
         search_page,

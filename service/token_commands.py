@@ -1,8 +1,7 @@
 """`cbir token`: create, list and revoke access tokens of the service."""
 
 import json
-import re
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,41 +9,14 @@ import typer
 from cbir import settings
 from cbir.access_rights import Scope
 from cbir.commands.output import OutputFormat
-from cbir.errors import InvalidInput
+from service.access.token_expiry import parse_expiry
 
 if TYPE_CHECKING:
     from service.access.tokens import Token, TokenStore
 
-UNITS = {"h": "hours", "d": "days", "w": "weeks"}
-NEVER = "never"
-MAX_DAYS = 36_525
-
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Create, list and revoke the service's access tokens."
 )
-
-
-def parse_expiry(text: str, now: datetime) -> datetime | None:
-    """Return the expiry of a token created at `now`, None for never.
-
-    `text` is a span such as 12h, 90d or 4w, a day such as 2030-12-31 (until its end, UTC), or never. Raises
-    InvalidInput for any other text.
-    """
-    if text == NEVER:
-        return None
-    span = re.fullmatch(r"([0-9]{1,5})([hdw])", text)
-    try:
-        if span:
-            end = now + timedelta(**{UNITS[span[2]]: int(span[1])})
-        else:
-            end = datetime.combine(datetime.strptime(text, "%Y-%m-%d").date(), time.max, UTC)
-    except ValueError as error:
-        raise InvalidInput(
-            f"--expires {text!r}: expected a span like 12h, 90d or 4w, a day like 2030-12-31, or never"
-        ) from error
-    if end > now + timedelta(days=MAX_DAYS):
-        raise InvalidInput(f"--expires {text!r} is more than a hundred years away; use never")
-    return end.replace(microsecond=0)
 
 
 @app.command()

@@ -11,6 +11,8 @@ from typing import Any, TypedDict, Unpack
 from urllib.parse import quote
 
 from cbir.client import messages
+from cbir.client.admin_methods import AdminMethods
+from cbir.client.case_methods import CaseMethods
 from cbir.client.connection import ServiceError, ServiceUnreachable
 from cbir.client.dicomweb_methods import DicomwebMethods
 from cbir.client.image_methods import ImageMethods
@@ -35,7 +37,7 @@ class IndexOptions(TypedDict, total=False):
     processes: int | None
 
 
-class Client(SearchMethods, ImageMethods, ImageSetMethods, DicomwebMethods):
+class Client(AdminMethods, SearchMethods, ImageMethods, ImageSetMethods, CaseMethods, DicomwebMethods):
     """Client of one service. Thread-safe.
 
     Every method raises ServiceError for a problem response, ServiceUnreachable (an httpx.ConnectError) where no
@@ -79,7 +81,7 @@ class Client(SearchMethods, ImageMethods, ImageSetMethods, DicomwebMethods):
         return self._fetch(messages.JobInfo, "POST", "/v1/jobs", with_collection=False, json=body)
 
     def jobs(self) -> list[messages.JobInfo]:
-        """Return the jobs since the service started, newest first."""
+        """Return the jobs, newest first, those from before the last start of the service too."""
         return self._fetch(messages.JobList, "GET", "/v1/jobs", with_collection=False).items
 
     def job(self, name: str) -> messages.JobInfo:

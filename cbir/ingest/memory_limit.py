@@ -43,6 +43,13 @@ def private_memory() -> int:
     )
 
 
+def resident_memory() -> int | None:
+    """Return the memory of the machine that this process takes, in bytes; None without /proc."""
+    if not STATM.exists():
+        return None
+    return int(STATM.read_text(encoding="utf-8").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 def release_memory() -> None:
     """Return memory that is not used any more to the system, which the C library else keeps for later."""
     gc.collect()

@@ -67,6 +67,7 @@ class AuditLog:
         job: str | None = None,
         user: str | None = None,
         identifier: bool = False,
+        changed_token: str | None = None,
     ) -> bool:
         """Append a line; return False if that failed, which the service's own log reports.
 
@@ -88,6 +89,8 @@ class AuditLog:
             Name of the user, if the hospital's identity was used.
         identifier : bool
             Whether the request named a patient by identifier.
+        changed_token : str, optional
+            Id of the token that the request has created or revoked; other lines have no such field.
         """
         ids = list(images)
         fields: dict[str, object] = {
@@ -102,6 +105,8 @@ class AuditLog:
             "image_count": len(ids),
             "identifier": identifier,
         }
+        if changed_token:
+            fields["changed_token"] = changed_token
         try:
             with self._lock, self._files.locked() as chain:
                 self._note_restart(chain)
@@ -172,3 +177,8 @@ def log_images(image_ids: Iterable[str | None]) -> None:
 def log_job(job: str) -> None:
     """Add the name of an indexing job, made by the service, to the audit line of the current request."""
     g.audit_job = job
+
+
+def log_changed_token(token_id: str) -> None:
+    """Add the id of a created or revoked token to the audit line of the current request."""
+    g.audit_changed_token = token_id

@@ -13,6 +13,7 @@ from service.access import private_details, scopes, startup_checks
 from service.access.audit import log_images
 from service.access.caller import Caller, current_caller, set_rights
 from service.access.group_rights import rights_of_groups, valid_user_name
+from service.access.last_uses import LastUses
 from service.access.limiter import Limiter
 from service.access.oidc_client import OidcClient
 from service.access.proxies import GROUPS, PEER, USER, VIA_TRUSTED_PROXY, TrustedProxies
@@ -40,6 +41,7 @@ class AccessControl:
     def __init__(self, settings: Settings, database: StateDatabase) -> None:
         self.required = startup_checks.tokens_required(settings)
         self.tokens = TokenStore(settings.state_folder)
+        self.last_uses = LastUses(database)
         self.sessions = Sessions(database)
         self.groups = settings.groups
         self.oidc = OidcClient(settings, database) if settings.oidc_issuer else None
@@ -108,8 +110,10 @@ def _authorise() -> Response | None:
     if wait := control.requests.seconds_to_wait(g.caller.actor):
         g.not_logged = True  # a line each would fill the audit log
         return _too_many_requests(control, wait)
+    if g.caller.token:
+        control.last_uses.note(g.caller.token.token_id)
     set_rights(g.caller.rights)
-    _check_scope(rule.need, g.caller)
+    _check_scope(rule, g.caller)
     check_csrf()
     return _refuse_without_audit(control)
 
@@ -215,12 +219,13 @@ def identify(control: AccessControl, text: str) -> tuple[Caller | None, str | No
     return Caller(token, token), None
 
 
-def _check_scope(need: Scope | scopes.OpenTo, caller: Caller) -> None:
+def _check_scope(rule: scopes.AccessRule, caller: Caller) -> None:
+    need = rule.need
     if isinstance(need, Scope) and not caller.rights.allows(need):
         raise Forbidden(
             f"this request needs a token with the scope {need}; this token has {', '.join(caller.rights.scopes)}"
         )
-    if need is scopes.OpenTo.unlimited_token and caller.rights.limited:
+    if (rule.unlimited or need is scopes.OpenTo.unlimited_token) and caller.rights.limited:
         raise Forbidden(
             "this address tells about all collections, and this token is limited to a part of them"
         )
@@ -307,6 +312,7 @@ def _write_audit_line(response: Response) -> Response:
         g.get("audit_job"),
         user=caller.user if caller else None,
         identifier=bool(g.get("audit_identifier")),
+        changed_token=g.get("audit_changed_token"),
     )
     if not written and control.audit_required:
         return _audit_unwritable()

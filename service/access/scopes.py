@@ -18,10 +18,14 @@ class OpenTo(Enum):
 
 
 class AccessRule(NamedTuple):
-    """Scope that a request needs, and its action in the audit log; None for requests that are not logged."""
+    """Scope that a request needs, and its action in the audit log; None for requests that are not logged.
+
+    unlimited: refuses callers that are limited to a part of the collections or images.
+    """
 
     need: Scope | OpenTo
     action: str | None = None
+    unlimited: bool = False
 
 
 RULES: dict[str, AccessRule] = {
@@ -44,6 +48,13 @@ RULES: dict[str, AccessRule] = {
     # Searching and viewing.
     "GET /": AccessRule(Scope.search),
     "GET /gallery": AccessRule(Scope.search),
+    "GET /map": AccessRule(Scope.search),
+    "GET /study": AccessRule(Scope.search),
+    "GET /study/*": AccessRule(Scope.search),
+    "POST /study/*/items": AccessRule(Scope.search, "study"),
+    "POST /study/*/answers": AccessRule(Scope.search, "study-answer"),
+    "GET /study/*/results": AccessRule(Scope.admin, "study-results"),
+    "GET /study/*/answers.csv": AccessRule(Scope.admin, "study-results"),
     # Not logged: names images that the lines of searches name.
     "POST /usage": AccessRule(Scope.search),
     "GET /similar": AccessRule(Scope.search, "search"),
@@ -54,6 +65,7 @@ RULES: dict[str, AccessRule] = {
     "GET /dicomweb/studies/*/series/*/similar": AccessRule(Scope.search, "search"),
     "GET /dicomweb/studies/*/series/*/instances/*/similar": AccessRule(Scope.search, "search"),
     "POST /v1/grade": AccessRule(Scope.search, "grade"),
+    "POST /v1/explain": AccessRule(Scope.search, "picture"),
     # Not logged: shows the upload and nothing of a collection.
     "POST /v1/render": AccessRule(Scope.search),
     "GET /v1/images": AccessRule(Scope.search, "list"),
@@ -77,6 +89,10 @@ RULES: dict[str, AccessRule] = {
     "DELETE /v1/cases/*": AccessRule(Scope.search, "delete-case"),
     "GET /v1/cases/*/picture": AccessRule(Scope.search),  # not logged: a page shows dozens
     "GET /v1/cases/*/export": AccessRule(Scope.search, "export-case"),
+    "GET /v1/map": AccessRule(Scope.search, "list"),
+    "GET /v1/map/labels/*": AccessRule(Scope.search),
+    "POST /v1/map/places": AccessRule(Scope.search, "list"),
+    "POST /v1/images/records": AccessRule(Scope.search, "list"),
     "GET /v1/labels": AccessRule(Scope.search),
     "GET /v1/labels/*": AccessRule(Scope.search),
     "GET /v1/collections": AccessRule(Scope.search),
@@ -98,6 +114,15 @@ RULES: dict[str, AccessRule] = {
     "DELETE /v1/images/*": AccessRule(Scope.admin, "delete"),
     "DELETE /v1/patients/*": AccessRule(Scope.admin, "erase"),
     "GET /v1/collection/history": AccessRule(Scope.admin, "history"),
+    # Running the service.
+    "GET /admin": AccessRule(Scope.admin, unlimited=True),
+    "GET /v1/admin/tokens": AccessRule(Scope.admin, unlimited=True),
+    "POST /v1/admin/tokens": AccessRule(Scope.admin, "token-create", unlimited=True),
+    "POST /v1/admin/tokens/*/revoke": AccessRule(Scope.admin, "token-revoke", unlimited=True),
+    "GET /v1/admin/collections": AccessRule(Scope.admin, unlimited=True),
+    "GET /v1/admin/requests": AccessRule(Scope.admin, unlimited=True),
+    "GET /v1/admin/health": AccessRule(Scope.admin, unlimited=True),
+    "GET /v1/admin/settings": AccessRule(Scope.admin, unlimited=True),
 }
 
 ANY_TOKEN = AccessRule(OpenTo.any_token)

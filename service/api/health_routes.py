@@ -61,7 +61,7 @@ def get_readyz() -> Response:
         images=len(view),
         generation=view.generation,
         profile=collection.profile.name,
-        collections={name: _status(other) for name, other in others.items()} or None,
+        collections={name: collection_state(other) for name, other in others.items()} or None,
         folders=_alias_folders(state.collections.values()) or None,
         warning=_problem(handle),
     )
@@ -90,7 +90,8 @@ def _problem(handle: CollectionHandle) -> str | None:
     )
 
 
-def _status(handle: CollectionHandle) -> str:
+def collection_state(handle: CollectionHandle) -> str:
+    """Return "ready", or what the caller may know about the problem of a collection."""
     try:
         handle.whole_searcher().collection.view()
     except CbirError as error:

@@ -14,6 +14,7 @@ from cbir.images import Limits
 from cbir.paths import is_inside
 from cbir.search import example_values as example
 from cbir.settings import Settings
+from cbir.store.patient_erasers import erase_elsewhere
 from cbir.threads import cores
 from indexer.index_request import IndexRequest
 from service.access.audit import log_images, log_job
@@ -23,7 +24,7 @@ from service.api.operations import json_response, operation
 from service.collections.app_state import current_state
 from service.http.problems import NotAllowed
 from service.http.request_params import JSON, PATIENT_KEY, json_body, query_parameters, require_json
-from service.ingest.index_jobs import IndexJob
+from service.ingest.index_jobs import IndexJob, PastJob
 
 blueprint = Blueprint("jobs", __name__, url_prefix="/v1")
 
@@ -42,9 +43,9 @@ PatientKeyInPath = Annotated[
 @blueprint.get("/jobs")
 @operation("jobs", {200: JobList}, python="client.jobs()")
 def get_jobs() -> Response:
-    """List the jobs since the start of the service, newest first.
+    """List the jobs, newest first, those from before the last start of the service too.
 
-    Names of files and folders are shown to callers with the scope admin only.
+    Names of files and folders are shown to callers with the scope admin only, and not after a restart.
     """
     names = current_state().visible_names()
     jobs = [job for job in current_state().jobs.all() if job.collection in names]
@@ -102,7 +103,8 @@ def post_job() -> Response:
 def get_job(name: JobName) -> Response:
     """Show state and progress of a job.
 
-    Poll it until `state` is done, cancelled or failed. Jobs are forgotten when the service stops.
+    Poll it until `state` is done, cancelled or failed. A job that was waiting or running when the service ended has
+    failed, half a minute later.
     """
     return json_response(_job_info(_requested_job(name)))
 
@@ -136,19 +138,23 @@ def cancel_job(name: JobName) -> Response:
 def delete_patient(key: PatientKeyInPath) -> Response:
     """Erase every trace of a patient from all files of a collection, by the patient key of the images.
 
+    Saved cases whose query is of the patient are deleted, and the patient's images vanish from all others.
+
     The identifier behind the key is not accepted, since addresses are written to logs.
     """
     state, name = current_state(), query_parameters(CollectionParameters).collection
     if not PATIENT_KEY.fullmatch(key):
         raise InvalidInput("the key has 32 hexadecimal digits; the field patient_key of an image holds it")
     with state.handle(name).writer(actor_name()) as writer:
-        log_images(writer.images_of(key))
+        image_ids = writer.images_of(key)
+        log_images(image_ids)
+        erase_elsewhere(state.settings.state_folder, [key], image_ids)
         erased = writer.erase_patient([key])
     state.thumbnails.clear()
     return json_response(Erased(erased=erased))
 
 
-def _requested_job(name: str) -> IndexJob:
+def _requested_job(name: str) -> IndexJob | PastJob:
     """Return the job `name`; raises NotFound, also for a job of a collection that the caller may not use."""
     job = current_state().jobs.get(name)
     if job.collection not in current_state().visible_names():
@@ -156,7 +162,7 @@ def _requested_job(name: str) -> IndexJob:
     return job
 
 
-def _job_info(job: IndexJob) -> JobInfo:
+def _job_info(job: IndexJob | PastJob) -> JobInfo:
     """Return a job as its caller may see it: names of files and folders, which may be of patients, as admin only."""
     info = job.info()
     if has_admin_rights():

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
@@ -12,7 +13,7 @@ from cbir.errors import CbirError, InvalidInput, NotFound
 from cbir.images import Image
 from cbir.images.thumbnail import encode_image
 from cbir.search import Request, Searcher, Stopwatch
-from cbir.settings import Settings
+from cbir.settings import Settings, origins_in_force
 from cbir.store.alias import public_name
 from service.access.caller import caller_key, current_rights
 from service.collections.archive_thumbnails import ArchiveThumbnails
@@ -24,6 +25,7 @@ from service.http.problems import error_location
 from service.ingest.decoders import Decoders
 from service.ingest.index_jobs import JobQueue
 from service.ingest.uploads import describe_task
+from service.state.database import StateDatabase
 
 EXTENSION = "cbir"
 CACHE_BYTES = 64 * 2**20
@@ -40,6 +42,8 @@ class AppState:
     def __init__(self, paths: Sequence[Path], settings: Settings) -> None:
         check_unique_names(paths)
         self.settings = settings
+        self.started = datetime.now(UTC).replace(microsecond=0)
+        self.origins = origins_in_force(settings)
         self.concurrency = ConcurrencyLimit(
             settings.threads, settings.queue, settings.queue_seconds, caller_key
         )
@@ -48,7 +52,8 @@ class AppState:
         handles = [CollectionHandle(path, settings, self.graders.forget) for path in paths]
         self.collections = {handle.name: handle for handle in handles}
         self.default = handles[0].name
-        self.jobs = JobQueue()
+        self.database = StateDatabase(settings.state_folder)
+        self.jobs = JobQueue(self.database)
         self.decoders = Decoders(settings)
         self.archive_thumbnails = ArchiveThumbnails(settings, self.decoders)
 

@@ -14,7 +14,7 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, Thread, Timer
-from typing import Any
+from typing import Any, NamedTuple
 
 from cbir.client.messages import JobInfo, RefusedFile
 from cbir.errors import NotFound
@@ -22,6 +22,9 @@ from indexer.index_job import JobEnd, JobRefusal, run_index_job
 from indexer.index_request import IndexRequest
 from indexer.throttled_progress import JobProgress
 from service.http.problems import Conflict, TooManyRequests
+from service.ingest.job_recorder import JobRecorder
+from service.state.database import StateDatabase
+from service.state.job_history import JobRow
 
 MAX_WAITING = 100
 RETRY_SECONDS = 60  # a job takes minutes
@@ -29,6 +32,7 @@ MAX_ENDED = 200
 MAX_REFUSED_FILES = 100  # listed of a job
 CANCEL_SECONDS = 30  # for a cancelled job to end in order
 ENDED = ("done", "cancelled", "failed")
+UNSTORED_ERROR = "the job failed; its error named files, and such names are not stored"
 
 _context = multiprocessing.get_context("spawn")
 
@@ -62,9 +66,38 @@ class IndexJob:
         """Return the job as clients see it."""
         return JobInfo.model_validate(self, from_attributes=True)
 
+    def row(self) -> JobRow:
+        """Return the job as it is stored: without names of files, which may be of patients."""
+        summary = self.summary and {name: value for name, value in self.summary.items() if name != "examples"}
+        error = self.error
+        if error and any(str(source) in error for source in self.request.sources):
+            error = UNSTORED_ERROR
+        fields = {name: getattr(self, name) for name in JobRow._fields}
+        return JobRow(**fields | {"summary": summary, "error": error})
+
     def end(self, state: str, error: str | None = None) -> None:
         """Enter a final state."""
         self.error, self.ended, self.state = error, _now(), state
+
+
+class PastJob(NamedTuple):
+    """A job that this process does not run: one from before a restart, or of another service."""
+
+    row: JobRow
+
+    @property
+    def collection(self) -> str:
+        """Name of the collection."""
+        return self.row.collection
+
+    @property
+    def job(self) -> str:
+        """Name of the job."""
+        return self.row.job
+
+    def info(self) -> JobInfo:
+        """Return the job as clients see it; the names of refused files are not stored."""
+        return JobInfo(**self.row._asdict(), refused_files=[])
 
 
 class JobProcess:
@@ -109,9 +142,16 @@ class JobProcess:
 
 
 class JobQueue:
-    """Jobs of one service. Thread-safe."""
+    """Jobs of one service, and those that the state database has from others. Thread-safe.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    database : StateDatabase
+        Database of the service's state.
+    """
+
+    def __init__(self, database: StateDatabase) -> None:
+        self._recorder = JobRecorder(database, self._active_rows)
         self._jobs: dict[str, IndexJob] = {}
         self._lock = Lock()
         self._queue: SimpleQueue[IndexJob] = SimpleQueue()
@@ -130,23 +170,39 @@ class JobQueue:
             if self._thread is None:
                 self._thread = Thread(target=self._run_all, name="jobs", daemon=True)
                 self._thread.start()
+        self._recorder.save(job.row())
         self._queue.put(job)
 
-    def all(self) -> list[IndexJob]:
-        """Return all jobs, the newest first."""
+    def own(self) -> list[IndexJob]:
+        """Return the jobs of this process, the newest first."""
         with self._lock:
             return list(reversed(self._jobs.values()))
 
-    def get(self, name: str) -> IndexJob:
+    def _active_rows(self) -> list[JobRow]:
+        return [job.row() for job in self.own() if job.state not in ENDED]
+
+    def all(self) -> list[IndexJob | PastJob]:
+        """Return all jobs, the newest first."""
+        own = self.own()
+        names = {job.job for job in own}
+        return [*own, *[PastJob(row) for row in self._recorder.past() if row.job not in names]]
+
+    def get(self, name: str) -> IndexJob | PastJob:
         """Return the job of that name. Raises NotFound."""
-        with self._lock:
-            if name not in self._jobs:
-                raise NotFound(f"there is no job {name}")
-            return self._jobs[name]
+        job = self._jobs.get(name) or next((job for job in self.all() if job.job == name), None)
+        if job is None:
+            raise NotFound(f"there is no job {name}")
+        return job
 
     def cancel(self, name: str) -> IndexJob:
-        """Cancel a job; what it has indexed stays. Raises NotFound, or Conflict if it has ended."""
+        """Cancel a job; what it has indexed stays.
+
+        Raises NotFound, and Conflict if it has ended or runs in another process.
+        """
         job = self.get(name)
+        if isinstance(job, PastJob):
+            end = f"has ended: {job.row.state}" if job.row.state in ENDED else "runs in another service"
+            raise Conflict(f"the job {name} {end}")
         with self._lock:
             if job.state in ENDED:
                 raise Conflict(f"the job {name} has ended: {job.state}")
@@ -155,11 +211,13 @@ class JobQueue:
                 job.end("cancelled")
             elif job.process:
                 job.process.cancel()
+        if job.state in ENDED:
+            self._recorder.save(job.row())
         return job
 
     def counts(self) -> dict[str, int]:
-        """Count the jobs by state."""
-        counts = Counter(job.state for job in self.all())
+        """Count the jobs of this process by state."""
+        counts = Counter(job.state for job in self.own())
         return {state: counts[state] for state in ("waiting", "running", *ENDED)}
 
     def _run_all(self) -> None:
@@ -170,6 +228,7 @@ class JobQueue:
                     self._run(job)
             except Exception as error:  # the next job must run all the same
                 job.end("failed", f"the job could not be run: {type(error).__name__}")
+            self._recorder.save(job.row())
 
     def _run(self, job: IndexJob) -> None:
         with self._lock:
@@ -177,6 +236,7 @@ class JobQueue:
                 return
             job.state = "running"
             job.process = JobProcess(job.request)
+        self._recorder.save(job.row())
         refused_files: list[RefusedFile] = []
         end = JobEnd()
         for message in job.process.messages():

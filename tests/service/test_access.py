@@ -29,6 +29,7 @@ OPEN_TO_ALL = {
     "GET /login",
     "POST /login",
     "GET /login/oidc",
+    "GET /login/done",
     "GET /login/oidc/callback",
     "POST /logout",
 }

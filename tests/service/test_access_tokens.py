@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cbir.errors import InvalidInput, NotFound
+from service.access.token_expiry import parse_expiry
 from service.access.tokens import Scope, Token, TokenStore, TokensUnreadable
-from service.token_commands import parse_expiry
 from tests.service.conftest import command
 
 NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)

@@ -16,7 +16,11 @@ from cbir.store import Collection
 from cbir.store import profile as profiles
 from service.app import create_app
 from service.collections.app_state import EXTENSION
-from service.ingest import index_jobs
+from service.ingest import index_jobs, job_recorder
+from service.state import job_history
+from service.state.database import StateDatabase
+from service.state.job_history import JobRow, load_jobs, save_jobs
+from service.state.schema import unix_time
 from tests.service.conftest import problem
 
 JOBS = "/v1/jobs"
@@ -221,3 +225,95 @@ def test_a_job_that_fails_says_why(client: FlaskClient, archive: Path) -> None:
     ended = until(client, client.post(JOBS, json=values).json["job"], "done", "failed")
     assert ended["state"] == "failed"
     assert "labels.csv" in ended["error"]
+
+
+def stored_job(folder: Path, **more: Any) -> JobRow:
+    """A job that another process of the service has stored."""
+    values = {"state": "running", "ended": None, "error": None, "summary": None} | more
+    row = JobRow(
+        job="0123456789abcdef", kind="index", collection="collection", created="2026-03-02T09:41:10+00:00",
+        done=7, total=20, refused=1, **values,
+    )  # fmt: skip
+    save_jobs(StateDatabase(folder), [row])
+    return row
+
+
+def test_jobs_of_another_process_are_listed(
+    tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Collection.create(tmp_path / "collection", profiles.get("tamura")).close()
+    client = create_app(tmp_path / "collection", settings.load(state_folder=state)).test_client()
+    name = stored_job(state).job
+    listed = client.get(JOBS).json["items"]
+    assert [(job["job"], job["state"], job["done"]) for job in listed] == [(name, "running", 7)]
+    assert "another service" in problem(client.post(f"{JOBS}/{name}/cancel"), 409)
+    now = unix_time()
+    monkeypatch.setattr(job_history, "unix_time", lambda: now + 31)
+    job = client.get(f"{JOBS}/{name}").json
+    assert (job["state"], job["ended"], job["done"]) == ("failed", None, 7)
+    assert "the service ended" in job["error"]
+    assert "has ended: failed" in problem(client.post(f"{JOBS}/{name}/cancel"), 409)
+    stored_job(state, state="done", ended="2026-03-02T09:42:10+00:00", summary={"indexed": 19})
+    job = client.get(f"{JOBS}/{name}").json
+    assert (job["state"], job["summary"], job["error"]) == ("done", {"indexed": 19}, None)
+
+
+def test_jobs_of_other_collections_stay_hidden(tmp_path: Path, state: Path) -> None:
+    Collection.create(tmp_path / "another", profiles.get("tamura")).close()
+    client = create_app(tmp_path / "another", settings.load(state_folder=state)).test_client()
+    name = stored_job(state).job
+    assert client.get(JOBS).json == {"items": []}
+    problem(client.get(f"{JOBS}/{name}"), 404)
+
+
+def test_history_of_jobs_is_bounded(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_history, "KEPT", 3)
+    row = stored_job(state)
+    save_jobs(StateDatabase(state), [row._replace(job=str(number)) for number in range(5)])
+    assert [job.job for job in load_jobs(StateDatabase(state))] == ["4", "3", "2"]
+
+
+@pytest.mark.slow
+def test_ended_job_is_known_after_a_restart(app: Flask, archive: Path, tmp_path: Path) -> None:
+    client = app.test_client()
+    folder = noise(archive / "Doe_Jane", 3)
+    (folder / "Doe_Jane.png").write_bytes(b"no image")
+    (archive / "Doe_Jane.csv").write_text("nothing,here\n")
+    names = []
+    for more in ({}, {"labels": str(archive / "Doe_Jane.csv")}):
+        name = client.post(JOBS, json={"folder": str(folder)} | more).json["job"]
+        until(client, name, "done", "failed")
+        names.append(name)
+    for _ in range(100):  # the end is shown before it is stored
+        rows = load_jobs(StateDatabase(settings.load().state_folder))
+        if all(row.ended for row in rows):
+            break
+        time.sleep(0.05)
+    assert b"Doe" not in b"".join(path.read_bytes() for path in settings.load().state_folder.iterdir())
+    restarted = create_app(tmp_path / "collection", settings.load()).test_client()
+    failed, done = restarted.get(JOBS).json["items"]
+    assert [failed["job"], done["job"]] == names[::-1]
+    before = client.get(f"{JOBS}/{names[0]}").json
+    assert done == before | {
+        "refused_files": [],
+        "summary": {key: value for key, value in before["summary"].items() if key != "examples"},
+    }
+    assert failed["state"] == "failed"
+
+
+@pytest.mark.slow
+def test_running_job_renews_itself(app: Flask, archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_recorder, "RENEW_SECONDS", 0.05)
+    client, database = app.test_client(), StateDatabase(settings.load().state_folder)
+    with app.extensions[EXTENSION].handle().indexing(app.extensions[EXTENSION].handle().folder):
+        name = client.post(JOBS, json={"folder": str(noise(archive / "a", 2))}).json["job"]
+        with database.writing() as connection:
+            connection.exec_driver_sql("UPDATE jobs SET renewed = 0")
+        for _ in range(100):
+            (row,) = load_jobs(database)
+            if row.error is None:
+                break
+            time.sleep(0.05)
+        assert row.state in ("waiting", "running")
+        assert row.error is None
+    until(client, name, "done", "failed")

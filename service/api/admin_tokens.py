@@ -1,0 +1,104 @@
+"""Endpoints of tokens: the same as `cbir token`, for administrators without a shell on the server."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+from flask import Blueprint, Response
+from pydantic import Field
+
+from cbir.client.admin_messages import TOKEN_ID, NewToken, TokenInfo, TokenList, TokenRequest
+from cbir.errors import InvalidInput
+from service.access.audit import log_changed_token
+from service.access.auth import access_control
+from service.access.caller import current_caller
+from service.access.token_expiry import parse_expiry
+from service.access.tokens import Token
+from service.api.operations import json_response, operation
+from service.http.problems import NotAllowed
+from service.http.request_params import JSON, json_body, require_json
+
+blueprint = Blueprint("admin_tokens", __name__, url_prefix="/v1/admin")
+
+DEFAULT_LIFETIME = timedelta(days=90)  # as of `cbir token create`
+
+TokenId = Annotated[
+    str, Field(description="Id of the token, field `token_id` of the list.", examples=[TOKEN_ID])
+]
+
+
+@blueprint.get("/tokens")
+@operation("tokens", {200: TokenList}, python="client.tokens()")
+def get_tokens() -> Response:
+    """List all tokens, valid or not, without their secrets."""
+    uses = access_control().last_uses.all()
+    tokens = reversed(access_control().tokens.all().values())
+    return json_response(TokenList(items=[_info(token, uses) for token in tokens]))
+
+
+@blueprint.post("/tokens")
+@operation(
+    "create_token",
+    {201: NewToken},
+    body={JSON: TokenRequest},
+    problems=(400, 413, 415, 422),
+    confirm="Create this token?",
+    python='client.create_token(["search"], name="reading room")',
+)
+def post_token() -> Response:
+    """Create a token and show it once.
+
+    No token can give away more than it has: one that expires cannot create one that outlives it; its administrator
+    does so with `cbir token create` on the server. A service that needs no tokens creates none.
+    """
+    require_json()
+    control, body = access_control(), json_body(TokenRequest)
+    if not control.required:
+        raise NotAllowed("this service needs no tokens; create one with `cbir token create` on the server")
+    try:
+        expires = _expiry(body.expires)
+        token, text = control.tokens.create(body.scopes, expires, body.name, body.collections, body.where)
+    except InvalidInput as error:  # of the command's options
+        raise InvalidInput(str(error).removeprefix("--")) from error
+    log_changed_token(token.token_id)
+    return json_response(NewToken(token=text, info=_info(token, {})), 201)
+
+
+@blueprint.post("/tokens/<token_id>/revoke")
+@operation(
+    "revoke_token",
+    {200: TokenInfo},
+    problems=(404,),
+    confirm="Revoke this token, and end all logins made with it?",
+    python=f'client.revoke_token("{TOKEN_ID}")',
+)
+def revoke_token(token_id: TokenId) -> Response:
+    """Revoke a token at once, and end all logins made with it. It stays in the list."""
+    token = access_control().tokens.revoke(token_id)
+    log_changed_token(token.token_id)
+    return json_response(_info(token, access_control().last_uses.all()))
+
+
+def _expiry(text: str | None) -> datetime | None:
+    """Return the expiry of a new token; raises InvalidInput if it would outlive the token of the caller."""
+    caller, now = current_caller(), datetime.now(UTC)
+    own = caller.token.expires if caller and caller.token else None
+    if text is None:
+        default = now + DEFAULT_LIFETIME
+        return min(own or default, default).replace(microsecond=0)
+    expires = parse_expiry(text, now)
+    if own and (expires is None or expires > own):
+        raise InvalidInput(
+            f"expires: a token cannot outlive the one that creates it, which expires on {own:%Y-%m-%d %H:%M} UTC; "
+            "`cbir token create` on the server can"
+        )
+    return expires
+
+
+def _info(token: Token, uses: dict[str, int]) -> TokenInfo:
+    """Return a token as the list shows it. uses: last use of each, in seconds since 1970."""
+    used = uses.get(token.token_id)
+    return TokenInfo(
+        **token.model_dump(exclude={"digest"}),
+        state=token.state,
+        last_used=datetime.fromtimestamp(used, UTC) if used else None,
+    )
