@@ -5,6 +5,7 @@
 # make docs    build the documentation site into site/
 # make pictures  take the pictures of pages in the documents (NAMES)
 # make fuzz    random bytes for everything that reads them (SECONDS=3600)
+# make translations   bring the catalogues of the pages' languages up to date
 # make lock    exact versions of dependencies        make audit-deps, make sbom   their known vulnerabilities, their list
 # make release build and check what is published, in dist/; publishes nothing
 PYTHON ?= python3
@@ -26,7 +27,7 @@ PARALLEL := -n auto $(FILES)
 # One more for the whole suite: many of its tests wait for a process or a deadline.
 WHOLE := -n $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)") $(FILES)
 
-.PHONY: demo docs pictures check lint unit test test-again coverage test-lowest test-wheel test-docs format bench clean debian axe ohif fuzz lock audit-deps sbom lint-delivery release
+.PHONY: demo docs translations pictures check lint unit test test-again coverage test-lowest test-wheel test-docs format bench clean debian axe ohif fuzz lock audit-deps sbom lint-delivery release
 
 # Without bytecode of all modules, which takes longer than the rest of the installation: those that are imported get it then.
 $(VENV)/installed: pyproject.toml
@@ -134,6 +135,10 @@ bench: $(VENV)/installed-test
 	$(VENV)/bin/python bench/index.py --count 600
 	$(VENV)/bin/python bench/query.py --sizes 10000 100000
 	$(VENV)/bin/python bench/sorters.py --sizes 32x100
+
+# Messages of the source in each catalogue; says how many have no translation yet.
+translations: $(VENV)/installed-test
+	$(VENV)/bin/python -m service.languages.update_catalogues
 
 fuzz: $(VENV)/installed-test
 	$(VENV)/bin/python -m tests.fuzz.campaign --seconds $(SECONDS)

@@ -64,7 +64,9 @@ def update(language: Language, template: Catalog) -> None:
     catalogue.project, catalogue.version = "cbir", "1"
     catalogue.update(template, no_fuzzy_matching=True)
     with language.path.open("wb") as file:
-        write_po(file, catalogue, width=LINE_WIDTH, ignore_obsolete=True, include_lineno=False, sort_by_file=True)
+        write_po(
+            file, catalogue, width=LINE_WIDTH, ignore_obsolete=True, include_lineno=False, sort_by_file=True
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 // Files of a drop, of folders too.
 
 import { InputError } from "./input_error.js";
+import { tr } from "./translate.js";
 
 const MAX_FILES = 5000;
 
@@ -8,7 +9,7 @@ const fileOf = (entry) => new Promise((resolve, reject) => entry.file(resolve, r
 const batch = (reader) => new Promise((resolve, reject) => reader.readEntries(resolve, reject));
 
 async function walk(entry, files) {
-  if (files.length >= MAX_FILES) throw new InputError("The folder is too large", `It has more than ${MAX_FILES} files. Choose the folder of one study or series.`);
+  if (files.length >= MAX_FILES) throw new InputError(tr("The folder is too large"), tr("It has more than {count} files. Choose the folder of one study or series.", { count: MAX_FILES }));
   if (entry.name.startsWith(".")) return; // .DS_Store and the like
   if (entry.isFile) files.push(await fileOf(entry));
   else {
