@@ -76,7 +76,7 @@ class _Layout:
         parts = [self._text(content.title, self.title)]
         if content.query:
             inner = self.width * QUERY_SHARE - GAP
-            parts += [self._picture(content.query, inner, words["no_picture"]), Spacer(1, GAP)]
+            parts += [*self._picture(content.query, inner, words["no_picture"]), Spacer(1, GAP)]
         parts += note
         if content.answers:
             parts += [self._text(words["answers"], self.heading), self._answers(content, words["no_picture"])]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from cbir import rerank
 from cbir.client.case_messages import CaseAnswer
+from cbir.rerank.feedback import Feedback
 from service.cases.case_pictures import picture_of_record, to_jpeg
 from service.cases.visible_cases import VisibleCase
 from service.collections.app_state import AppState
@@ -138,7 +139,7 @@ def judgement_of(case: VisibleCase, image_id: str) -> int:
 
 def _facts(case: VisibleCase) -> tuple[tuple[str, str], ...]:
     search, method = case.content.search, case.content.method
-    titles = {choice.name: choice.title for choice in rerank.RERANKERS}
+    titles = {choice.name: choice.title for choice in (*rerank.RERANKERS, Feedback)}
     facts = [(gettext("Re-ranking"), titles.get(method, method))] if method else []
     if search.text is not None:
         facts.append((gettext("Words"), search.text))

@@ -1,14 +1,15 @@
 """Pages of saved cases: their list, and one case with its teaching file."""
 
 from collections import Counter
+from functools import partial
 from http import HTTPStatus
 
-from flask import Blueprint, render_template
+from flask import Blueprint, render_template, url_for
 
 from cbir.client.case_messages import MAX_NOTE, MAX_TITLE
 from cbir.errors import NotFound
 from service.access.audit import log_images
-from service.access.caller import has_admin_rights
+from service.access.caller import actor_name, has_admin_rights
 from service.api.case_routes import MAX_LABELS
 from service.cases.pdf_file import can_write_pdf
 from service.cases.teaching_file import (
@@ -49,14 +50,30 @@ def show_case(case_id: str) -> tuple[str, HTTPStatus]:
         default_labels=DEFAULT_LABELS,
         max_labels=MAX_LABELS,
         first={answer.rank for answer in chosen_answers(case, None)},
+        picture_of=partial(_picture, case),
         judged={image_id: judgement_of(case, image_id) for image_id in case.content.image_ids()},
         burned_in=sorted(image_id for image_id, record in case.records.items() if record.burned_in),
+        query_labels=case.query_record.labels if case.query_record else {},
+        query_picture=_query_picture(case),
+        can_delete=case.row.owner == actor_name() or has_admin_rights(),
         has_pdf=can_write_pdf(),
         several=len(current_state().visible_names()) > 1,
         max_title=MAX_TITLE,
         max_note=MAX_NOTE,
     )
     return page, HTTPStatus.OK
+
+
+def _query_picture(case: VisibleCase) -> str:
+    """Return the address of the whole picture of the query."""
+    if case.row.stored:
+        return url_for("cases.get_case_picture", case_id=case.row.case_id)
+    return _picture(case, case.row.query_image)
+
+
+def _picture(case: VisibleCase, image_id: str) -> str:
+    name = case.row.collection
+    return url_for("pages.pictures.get_picture", image_id=image_id, collection=name)
 
 
 def _label_keys(case: VisibleCase) -> list[str]:

@@ -26,6 +26,11 @@ export function forAddress() {
   return judgements().length <= MAX_IN_ADDRESS ? searched() : "";
 }
 
+/** The rounds and the marks as text, as a history entry keeps them. */
+export function kept() {
+  return { rounds, marks: asText(marks) };
+}
+
 /** Restore what a history entry keeps, or else the judgements `said` of an address. */
 export function restore(entry, said = "") {
   rounds = entry?.rounds ?? (said ? [said] : []);

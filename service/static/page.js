@@ -2,6 +2,8 @@
 
 import { request } from "./api.js";
 import * as compare from "./compare.js";
+import { openCase } from "./cases/open_case.js";
+import * as saveCase from "./cases/save_case.js";
 import { byId } from "./dom.js";
 import * as feedback from "./feedback.js";
 import * as filters from "./filters.js";
@@ -111,6 +113,7 @@ overview.install();
 reranking.install(repeatSearch);
 recent.install(openQuery);
 takeAway.install();
+saveCase.install();
 usage.install(request);
 keyboard.install(
   {
@@ -140,4 +143,4 @@ keyboard.install(
 );
 addEventListener("popstate", openAddress);
 replaceMissingExamples();
-openAddress();
+openCase().then(openAddress, results.showError);

@@ -1,0 +1,56 @@
+// A search of the page as the content of a case of the API, and back.
+
+import { asText, parse } from "../rounds.js";
+
+const MAX_ANSWERS = 200; // that a case keeps
+const MAX_ROUNDS = 50;
+
+/** Judgements of a text of rounds.js in the form of the API. */
+const judgements = (text) => [...parse(text)].map(([image_id, relevance]) => ({ image_id, relevance }));
+
+/** Judgements of the API as text of rounds.js; those without a direction are left out. */
+const judgementText = (list) =>
+  asText(new Map(list.filter(({ relevance }) => relevance).map(({ image_id, relevance }) => [image_id, Math.sign(relevance)])));
+
+/**
+ * The content of a case. query: as of search_state.js; params: what was searched with; answer: of the API;
+ * rounds, marks: as the history entry has them.
+ */
+export function toContent({ query, params, answer, rounds, marks }) {
+  const search = { k: params.k, rerank: params.rerank, parameters: params.parameters, where: params.where };
+  if (params.group_by) search.group_by = params.group_by;
+  if (query.image) search.image_id = query.image;
+  if (query.text) search.text = query.text;
+  if (query.region) search.region = query.region;
+  if (query.file && query.frame > 1) search.frame = query.frame;
+  if (query.file && query.window) search.window = query.window;
+  return {
+    search,
+    rounds: rounds.slice(-MAX_ROUNDS).map(judgements),
+    marks: judgements(marks),
+    method: answer.rerank.method,
+    answers: answer.results
+      .slice(0, MAX_ANSWERS)
+      .map(({ rank, image_id, score, distance }) => ({ rank, image_id, score, distance })),
+  };
+}
+
+/** The parameters of the address of a case's search, as address.js writes them. */
+export function addressParams({ collection, search, rounds }) {
+  return {
+    collection,
+    image: search.image_id ?? "",
+    region: search.image_id && search.region ? search.region.join(",") : "",
+    rerank: search.rerank ?? "",
+    parameters: Object.entries(search.parameters).map(([name, value]) => `${name}=${value}`).join(";"),
+    k: search.k,
+    where: search.where.join(";"),
+    group_by: search.group_by ?? "",
+    said: judgementText(rounds.at(-1) ?? []),
+  };
+}
+
+/** The history entry with the rounds and marks of a case. */
+export function historyEntry({ rounds, marks }) {
+  return { rounds: rounds.map(judgementText), marks: judgementText(marks) };
+}

@@ -1,0 +1,61 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { addressParams, historyEntry, toContent } from "./static/cases/case_content.js";
+import { facts } from "./static/cases/case_item.js";
+import { exportAddress } from "./static/cases/export_address.js";
+
+const params = { k: 20, rerank: "diffusion", parameters: { P: 9 }, where: ["modality=CT", "grade>=2"], feedback: [] };
+const hit = { rank: 1, image_id: "a", score: 0.9, distance: 0.5, labels: { modality: "CT" }, patient: "key" };
+const answer = { rerank: { method: "diffusion" }, results: [hit] };
+const judged = { rounds: ["a", "a,-b"], marks: "a,-b,c" };
+
+test("the content of a case has ids and figures of results, not labels and patients", () => {
+  const content = toContent({ query: { image: "q", region: [1, 2, 3, 4] }, params, answer, ...judged });
+  assert.deepEqual(content.search, { k: 20, rerank: "diffusion", parameters: { P: 9 }, where: params.where, image_id: "q", region: [1, 2, 3, 4] });
+  assert.deepEqual(content.answers, [{ rank: 1, image_id: "a", score: 0.9, distance: 0.5 }]);
+  assert.deepEqual(content.rounds[1], [{ image_id: "a", relevance: 1 }, { image_id: "b", relevance: -1 }]);
+  assert.equal(content.marks.length, 3);
+  assert.equal(content.method, "diffusion");
+});
+
+test("an uploaded query has its frame and window, an image of the collection has none", () => {
+  const file = { file: {}, frame: 3, window: [40, 400] };
+  const { search } = toContent({ query: file, params: { ...params, group_by: "patient" }, answer, rounds: [], marks: "" });
+  assert.deepEqual([search.frame, search.window, search.group_by], [3, [40, 400], "patient"]);
+  assert.equal("image_id" in search, false);
+  const first = toContent({ query: { file: {}, frame: 1 }, params, answer, rounds: [], marks: "" });
+  assert.equal("frame" in first.search, false);
+});
+
+test("a case becomes the address and the history entry that it was saved from", () => {
+  const content = toContent({ query: { image: "q", region: [1, 2, 3, 4] }, params, answer, ...judged });
+  const saved = { ...content, collection: "knees" };
+  assert.deepEqual(addressParams(saved), {
+    collection: "knees", image: "q", region: "1,2,3,4", rerank: "diffusion", parameters: "P=9", k: 20,
+    where: "modality=CT;grade>=2", group_by: "", said: "a,-b",
+  });
+  assert.deepEqual(historyEntry(saved), judged);
+});
+
+test("the region of an uploaded query is not part of the address, and a case without rounds has no judgements", () => {
+  const search = { k: 5, rerank: null, parameters: {}, where: [], region: [1, 2, 3, 4] };
+  const { image, region, rerank, said } = addressParams({ collection: "c", search, rounds: [] });
+  assert.deepEqual([image, region, rerank, said], ["", "", "", ""]);
+});
+
+test("graded judgements count by their direction", () => {
+  const marks = [{ image_id: "a", relevance: 0.4 }, { image_id: "b", relevance: -0.1 }, { image_id: "c", relevance: 0 }];
+  assert.equal(historyEntry({ rounds: [], marks }).marks, "a,-b");
+});
+
+test("a teaching file without labels or results is asked for as such", () => {
+  assert.equal(exportAddress("x/y", "pdf", [], []), "/v1/cases/x%2Fy/export?format=pdf&label_keys=&ranks=0");
+  assert.equal(exportAddress("x", "html", ["a&b"], ["1", "3"]), "/v1/cases/x/export?format=html&label_keys=a%26b&ranks=1&ranks=3");
+});
+
+test("the facts of a case name the owner of those of others", () => {
+  const saved = { collection: "knees", created: "2026-03-02T09:30:00+00:00", mine: false, owner: "user alice", shared: true };
+  assert.equal(facts(saved, true), "knees · 2026-03-02 · user alice · shared");
+  assert.equal(facts({ ...saved, mine: true, shared: false }, false), "2026-03-02 · private");
+});

@@ -1,0 +1,228 @@
+"""Saved cases over the API: saving, finding, sharing, changing, deleting."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flask.testing import FlaskClient
+from PIL import Image
+
+from cbir import settings
+from cbir.store import Collection
+from service.access.tokens import Scope
+from service.app import create_app
+from service.state import saved_cases
+from tests.service import wards
+from tests.service.conftest import problem
+from tests.service.wards import Ward
+
+
+@pytest.fixture(scope="session")
+def ward(tmp_path_factory: pytest.TempPathFactory) -> Ward:
+    return wards.make(tmp_path_factory)
+
+
+def new_case(ids: list[str], **changes: Any) -> dict[str, Any]:
+    """A case about the first image, whose results are the second and the third."""
+    answers = [
+        {"rank": rank, "image_id": image_id, "score": 1 / rank, "distance": rank / 2}
+        for rank, image_id in enumerate(ids[1:3], start=1)
+    ]
+    marks = [{"image_id": ids[1], "relevance": 1}, {"image_id": ids[2], "relevance": -1}]
+    return {
+        "title": "Knee",
+        "search": {"image_id": ids[0], "k": 2, "rerank": "none", "where": ["label=even"]},
+        "method": "none",
+        "answers": answers,
+        "rounds": [marks[:1]],
+        "marks": marks,
+        **changes,
+    }
+
+
+def save(client: FlaskClient, case: dict[str, Any], file: bytes | None = None) -> Any:
+    if file is None:
+        answer = client.post("/v1/cases", json=case)
+    else:
+        answer = client.post("/v1/cases", data={"image": (io.BytesIO(file), "a"), "case": json.dumps(case)})
+    assert answer.status_code == 201, answer.text
+    return answer.json
+
+
+def titles(client: FlaskClient, address: str = "/v1/cases") -> list[str]:
+    return [item["title"] for item in client.get(address).json["items"]]
+
+
+def test_a_saved_case_comes_back_as_it_was(client: FlaskClient, ids: list[str]) -> None:
+    sent = new_case(ids, note="First.\n\nSecond.")
+    saved = save(client, sent)
+    read = client.get(f"/v1/cases/{saved['id']}").json
+    assert read == saved
+    assert read["search"].items() >= sent["search"].items()
+    for name in ("title", "note", "rounds", "marks", "method"):
+        assert read[name] == sent[name]
+    assert [
+        {key: hit[key] for key in ("rank", "image_id", "score", "distance")} for hit in read["answers"]
+    ] == sent["answers"]
+    assert read["answers"][0]["labels"]["label"] == "odd"
+    assert read["picture"] == f"/v1/images/{ids[0]}/thumbnail?collection=collection"
+    assert read["mine"]
+    assert read["missing"] == 0
+
+
+def test_an_uploaded_query_is_kept_as_a_picture_without_its_header(
+    client: FlaskClient, pictures: list[Path], ids: list[str]
+) -> None:
+    file = io.BytesIO()
+    with Image.open(pictures[-1]) as picture:
+        picture.save(file, "PNG", pnginfo=_text_chunk("PatientName", "Doe"))
+    saved = save(client, new_case(ids, search={"region": [1, 2, 20, 10]}), file.getvalue())
+    assert saved["search"]["region"] == [1, 2, 20, 10]
+    stored = client.get(saved["picture"])
+    assert stored.mimetype == "image/png"
+    assert b"Doe" not in stored.data
+    with Image.open(io.BytesIO(stored.data)) as kept, Image.open(pictures[-1]) as original:
+        assert kept.convert("RGB").tobytes() == original.convert("RGB").tobytes()
+        assert kept.info == {}
+
+
+def _text_chunk(key: str, value: str) -> Any:
+    from PIL.PngImagePlugin import PngInfo
+
+    info = PngInfo()
+    info.add_text(key, value)
+    return info
+
+
+def test_the_region_of_a_large_query_is_that_of_the_reduced_picture(
+    client: FlaskClient, ids: list[str]
+) -> None:
+    file = io.BytesIO()
+    Image.new("L", (4096, 100)).save(file, "PNG")
+    saved = save(client, new_case(ids, search={"region": [400, 20, 1000, 60]}), file.getvalue())
+    assert saved["search"]["region"] == [200, 10, 500, 30]
+    with Image.open(io.BytesIO(client.get(saved["picture"]).data)) as kept:
+        assert kept.size == (2048, 50)
+
+
+def test_searching_titles_and_notes_page_by_page(client: FlaskClient, ids: list[str]) -> None:
+    for title, note in (("Ödem", ""), ("Lung", "kein ÖDEM"), ("100 %", "a_b")):
+        save(client, new_case(ids, title=title, note=note))
+    assert titles(client) == ["100 %", "Lung", "Ödem"]
+    assert titles(client, "/v1/cases?words=ödem") == ["Lung", "Ödem"]
+    assert titles(client, "/v1/cases?words=0 %25") == ["100 %"]
+    assert titles(client, "/v1/cases?words=axb") == []
+    first = client.get("/v1/cases?limit=2").json
+    assert [item["title"] for item in first["items"]] == ["100 %", "Lung"]
+    last = client.get(f"/v1/cases?limit=2&cursor={first['next']}").json
+    assert ([item["title"] for item in last["items"]], last["next"]) == (["Ödem"], None)
+
+
+def test_changing_and_deleting(client: FlaskClient, ids: list[str]) -> None:
+    address = f"/v1/cases/{save(client, new_case(ids))['id']}"
+    changed = client.patch(address, json={"note": "New"}).json
+    assert (changed["title"], changed["note"], changed["shared"]) == ("Knee", "New", False)
+    assert titles(client, "/v1/cases?words=new") == ["Knee"]
+    assert client.delete(address).status_code == 204
+    problem(client.get(address), 404)
+    problem(client.delete(address), 404)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"title": "  "}, "title"),
+        ({"title": "x" * 201}, "title"),
+        ({"note": "x" * 10_001}, "note"),
+        ({"search": {}}, "one query"),
+        ({"search": {"image_id": "a", "text": "b"}}, "one query"),
+        ({"answers": [{"rank": 1, "image_id": "a", "score": "NaN", "distance": 0}]}, "score"),
+        ({"patient": "Doe"}, "no such parameter"),
+    ],
+)
+def test_a_case_that_cannot_be_saved(client: FlaskClient, ids: list[str], change: Any, message: str) -> None:
+    assert message in problem(client.post("/v1/cases", json=new_case(ids, **change)), 422)
+    assert titles(client) == []
+
+
+def test_an_unknown_query_and_unknown_results(client: FlaskClient, ids: list[str]) -> None:
+    problem(client.post("/v1/cases", json=new_case(["0" * 32, *ids[1:]])), 404)
+    saved = save(client, new_case([ids[0], "0" * 32, ids[2]]))
+    assert [hit["image_id"] for hit in saved["answers"]] == [ids[2]]
+    assert [mark["image_id"] for mark in saved["marks"]] == [ids[2]]
+
+
+def test_the_number_of_cases_is_limited(
+    client: FlaskClient, ids: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saved_cases, "MAX_CASES", 1)
+    save(client, new_case(ids))
+    assert "1 saved cases" in problem(client.post("/v1/cases", json=new_case(ids)), 422)
+
+
+def test_deleted_images_vanish_from_a_case(writable: Path, ids: list[str]) -> None:
+    client = create_app(writable, settings.load()).test_client()
+    address = f"/v1/cases/{save(client, new_case(ids))['id']}"
+    client.delete(f"/v1/images/{ids[1]}")
+    case = client.get(address).json
+    assert [hit["image_id"] for hit in case["answers"]] == [ids[2]]
+    assert case["missing"] == 1
+    assert ids[1] not in json.dumps(case)
+    client.delete(f"/v1/images/{ids[0]}")
+    assert client.get(address).json["picture"] is None
+    assert client.get(f"{address}/export").status_code == 200
+
+
+def test_cases_are_private_until_they_are_shared(ward: Ward) -> None:
+    owner, other, admin = (ward.client(scope) for scope in (Scope.search, Scope.search, Scope.admin))
+    ids = [record.image_id for record in ward.visible]
+    address = f"/v1/cases/{save(owner, new_case(ids, title='Mine'))['id']}"
+    assert titles(other) == []
+    problem(other.get(address), 404)
+    problem(other.get(f"{address}/export"), 404)
+    assert titles(admin) == ["Mine"]
+    owner.patch(address, json={"shared": True})
+    assert titles(other) == ["Mine"]
+    assert not other.get(address).json["mine"]
+    for response in (other.patch(address, json={"title": "Yours"}), other.delete(address)):
+        problem(response, 404)
+    problem(admin.patch(address, json={"title": "Ours"}), 404)
+    assert admin.delete(address).status_code == 204
+    assert titles(owner) == []
+
+
+def test_a_limited_caller_sees_only_cases_about_its_images(ward: Ward) -> None:
+    owner, limited = ward.client(Scope.search), ward.limited()
+    visible, hidden = ([record.image_id for record in records] for records in (ward.visible, ward.hidden))
+    picture = Path(ward.visible[0].source).read_bytes()
+    shared = {"shared": True}
+    seen = save(owner, new_case([visible[0], hidden[0], visible[1]], title="Seen", **shared))
+    save(owner, new_case([hidden[0], *visible[:2]], title="Hidden query", **shared))
+    uploaded = save(owner, new_case(visible, title="Uploaded", search={}, **shared), picture)
+    assert titles(limited) == ["Seen"]
+    case = limited.get(f"/v1/cases/{seen['id']}").json
+    assert [hit["image_id"] for hit in case["answers"]] == [visible[1]]
+    assert hidden[0] not in json.dumps(case)
+    problem(limited.get(uploaded["picture"]), 404)
+    elsewhere = ward.client(Scope.search, collections=[ward.other.name])
+    assert titles(elsewhere) == []
+    problem(elsewhere.get(f"/v1/cases/{seen['id']}"), 404)
+
+
+def test_erasing_a_patient_erases_its_cases(writable: Path, ids: list[str]) -> None:
+    client = create_app(writable, settings.load()).test_client()
+    with Collection(writable) as collection:
+        records = {record.image_id: record for _, record in collection.iterate()}
+    key = records[ids[0]].patient_key
+    of_others = [image_id for image_id in ids if records[image_id].patient_key != key]
+    save(client, new_case(ids, title="Of the patient"))
+    uploaded = Path(records[ids[0]].source).read_bytes()
+    save(client, new_case(of_others, title="Upload of the patient", search={}), uploaded)
+    kept = save(client, new_case([of_others[0], ids[0], of_others[1]], title="Kept"))
+    assert client.delete(f"/v1/patients/{key}").json["erased"] > 0
+    assert titles(client) == ["Kept"]
+    assert client.get(f"/v1/cases/{kept['id']}").json["missing"] == 0
+    state = settings.load().state_folder
+    assert not [path for path in state.iterdir() if ids[0].encode() in path.read_bytes()]
