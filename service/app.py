@@ -17,7 +17,6 @@ from service.api import (
     admin_overview,
     admin_tokens,
     batch_routes,
-    case_routes,
     collection_routes,
     docs_routes,
     grade_routes,
@@ -38,7 +37,7 @@ from service.api import (
 from service.collections.app_state import EXTENSION, AppState
 from service.http import compression, problems
 from service.languages import request_language
-from service.pages import admin_page, cases_page, gallery_page, search_page, viewer_embed
+from service.pages import admin_page, gallery_page, search_page, viewer_embed
 from service.state import database
 from service.usage import usage_routes
 
@@ -94,7 +93,6 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
         label_routes,
         vector_routes,
         reranker_routes,
-        case_routes,
         add_routes,
         collection_routes,
         grade_routes,
@@ -110,12 +108,11 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
         admin_overview,
         admin_page,
         admin_tokens,
-            login,
+        login,
         oidc_login,
         metrics_routes,
         search_page,
         gallery_page,
-        cases_page,
         usage_routes,
     ):
         app.register_blueprint(part.blueprint)

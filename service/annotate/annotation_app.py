@@ -13,8 +13,10 @@ from service.annotate import (
     annotation_page,
     annotation_pictures,
     annotation_scopes,
+    export_api,
     judgement_api,
-    pair_api,
+    next_api,
+    review_api,
     severity_api,
 )
 from service.annotate.annotation_state import EXTENSION, AnnotationState
@@ -70,7 +72,16 @@ def create_app(collection: Path, study: Path, settings: Settings) -> Flask:
     app.context_processor(lambda: {"scope": "annotate"})
     app.add_url_rule("/healthz", view_func=health_routes.get_healthz)
     app.add_url_rule("/livez", view_func=health_routes.get_livez)
-    app.add_url_rule("/docs/errors", view_func=docs_routes.get_docs_errors)
-    for module in (login, annotation_page, pair_api, judgement_api, annotation_pictures, severity_api):
+    for module in (
+        login,
+        docs_routes,
+        annotation_page,
+        next_api,
+        judgement_api,
+        review_api,
+        export_api,
+        annotation_pictures,
+        severity_api,
+    ):
         app.register_blueprint(module.blueprint)
     return app
