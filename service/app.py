@@ -17,14 +17,17 @@ from service.api import (
     admin_overview,
     admin_tokens,
     batch_routes,
+    case_routes,
     collection_routes,
     docs_routes,
+    explain_routes,
     grade_routes,
     health_routes,
     image_routes,
     image_set_routes,
     job_routes,
     label_routes,
+    map_routes,
     metrics_routes,
     request_history,
     reranker_routes,
@@ -37,7 +40,8 @@ from service.api import (
 from service.collections.app_state import EXTENSION, AppState
 from service.http import compression, problems
 from service.languages import request_language
-from service.pages import admin_page, gallery_page, search_page, viewer_embed
+from service.pages import admin_page, cases_page, gallery_page, map_page, search_page, viewer_embed
+from service.reader_study import reader_routes
 from service.state import database
 from service.usage import usage_routes
 
@@ -91,8 +95,10 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
         search_routes,
         batch_routes,
         label_routes,
+        map_routes,
         vector_routes,
         reranker_routes,
+        case_routes,
         add_routes,
         collection_routes,
         grade_routes,
@@ -102,6 +108,7 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
         series_routes,
         similar_routes,
         stow_routes,
+        explain_routes,
         docs_routes,
         viewer_embed,
         health_routes,
@@ -113,7 +120,10 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
         metrics_routes,
         search_page,
         gallery_page,
+        map_page,
+        cases_page,
         usage_routes,
+        reader_routes,
     ):
         app.register_blueprint(part.blueprint)
     return app

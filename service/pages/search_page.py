@@ -59,6 +59,7 @@ def index() -> tuple[str, HTTPStatus]:
         max_results=state.settings.max_results,
         max_text=MAX_TEXT,
         usage_log=state.settings.usage_log,
+        usage_vectors=state.settings.usage_vectors,
         max_upload_bytes=state.settings.max_upload_bytes,
     )
     return page, HTTPStatus.OK

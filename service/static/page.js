@@ -1,6 +1,5 @@
 // The search page: connects the controls and the keyboard with what they do.
 
-import { request } from "./api.js";
 import * as compare from "./compare.js";
 import { openCase } from "./cases/open_case.js";
 import * as saveCase from "./cases/save_case.js";
@@ -12,6 +11,9 @@ import * as imageInput from "./image_input.js";
 import * as keyboard from "./keyboard.js";
 import { changeCollection, openAddress, openQuery, replaceMissingExamples } from "./navigation.js";
 import * as overview from "./overview.js";
+import * as priors from "./priors.js";
+import * as tools from "./picture_tools.js";
+import { pictureSource } from "./query_source.js";
 import * as queryView from "./query_view.js";
 import * as recent from "./recent.js";
 import * as reranking from "./reranking.js";
@@ -43,7 +45,7 @@ function searchImage(image) {
 
 /** Compare a result with the query, or with its region if there is one. */
 async function openComparison(card, withMetadata) {
-  const source = await queryView.pictureSource();
+  const source = await pictureSource();
   if (source !== undefined) compare.open(card, { source, caption: byId("caption").textContent }, addressOf, withMetadata);
 }
 
@@ -100,7 +102,7 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest("a[data-image]");
   if (!link || event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
   event.preventDefault();
-  if (link.closest("#columns")) openComparison(link);
+  if (link.closest("#columns, #priors")) openComparison(link);
   else searchImage(link.dataset.image);
 });
 
@@ -110,11 +112,12 @@ feedback.install(searchWithJudgements, undoRound);
 filters.install(repeatSearch);
 grouping.install(repeatSearch);
 overview.install();
+priors.install(results.showError);
 reranking.install(repeatSearch);
 recent.install(openQuery);
 takeAway.install();
 saveCase.install();
-usage.install(request);
+usage.install();
 keyboard.install(
   {
     o: () => byId("file").click(),
@@ -130,15 +133,16 @@ keyboard.install(
     g: () => document.querySelector("#columns .card, #start:not([hidden]) .card")?.focus(),
     a: () => !byId("bar").hidden && byId("share").click(),
     l: theme.next,
+    ...tools.KEYS,
     j: searchWithJudgements,
     b: feedback.back,
   },
   {
     s: (card) => searchImage(card.dataset.image),
-    i: (card) => card.closest("#columns") && openComparison(card, true),
+    i: (card) => card.closest("#columns, #priors") && openComparison(card, true),
     v: (card) => card.parentElement.querySelector(".in-viewer")?.click(),
-    y: (card) => card.closest("#columns") && !state.query.text && feedback.mark(card.dataset.image, "relevant"),
-    n: (card) => card.closest("#columns") && !state.query.text && feedback.mark(card.dataset.image, "irrelevant"),
+    y: (card) => card.closest("#columns, #priors") && !state.query.text && feedback.mark(card.dataset.image, "relevant"),
+    n: (card) => card.closest("#columns, #priors") && !state.query.text && feedback.mark(card.dataset.image, "irrelevant"),
   },
 );
 addEventListener("popstate", openAddress);

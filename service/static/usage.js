@@ -1,5 +1,6 @@
 // The usage log: tells the service which answers were shown, opened and judged, if the setting usage_log is on.
 
+import { session } from "./login/page_session.js";
 import { UsageQueue } from "./usage_queue.js";
 
 const HEADER = "Usage-Search"; // asks for an id of the search, and brings it
@@ -46,6 +47,7 @@ export function judge(image, value) {
 
 /** False for a card of the list before re-ranking, which is another method's. */
 function isReranked(card) {
+  if (card.closest("#priors")) return false; // found by another search
   const view = document.querySelector("input[name=view]:checked")?.value;
   const before = !document.getElementById("views").hidden && view !== "after";
   return !before || (view === "both" && card.closest(".column") === document.getElementById("columns").lastElementChild);
@@ -63,22 +65,19 @@ function press(value) {
   }
 }
 
-let send = null;
-
 function flush() {
   clearTimeout(timer);
   timer = 0;
   while (queue.size) {
     const body = JSON.stringify({ events: queue.take() });
-    const options = { method: "POST", headers: { "Content-Type": "application/json" }, body, keepalive: true };
-    send("/usage", options).catch(() => {}); // the page goes on without the log
+    const headers = { "Content-Type": "application/json", ...session.headers };
+    fetch("/usage", { method: "POST", headers, body, keepalive: true }).catch(() => {}); // the page goes on without the log
   }
 }
 
-/** Connect the buttons and the page's end; request(address, options) sends. */
-export function install(request) {
+/** Connect the buttons and the page's end. */
+export function install() {
   if (!box()) return;
-  send = request;
   box().addEventListener("click", (event) => {
     const button = event.target.closest("[data-useful]");
     if (!button) return;

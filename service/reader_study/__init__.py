@@ -1,0 +1,1 @@
+"""Reader studies: people judge the answers of two methods, side by side and blinded."""
