@@ -15,7 +15,7 @@ SERVICE = Path(service.__file__).parent
 METHODS = [
     ("**.py", "python"),
     ("**/templates/**.html", "jinja2.ext:babel_extract"),
-    ("**/static/**.js", "javascript"),
+    ("**/static/**.js", "service.languages.script_messages:extract_from_script"),
 ]
 OPTIONS = {"**/templates/**.html": {"trimmed": "true", "silent": "false"}}
 KEYWORDS = {
