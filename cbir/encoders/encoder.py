@@ -45,6 +45,10 @@ class Encoder:
             vectors[row] = _load_network(self.card, self._folder).describe(pixels)
         return vectors
 
+    def maps(self, pixels: Prepared) -> dict[str, NDArray[np.float32]]:
+        """Return the outputs of the network for a prepared image, before pooling, by their names."""
+        return _load_network(self.card, self._folder).run(pixels)
+
     @property
     def image_input(self) -> EncoderInput:
         """Input for single images; raises InvalidInput if the encoder is for CT series."""

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -10,10 +11,12 @@ from pydantic import ValidationError
 
 from cbir import settings
 from cbir.errors import CbirError, InvalidInput
+from cbir.explain.explanation import Explanation
 from cbir.images import Image
 from cbir.ingest.query_file import WHOLE_FILE, QueryOptions
 from cbir.python_api.collection_images import CollectionImages
 from cbir.python_api.query_input import read_example, read_region, require_id
+from cbir.python_api.result_explanation import explain_result
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.search.hits import Hits
 from cbir.search.query_kinds import list_conditions, list_examples
@@ -111,6 +114,37 @@ class OpenCollection(CollectionImages):
             return self.search(query, **options)
         except CbirError as error:
             return error
+
+    def explain(self, query: Any, image_id: str, **options: Any) -> Explanation:
+        """Explain why an image is similar to a query: by places that match, or by the parts of the descriptor.
+
+        Parameters
+        ----------
+        query : str, path-like, bytes, array or Image
+            What `search` takes as a single query image.
+        image_id : str
+            Id of the result.
+        **options
+            frame, region, window: as of `search`.
+
+        Returns
+        -------
+        Explanation
+            maps.query and maps.answer (rows, columns) from 0 to 1 for an encoder; shares, query_edges and
+            answer_edges (4, 4, 5) for a descriptor of several parts, such as huang2012.
+
+        Raises
+        ------
+        InvalidInput
+            If the collection's profile has no explanation, as trained embeddings.
+        NotFound
+            For an unknown image, and one without file and thumbnail.
+        """
+        try:
+            part = QueryOptions(**options)
+        except TypeError:
+            raise InvalidInput("explain takes frame, region and window as options") from None
+        return explain_result(self, query, image_id, replace(part, region=None), part.region)
 
     def answer(
         self, images: Sequence[Image], request: Request, text: str | None = None, vectors: Any = None

@@ -34,13 +34,14 @@ def thumbnail_response(state: AppState, collection: Collection, image_id: str) -
 
     def render(response: Response) -> None:
         response.mimetype = "image/jpeg"
-        response.set_data(state.thumbnails.get(record.content_hash) or _load(state, collection, record))
+        response.set_data(load_thumbnail(state, collection, record))
 
     return picture_response(f"{record.content_hash}-{SIDE}", render)
 
 
-def _load(state: AppState, collection: Collection, record: Record) -> bytes:
-    picture = collection.thumbnail(record.image_id)
+def load_thumbnail(state: AppState, collection: Collection, record: Record) -> bytes:
+    """Return the JPEG of an image from the cache or the collection, else rendered; raises SourceGone."""
+    picture = state.thumbnails.get(record.content_hash) or collection.thumbnail(record.image_id)
     if picture is None:
         with state.concurrency.admit():
             picture = _render(state, collection, record)

@@ -35,7 +35,9 @@ MAX_CONDITIONS = 32
 MAX_JSON_NAMES = 10_000
 MAX_NAME_CHARACTERS = 255  # of a re-ranker, a collection, a profile or a label
 MAX_DIMENSIONS = 65_536  # of a vector
-REPEATABLE = ("where", "examples", "includefield", "label_keys", "parameters", "ranks")  # parameters that may be sent several times
+REPEATABLE = (  # parameters that may be sent several times
+    "where", "examples", "includefield", "label_keys", "parameters", "ranks", "answers",
+)  # fmt: skip
 PATIENT_KEY = re.compile(r"[0-9a-f]{32}")
 UPLOAD_NAME = "the image sent"  # replaces the file name in messages: it may be a patient's name
 
@@ -91,7 +93,7 @@ class Parameters(BaseModel):
 
 
 SEARCH_FIELDS = (
-    "k", "rerank", "where", "examples", "feedback", "score_threshold", "max_distance", "group_by", "group_size",
+    "k", "rerank", "where", "same_patient", "examples", "feedback", "score_threshold", "max_distance", "group_by", "group_size",
 )  # fmt: skip
 
 
@@ -118,6 +120,13 @@ class SearchParameters(Parameters):
         description="Patient key, whose images are left out of the results; with the scope admin also the "
         "identifier it was made from, but not in the query string, since addresses are written to logs.",
         examples=[example.PATIENT_KEY],
+    )
+    same_patient: bool = Field(
+        default=False,
+        description="True for images of the query's patient only, without those of its own study: the patient's other "
+        "studies, most similar first. The query is an image of the collection with a patient key, or a DICOM file "
+        "with a Patient ID, which counts towards `identifiers_per_hour`. Nothing is found where the patient is unknown.",
+        examples=[True],
     )
     collection: Annotated[str | None, Field(max_length=MAX_NAME_CHARACTERS)] = Field(
         default=None,

@@ -1,0 +1,1 @@
+"""Explanations of why an image is similar to a query."""
