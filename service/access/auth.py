@@ -11,7 +11,7 @@ from cbir.access_rights import ALL_RIGHTS, Scope
 from cbir.settings import Settings
 from service.access import private_details, scopes, startup_checks
 from service.access.audit import log_images
-from service.access.caller import Caller, current_caller, set_rights
+from service.access.caller import Caller, current_caller, current_rights, set_rights
 from service.access.group_rights import rights_of_groups, valid_user_name
 from service.access.last_uses import LastUses
 from service.access.limiter import Limiter
@@ -319,11 +319,13 @@ def _write_audit_line(response: Response) -> Response:
     return response
 
 
-def _login_for_templates() -> dict[str, str | None]:
-    """Return what requests of the page send as X-CSRF-Token, None without a login, and where users log in."""
-    caller = current_caller()
+def _login_for_templates() -> dict[str, str | bool | None]:
+    """Return what requests of the page send as X-CSRF-Token, None without a login, and where to log in and run it."""
+    caller, rights = current_caller(), current_rights()
+    runs = rights is not None and rights.allows(Scope.admin) and not rights.limited
     with_account = "oidc.start" in current_app.view_functions and access_control().oidc
     return {
         "csrf": caller.session.csrf if caller and caller.session else None,
+        "may_administer": runs and "admin_page.show_admin" in current_app.view_functions,
         "account_login": url_for("oidc.start", next=LOGGED_IN_PAGE) if with_account else None,
     }

@@ -3,7 +3,7 @@
 import { byId, element } from "../dom.js";
 import { tr } from "../translate.js";
 import { setText, showFacts, showItems } from "./keyed_rows.js";
-import { duration, size } from "./words.js";
+import { duration, partWords, size } from "./words.js";
 
 const GOOD = ["ok", "ready"];
 
@@ -11,8 +11,9 @@ function showPart(node, part) {
   const [name, state] = node.children;
   const tone = GOOD.includes(part.state) ? "good" : part.state === "off" ? "off" : "bad";
   if (node.dataset.tone !== tone) node.dataset.tone = tone;
-  setText(name, part.name);
-  setText(state, part.state);
+  const { title, text } = partWords(part);
+  setText(name, title);
+  setText(state, text);
 }
 
 /** Show the health of the service. */

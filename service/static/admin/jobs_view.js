@@ -4,7 +4,7 @@ import { byId, element } from "../dom.js";
 import { number, tr, trn } from "../translate.js";
 import { isActive } from "./figures.js";
 import { setText, showItems } from "./keyed_rows.js";
-import { jobState, time } from "./words.js";
+import { jobState, jobTitle, time } from "./words.js";
 
 const SHOWN = 10; // jobs, and all that have not ended
 
@@ -17,7 +17,7 @@ function build(job, cancel) {
   button.addEventListener("click", () => cancel(job));
   const bar = element("progress", "");
   bar.setAttribute("aria-label", tr("Progress of the job"));
-  return element("li", "job", element("strong", ""), element("span", "chip"), bar, element("span", "count"), button, element("p", "hint"));
+  return element("li", "job", element("strong", ""), element("span", "phase"), bar, element("span", "count"), button, element("p", "hint"));
 }
 
 function countText({ done, total, refused }) {
@@ -32,7 +32,7 @@ function summaryText({ summary }) {
 
 function fill(node, job) {
   const [title, state, bar, count, button, note] = node.children;
-  setText(title, tr("{kind} into {collection}", job));
+  setText(title, jobTitle(job));
   setText(state, jobState(job.state));
   if (node.dataset.state !== job.state) node.dataset.state = job.state;
   bar.hidden = !isActive(job);

@@ -13,6 +13,28 @@ const JOB_STATES = {
 
 export const jobState = (state) => JOB_STATES[state] ?? state;
 
+/** What a job does. */
+export function jobTitle({ kind, collection }) {
+  if (kind === "index") return tr("Indexing into {collection}", { collection });
+  if (kind === "map") return tr("Map of {collection}", { collection });
+  return `${kind}: ${collection}`;
+}
+
+const PARTS = {
+  tokens: tr("Tokens"),
+  "audit log": tr("Audit log"),
+  "state database": tr("State database"),
+  "hospital login": tr("Hospital login"),
+};
+const PART_STATES = { ok: tr("ok"), ready: tr("ready"), off: tr("off") };
+
+/** The name of a part of the service, and its state. */
+export function partWords({ name, state }) {
+  const collection = name.match(/^collection (.+)$/)?.[1];
+  const title = collection ? tr("Collection {collection}", { collection }) : (PARTS[name] ?? name);
+  return { title, text: PART_STATES[state] ?? state };
+}
+
 /** A size in bytes. */
 export function size(bytes) {
   const { value, unit } = sizeOf(bytes);
