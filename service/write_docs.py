@@ -1,10 +1,13 @@
-"""Write docs/openapi.json and docs/errors.md: `python -m service.write_docs docs`."""
+"""Write docs/openapi.json, docs/annotation-openapi.json and docs/errors.md: `python -m service.write_docs docs`."""
 
 import json
 import sys
 from pathlib import Path
 
+from flask import Flask
+
 from cbir import settings
+from service.annotate.annotation_app import register_routes
 from service.api import openapi
 from service.app import create_app
 from service.http import problem_kinds
@@ -13,7 +16,10 @@ from service.http import problem_kinds
 def generated_docs() -> dict[str, str]:
     """Return the generated documents by file name."""
     document = openapi.build_openapi(create_app("collection", settings.load()))
+    annotation = Flask("service.app")
+    register_routes(annotation)
     return {
+        "annotation-openapi.json": json.dumps(openapi.build_openapi(annotation), indent=1) + "\n",
         "openapi.json": json.dumps(document, indent=1) + "\n",
         "errors.md": problem_kinds.problem_kinds_markdown(),
     }

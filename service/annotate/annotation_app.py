@@ -60,7 +60,6 @@ def create_app(collection: Path, study: Path, settings: Settings) -> Flask:
     app.url_map.merge_slashes = False
     state = app.extensions[STATE] = AppState([collection.resolve()], settings)
     app.extensions[EXTENSION] = AnnotationState(collection.resolve(), study)
-    app.extensions[scopes.RULES_EXTENSION] = annotation_scopes.ANNOTATION_RULES
     compression.install(app)
     problems.install(app)
     security.install(app, settings)
@@ -70,6 +69,13 @@ def create_app(collection: Path, study: Path, settings: Settings) -> Flask:
     request_language.install(app)
     app.before_request(partial(_refuse_limited_callers, collection.resolve().name))
     app.context_processor(lambda: {"scope": "annotate"})
+    register_routes(app)
+    return app
+
+
+def register_routes(app: Flask) -> None:
+    """Register all addresses of the annotation server and their access rules."""
+    app.extensions[scopes.RULES_EXTENSION] = annotation_scopes.ANNOTATION_RULES
     app.add_url_rule("/healthz", view_func=health_routes.get_healthz)
     app.add_url_rule("/livez", view_func=health_routes.get_livez)
     for module in (
@@ -84,4 +90,3 @@ def create_app(collection: Path, study: Path, settings: Settings) -> Flask:
         severity_api,
     ):
         app.register_blueprint(module.blueprint)
-    return app

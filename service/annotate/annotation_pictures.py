@@ -33,7 +33,7 @@ class AnnotationPictureParameters(request_params.Parameters):
     window: Annotated[tuple[Center, Width] | None, request_params.Numbers] = Field(
         None,
         description="Window as center,width on the scale of Image-Values; by default that of the file.",
-        examples=["40,400"],
+        examples=[[40, 400]],
     )
     side: int = Field(
         MAX_SIDE,
@@ -51,7 +51,7 @@ class AnnotationPictureParameters(request_params.Parameters):
     query=AnnotationPictureParameters,
     headers=("If-None-Match",),
     problems=(404, 410, 422),
-    python='requests.get(f"{server}/annotate/images/{image_id}/picture", headers=headers).content',
+    python='httpx.get(f"{server}/annotate/images/{image_id}/picture", headers=headers).content',
 )
 def get_annotation_picture(image_id: ImageIdInPath) -> Response:
     """Return a PNG of the image's file, or of its thumbnail if the file is gone.

@@ -11,7 +11,7 @@ from service.api.operations import operation
 
 blueprint = Blueprint("annotate_export", __name__)
 
-LINES = 'requests.get(f"{server}/annotate/export/%s", headers=headers).text'
+LINES = 'httpx.get(f"{server}/annotate/export/%s", headers=headers).text'
 
 
 @blueprint.get("/annotate/export/judgements.csv")

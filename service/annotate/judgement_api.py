@@ -15,7 +15,7 @@ from service.http import request_params
 blueprint = Blueprint("annotate_judgements", __name__)
 
 PROBLEMS = (413, 415, 422, 507)
-LINES = 'requests.post(f"{server}/annotate/%s", json=body, headers=headers).json()'
+LINES = 'httpx.post(f"{server}/annotate/%s", json=body, headers=headers).json()'
 
 
 @blueprint.post("/annotate/judgements")

@@ -14,7 +14,7 @@ from service.http import request_params
 blueprint = Blueprint("annotate_next", __name__)
 
 UNDO_LIMIT = 50  # judgements that can be undone after a reload
-LINES = 'requests.get(f"{server}/annotate/%s", params={"count": 4}, headers=headers).json()'
+LINES = 'httpx.get(f"{server}/annotate/%s", params={"count": 4}, headers=headers).json()'
 
 
 @blueprint.get("/annotate/pairs")

@@ -39,7 +39,7 @@ MIRRORED = {PairAnswer.first.value: PairAnswer.second.value, PairAnswer.second.v
     {200: AnswersInReview},
     query=ReviewParameters,
     problems=(422,),
-    python='requests.get(f"{server}/annotate/judgements", params={"disagreement": "people"}, headers=headers).json()',
+    python='httpx.get(f"{server}/annotate/judgements", params={"disagreement": "people"}, headers=headers).json()',
 )
 def get_judgements() -> Response:
     """Return valid answers of all annotators, the newest first.
@@ -71,7 +71,7 @@ def get_judgements() -> Response:
 @operation(
     "agreement",
     {200: StudyAgreement},
-    python='requests.get(f"{server}/annotate/agreement", headers=headers).json()',
+    python='httpx.get(f"{server}/annotate/agreement", headers=headers).json()',
 )
 def get_agreement() -> Response:
     """Return the agreement of the annotators on what several of them judged: of all, and of each two."""

@@ -19,7 +19,7 @@ blueprint = Blueprint("annotate_severity", __name__)
     "write_severity",
     {200: WrittenSeverity},
     problems=(409, 507),
-    python='requests.post(f"{server}/annotate/severity", json={}, headers=headers).json()',
+    python='httpx.post(f"{server}/annotate/severity", json={}, headers=headers).json()',
     confirm="Write the severity of all images to the collection?",
 )
 def post_severity() -> Response:

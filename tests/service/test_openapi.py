@@ -18,7 +18,7 @@ from service.http.problem_kinds import KINDS, problem_type
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.parametrize("name", ["openapi.json", "errors.md"])
+@pytest.mark.parametrize("name", ["openapi.json", "annotation-openapi.json", "errors.md"])
 def test_committed_is_what_is_generated(name: str) -> None:
     committed = (DOCS / name).read_text(encoding="utf-8")
     assert committed == write_docs.generated_docs()[name], "run python -m service.write_docs docs"
@@ -69,6 +69,8 @@ OTHERWISE = {
     "search_batch": {"image"},  # files are `queries`
     "search": {"image_id", "image"},  # `query`
     "render": {"image"},
+    "cases": {"cursor"},  # an iterator
+    "save_case": {"image", "case", "search", "rounds", "marks", "method", "answers"},  # `query`, `answer`, `judged`
     "grade": {"image_id", "image"},  # `query`
     "add": {"image"},  # `images`
     "images": {"cursor"},  # `image_page`, which `images` goes through
