@@ -11,6 +11,7 @@ EXTRAS = {  # packages that are imported where a feature needs them, and the ext
     "matplotlib": "evaluate",
     "nibabel": "volume",
     "onnx": "deep",
+    "openTSNE": "map",
     "onnxscript": "hub",
     "open_clip": "hub",
     "pandas": "pandas",

@@ -5,16 +5,25 @@ import os
 import signal
 import threading
 import traceback
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
+from typing import Any, ClassVar, Protocol
 
 from cbir.errors import CbirError
 from cbir.main import error_advice
 from indexer.index_request import IndexRequest
-from indexer.index_run import IndexSummary, run_request
+from indexer.index_run import run_request
 from indexer.throttled_progress import ThrottledProgress
+
+
+class Summary(Protocol):
+    """A dataclass with the counts of a run. interrupted: it was cancelled before its end."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+    interrupted: bool
 
 
 @dataclass(frozen=True)
@@ -29,7 +38,7 @@ class JobRefusal:
 class JobEnd:
     """Last message: the summary, or the error that ended the job."""
 
-    summary: IndexSummary | None = None
+    summary: Summary | None = None
     error: str | None = None
 
 
@@ -39,11 +48,16 @@ def run_index_job(request: IndexRequest, pipe: Connection) -> None:
     Sends JobProgress, JobRefusal and JobEnd messages through `pipe`. Any message in the other direction cancels
     the job, as does the end of the other process; the job ends in order, and what it has indexed stays.
     """
+    progress = ThrottledProgress(pipe.send)
+    run_until_cancelled(lambda: run_request(request, progress, partial(_send_refusal, pipe)), pipe)
+
+
+def run_until_cancelled(work: Callable[[], Summary], pipe: Connection) -> None:
+    """Run the work of a job and send its summary, or the error that ended it; see `run_index_job`."""
     _silence()
     threading.Thread(target=_interrupt_when_cancelled, args=(pipe,), daemon=True).start()
-    progress = ThrottledProgress(pipe.send)
     try:
-        end = JobEnd(run_request(request, progress, partial(_send_refusal, pipe)))
+        end = JobEnd(work())
     except KeyboardInterrupt:
         end = JobEnd(error="interrupted")
     except CbirError as error:

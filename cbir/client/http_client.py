@@ -17,6 +17,7 @@ from cbir.client.connection import ServiceError, ServiceUnreachable
 from cbir.client.dicomweb_methods import DicomwebMethods
 from cbir.client.image_methods import ImageMethods
 from cbir.client.image_set_methods import ImageSetMethods
+from cbir.client.map_methods import MapMethods
 from cbir.client.search_methods import SearchMethods
 
 __all__ = ["Client", "ServiceError", "ServiceUnreachable"]
@@ -37,7 +38,9 @@ class IndexOptions(TypedDict, total=False):
     processes: int | None
 
 
-class Client(AdminMethods, SearchMethods, ImageMethods, ImageSetMethods, CaseMethods, DicomwebMethods):
+class Client(
+    AdminMethods, SearchMethods, ImageMethods, ImageSetMethods, MapMethods, CaseMethods, DicomwebMethods
+):
     """Client of one service. Thread-safe.
 
     Every method raises ServiceError for a problem response, ServiceUnreachable (an httpx.ConnectError) where no

@@ -9,6 +9,7 @@ from cbir.search import ImageId
 from cbir.search import example_values as example
 
 MAX_SET = 10_000  # images of a request
+MAX_RECORDS = 1000  # of a response
 
 ImageIds = Annotated[
     list[ImageId],
@@ -25,6 +26,15 @@ class ImageSet(BaseModel):
     """Images by their ids."""
 
     ids: ImageIds
+
+
+class RecordRequest(BaseModel):
+    """Images whose records are requested."""
+
+    ids: Annotated[list[ImageId], Field(min_length=1, max_length=MAX_RECORDS)] = Field(
+        description=f"Ids of 1 to {MAX_RECORDS} images.",
+        examples=[[example.IMAGE_ID, example.OTHER_IMAGE_ID]],
+    )
 
 
 class SetLabelChange(LabelChange):

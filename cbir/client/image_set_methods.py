@@ -4,16 +4,21 @@ from collections.abc import Mapping, Sequence
 
 from cbir.client.connection import ServiceConnection
 from cbir.client.image_set_messages import DeletedImages, LabelledCount
+from cbir.client.messages import ImagePage, ImageRecord
 from cbir.search.query_kinds import list_conditions
 
 
 class ImageSetMethods(ServiceConnection):
-    """Mixin with the methods of `cbir.client.Client` that label, delete and export many images."""
+    """Mixin with the methods of `cbir.client.Client` that show, label, delete and export many images."""
 
     def label_images(self, ids: Sequence[str], labels: Mapping[str, str | None]) -> int:
         """Set labels of up to 10,000 images; None removes a label. Return the number of images."""
         body = {"ids": list(ids), "labels": dict(labels)}
         return self._fetch(LabelledCount, "PATCH", "/v1/images", json=body).labelled
+
+    def image_records(self, ids: Sequence[str]) -> list[ImageRecord]:
+        """Return the records of up to 1,000 images, in the order of `ids`; those of no image are left out."""
+        return self._fetch(ImagePage, "POST", "/v1/images/records", json={"ids": list(ids)}).items
 
     def delete_images(self, ids: Sequence[str]) -> list[str]:
         """Delete up to 10,000 images permanently; return the ids of those that were in the collection."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from sqlalchemy import Connection, delete, select
 
 from cbir.errors import CollectionDamaged
-from cbir.store import change_history, change_log, grade_models, idempotency, severity_model
+from cbir.store import change_history, change_log, grade_models, idempotency, map_file, severity_model
 from cbir.store.image_rows import delete_images, delete_rows, store_erased_marks
 from cbir.store.row_damage import row_problems
 from cbir.store.row_totals import store_totals
@@ -43,6 +43,7 @@ def erase_rows(connection: Connection, keys: Sequence[str], folder: Path) -> int
     copies = select(instance_copies.c.instance).where(instance_copies.c.patient_key.in_(keys))
     instances = connection.scalars(copies).all()  # so that another collection does not bring them back
     store_erased_marks(connection, [*deleted, *(row.content_hash for row in rows), *instances], folder)
+    map_file.drop_map(folder)
     delete_images(connection, [row.number for row in rows])
     delete_rows(connection, changed_images.c.image_id, [row.image_id for row in rows])
     delete_rows(connection, instance_copies.c.patient_key, keys)

@@ -1,4 +1,4 @@
-"""Endpoints of many images at once: label, delete, export."""
+"""Endpoints of many images at once: show, label, delete, export."""
 
 import csv
 from io import StringIO
@@ -7,7 +7,15 @@ from flask import Blueprint, Response
 from pydantic import ConfigDict, Field
 
 from cbir.cancellation import with_checkpoints
-from cbir.client.image_set_messages import DeletedImages, ImageIds, ImageSet, LabelledCount, SetLabelChange
+from cbir.client.image_set_messages import (
+    DeletedImages,
+    ImageIds,
+    ImageSet,
+    LabelledCount,
+    RecordRequest,
+    SetLabelChange,
+)
+from cbir.client.messages import ImagePage
 from cbir.errors import InvalidInput
 from cbir.search import example_values as example
 from cbir.store import Collection
@@ -15,7 +23,7 @@ from cbir.store.image_order import Order, parse_order
 from cbir.store.record_table import table_header, table_row
 from service.access.audit import log_images
 from service.access.caller import actor_name
-from service.api.image_routes import CollectionParameters, Sort, check_labels, check_own_filter
+from service.api.image_routes import CollectionParameters, Sort, check_labels, check_own_filter, image_record
 from service.api.operations import json_response, operation
 from service.collections.app_state import current_state
 from service.http import request_params
@@ -92,6 +100,35 @@ def post_delete() -> Response:
     log_images(deleted)
     state.thumbnails.clear()
     return json_response(DeletedImages(deleted=deleted))
+
+
+@blueprint.post("/records")
+@operation(
+    "image_records",
+    {200: ImagePage},
+    query=CollectionParameters,
+    body={request_params.JSON: RecordRequest},
+    problems=(400, 404, 413, 415, 422, 504),
+    python=f'client.image_records(["{example.IMAGE_ID}"])',
+)
+def post_records() -> Response:
+    """Return the records of several images, in the order of their ids.
+
+    Ids of no image are left out.
+    """
+    request_params.require_json()
+    state, name = current_state(), request_params.query_parameters(CollectionParameters).collection
+    body = request_params.json_body(RecordRequest)
+    collection = state.searcher(name).collection
+    with state.concurrency.admit(), state.concurrency.slot(), query_deadline(state.settings.query_seconds):
+        records = collection.records_by_id(body.ids)
+    log_images(records)
+    items = [
+        image_record(collection, records[image_id], name)
+        for image_id in dict.fromkeys(body.ids)
+        if image_id in records
+    ]
+    return json_response(ImagePage(items=items, next=None))
 
 
 @blueprint.post("/export")

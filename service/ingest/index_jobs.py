@@ -20,6 +20,7 @@ from cbir.client.messages import JobInfo, RefusedFile
 from cbir.errors import NotFound
 from indexer.index_job import JobEnd, JobRefusal, run_index_job
 from indexer.index_request import IndexRequest
+from indexer.map_job import MapRequest
 from indexer.throttled_progress import JobProgress
 from service.http.problems import Conflict, TooManyRequests
 from service.ingest.job_recorder import JobRecorder
@@ -43,12 +44,16 @@ def _now() -> str:
 
 @dataclass
 class IndexJob:
-    """An indexing run. lock_collection: keeps others from writing to the collection meanwhile."""
+    """An indexing run or, of kind "map", the computing of a map.
+
+    run: what the job's process does with `request`. lock_collection: keeps others from writing meanwhile.
+    """
 
     collection: str
-    request: IndexRequest
+    request: IndexRequest | MapRequest
     lock_collection: Callable[[], AbstractContextManager[None]]
     kind: str = "index"
+    run: Callable[..., None] = run_index_job
     job: str = field(default_factory=lambda: secrets.token_hex(8))
     state: str = "waiting"
     created: str = field(default_factory=_now)
@@ -103,9 +108,9 @@ class PastJob(NamedTuple):
 class JobProcess:
     """The process of a job, and the pipe that its messages come through."""
 
-    def __init__(self, request: IndexRequest) -> None:
+    def __init__(self, run: Callable[..., None], request: IndexRequest | MapRequest) -> None:
         self._pipe, child_end = _context.Pipe()
-        self._process: SpawnProcess = _context.Process(target=run_index_job, args=(request, child_end))
+        self._process: SpawnProcess = _context.Process(target=run, args=(request, child_end))
         self._process.start()
         child_end.close()  # so that the pipe breaks when the process dies
         atexit.register(self._end_at_exit)  # else Python would wait until all is indexed
@@ -235,7 +240,7 @@ class JobQueue:
             if job.cancelled:
                 return
             job.state = "running"
-            job.process = JobProcess(job.request)
+            job.process = JobProcess(job.run, job.request)
         self._recorder.save(job.row())
         refused_files: list[RefusedFile] = []
         end = JobEnd()

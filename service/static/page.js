@@ -4,11 +4,13 @@ import * as compare from "./compare.js";
 import { openCase } from "./cases/open_case.js";
 import * as saveCase from "./cases/save_case.js";
 import { byId } from "./dom.js";
+import * as explain from "./explain/explain.js";
 import * as feedback from "./feedback.js";
 import * as filters from "./filters.js";
 import * as grouping from "./grouping.js";
 import * as imageInput from "./image_input.js";
 import * as keyboard from "./keyboard.js";
+import * as mapLink from "./map_link.js";
 import { changeCollection, openAddress, openQuery, replaceMissingExamples } from "./navigation.js";
 import * as overview from "./overview.js";
 import * as priors from "./priors.js";
@@ -115,7 +117,9 @@ overview.install();
 priors.install(results.showError);
 reranking.install(repeatSearch);
 recent.install(openQuery);
+mapLink.install();
 takeAway.install();
+explain.install();
 saveCase.install();
 usage.install();
 keyboard.install(
@@ -133,6 +137,7 @@ keyboard.install(
     g: () => document.querySelector("#columns .card, #start:not([hidden]) .card")?.focus(),
     a: () => !byId("bar").hidden && byId("share").click(),
     l: theme.next,
+    h: explain.toggle,
     ...tools.KEYS,
     j: searchWithJudgements,
     b: feedback.back,

@@ -2,11 +2,12 @@
 
 import { byId, element } from "../dom.js";
 import { tr, trn } from "../translate.js";
+import { chosenIds } from "./chosen_images.js";
 import { saveAllRecords, saveTable } from "./export_files.js";
 import { Facets } from "./facets.js";
 import * as filters from "./filter_state.js";
 import { ImagePages, PAGE } from "./image_pages.js";
-import { images, labelKeys } from "./requests.js";
+import { chosenImages, images, labelKeys } from "./requests.js";
 import { Selection } from "./selection.js";
 import * as bar from "./selection_bar.js";
 import * as seriesView from "./series_view.js";
@@ -14,6 +15,7 @@ import { Tiles } from "./tiles.js";
 
 const collection = byId("gallery").dataset.collection;
 let state = filters.read(location.search);
+let chosen = chosenOfAddress(); // ids of images from the map; null for all images
 let running = new AbortController();
 let pages = new ImagePages(() => Promise.resolve({ items: [], next: null }));
 const selection = new Selection();
@@ -23,9 +25,14 @@ const tiles = new Tiles(() => ({ pages, selection, sort: state.sort }), { onSele
 
 const total = (count) => trn("{count} image", "{count} images", count);
 
+function chosenOfAddress() {
+  return new URLSearchParams(location.search).has("chosen") ? chosenIds() : null;
+}
+
 /** Show something else, as a new history entry. */
 function change(part) {
   state = { ...state, ...part };
+  chosen = null;
   history.pushState(null, "", filters.write(state, collection));
   show();
 }
@@ -38,7 +45,8 @@ async function show() {
   const { where, sort } = state;
   const ofImages = state.view === "images";
   seriesView.prepare(state);
-  pages = new ImagePages((cursor, signal) => images({ where, sort, cursor, limit: PAGE }, signal));
+  pages = new ImagePages((cursor, signal) => (chosen ? chosenImages(chosen, cursor, PAGE) : images({ where, sort, cursor, limit: PAGE }, signal)));
+  for (const part of [byId("filters"), byId("sort").parentElement]) part.hidden = Boolean(chosen);
   selection.clear();
   showChips();
   showSelection();
@@ -56,8 +64,8 @@ function refreshCounts() {
   return attempt(async () => {
     const [{ images: number }] = await Promise.all([labelKeys(state.where, signal), facets.show(state.where, signal)]);
     if (signal.aborted) return;
-    byId("total").textContent = total(number);
-    byId("export-all").hidden = !number;
+    byId("total").textContent = total(chosen ? chosen.length : number);
+    byId("export-all").hidden = !number || Boolean(chosen);
     fillKeys();
   });
 }
@@ -114,6 +122,13 @@ function showChips() {
     });
     return element("li", "", chip);
   });
+  if (chosen) {
+    const chip = element("button", "chip", tr("Chosen on the map"), element("span", "", " ×"));
+    chip.type = "button";
+    chip.setAttribute("aria-label", tr("Show all images again"));
+    chip.addEventListener("click", () => change({}));
+    chips.push(element("li", "", chip));
+  }
   byId("chips").replaceChildren(...chips);
   byId("chips").hidden = !chips.length;
   byId("unfilter").hidden = !chips.length;
@@ -167,6 +182,7 @@ bar.install(() => ({ pages, selection }), { afterLabels, afterDelete, onSelect: 
 seriesView.install(change);
 addEventListener("popstate", () => {
   state = filters.read(location.search);
+  chosen = chosenOfAddress();
   show();
 });
 show();

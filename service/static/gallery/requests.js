@@ -1,6 +1,7 @@
 // Requests of the gallery.
 
 import { request } from "../api.js";
+import { chosenPage } from "./chosen_images.js";
 
 export const MAX_SET = 10_000; // images of a request
 
@@ -31,6 +32,13 @@ export const images = (params, signal) => load("/v1/images", params, signal);
 
 /** Load a page of the studies or series {items, next}. */
 export const series = (params, signal) => load("/v1/series", params, signal);
+
+/** Load a page of the images with these ids. */
+export async function chosenImages(ids, cursor, limit) {
+  const { ids: part, next } = chosenPage(ids, cursor, limit);
+  const { items } = part.length ? await (await send("POST", "/v1/images/records", { ids: part })).json() : { items: [] };
+  return { items, next };
+}
 
 /** Load the label keys of the images that meet conditions, and the number of these images. */
 export const labelKeys = (where, signal) => load("/v1/labels", { where }, signal);

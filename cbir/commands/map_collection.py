@@ -1,0 +1,26 @@
+"""`cbir collection map`."""
+
+from functools import partial
+from time import monotonic
+
+from cbir.commands import options
+from cbir.commands.output import OutputFormat, Printed, StageBars, print_values
+
+
+def map_collection(collection: options.Folder, format: Printed = OutputFormat.text) -> None:
+    """Compute the map of the collection, its images in two dimensions; needs the extra `map`.
+
+    The service computes it by itself when its page /map is first opened. Ctrl-C ends the command, and a map that was
+    there before stays.
+    """
+    from cbir.layout.collection_map import compute_map
+    from cbir.store import Collection
+    from cbir.store.map_file import write_map
+
+    started = monotonic()
+    with Collection(collection) as opened:
+        with StageBars() as bars:
+            computed = compute_map(opened.view(), opened.profile, partial(bars.show, "computing the map"))
+            write_map(opened.folder, computed)
+        seconds = round(monotonic() - started, 1)
+        print_values({"folder": str(opened.folder), "images": len(computed), "seconds": seconds}, format)

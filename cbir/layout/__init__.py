@@ -1,0 +1,1 @@
+"""Maps of a collection: its images in two dimensions, similar ones close together."""

@@ -1,0 +1,121 @@
+"""The map of a collection: computed once, then kept in step with images that are added and deleted."""
+
+from collections.abc import Callable
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.knn import find_neighbours
+from cbir.gallery.knn_graph import build_graph
+from cbir.gallery.vector_blocks import Floats, Rows, spread_rows
+from cbir.layout.placing import place_by_neighbours
+from cbir.layout.principal_plane import project_to_plane
+from cbir.layout.tsne import FROM_SCRATCH, REFINING, Phase, count_steps, lay_out, shrink
+from cbir.store.collection_view import View
+from cbir.store.map_file import StoredMap
+from cbir.store.profile import Profile
+
+FIRST = 10_000  # images laid out before all others are placed among them and refined: five times as fast
+LEAST = 8  # images; fewer are shown in their principal plane
+
+Progress = Callable[[int, int], None]
+
+
+def compute_map(
+    view: View, profile: Profile, progress: Progress = lambda done, total: None, first: int = FIRST
+) -> StoredMap:
+    """Lay out the images of a view, those that are deleted left out.
+
+    Parameters
+    ----------
+    view : View
+        View of a collection.
+    profile : Profile
+        Its profile.
+    progress : callable
+        Called with steps done and steps in all; what it raises ends the computation.
+    first : int
+        Largest number of images that are laid out from scratch. Of more images an evenly spread sample is, the others
+        are placed by their neighbours, and all are refined.
+
+    Raises
+    ------
+    InvalidInput
+        If openTSNE is not installed.
+    """
+    gallery = view.gallery
+    rows = np.arange(len(gallery)) if view.rows is None else view.rows
+    few = len(rows) < LEAST
+    places = project_to_plane(gallery, rows) if few else _lay_out_all(gallery, rows, progress, first)
+    return StoredMap(gallery.ids[rows], to_unit_square(places), transform_name(view, profile))
+
+
+def _lay_out_all(gallery: Gallery, rows: Rows, progress: Progress, first: int) -> Floats:
+    weights = graph_weights(gallery)[rows][:, rows]
+    sampled = spread_rows(len(rows), first)
+    start = shrink(project_to_plane(gallery, rows))
+    if len(sampled) == len(rows):
+        return _with_progress(weights, start, FROM_SCRATCH, progress, 0, count_steps(FROM_SCRATCH))
+    total = count_steps(FROM_SCRATCH) + count_steps(REFINING)
+    neighbours = find_neighbours(gallery.vectors(rows[sampled]), gallery.space)
+    sample_weights = build_graph(neighbours).weights
+    places = np.full((len(rows), 2), np.nan, np.float32)
+    places[sampled] = _with_progress(sample_weights, start[sampled], FROM_SCRATCH, progress, 0, total)
+    places = place_by_neighbours(weights, places)
+    isolated = np.isnan(places[:, 0])
+    places[isolated] = start[isolated]  # in the middle, from where they are pushed out
+    return _with_progress(weights, places, REFINING, progress, count_steps(FROM_SCRATCH), total)
+
+
+def _with_progress(
+    weights: Any, start: Floats, phases: tuple[Phase, ...], progress: Progress, before: int, total: int
+) -> Floats:
+    return lay_out(weights, start, phases, lambda done: progress(before + done, total))
+
+
+def current_places(view: View, stored: StoredMap) -> Floats:
+    """Return the places (n, 2) of the rows of a view: those of the map, and beside neighbours for added images.
+
+    NaN for images that no chain of neighbours joins with one of the map. Rows of deleted images are not left out.
+    """
+    gallery = view.gallery
+    places = np.full((len(gallery), 2), np.nan, np.float32)
+    kept = np.isin(stored.numbers, gallery.ids)
+    places[np.searchsorted(gallery.ids, stored.numbers[kept])] = stored.places[kept]
+    if kept.any() and np.isnan(places[:, 0]).any():
+        places = place_by_neighbours(graph_weights(gallery), places)
+    return places
+
+
+def is_outdated(view: View, profile: Profile, stored: StoredMap) -> bool:
+    """Return whether a map is to be computed again: the images have doubled, or the transform was fitted again."""
+    rows = np.arange(len(view.gallery)) if view.rows is None else view.rows
+    added = np.count_nonzero(~np.isin(view.gallery.ids[rows], stored.numbers))
+    return bool(added > len(stored)) or stored.transform != transform_name(view, profile)
+
+
+def transform_name(view: View, profile: Profile) -> str:
+    """Return a text that names the profile and, once an indexing run has ended, the fitted transform."""
+    fitted = "" if view.snapshot is None else f"{crc32(view.statistics.to_json().encode()):08x}"
+    return f"{profile.hash} {fitted}"
+
+
+def graph_weights(gallery: Gallery) -> Any:
+    """Return the weights (n, n) of the gallery's k-NN graph: that of its snapshot, extended, or a graph made now."""
+    if gallery.neighbourhood is not None:
+        graph, _ = gallery.neighbourhood.covering(gallery)
+    else:
+        vectors = gallery.vectors(np.arange(len(gallery)))
+        graph = build_graph(find_neighbours(vectors, gallery.space))
+    return graph.weights[: len(gallery)][:, : len(gallery)]
+
+
+def to_unit_square(places: Floats) -> Floats:
+    """Return places (n, 2) moved and scaled to -1..1, with the same scale in both directions."""
+    if not len(places):
+        return places
+    low, high = places.min(axis=0), places.max(axis=0)
+    reach = float((high - low).max()) / 2 or 1.0
+    return np.asarray(np.clip((places - (low + high) / 2) / reach, -1.0, 1.0), np.float32)

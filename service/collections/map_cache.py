@@ -1,0 +1,98 @@
+"""Maps of the service's collections: read from their files, extended by added images, computed by jobs."""
+
+import logging
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+from cbir.cancellation import locked
+from cbir.errors import CollectionDamaged
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.vector_blocks import Floats
+from cbir.layout.collection_map import current_places, is_outdated
+from cbir.store import Collection
+from cbir.store.collection_view import View
+from cbir.store.map_file import NAME, StoredMap, read_map
+from indexer.map_job import MapRequest, run_map_job
+from service.ingest.index_jobs import IndexJob, JobQueue
+
+log = logging.getLogger(__name__)
+
+FileState = tuple[int, int] | None  # mtime and inode of a map
+
+
+@dataclass(frozen=True)
+class PlacedView:
+    """Places (n, 2) of the rows of a gallery, NaN where unknown. outdated: a new map is due."""
+
+    file: FileState
+    gallery: Gallery
+    places: Floats
+    outdated: bool
+
+
+class MapCache:
+    """Places of the images of collections, and the jobs that compute them. Thread-safe."""
+
+    def __init__(self, jobs: JobQueue) -> None:
+        self._jobs = jobs
+        self._lock = Lock()
+        self._stored: dict[Path, tuple[FileState, StoredMap | None]] = {}
+        self._placed: dict[Path, PlacedView] = {}
+        self._computing: dict[Path, IndexJob] = {}  # the latest job of each
+
+    def placed(self, collection: Collection, view: View) -> PlacedView | None:
+        """Return the places of the rows of a view, which may be limited, of a whole collection; None without a map.
+
+        A map that cannot be read is none: it is computed again.
+        """
+        folder = collection.folder
+        with locked(self._lock):
+            stored = self._read(folder)
+            if stored is None:
+                return None
+            file = self._stored[folder][0]
+            placed = self._placed.get(folder)
+            if placed is None or placed.gallery is not view.gallery or placed.file != file:
+                outdated = is_outdated(view, collection.profile, stored)
+                placed = PlacedView(file, view.gallery, current_places(view, stored), outdated)
+                self._placed[folder] = placed
+            return placed
+
+    def compute(self, name: str, folder: Path) -> IndexJob:
+        """Return the job that computes the map of the collection `name` in a folder, started unless there is one.
+
+        A job that failed or was cancelled is not repeated before the service starts again.
+        """
+        with self._lock:
+            job = self._computing.get(folder)
+            if job is None or job.state == "done":
+                request = MapRequest(folder)
+                job = IndexJob(name, request, nullcontext, kind="map", run=run_map_job)
+                self._jobs.add(job)
+                self._computing[folder] = job
+            return job
+
+    def _read(self, folder: Path) -> StoredMap | None:
+        file = _file_state(folder)
+        known = self._stored.get(folder)
+        if known is None or known[0] != file:
+            known = self._stored[folder] = file, _readable_map(folder)
+        return known[1]
+
+
+def _readable_map(folder: Path) -> StoredMap | None:
+    try:
+        return read_map(folder)
+    except CollectionDamaged as damage:
+        log.warning("%s", damage)
+        return None
+
+
+def _file_state(folder: Path) -> FileState:
+    try:
+        status = (folder / NAME).stat()
+    except FileNotFoundError:
+        return None
+    return status.st_mtime_ns, status.st_ino

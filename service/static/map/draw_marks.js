@@ -1,0 +1,71 @@
+// Draws what lies over the points: query, results, outline, the image under the pointer or in the middle.
+
+import { toPixels } from "./camera.js";
+
+const STAR = 13; // pixels from the middle to a tip
+
+function drawStar(context, x, y) {
+  context.beginPath();
+  for (let tip = 0; tip < 10; tip += 1) {
+    const radius = tip % 2 ? STAR * 0.45 : STAR;
+    const angle = (Math.PI * tip) / 5 - Math.PI / 2;
+    context.lineTo(x + radius * Math.cos(angle), y + radius * Math.sin(angle));
+  }
+  context.closePath();
+}
+
+function ring(context, [x, y], radius) {
+  context.beginPath();
+  context.arc(x, y, radius, 0, 2 * Math.PI);
+}
+
+/** Stroke the current path so that it is seen on points of every colour. */
+function outline(context, { ground, ink }, width) {
+  context.strokeStyle = ground;
+  context.lineWidth = width + 3;
+  context.stroke();
+  context.strokeStyle = ink;
+  context.lineWidth = width;
+  context.stroke();
+}
+
+/** Draw marks {query, hits, current, outline, cross} with colours {ink, ground, accent}. */
+export function drawMarks(canvas, camera, size, ratio, marks, colours) {
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, size.width, size.height);
+  const at = ({ x, y }) => toPixels(camera, size, x, y);
+  for (const hit of marks.hits) {
+    ring(context, at(hit), 8);
+    outline(context, colours, 2);
+  }
+  if (marks.query) {
+    drawStar(context, ...at(marks.query));
+    outline(context, colours, 1.5);
+    context.fillStyle = "#ffd66b";
+    context.fill();
+  }
+  if (marks.current) {
+    ring(context, at(marks.current), 9);
+    outline(context, { ...colours, ink: colours.accent }, 3);
+  }
+  if (marks.outline.length > 1) {
+    context.beginPath();
+    for (const point of marks.outline) context.lineTo(...point);
+    context.closePath();
+    context.globalAlpha = 0.2;
+    context.fillStyle = colours.accent;
+    context.fill();
+    context.globalAlpha = 1;
+    outline(context, { ...colours, ink: colours.accent }, 1.5);
+  }
+  if (marks.cross) {
+    const [x, y] = [size.width / 2, size.height / 2];
+    context.beginPath();
+    for (const [dx, dy] of [[1, 0], [-1, 0], [0, 1], [0, -1]]) {
+      context.moveTo(x + 6 * dx, y + 6 * dy);
+      context.lineTo(x + 14 * dx, y + 14 * dy);
+    }
+    outline(context, colours, 2);
+  }
+}
