@@ -1,12 +1,35 @@
 """Client methods for saved cases."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 from urllib.parse import quote
 
 from cbir.client.case_messages import MAX_ANSWERS, CasePage, CaseSummary, SavedCase
-from cbir.client.connection import ServiceConnection, id_to_send, multipart, without_none, write_json
+from cbir.client.connection import (
+    Region,
+    ServiceConnection,
+    Window,
+    id_to_send,
+    multipart,
+    without_none,
+    write_json,
+)
 from cbir.search import Answer
+from cbir.search.query_kinds import list_conditions
+
+
+class CaseSearchOptions(TypedDict, total=False):
+    """Options of the search that a case keeps, as of `Client.search`; text is the query of a search by text."""
+
+    text: str
+    region: Region
+    frame: int
+    window: Window
+    k: int
+    rerank: str
+    parameters: Mapping[str, float | str]
+    where: str | Sequence[str]
+    group_by: str
 
 
 class CaseMethods(ServiceConnection):
@@ -39,7 +62,7 @@ class CaseMethods(ServiceConnection):
         note: str = "",
         shared: bool = False,
         judged: Mapping[str, float] | None = None,
-        **search: Any,
+        **search: Unpack[CaseSearchOptions],
     ) -> SavedCase:
         """Save an answer as a case.
 
@@ -59,15 +82,16 @@ class CaseMethods(ServiceConnection):
         judged : mapping of str to float, optional
             Relevance by image id, from -1 to 1.
         **search
-            Options of the search: text, region, frame, window, k, rerank, parameters, where, group_by.
+            See `CaseSearchOptions`.
         """
         image_id = None if query is None else id_to_send(query)
+        searched = dict(search) | {"where": list_conditions(search.get("where", ()))}
         marks = [{"image_id": image, "relevance": value} for image, value in (judged or {}).items()]
         case = {
             "title": title,
             "note": note,
             "shared": shared,
-            "search": without_none(image_id=image_id, **search),
+            "search": without_none(image_id=image_id, **searched),
             "rounds": [marks] if marks else [],
             "marks": marks,
             "method": answer.rerank.method,
@@ -130,9 +154,10 @@ class CaseMethods(ServiceConnection):
         label_keys : sequence of str
             Keys of the labels to show.
         ranks : sequence of int, optional
-            Ranks of the results to show; the first 12 by default.
+            Ranks of the results to show, none of them if empty; the first 12 by default.
         """
-        params = without_none(format=format, label_keys=list(label_keys) or [""], ranks=ranks and list(ranks))
+        shown = None if ranks is None else list(ranks) or [0]
+        params = without_none(format=format, label_keys=list(label_keys) or [""], ranks=shown)
         path = f"{case_path(case_id)}/export"
         return self._request("GET", path, with_collection=False, params=params).content
 

@@ -5,11 +5,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from flask import Flask
 from flask.testing import FlaskClient
 from PIL import Image
 
 from cbir import settings
+from cbir.client import Client
 from cbir.store import Collection
 from service.access.tokens import Scope
 from service.app import create_app
@@ -226,3 +229,30 @@ def test_erasing_a_patient_erases_its_cases(writable: Path, ids: list[str]) -> N
     assert client.get(f"/v1/cases/{kept['id']}").json["missing"] == 0
     state = settings.load().state_folder
     assert not [path for path in state.iterdir() if ids[0].encode() in path.read_bytes()]
+
+
+def test_the_client_saves_finds_and_exports_cases(app: Flask, pictures: list[Path], ids: list[str]) -> None:
+    with Client("http://localhost", transport=httpx.WSGITransport(app)) as service:
+        answer = service.search(pictures[-1], k=3, where="label=even")
+        saved = service.save_case(
+            "Upload",
+            answer,
+            query=pictures[-1],
+            note="Note",
+            judged={answer[0].id: 1},
+            k=3,
+            where="label=even",
+        )
+        assert [hit.image_id for hit in saved.answers] == [hit.id for hit in answer]
+        assert saved.search.where == ["label=even"]
+        assert saved.marks == saved.rounds[0]
+        assert service.case_picture(saved.id).startswith(b"\x89PNG")
+        by_id = service.save_case("By id", service.search(ids[0], k=2), query=ids[0])
+        assert [case.title for case in service.cases(limit=1)] == ["By id", "Upload"]
+        assert [case.id for case in service.cases("note")] == [saved.id]
+        assert service.change_case(by_id.id, shared=True) == service.case(by_id.id)
+        assert service.export_case(saved.id, ranks=[]).count(b"data:image/jpeg") == 1
+        assert service.export_case(saved.id, label_keys=[]).count(b"label:") == 0
+        assert service.export_case(saved.id).count(b"label: even") == 3
+        service.delete_case(saved.id)
+        assert [case.title for case in service.cases()] == ["By id"]

@@ -1,0 +1,126 @@
+"""Saving a search as a case, taking it up again, and writing it as a teaching file."""
+
+import json
+from pathlib import Path
+
+import pytest
+from playwright import sync_api
+
+from tests.e2e.browsing import SETTLED, choose, ids, settle, until
+from tests.e2e.test_page_axe import AXE, complaints_dark_and_light
+from tests.service.conftest import Served
+
+
+def judge_and_search(page: sync_api.Page) -> None:
+    page.locator(".column .card").nth(2).press("y")
+    page.locator(".column .card").first.press("n")
+    page.keyboard.press("j")
+    settle(page)
+    page.wait_for_selector(f"{SETTLED} .move")
+    page.locator(".column .card").nth(4).press("y")
+
+
+def save(page: sync_api.Page, title: str) -> str:
+    """Save the search that is shown, and return the address of the case."""
+    page.locator("#save-case").click()
+    page.locator("#case-title").fill(title)
+    page.locator("#case-note").fill("First <b>.\n\n第二")
+    page.locator("#case-confirm").click()
+    link = page.locator("#shared a")
+    link.wait_for()
+    assert link.inner_text() == title
+    return str(link.get_attribute("href"))
+
+
+def shown(page: sync_api.Page) -> tuple[list[str], str, list[str]]:
+    page.wait_for_selector(f"{SETTLED} .move")
+    return ids(page), page.locator("#judged").inner_text(), page.locator("#round-list li").all_inner_texts()
+
+
+@pytest.mark.parametrize("uploaded", [True, False])
+def test_a_case_is_taken_up_with_its_judgements(
+    page: sync_api.Page, served: Served, pictures: list[Path], uploaded: bool
+) -> None:
+    page.goto(f"{served.address}/?k=7&where=severity>=0")
+    if uploaded:
+        choose(page, pictures[-1])
+    else:
+        page.locator(".examples .card").first.click()
+        page.wait_for_selector(f"{SETTLED} .move")
+    judge_and_search(page)
+    before = shown(page)
+    address = save(page, f"Case {uploaded}")
+    page.goto(served.address + "/cases")
+    item = page.locator(".case-item", has_text=f"Case {uploaded}")
+    assert item.locator(".excerpt").inner_text().startswith("First <b>.")
+    until(page, "document.querySelector('.case-item img').naturalWidth > 0")
+    item.get_by_role("link", name="Open the search").click()
+    assert shown(page) == before
+    assert page.locator("#where").input_value() == "severity>=0"
+    assert page.locator("#k").input_value() == "7"
+    assert page.locator("#step-back").is_disabled()
+    page.goto(served.address + address)
+    assert page.locator(".case-answers li").count() == 7
+
+
+def test_a_case_is_changed_exported_and_deleted(
+    page: sync_api.Page, served: Served, pictures: list[Path]
+) -> None:
+    choose(page, pictures[-1])
+    address = save(page, "To be changed")
+    page.goto(served.address + address)
+    html = page.locator("#export-html")
+    assert html.get_attribute("href") is None
+    page.locator("[data-rank='2']").uncheck()
+    page.locator("#checked").check()
+    assert "ranks=1&ranks=3" in str(html.get_attribute("href"))
+    page.locator("#label-keys input[value=label]").uncheck()
+    assert html.get_attribute("href") is None
+    assert page.locator("[data-key=label]").first.is_hidden()
+    page.locator("#checked").check()
+    with page.expect_download() as download:
+        page.locator("#export-pdf").click()
+    assert Path(download.value.path()).read_bytes().startswith(b"%PDF-")
+    page.locator("#case-title").fill("Changed")
+    page.locator("#case-shared").check()
+    page.get_by_role("button", name="Save changes").click()
+    page.locator("h1", has_text="Changed").wait_for()
+    page.goto(served.address + "/cases")
+    page.locator("#words").fill("chang")
+    until(page, "document.querySelectorAll('.case-item').length === 1")
+    page.get_by_role("button", name="Delete Changed").click()
+    page.locator("#delete-confirm").click()
+    until(page, "!document.querySelector('#none').hidden")
+
+
+def test_several_images_are_no_case(page: sync_api.Page, pictures: list[Path]) -> None:
+    page.set_input_files("#file", pictures[-2:])
+    page.wait_for_selector(f"{SETTLED} .card")
+    page.locator("#save-case").click()
+    assert "one query image" in page.locator("#case-problem").inner_text()
+    assert page.locator("#case-confirm").is_disabled()
+
+
+def test_a_case_that_is_gone(page: sync_api.Page, served: Served, tolerated: list[str]) -> None:
+    tolerated.append("404")
+    page.goto(f"{served.address}/?case=0123456789abcdef")
+    assert "no case" in page.get_by_role("alert").inner_text()
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="there is no axe-core")
+@pytest.mark.parametrize("width", [400, 1280])
+def test_accessible(page: sync_api.Page, served: Served, pictures: list[Path], width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(f"{served.address}/?k=5")
+    choose(page, pictures[-1])
+    page.locator("#save-case").click()
+    found = {"dialog": complaints_dark_and_light(page)}
+    page.keyboard.press("Escape")
+    address = save(page, "For all")
+    page.goto(served.address + "/cases")
+    page.locator(".case-item").first.wait_for()
+    found["list"] = complaints_dark_and_light(page)
+    page.goto(served.address + address)
+    found["case"] = complaints_dark_and_light(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert json.dumps(found) == json.dumps(dict.fromkeys(found, []))
