@@ -19,6 +19,7 @@ from service.access.caller import caller_key, current_rights
 from service.collections.archive_thumbnails import ArchiveThumbnails
 from service.collections.grader_cache import GraderCache
 from service.collections.lru_cache import LruCache
+from service.collections.map_cache import MapCache
 from service.collections.mounted_collection import CollectionHandle
 from service.http.concurrency import ConcurrencyLimit
 from service.http.problems import error_location
@@ -54,6 +55,7 @@ class AppState:
         self.default = handles[0].name
         self.database = StateDatabase(settings.state_folder)
         self.jobs = JobQueue(self.database)
+        self.maps = MapCache(self.jobs)
         self.decoders = Decoders(settings)
         self.archive_thumbnails = ArchiveThumbnails(settings, self.decoders)
 
