@@ -1,7 +1,9 @@
 """The language of a request: of the parameter `lang`, the cookie, or the browser; otherwise English."""
 
+from datetime import datetime
 from urllib.parse import urlencode
 
+from babel.dates import format_date, format_datetime
 from babel.numbers import format_decimal
 from flask import Flask, Response, g, request
 
@@ -19,7 +21,7 @@ def install(app: Flask) -> None:
     environment.policies["ext.i18n.trimmed"] = True
     environment.add_extension("jinja2.ext.i18n")
     environment.install_gettext_callables(_lookup, _lookup_plural, newstyle=True, pgettext=_lookup_in_context)  # type: ignore[attr-defined]
-    environment.filters["number"] = format_number
+    environment.filters |= {"number": format_number, "day": format_day, "time": format_time}
     app.context_processor(_for_templates)
     app.after_request(_add_headers)
     app.register_blueprint(script_catalogue.blueprint)
@@ -51,6 +53,16 @@ def ngettext(one: str, many: str, count: int, **values: object) -> str:
 def format_number(number: float) -> str:
     """Return a number as the language of the request writes it: 13,549 or 13.549."""
     return format_decimal(number, locale=current_language().locale)
+
+
+def format_day(moment: str) -> str:
+    """Return the day of a time in ISO 8601 as the language of the request writes it: Nov 23, 2026 or 23.11.2026."""
+    return format_date(datetime.fromisoformat(moment), locale=current_language().locale)
+
+
+def format_time(moment: datetime) -> str:
+    """Return a time as the language of the request writes it, in its own time zone."""
+    return format_datetime(moment, tzinfo=moment.tzinfo, locale=current_language().locale)
 
 
 def _lookup(message: str) -> str:

@@ -1,4 +1,5 @@
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from cbir.settings import Settings
 from service.app import create_app
 from service.languages import current_language, gettext, ngettext
 from service.languages.catalogues import Language, forms_of, languages
+from service.languages.request_language import format_day, format_number, format_time
 from service.languages.script_catalogue import address_of
 from service.languages.update_catalogues import extract_messages
 from tests.service.marked_texts import unmarked_in_script, unmarked_in_template
@@ -184,6 +186,17 @@ def test_texts_of_views_are_in_the_language_of_the_request(client: FlaskClient) 
         assert gettext("100 %% of %(what)s", what="x") == "100 % of x"  # not in the catalogue
         assert ngettext("%(count)s image", "%(count)s images", 1) == "1 Bild"
         assert ngettext("%(count)s image", "%(count)s images", 12345) == "12.345 Bilder"
+
+
+def test_numbers_and_times_are_written_as_in_the_language(client: FlaskClient) -> None:
+    moment = datetime(2026, 11, 23, 14, 5, tzinfo=UTC)
+    shown = {}
+    for tag in languages():
+        with client.application.test_request_context(f"/?lang={tag}"):
+            shown[tag] = format_number(1234.5), format_day(moment.isoformat()), format_time(moment)
+    assert shown["en"][:2] == ("1,234.5", "Nov 23, 2026")
+    assert shown["de"] == ("1.234,5", "23.11.2026", "23.11.2026, 14:05:00")
+    assert shown["zh-Hans"] == ("1,234.5", "2026年11月23日", "2026年11月23日 14:05:00")
 
 
 def test_a_catalogue_without_some_messages_leaves_them_english(tmp_path: Path) -> None:
