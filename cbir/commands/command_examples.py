@@ -2,6 +2,7 @@
 
 EXAMPLES = {
     "annotate agreement": "cbir annotate agreement --study-dir hospital-study",
+    "annotate export": "cbir annotate export --study-dir hospital-study --what images --out grades.csv",
     "annotate label": "cbir annotate label --collection hospital --study-dir hospital-study",
     "annotate serve": "cbir annotate serve --collection hospital --grades 0,1,2,3,4",
     "annotate simulate": "cbir annotate simulate --collection hospital --strategy random --report report",

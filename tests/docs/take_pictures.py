@@ -15,6 +15,7 @@ from playwright import sync_api
 from tests.docs.blocks import ROOT
 from tests.e2e.browsing import choose
 from tests.e2e.conftest import CHROMIUM, PATIENCE_MS
+from tests.e2e.judging import annotating, introduce
 from tests.e2e.ohif import viewing, write_files
 from tests.service.conftest import cbir, serving
 
@@ -41,11 +42,24 @@ def gallery(page: sync_api.Page, query: Path) -> None:
     page.locator("img").nth(5).evaluate("image => image.decode()")
 
 
+def case(page: sync_api.Page, query: Path) -> None:
+    """Save a search as a case, and open the page with its teaching file."""
+    choose(page, query)
+    page.locator(".column .card").nth(1).press("y")
+    page.locator("#save-case").click()
+    page.locator("#case-title").fill("Effusion on the left")
+    page.locator("#case-note").fill("Compare the costophrenic angles.\n\nThe third result shows the early stage.")
+    page.locator("#case-confirm").click()
+    page.locator("#shared a").click()
+    page.locator(".case-answers img").nth(4).evaluate("image => image.decode()")
+
+
 # The state of a page that a picture shows, by its name; the page is open at the search page before.
 SCENES: dict[str, Callable[[sync_api.Page, Path], None]] = {
     "search": search,
     "compare": compare,
     "gallery": gallery,
+    "case": case,
 }
 
 
@@ -77,6 +91,31 @@ def take_ohif(work: Path) -> None:
     save("ohif", (work / "panel.png").read_bytes())
 
 
+def take_annotation(work: Path) -> None:
+    """Take the picture of the annotation page with reference images."""
+    files, collection = work / "lenses", work / "lens-collection"
+    cbir("phantoms", files, "--count", "60", "--slit-lamp")
+    cbir("index", files, "--labels", files / "manifest.csv", "--collection", collection)
+    options = [
+        "--question",
+        "Which lens is more opaque?",
+        "--grades",
+        "0,1,2,3,4,5,6",
+        "--reference-label",
+        "grade",
+    ]
+    with (
+        annotating("--collection", collection, "--study-dir", work / "study", *options) as running,
+        sync_api.sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        page = browser.new_page(viewport=SCREEN, color_scheme="light")
+        introduce(page, running.address)
+        page.wait_for_load_state("networkidle")
+        save("annotation", page.screenshot())
+        browser.close()
+
+
 def save(name: str, png: bytes) -> None:
     """Write the picture `name` to the documents."""
     path = FOLDER / f"{name}.webp"
@@ -86,7 +125,7 @@ def save(name: str, png: bytes) -> None:
 
 def main(names: list[str]) -> None:
     """Take the pictures `names`; all without any."""
-    known = [*SCENES, "ohif"]
+    known = [*SCENES, "ohif", "annotation"]
     if unknown := set(names) - set(known):
         sys.exit(f"there is no picture {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     chosen = [name for name in known if name in names or not names]
@@ -95,6 +134,8 @@ def main(names: list[str]) -> None:
             take_scenes(scenes, Path(folder))
         if "ohif" in chosen:
             take_ohif(Path(folder))
+        if "annotation" in chosen:
+            take_annotation(Path(folder))
 
 
 if __name__ == "__main__":
