@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ class QueryImage:
     the image `is_described`.
     content_hash, width, height, format, frame, windowing: as of the `Image`. decode_ms, describe_ms: time that it
     took elsewhere.
+    patient_id, study: of the DICOM header; empty where there is none.
     """
 
     features: Any
@@ -34,6 +35,8 @@ class QueryImage:
     decode_ms: float = 0.0
     describe_ms: float = 0.0
     is_described: bool = False
+    patient_id: str = field(default="", repr=False)
+    study: str = ""
 
     def vector(self, descriptor: Descriptor) -> NDArray[np.float32]:
         """Return the raw vector (d,); `descriptor` is the one that described the image."""
@@ -62,6 +65,8 @@ def describe_query(image: Image, descriptor: Descriptor) -> QueryImage:
         image.frame,
         image.windowing,
         describe_ms=(time.perf_counter() - started) * 1000,
+        patient_id=image.dicom.patient_id if image.dicom else "",
+        study=image.dicom.study if image.dicom else "",
     )
 
 

@@ -162,7 +162,9 @@ class Settings(BaseSettings):
     require_tokens: bool | None = Field(
         None, description="require a token for every request; unset: unless the service listens on loopback"
     )
-    state_folder: Path = Field(default_factory=_state_folder, description="folder of tokens and audit log")
+    state_folder: Path = Field(
+        default_factory=_state_folder, description="folder of tokens, audit log and state database"
+    )
     allowed_hosts: Words = Field((), description="host names of the service besides localhost")
     trusted_proxies: Networks = Field((), description="proxies whose X-Forwarded-* headers are trusted")
     tls_certificate: Path | None = Field(None, description="PEM file with the certificate chain for https")
@@ -174,7 +176,9 @@ class Settings(BaseSettings):
         1000, ge=1, description="different patients whose images one token without admin may add per hour"
     )
     identifiers_per_hour: int = Field(
-        60, ge=1, description="patients that one caller with the scope admin may name by identifier per hour"
+        60,
+        ge=1,
+        description="patients that one caller may name per hour: by identifier, with the scope admin, or by a DICOM file in searches with `same_patient`",
     )
     groups: dict[str, Rights] = Field(
         {},

@@ -23,6 +23,8 @@ class SearchOptions(TypedDict, total=False):
         label, "!grade?" for those without. Of several values of one key any: ["modality=CT", "modality=MR"].
     exclude_patient : str
         Key of a patient whose images are left out, or an identifier; over HTTP that needs the scope admin.
+    same_patient : bool
+        Only images of the query's patient, without those of its own study; nothing where the patient is unknown.
     examples : sequence of str
         Ids of further example images; examples are not among the hits.
     feedback : mapping of str to float
@@ -59,6 +61,7 @@ class SearchOptions(TypedDict, total=False):
     parameters: Mapping[str, float | str] | None
     where: str | Sequence[str]
     exclude_patient: str | None
+    same_patient: bool
     examples: Sequence[str]
     feedback: Mapping[str, float] | None
     score_threshold: float | None
@@ -74,7 +77,7 @@ class SearchOptions(TypedDict, total=False):
 
 
 REQUEST_VALUES = (
-    "k", "rerank", "exclude_patient", "score_threshold", "max_distance", "group_by", "group_size",
+    "k", "rerank", "exclude_patient", "same_patient", "score_threshold", "max_distance", "group_by", "group_size",
 )  # fmt: skip
 
 

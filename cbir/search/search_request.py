@@ -6,6 +6,7 @@ from pydantic import BaseModel, Field
 
 from cbir.search.search_models import MAX_GROUP_SIZE, Examples, Judgements
 from cbir.store.dicom_instances import DicomScope
+from cbir.store.patient_scope import PatientScope
 
 
 class Request(BaseModel):
@@ -21,6 +22,8 @@ class Request(BaseModel):
     exclude_patient: a patient key or the identifier behind it, whose images are left out; exclude_patient_key: a key
     only, for callers who may not try identifiers.
     outside: only DICOM images are answers, and none of this study, series or instance.
+    same_patient: only images of the query's patient are answers, without those of its own study; of_patient: these
+    images, where the caller knows them and the query image does not tell.
     examples: ids of further examples, all left out of the answer. feedback: judgements of images. With either of
     them the methods of `cbir.rerank.several_examples` learn the order, and "auto" is `feedback`.
     """
@@ -32,6 +35,8 @@ class Request(BaseModel):
     exclude_patient: str | None = None
     exclude_patient_key: str | None = None
     outside: DicomScope | None = None
+    same_patient: bool = False
+    of_patient: PatientScope | None = None
     examples: Examples = []
     feedback: Judgements = []
     score_threshold: float | None = Field(default=None, allow_inf_nan=False)

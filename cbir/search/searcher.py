@@ -25,6 +25,7 @@ from cbir.search.image_links import record_links
 from cbir.search.label_agreement import label_agreements
 from cbir.search.method_choice import choose_learner, choose_reranker
 from cbir.search.query_likeness import query_likeness
+from cbir.search.query_patient import query_patient
 from cbir.search.query_vectors import check_vectors, normalise_vectors
 from cbir.search.ranked_images import RankedImages, ranked_images
 from cbir.search.search_models import MAX_EXAMPLES, Answer, DicomPlace, Hit, HitGroup, QueryFacts, RerankFacts
@@ -126,6 +127,9 @@ class Searcher:
                 f"image_id, examples: 1 to {MAX_EXAMPLES + 1} images are needed to search with, not {count}"
             )
         records = [self.collection.record(image_id) for image_id in request.examples]
+        if request.same_patient and request.of_patient is None:
+            own = query_patient(self.collection, images, records)
+            request = request.model_copy(update={"of_patient": own})
         watch.lap("decode")
         describe = self.collection.profile.load_descriptor(self.settings.device)
         raw = [
@@ -300,6 +304,9 @@ class Searcher:
         """
         conditions = self.collection.conditions(request.where)
         matching = self.collection.matching_rows(view, conditions)
+        if request.of_patient:
+            own = self.collection.patient_rows(view, request.of_patient)
+            matching = own if matching is None else np.intersect1d(matching, own)
         excluded = self.collection.excluded_rows(
             view,
             request.exclude_patient,

@@ -45,6 +45,8 @@ def check_text_request(text: str, request: Request) -> None:
         raise InvalidInput(
             "text: examples and feedback go with images; search with those, or with a text alone"
         )
+    if request.same_patient:
+        raise InvalidInput("same_patient: needs an image to search with, whose patient is known")
     if request.rerank not in (None, NoReranking.name):
         raise InvalidInput(
             f"rerank: a search by text is not re-ranked; leave {request.rerank} out, or send {NoReranking.name}"

@@ -25,6 +25,7 @@ from cbir.store.image_rows import rows_matching
 from cbir.store.joint_vectors import JointVectors
 from cbir.store.migration import bring_up_to_date
 from cbir.store.normalisation import Statistics
+from cbir.store.patient_scope import PatientScope
 from cbir.store.permissions import warn_if_open_to_others
 from cbir.store.profile import Profile
 from cbir.store.record_queries import LabelledImage, RecordQueries, numbers_where, read_labelled_images
@@ -250,6 +251,10 @@ class Collection(RecordQueries):
             if outside:
                 excluded.append(numbers_where(connection, outside.excludes()))
         return view.rows_of(np.concatenate(excluded))
+
+    def patient_rows(self, view: View, patient: PatientScope) -> Rows:
+        """Return the rows of a view that show a patient."""
+        return view.rows_of(self._read(numbers_where, patient.contains()))
 
     def joint_vectors(self, view: View, values: int) -> VectorBlocks:
         """Return the raw values of an encoder, the first `values` of the rows of a view, scaled to length 1."""

@@ -34,6 +34,11 @@ def patient_key(collection: Collection, patient: str | None) -> str | None:
     check_patient(patient)
     if not patient or PATIENT_KEY.fullmatch(patient):
         return patient or None
+    return key_of_identifier(collection, patient)
+
+
+def key_of_identifier(collection: Collection, patient: str) -> str | None:
+    """Return the key of the `patient` with an identifier, limited and logged as `patient_key` says."""
     g.audit_identifier = True
     key = hash_patient(collection.secret, patient)
     wait = access_control().identifiers.seconds_to_wait(_subject(), [key] if key else [])

@@ -9,10 +9,11 @@ from cbir.errors import InvalidInput
 from cbir.ingest.decoder_tasks import describe_choice
 from cbir.query_image import QueryImage
 from cbir.search import Answer, Searcher
+from cbir.search.query_patient import query_patient
 from cbir.search.query_vectors import check_profile
 from cbir.store import Collection
 from service.access.audit import log_images
-from service.access.patient_identifiers import patient_key
+from service.access.patient_identifiers import key_of_identifier, patient_key
 from service.api import metrics_routes, request_history
 from service.collections.app_state import AppState
 from service.collections.image_sources import decode_source
@@ -31,11 +32,16 @@ def search_by_id(state: AppState, params: request_params.ById) -> Answer:
     _check_query(params)
     check_profile(params.profile, params.vector, searcher.collection.profile)
     part = _decode_region(state, searcher, params)
+    if part and params.same_patient:  # the file may not name the patient, as a JPEG does not
+        record = searcher.collection.record(params.image_id or "")
+        search_request.of_patient = query_patient(searcher.collection, [], [record])
     with state.concurrency.slot(), query_deadline(state.settings.query_seconds) as deadline:
         if params.text is not None:
             answer = searcher.by_text(params.text, search_request, deadline)
         elif part:
-            answer = searcher.by_examples(keep_vector(searcher, [part]), search_request, deadline, params.vector)
+            answer = searcher.by_examples(
+                keep_vector(searcher, [part]), search_request, deadline, params.vector
+            )
         else:
             ids = [*([params.image_id] if params.image_id else []), *params.examples]
             of_ids = search_request.model_copy(update={"examples": ids})
@@ -62,6 +68,8 @@ def search_by_upload(state: AppState, files: list[bytes], params: request_params
         _describe(state, searcher.collection, data, params, name if len(files) > 1 else UPLOAD_NAME)
         for data, name in zip(files, names, strict=True)
     ]
+    if params.same_patient and queries[0].patient_id.strip():
+        key_of_identifier(searcher.collection, queries[0].patient_id)  # limited, and logged
     with state.concurrency.slot(), query_deadline(state.settings.query_seconds) as deadline:
         answer = searcher.by_examples(keep_vector(searcher, queries), search_request, deadline)
     return _complete(answer, params, [])

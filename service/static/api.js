@@ -56,7 +56,8 @@ async function checkReadable(form) {
   }
 }
 
-function form(query) {
+/** The form fields of a query by files. */
+export function form(query) {
   const fields = new FormData();
   for (const file of query.files ?? [query.file]) fields.append("image", file, "image"); // without its name, which may be a patient's
   if (query.frame > 1) fields.set("frame", query.frame);
@@ -66,7 +67,7 @@ function form(query) {
   return fields;
 }
 
-/** Search with a query {image | text | file, frame, window, region} and {k, rerank, parameters: {}, where: [], feedback: []}, group_by and group_size if given. */
+/** Search with a query {image | text | file, frame, window, region} and {k, rerank, parameters: {}, where: [], feedback: []}, group_by, group_size and same_patient if given. */
 export async function search(query, params, signal) {
   let options;
   const collection = current();
@@ -84,7 +85,7 @@ export async function search(query, params, signal) {
     fields.set("rerank", params.rerank);
     if (params.feedback.length) fields.set("feedback", JSON.stringify(params.feedback));
     if (collection) fields.set("collection", collection);
-    for (const name of ["group_by", "group_size"]) {
+    for (const name of ["group_by", "group_size", "same_patient"]) {
       if (params[name]) fields.set(name, params[name]);
     }
     for (const [name, value] of Object.entries(params.parameters)) fields.append("parameters", `${name}=${value}`);
@@ -130,6 +131,19 @@ export async function picture(image, { window, region } = {}, signal) {
 /** Load the record of an image in the collection. */
 export async function record(image, signal) {
   return (await request(imageAddress(image), { signal })).json();
+}
+
+/** Load the records of the images of a study and series. */
+export async function imagesOf({ study, series }, signal) {
+  const items = [];
+  let cursor = "";
+  do {
+    const fields = { study, series, limit: 1000, ...(cursor && { cursor }), ...(current() && { collection: current() }) };
+    const page = await (await request(`/v1/images?${new URLSearchParams(fields)}`, { signal })).json();
+    items.push(...page.items);
+    cursor = page.next;
+  } while (cursor !== null);
+  return items;
 }
 
 /** Load the page of a collection as HTML text. */

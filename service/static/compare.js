@@ -3,12 +3,15 @@
 import { byId, element } from "./dom.js";
 import { ApiError, record } from "./api.js";
 import { describe } from "./metadata.js";
+import * as slices from "./compare_slices.js";
 import * as compareWindow from "./compare_window.js";
 import { tr } from "./translate.js";
 import { Zoom } from "./zoom.js";
 import { imageAddress } from "./collection.js";
 import * as feedback from "./feedback.js";
-import * as ruler from "./ruler.js";
+import { state } from "./search_state.js";
+import { Lens } from "./lens.js";
+import { Ruler } from "./ruler.js";
 import * as usage from "./usage.js";
 
 const KEY_STEP = 0.1; // part of a pane that an arrow key moves the images by
@@ -17,10 +20,15 @@ let cards = []; // of the list of results
 let position = 0; // of the current card in it
 let addressOf = null;
 const judgeButtons = byId("compare").querySelectorAll("[data-judge]");
-const zoom = new Zoom(byId("panes"), [byId("left"), byId("right")], (scale) => {
+const panes = byId("panes");
+const images = [byId("left"), byId("right")];
+const ruler = new Ruler({ area: panes, button: byId("measure"), output: byId("measured"), factsOf: ({ id }) => compareWindow.factsOf(id) });
+const lens = new Lens({ area: panes, images, button: byId("lens") });
+const zoom = new Zoom(panes, images, (scale) => {
   byId("zoom").textContent = `${Math.round(scale * 100)} %`;
   ruler.clear();
-});
+  lens.draw();
+}, { zoomsBy: (event) => event.ctrlKey || !slices.sideOf(event) });
 
 /** Show a small picture at once, and the large one when it has loaded. */
 function loadPicture(image, address, small) {
@@ -39,7 +47,7 @@ function flip(flipped) {
 }
 
 function invert() {
-  const inverted = byId("panes").classList.toggle("inverted");
+  const inverted = panes.classList.toggle("inverted");
   byId("invert").setAttribute("aria-pressed", String(inverted));
 }
 
@@ -62,6 +70,7 @@ function show() {
   flip(false);
   loadPicture(byId("right"), imageAddress(image, "/picture"), imageAddress(image, "/thumbnail"));
   compareWindow.showResult(image);
+  slices.showResult(image, () => cards[position]?.dataset.image === image);
   usage.open("compare", card);
   if (!byId("metadata").hidden) loadMetadata();
 }
@@ -77,6 +86,14 @@ async function loadMetadata() {
     if (!(error instanceof ApiError)) throw error;
     list.replaceChildren(element("div", "", element("dt", "", error.title), element("dd", "", error.message)));
   }
+}
+
+/** Show another slice at a side; "Search with this image" then means that of the result. */
+function showSlice(side, item) {
+  compareWindow.showSlice(side, (window) => slices.loadSlice(item, window));
+  if (side === "left") return;
+  byId("from-here").href = addressOf(item.image_id);
+  byId("from-here").dataset.image = item.image_id;
 }
 
 function toggleMetadata(open) {
@@ -109,7 +126,8 @@ export function open(card, query, toAddress, withMetadata = false) {
   for (const button of judgeButtons) button.hidden = !query.source; // judgements go with images
   if (query.source) loadPicture(byId("left"), query.source, query.small ?? query.source);
   zoom.reset();
-  compareWindow.showQuery();
+  const { query: shown } = state;
+  compareWindow.showQuery().then(() => state.query === shown && slices.showQuery(shown, compareWindow.factsOf("left")?.frames ?? 1));
   toggleMetadata(withMetadata);
   show();
   byId("compare").showModal();
@@ -129,7 +147,8 @@ const KEYS = {
   0: () => zoom.reset(),
   1: () => zoom.actualSize(),
   v: invert,
-  m: () => byId("measure").click(),
+  m: () => ruler.toggle(),
+  z: () => lens.toggle(),
   f: () => flip(!byId("right").classList.contains("flipped")),
   i: () => toggleMetadata(byId("metadata").hidden),
   s: () => byId("from-here").click(),
@@ -145,6 +164,12 @@ const SHIFTED = {
 
 byId("compare").addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const scrolls = event.target.closest("select, input, #metadata"); // by the same keys
+  if (!scrolls && (lens.key(event) || (!event.shiftKey && slices.key(event)))) {
+    event.preventDefault();
+    event.stopPropagation();
+    return;
+  }
   const action = (event.shiftKey && SHIFTED[event.key]) || KEYS[event.key.length > 1 ? event.key : event.key.toLowerCase()];
   if (!action) return;
   event.preventDefault();
@@ -160,10 +185,11 @@ byId("fit").addEventListener("click", () => zoom.reset());
 byId("flip").addEventListener("click", KEYS.f);
 byId("actual-size").addEventListener("click", KEYS[1]);
 byId("invert").addEventListener("click", invert);
-ruler.install(compareWindow.factsOf);
 byId("tell").addEventListener("click", KEYS.i);
+panes.addEventListener("wheel", slices.turn, { passive: false });
+slices.install(showSlice);
 byId("leave").addEventListener("click", close);
-for (const image of [byId("left"), byId("right")]) {
+for (const image of images) {
   image.addEventListener("error", () => {
     image.hidden = true;
     image.parentElement.querySelector(".gone")?.remove();

@@ -18,15 +18,18 @@ const draw = latest(async () => {
   await Promise.all(Object.keys(sides).map(drawSide));
 });
 
+const drawSlice = { left: latest(() => drawSide("left", true)), right: latest(() => drawSide("right", true)) };
+
 const isAdjustable = ({ facts }) => Boolean(facts?.windowing) && (!window || facts.modality === modality);
 
-async function drawSide(name) {
+async function drawSide(name, always = false) {
   const side = sides[name];
   byId(name).closest("figure").classList.toggle("fixed", Boolean(window) && !isAdjustable(side));
-  if (!side.facts?.windowing) return;
+  if (!side.facts?.windowing && !always) return;
   try {
-    const { blob } = await side.load(isAdjustable(side) ? window : null);
+    const { blob, ...facts } = await side.load(isAdjustable(side) ? window : null);
     if (side !== sides[name]) return;
+    side.facts = facts;
     if (side.address) URL.revokeObjectURL(side.address);
     side.address = URL.createObjectURL(blob);
     byId(name).src = side.address;
@@ -47,24 +50,30 @@ async function open(name, load) {
   if (window) draw();
 }
 
+/** Show another slice at a side, in the window of both; load(window) resolves with its picture. */
+export function showSlice(name, load) {
+  sides[name].load = load;
+  drawSlice[name]();
+}
+
 function showChoice() {
   const has = Object.values(sides).filter(({ facts }) => facts && takesPresets(facts)).length;
   select.disabled = !has;
   select.title = has ? "" : tr("Neither picture is CT whose file can be rendered");
 }
 
-/** Begin with the windows of the files, and with the query at the left. */
-export function showQuery() {
+/** Begin with the windows of the files, and with the query at the left; resolves when its facts are known. */
+export async function showQuery() {
   const { query } = state;
   window = null;
   select.value = "";
   byId("left").closest("figure").classList.remove("fixed");
   const { image, region } = query;
-  if (image) open("left", (chosen) => picture(image, { window: chosen, region }));
+  if (image) await open("left", (chosen) => picture(image, { window: chosen, region }));
   else if (query.file && !query.files && !collection.isOfSeries()) {
     const part = { ...query };
-    open("left", (chosen) => render({ ...part, window: chosen ?? part.window }));
-  } else open("left", null);
+    await open("left", (chosen) => render({ ...part, window: chosen ?? part.window }));
+  } else await open("left", null);
 }
 
 /** {size, spacing} of the picture at the "left" or "right"; null while they are unknown. */

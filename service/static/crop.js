@@ -8,10 +8,11 @@ const clamp = (value, min, max) => Math.min(Math.max(value, min), max);
 /**
  * Lets the user select a region in `stage`, which shows an image centred and scaled to fit; `box` is its frame.
  * onSelect(region): called with [x, y, width, height] in image pixels. returnFocus: gets the focus on Escape.
+ * place(): {scale, x, y} of the image where it is zoomed, with shifts in parts of the stage.
  */
 export class Cropper {
-  constructor(stage, box, returnFocus, onSelect) {
-    Object.assign(this, { stage, box, returnFocus, onSelect, size: null, region: null, start: null });
+  constructor(stage, box, returnFocus, onSelect, place = () => ({ scale: 1, x: 0, y: 0 })) {
+    Object.assign(this, { stage, box, returnFocus, onSelect, place, size: null, region: null, start: null });
     stage.addEventListener("pointerdown", (event) => this.down(event));
     stage.addEventListener("pointermove", (event) => this.start && this.move(event));
     stage.addEventListener("pointerup", (event) => this.start && this.up(event));
@@ -38,8 +39,10 @@ export class Cropper {
   /** The image in the stage: its left and top edge, and screen pixels per image pixel. */
   fit() {
     const { width, height } = this.stage.getBoundingClientRect();
-    const scale = Math.min(width / this.size.width, height / this.size.height);
-    return { scale, left: (width - this.size.width * scale) / 2, top: (height - this.size.height * scale) / 2 };
+    const { scale: zoom, x, y } = this.place();
+    const scale = zoom * Math.min(width / this.size.width, height / this.size.height);
+    const left = width * x + (width - this.size.width * scale) / 2;
+    return { scale, left, top: height * y + (height - this.size.height * scale) / 2 };
   }
 
   /** The image point under the pointer. */

@@ -48,13 +48,9 @@ export function show(shown) {
   byId("frame-field").hidden = !shown;
   const viewer = byId("drop");
   if (!shown) {
-    viewer.removeAttribute("tabindex");
-    viewer.removeAttribute("role");
-    viewer.removeAttribute("aria-label");
+    viewer.setAttribute("aria-label", tr("Picture of the query"));
     return;
   }
-  viewer.tabIndex = 0;
-  viewer.setAttribute("role", "group");
   const values = { number: shown.index + 1, count: shown.count };
   viewer.setAttribute("aria-label", tr("Picture {number} of {count}: arrow keys, Page Up and Page Down go to others", values));
   byId("frame-word").textContent = shown.word;

@@ -1,16 +1,18 @@
 // The query at the side of the results: its picture, region, window, frame and caption.
 
-import { ApiError, record, render } from "./api.js";
+import { ApiError, picture, record, render } from "./api.js";
 import * as collection from "./collection.js";
 import { Cropper } from "./crop.js";
 import { byId } from "./dom.js";
 import * as frameStepper from "./frame_stepper.js";
 import { latest } from "./latest.js";
+import * as tools from "./picture_tools.js";
 import { atPosition, positionOf } from "./positions.js";
+import { captionOf } from "./query_caption.js";
 import * as queryPicture from "./query_picture.js";
 import { Renderings } from "./renderings.js";
 import * as results from "./results.js";
-import { signal as runningSignal, state } from "./search_state.js";
+import { state } from "./search_state.js";
 import { tr } from "./translate.js";
 import { Windowing } from "./windowing.js";
 
@@ -21,22 +23,28 @@ const preview = latest(drawPreview);
 
 let cropper = null;
 let windowing = null;
-let rendered = null; // the rendering of the query's file that is shown
+let rendered = null; // the rendering that is shown: of the query's file, or of its image of the collection
 let movingWindow = null; // of the sliders, before a search
+let patient = null; // key of the patient of the collection's image that is shown
 let timer = null; // of the search after a step
 
 /** Connect the picture; startSearch(query) searches with another part of it, repeatSearch() with what state.query has become. */
 export function install(startSearch, repeatSearch) {
-  cropper = new Cropper(byId("drop"), byId("region"), byId("crop"), (region) => startSearch({ ...state.query, region }));
-  windowing = new Windowing(previewWindow, (window) => startSearch({ ...state.query, window }));
+  tools.install({ onMove: () => cropper?.draw(), factsOf: () => rendered }); // before what else a press on the picture does
+  cropper = new Cropper(byId("drop"), byId("region"), byId("crop"), (region) => startSearch({ ...state.query, region }), tools.place);
+  windowing = new Windowing(previewWindow, (window) => changeWindow(window, startSearch));
   frameStepper.install((index) => step(index, repeatSearch));
   byId("crop").addEventListener("click", beginCrop);
 }
 
-/** Show CT in one of the windows of `PRESETS`. */
-export function choosePreset(index) {
-  windowing.choosePreset(index);
+/** Whether the patient of the query may be known: that of a DICOM file by the service only. */
+export function hasPatient(info) {
+  const { query } = state;
+  return query.image ? Boolean(patient) : Boolean(query.file && !query.files && info.format === "dicom");
 }
+
+/** Show CT in one of the windows of `PRESETS`. */
+export const choosePreset = (index) => windowing.choosePreset(index);
 
 /** Let the user select a region with the keyboard. */
 export function beginCrop() {
@@ -47,6 +55,7 @@ export function beginCrop() {
 export function clear() {
   clearTimeout(timer);
   queryPicture.clear();
+  tools.show(false);
   setRegion(null);
   windowing.set(null);
   frameStepper.show(null);
@@ -79,16 +88,19 @@ function showText(text) {
 }
 
 async function showImage({ image, region }, signal) {
-  windowing.set(null);
   frameStepper.show(null);
-  rendered = null;
-  const { labels, width, height } = await record(image, signal);
+  const isNew = rendered?.image !== image;
+  const missing = (error) => (error instanceof ApiError ? null : Promise.reject(error));
+  const [{ labels, width, height, patient_key }, loaded] = await Promise.all([record(image, signal), picture(image, {}, signal).catch(missing)]);
+  patient = patient_key;
   const title = labels.label ?? tr("image {name}", { name: image.slice(0, 8) });
-  const source = collection.imageAddress(image, "/picture");
-  const size = await queryPicture.show(source, tr("The query image, {title}", { title })).catch(() => null);
+  const isShown = loaded && (await queryPicture.show(loaded.blob, tr("The query image, {title}", { title })).catch(() => null));
   if (signal.aborted) return title;
-  if (!size) queryPicture.showMissing();
-  setRegion(size && { width, height }, region); // in pixels of the image, not of its picture
+  rendered = isShown && { ...loaded, size: { width, height }, image }; // the size of the image, not that of its picture
+  if (!isShown) queryPicture.showMissing();
+  tools.show(Boolean(isShown), isNew);
+  setWindowing();
+  setRegion(rendered?.size, region);
   return region ? tr("Part of {title}", { title }) : title;
 }
 
@@ -97,21 +109,39 @@ async function showFile(query, signal) {
     byId("caption").hidden = true;
     frameStepper.show(null);
   }
+  const isNew = rendered?.file !== query.file && !query.slices;
   const loaded = await renderings.get(query);
   if (signal.aborted) return "";
   rendered = { ...loaded, file: query.file };
+  tools.show(true, isNew);
   await queryPicture.show(rendered.blob, tr("The query image")).catch(() => queryPicture.showMissing());
   if (signal.aborted) return "";
-  const isPart = !query.files && !collection.isOfSeries(); // regions and windows are of single images
-  windowing.set(isPart ? rendered.windowing : null, rendered.modality);
-  setRegion(isPart ? rendered.size : null, query.region);
+  setWindowing();
+  setRegion(isSingle(query) ? rendered.size : null, query.region);
   showPosition();
   if (query.files) return tr("{count} of your images", { count: query.files.length });
   return query.region ? tr("Part of your image") : tr("Your image");
 }
 
+/** Regions and windows are of single images. */
+const isSingle = (query) => !query.files && !collection.isOfSeries();
+
+function setWindowing() {
+  windowing.set(rendered && isSingle(state.query) ? rendered.windowing : null, rendered?.modality);
+  byId("window-hint").hidden = !state.query.image;
+}
+
+/** Search in another window, or show an image of the collection in it, whose stored values are searched with. */
+async function changeWindow(window, startSearch) {
+  if (!state.query.image) return startSearch({ ...state.query, window });
+  movingWindow = window;
+  await preview();
+  setWindowing();
+}
+
 function setRegion(size, region) {
   cropper.set(size, region ?? null);
+  Object.assign(byId("drop").dataset, size); // what regions are measured in
   byId("crop").disabled = !size;
 }
 
@@ -142,13 +172,14 @@ function previewWindow(window) {
 
 async function drawPreview() {
   const { query } = state;
-  const part = { ...query, window: movingWindow ?? query.window };
+  const window = movingWindow ?? query.window;
+  const part = { ...query, window };
   try {
-    const loaded = await renderings.get(part);
+    const loaded = await (query.image ? picture(query.image, { window }) : renderings.get(part));
     if (state.query !== query || query.file !== part.file || query.frame !== part.frame) return;
-    rendered = { ...loaded, file: part.file };
+    rendered = { ...rendered, ...loaded, size: query.image ? rendered.size : loaded.size, file: part.file };
     await queryPicture.show(loaded.blob, tr("The query image"));
-    prefetch(query);
+    if (query.file) prefetch(query);
   } catch (error) {
     if (error instanceof ApiError) results.showError(error);
   }
@@ -164,26 +195,6 @@ function prefetch(query) {
 
 /** Caption the picture; info: the description of the query in the response. */
 export function describe(info) {
-  const { query } = state;
-  if (query.files) {
-    queryPicture.caption(tr("{count} of your images, one query", { count: query.files.length }));
-    return;
-  }
-  const frame = query.slices ? tr("slice {number}", { number: query.slice + 1 }) : info.frame ? tr("frame {number}", { number: info.frame }) : "";
-  const name = query.image ? tr("Image {name} of the collection", { name: query.image.slice(0, 8) }) : tr("Your image");
-  const format = [info.format.toUpperCase(), frame].filter(Boolean).join(", ");
-  const [x, y, width, height] = query.region ?? [];
-  const size = query.region ? tr("region {width} × {height} at {x}, {y}", { width, height, x, y }) : `${info.width} × ${info.height}`;
-  queryPicture.caption(`${name} · ${size} · ${format}`);
-  if (query.file) prefetch(query);
-}
-
-/** The address of the query's picture, or of its region; null for words, undefined if the region cannot be drawn. */
-export async function pictureSource() {
-  const { query } = state;
-  if (query.text) return null;
-  if (!query.region) return byId("picture").src;
-  if (query.image) return collection.imageAddress(query.image, "/picture", { region: query.region });
-  const part = await render(query, runningSignal()).catch(() => null);
-  return part ? URL.createObjectURL(part.blob) : undefined; // small; released with the page
+  queryPicture.caption(captionOf(state.query, info));
+  if (state.query.file && !state.query.files) prefetch(state.query);
 }

@@ -8,6 +8,7 @@ import * as grade from "./grade.js";
 import * as grouping from "./grouping.js";
 import { withFileNames } from "./input_error.js";
 import * as overview from "./overview.js";
+import * as priors from "./priors.js";
 import * as queryView from "./query_view.js";
 import * as recent from "./recent.js";
 import * as reranking from "./reranking.js";
@@ -82,6 +83,7 @@ export async function run() {
   share.clear();
   grade.clear();
   overview.clear();
+  priors.clear();
   usage.show(null);
   byId("go").disabled = false;
   byId("whole").hidden = !query.region;
@@ -96,6 +98,7 @@ export async function run() {
     queryView.describe(after.query);
     recent.add(query, title, byId("picture"));
     if (!query.files) grade.show(query, addressOf, signal).catch(() => {}); // results are useful without grades
+    if (queryView.hasPatient(after.query)) priors.show(query, addressOf, signal).catch(() => {}); // and without earlier studies
     if (after.results.length && params.rerank !== "none") await loadOriginalOrder(params, signal);
   } catch (error) {
     if (error.name === "AbortError" || signal.aborted) return;
@@ -163,6 +166,7 @@ function clearQuery() {
   queryView.clear();
   grade.clear();
   overview.clear();
+  priors.clear();
   byId("go").disabled = true;
   byId("columns").removeAttribute("aria-busy");
 }

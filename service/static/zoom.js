@@ -1,20 +1,24 @@
-// Shared zoom and pan of two pictures.
+// Shared zoom and pan of pictures.
 
 const MAX_SCALE = 16;
 const STEP = 1.25;
 
-/** Zooms and moves the images in `panes` together, by wheel, dragging and pinching; calls onZoom(scale) on a change. */
+/**
+ * Zooms and moves `images`, each of which fills its pane in `area`, together: by wheel, dragging and pinching; calls
+ * onZoom(scale) on a change. paneOf(event): the pane under the pointer; zoomsBy(event): whether a turn of the wheel
+ * zooms; movesBy(event): whether a press begins to move the pictures.
+ */
 export class Zoom {
-  constructor(panes, images, onZoom) {
-    Object.assign(this, { panes, images, onZoom, pane: null, touches: new Map() });
+  constructor(area, images, onZoom, { paneOf = (event) => event.target.closest(".pane"), zoomsBy = () => true, movesBy = (event) => !event.button } = {}) {
+    Object.assign(this, { area, images, onZoom, paneOf, zoomsBy, movesBy, pane: null, touches: new Map() });
     this.reset();
-    panes.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
-    panes.addEventListener("pointerdown", (event) => this.down(event));
-    panes.addEventListener("pointermove", (event) => this.touches.has(event.pointerId) && this.drag(event));
+    area.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+    area.addEventListener("pointerdown", (event) => this.down(event));
+    area.addEventListener("pointermove", (event) => this.touches.has(event.pointerId) && this.drag(event));
     for (const end of ["pointerup", "pointercancel"]) {
-      panes.addEventListener(end, (event) => this.touches.delete(event.pointerId));
+      area.addEventListener(end, (event) => this.touches.delete(event.pointerId));
     }
-    panes.addEventListener("dblclick", () => this.reset());
+    area.addEventListener("dblclick", () => this.reset());
   }
 
   /** Fit the picture into its pane. */
@@ -59,8 +63,8 @@ export class Zoom {
   }
 
   wheel(event) {
-    const pane = event.target.closest(".pane");
-    if (!pane) return;
+    const pane = this.paneOf(event);
+    if (!pane || !this.zoomsBy(event)) return;
     event.preventDefault();
     const { left, top, width, height } = pane.getBoundingClientRect();
     const lines = event.deltaMode ? event.deltaY * 16 : event.deltaY;
@@ -68,9 +72,10 @@ export class Zoom {
   }
 
   down(event) {
-    const pane = event.target.closest(".pane");
-    if (!pane || event.button) return;
+    const pane = this.paneOf(event);
+    if (!pane || !this.movesBy(event)) return;
     event.preventDefault();
+    event.stopImmediatePropagation(); // what else a press would do, such as selecting a region
     pane.setPointerCapture(event.pointerId);
     this.pane = pane.getBoundingClientRect();
     this.touches.set(event.pointerId, { x: event.clientX, y: event.clientY });
@@ -99,7 +104,7 @@ export class Zoom {
       const flipped = image.classList.contains("flipped") ? "scaleX(-1)" : "";
       image.style.transform = `translate(${100 * this.x}%, ${100 * this.y}%) scale(${this.scale}) ${flipped}`;
     }
-    this.panes.classList.toggle("zoomed", this.scale > 1);
+    this.area.classList.toggle("zoomed", this.scale > 1);
     this.onZoom(this.scale);
   }
 }

@@ -208,18 +208,19 @@ def test_windows_for_ct_on_the_query_and_in_the_comparison(page: sync_api.Page) 
     assert float(page.locator("#center").input_value()) > 480
     assert not page.locator("#region").is_visible()
     page.locator(".column .card").first.click()
+    dialog = page.get_by_role("dialog")
     page.locator("#compare-preset:enabled").wait_for()
     before = page.locator("#left").get_attribute("src")
     page.get_by_label("Window of both").select_option("Liver")
     until(page, f"document.getElementById('left').src !== '{before}'")
     page.locator("figure.fixed #right").wait_for()  # a PNG has no window
     page.keyboard.press("v")
-    assert page.get_by_role("button", name="Invert").get_attribute("aria-pressed") == "true"
-    page.get_by_role("button", name="1:1").click()
+    assert dialog.get_by_role("button", name="Invert").get_attribute("aria-pressed") == "true"
+    dialog.get_by_role("button", name="1:1").click()
     assert page.inner_text("#zoom") != "100 %"
-    page.get_by_role("button", name="Fit").click()
+    dialog.get_by_role("button", name="Fit").click()
     assert page.inner_text("#zoom") == "100 %"
-    page.get_by_role("button", name="Measure").click()
+    dialog.get_by_role("button", name="Measure").click()
     pane = page.locator(".pane").first.bounding_box()
     assert pane
     middle = pane["x"] + pane["width"] / 2, pane["y"] + pane["height"] / 2
@@ -231,5 +232,5 @@ def test_windows_for_ct_on_the_query_and_in_the_comparison(page: sync_api.Page) 
     length = page.inner_text("#measured")
     assert length.endswith(f"mm ({pixels:.0f} px)")
     assert abs(float(length.split()[0]) - pixels * 0.661468) < 0.2
-    page.get_by_role("button", name="Zoom in").click()
+    dialog.get_by_role("button", name="Zoom in").click()
     assert page.inner_text("#measured") == ""

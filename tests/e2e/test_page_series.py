@@ -1,0 +1,179 @@
+"""Pictures of DICOM series on the page: tools on the query, slices and one window in the comparison, earlier studies."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright import sync_api
+
+from tests.cbir.images.synthetic_series import stack, write_series
+from tests.e2e.browsing import settle, until
+from tests.indexer.commands import call
+from tests.service.conftest import Served, serving
+
+SLICES = 5
+SERIES = {"1.2.1": "A", "1.2.2": "A", "1.2.3": "B"}  # patients
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of slices in a folder of each series; each is a study of its own."""
+    folder = tmp_path_factory.mktemp("series")
+    for seed, (uid, patient) in enumerate(SERIES.items(), 1):
+        values = stack((SLICES, 64, 64), (20.0, 3.5, 3.5), seed)
+        write_series(folder / uid, values, (20.0, 3.5, 3.5), uid, PatientID=patient)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def served(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    collection = tmp_path_factory.mktemp("collection") / "c"
+    call("index", files, "--collection", collection, "--profile", "tamura", "--jobs", 1)
+    with serving(collection) as running:
+        yield running
+
+
+@pytest.fixture
+def searched(page: sync_api.Page) -> sync_api.Page:
+    """The page with the results of an image of patient A."""
+    image = page.evaluate(
+        "fetch('/v1/images?study=1.2.1.9').then((answer) => answer.json()).then(({ items }) => items[0].image_id)"
+    )
+    page.goto(f"{page.url}?image={image}")
+    settle(page)
+    return page
+
+
+def studies(page: sync_api.Page, panel: str) -> list[str]:
+    """The studies of the images in a part of the page, one for each image."""
+    ids = [card.get_attribute("data-image") for card in page.locator(f"{panel} .card").all()]
+    return [
+        page.evaluate(f"fetch('/v1/images/{image}').then((answer) => answer.json()).then((it) => it.study)")
+        for image in ids
+    ]
+
+
+def test_earlier_studies_of_an_image_of_the_collection(searched: sync_api.Page) -> None:
+    searched.get_by_text("Same patient (5)").wait_for()
+    assert studies(searched, "#priors") == ["1.2.2.9"] * SLICES
+    searched.locator("#priors .card").first.click()
+    searched.get_by_role("dialog").get_by_text("rank 1 of 5").wait_for()
+    searched.keyboard.press("Escape")
+    searched.locator("#columns .card").last.focus()
+    searched.keyboard.press("s")
+    settle(searched)
+
+
+def test_earlier_studies_of_a_file_are_loaded_on_demand(page: sync_api.Page, files: Path) -> None:
+    page.set_input_files("#file", next((files / "1.2.2").iterdir()))
+    page.get_by_text("Other studies of this patient").click()
+    page.get_by_text("Same patient (5)").wait_for()
+    assert studies(page, "#priors") == ["1.2.1.9"] * SLICES
+
+
+def test_no_other_study(page: sync_api.Page, files: Path) -> None:
+    page.set_input_files("#file", next((files / "1.2.3").iterdir()))
+    page.get_by_text("Other studies of this patient").click()
+    page.get_by_text("The collection has no other study of this patient.").wait_for()
+
+
+def test_slices_of_both_sides(searched: sync_api.Page) -> None:
+    searched.locator("#columns .card").first.click()
+    searched.locator("#right-slice").wait_for()
+    searched.locator("#left-slice").wait_for()
+    link = searched.locator("#from-here")
+    searched.keyboard.press("Home")
+    searched.get_by_text("1 of 5").first.wait_for()
+    first = link.get_attribute("data-image")
+    before = searched.locator("#right").get_attribute("src")
+    searched.keyboard.press("ArrowDown")
+    assert searched.inner_text("#right-count") == "2 of 5"
+    until(searched, f"document.getElementById('right').src !== '{before}'")
+    assert link.get_attribute("data-image") != first
+    left = searched.inner_text("#left-count")
+    searched.locator("#right").hover()
+    searched.mouse.wheel(0, 120)
+    until(searched, "document.getElementById('right-count').textContent === '3 of 5'")
+    assert searched.inner_text("#left-count") == left
+    assert searched.inner_text("#zoom") == "100 %"
+    searched.keyboard.down("Control")
+    searched.mouse.wheel(0, -120)
+    searched.keyboard.up("Control")
+    until(searched, "document.getElementById('zoom').textContent !== '100 %'")
+
+
+def test_one_window_for_both_sides(searched: sync_api.Page) -> None:
+    searched.locator("#columns .card").first.click()
+    searched.locator("#compare-preset:enabled").wait_for()
+    before = [searched.locator(side).get_attribute("src") for side in ("#left", "#right")]
+    searched.get_by_label("Window of both").select_option("Lung")
+    for side, source in zip(("left", "right"), before, strict=True):
+        until(searched, f"document.getElementById('{side}').src !== '{source}'")
+    assert not searched.locator("figure.fixed").count()
+
+
+def test_magnifier_in_the_comparison(searched: sync_api.Page) -> None:
+    searched.locator("#columns .card").first.click()
+    searched.keyboard.press("z")
+    assert searched.locator(".panes .lens").count() == 2
+    title = searched.inner_text("#compare-title")
+    before = searched.locator(".panes .lens").first.evaluate("(lens) => lens.style.left")
+    searched.keyboard.press("ArrowRight")
+    assert searched.locator(".panes .lens").first.evaluate("(lens) => lens.style.left") != before
+    assert searched.inner_text("#compare-title") == title
+    searched.get_by_role("dialog").get_by_role("button", name="Magnifier").click()
+    assert not searched.locator(".panes .lens").count()
+
+
+def test_tools_on_the_query(searched: sync_api.Page) -> None:
+    searched.keyboard.press("z")
+    assert searched.locator("#drop .lens").count() == 1
+    searched.keyboard.press("ArrowLeft")
+    searched.keyboard.press("z")
+    searched.keyboard.press("v")
+    assert searched.locator("#drop.inverted").count() == 1
+    box = searched.locator("#drop").bounding_box()
+    assert box
+    middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    searched.keyboard.press("m")
+    searched.mouse.move(*middle)
+    searched.mouse.down()
+    searched.mouse.move(middle[0] + 40, middle[1], steps=2)
+    searched.mouse.up()
+    pixels = 40 * 64 / box["width"]
+    length = searched.inner_text("#query-measured")
+    assert abs(float(length.split()[0]) - pixels * 3.5) < 1.5
+    assert "region" not in searched.url
+    searched.keyboard.press("m")
+    source = searched.locator("#picture").get_attribute("src")
+    searched.get_by_role("button", name="Lung").click()  # another picture, not another search
+    until(searched, f"document.getElementById('picture').src !== '{source}'")
+    until(searched, "document.getElementById('width').value === '1500'")
+    assert searched.url.count("window") == 0
+
+
+def test_a_region_of_an_enlarged_picture(searched: sync_api.Page) -> None:
+    searched.keyboard.press("+")
+    searched.keyboard.press("+")
+    until(searched, "document.getElementById('query-zoom').textContent === '156 %'")
+    box = searched.locator("#drop").bounding_box()
+    assert box
+    middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    searched.mouse.move(*middle)
+    searched.keyboard.down("Shift")  # moves the picture
+    searched.mouse.down()
+    searched.mouse.move(middle[0] - 50, middle[1], steps=2)
+    searched.mouse.up()
+    searched.keyboard.up("Shift")
+    assert "region" not in searched.url
+    searched.mouse.move(*middle)
+    searched.mouse.down()
+    searched.mouse.move(middle[0] + 60, middle[1] + 60, steps=3)
+    searched.mouse.up()
+    searched.wait_for_url("**region=**")
+    x, y, width, height = map(
+        int, searched.url.split("region=")[1].split("&")[0].replace("%2C", ",").split(",")
+    )
+    pixel = box["width"] / 64 * 1.25**2  # of the screen
+    assert (x, y) == pytest.approx((32 + 50 / pixel, 32), abs=1.1)
+    assert (width, height) == pytest.approx((60 / pixel, 60 / pixel), abs=1.1)
