@@ -142,8 +142,14 @@ class CaseChange(BaseModel):
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"shared": True}]})
 
-    title: Title | None = Field(default=None, description="New title of the case.", examples=["Knee, follow-up"])
-    note: Note | None = Field(default=None, description="New note; the old one is replaced.", examples=["Compare with the left knee."])
+    title: Title | None = Field(
+        default=None, description="New title of the case.", examples=["Knee, follow-up"]
+    )
+    note: Note | None = Field(
+        default=None,
+        description="New note; the old one is replaced.",
+        examples=["Compare with the left knee."],
+    )
     shared: bool | None = Field(
         default=None,
         description="Whether every caller who may use the collection sees the case.",

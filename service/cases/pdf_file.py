@@ -86,7 +86,7 @@ class _Layout:
         from reportlab.platypus import Table
 
         width = self.width / COLUMNS
-        cells = [self._picture(picture, width - GAP, no_picture) for picture in content.answers]
+        cells: list[Any] = [self._picture(picture, width - GAP, no_picture) for picture in content.answers]
         cells += [""] * (-len(cells) % COLUMNS)
         rows = [cells[start : start + COLUMNS] for start in range(0, len(cells), COLUMNS)]
         return Table(rows, colWidths=[width] * COLUMNS, style=_CELLS, hAlign="LEFT")

@@ -139,7 +139,7 @@ def judgement_of(case: VisibleCase, image_id: str) -> int:
 
 def _facts(case: VisibleCase) -> tuple[tuple[str, str], ...]:
     search, method = case.content.search, case.content.method
-    titles = {choice.name: choice.title for choice in (*rerank.RERANKERS, Feedback)}
+    titles = {Feedback.name: Feedback.title} | {choice.name: choice.title for choice in rerank.RERANKERS}
     facts = [(gettext("Re-ranking"), titles.get(method, method))] if method else []
     if search.text is not None:
         facts.append((gettext("Words"), search.text))

@@ -180,10 +180,12 @@ def find_case(database: StateDatabase, viewer: Viewer, case_id: str) -> Row[Any]
     """Return the row of a case, without its picture; raises NotFound if the viewer may see none with this id."""
     query = select(*_LISTED, cases.c.content, cases.c.picture.is_not(None).label("stored"))
     with database.reading() as connection:
-        row = connection.execute(query.where(cases.c.case_id == case_id, viewer.visible())).one_or_none()
-    if row is None:
+        rows: list[Row[Any]] = list(
+            connection.execute(query.where(cases.c.case_id == case_id, viewer.visible()))
+        )
+    if not rows:
         raise NotFound(f"there is no case {case_id}")
-    return row
+    return rows[0]
 
 
 def read_picture(database: StateDatabase, case_id: str) -> bytes | None:

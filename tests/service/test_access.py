@@ -79,6 +79,10 @@ SEARCHES = (
     "POST /v1/grade",
     "POST /v1/render",
     "POST /v1/images/export",
+    # What changes the caller's own cases only.
+    "POST /v1/cases",
+    "PATCH /v1/cases/*",
+    "DELETE /v1/cases/*",
 )
 
 
