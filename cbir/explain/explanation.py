@@ -45,6 +45,14 @@ def explaining_encoder(profile: Profile) -> Encoder | None:
     )
 
 
+def explanation_kind(profile: Profile) -> str:
+    """Return "places" or "parts", what explains the results of a profile; "" if nothing does."""
+    try:
+        return "parts" if explaining_encoder(profile) is None else "places"
+    except InvalidInput:
+        return ""
+
+
 def explain_parts(profile: Profile, statistics: Statistics, query: Floats, answer: Floats) -> Explanation:
     """Explain a distance by the parts of the descriptor.
 

@@ -13,7 +13,7 @@ from cbir.errors import InvalidInput
 from cbir.models.window_means import window_means
 
 MOST_CELLS = 16  # a side; finer maps are averaged, since all pairs of cells are compared
-FLAT = 2.0  # grey levels; a cell whose pixels deviate less shows nothing
+FLAT, FULL = 2.0, 6.0  # grey levels: cells whose pixels deviate less show nothing, and count wholly
 
 Floats = NDArray[np.float32]
 Area = tuple[float, float, float, float]
@@ -24,12 +24,12 @@ WHOLE: Area = (0.0, 0.0, 1.0, 1.0)
 class FeatureCells:
     """Values of the cells of one image.
 
-    values: (rows, columns, channels) float32, finite. textured: (rows, columns) bool, False for cells of one grey.
+    values: (rows, columns, channels) float32, finite. texture: (rows, columns) float32 from 0, for cells of one grey, to 1.
     area: left, top, width and height of what the cells cover, as shares of the image.
     """
 
     values: Floats
-    textured: NDArray[np.bool_]
+    texture: Floats
     area: Area = WHOLE
 
 
@@ -56,7 +56,7 @@ def feature_cells(encoder: Encoder, pixels: Prepared, width: int, height: int) -
         raise InvalidInput(f"the encoder {encoder.name} gives no values for places, which could be compared")
     values = _at_most(np.nan_to_num(finest, posinf=0.0, neginf=0.0).astype(np.float32))
     rows, columns = values.shape[:2]
-    return _on_image(values, _texture(pixels, rows, columns) > FLAT, encoder.image_input, width, height)
+    return _on_image(values, _texture(pixels, rows, columns), encoder.image_input, width, height)
 
 
 def _at_most(values: Floats) -> Floats:
@@ -69,17 +69,16 @@ def _at_most(values: Floats) -> Floats:
 
 
 def _texture(pixels: Prepared, rows: int, columns: int) -> Floats:
-    """Return the deviations (rows, columns) of the grey values within each cell."""
+    """Return how much the grey values within each cell (rows, columns) deviate, from 0 for FLAT to 1 for FULL."""
     grey = pixels.mean(axis=2, dtype=np.float32)
     mean, squares = (
         cv2.resize(plane, (columns, rows), interpolation=cv2.INTER_AREA) for plane in (grey, grey * grey)
     )
-    return np.asarray(np.sqrt(np.maximum(squares - mean * mean, 0.0)), np.float32)
+    deviations = np.sqrt(np.maximum(squares - mean * mean, 0.0))
+    return np.asarray(np.clip((deviations - FLAT) / (FULL - FLAT), 0.0, 1.0), np.float32)
 
 
-def _on_image(
-    values: Floats, textured: NDArray[np.bool_], shape: EncoderInput, width: int, height: int
-) -> FeatureCells:
+def _on_image(values: Floats, texture: Floats, shape: EncoderInput, width: int, height: int) -> FeatureCells:
     """Leave out the cells of a border that the image was padded with; note the part that it was cut to."""
     ratio = (width / height) / (shape.width / shape.height)
     across, down = min(1.0, ratio), min(1.0, 1 / ratio)  # of the network's input that the image takes
@@ -87,10 +86,10 @@ def _on_image(
         rows, columns = (
             _inside(count, share) for count, share in zip(values.shape[:2], (down, across), strict=True)
         )
-        return FeatureCells(values[rows, columns], textured[rows, columns])
+        return FeatureCells(values[rows, columns], texture[rows, columns])
     if shape.fit == "crop":
-        return FeatureCells(values, textured, ((1 - down) / 2, (1 - across) / 2, down, across))
-    return FeatureCells(values, textured)
+        return FeatureCells(values, texture, ((1 - down) / 2, (1 - across) / 2, down, across))
+    return FeatureCells(values, texture)
 
 
 def _inside(count: int, share: float) -> slice:

@@ -37,9 +37,9 @@ def match_maps(query: FeatureCells, answer: FeatureCells, region: Area = WHOLE) 
         in the map of the query, and do not count in that of the answer.
     """
     similarity = _with_neighbours(cosines(query.values, answer.values))
-    inside = _cells_in(query, region) & query.textured
-    of_query = similarity.max(axis=(2, 3)) * inside
-    of_answer = np.where(inside[:, :, None, None], similarity, 0.0).max(axis=(0, 1)) * answer.textured
+    weights = _cells_in(query, region) * query.texture
+    similarity *= np.minimum.outer(weights, answer.texture)
+    of_query, of_answer = similarity.max(axis=(2, 3)), similarity.max(axis=(0, 1))
     return MatchMaps(_on_image(of_query, query.area), _on_image(of_answer, answer.area))
 
 

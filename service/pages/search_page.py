@@ -7,6 +7,7 @@ from flask import Blueprint, render_template, request
 
 from cbir import rerank
 from cbir.errors import NotFound
+from cbir.explain.explanation import explanation_kind
 from cbir.rerank.several_examples import takes_several_examples
 from cbir.search import MAX_TEXT, Searcher, can_search_by_text
 from cbir.store import Record
@@ -44,6 +45,7 @@ def index() -> tuple[str, HTTPStatus]:
         profile=collection.profile.name,
         by_text=can_search_by_text(collection.profile),
         of_series=collection.profile.volume_grid is not None,
+        explained=explanation_kind(collection.profile),
         label_keys=list(collection.label_keys()),
         filters=label_filters_of(collection),
         grade_columns=searcher.collection.graded_labels(),

@@ -41,13 +41,22 @@ def test_cells_are_the_places_of_the_map(encoder):
     assert cells.values.shape == (4, 4, 4)
     for row, column in np.ndindex(4, 4):
         np.testing.assert_array_equal(cells.values[row, column], expected[:, row, column])
-    assert cells.textured.all()
+    assert (cells.texture == 1).all()
 
 
 def test_flat_parts_have_no_texture(encoder):
     pixels = np.full((16, 16), 90, np.uint8)
     pixels[:4, 4:8] = np.random.default_rng(0).integers(0, 256, (4, 4))
-    assert np.argwhere(describe(encoder, Image(pixels)).textured).tolist() == [[0, 1]]
+    assert np.argwhere(describe(encoder, Image(pixels)).texture).tolist() == [[0, 1]]
+
+
+def test_texture_grows_with_the_deviation_of_grey_values(encoder):
+    pixels = np.full((16, 16), 90, np.uint8)
+    pixels[::2, :4] += 4 * 2  # deviates by 4
+    pixels[::2, 4:8] += 2 * 2
+    texture = describe(encoder, Image(pixels)).texture
+    assert texture[:, 0] == pytest.approx(0.5, abs=0.01)
+    assert not texture[:, 1:].any()
 
 
 @pytest.mark.parametrize(("height", "width", "shape"), [(8, 16, (2, 4)), (16, 8, (4, 2)), (1, 90, (1, 4))])

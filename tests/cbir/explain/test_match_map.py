@@ -7,9 +7,9 @@ from cbir.explain.feature_cells import FeatureCells
 from cbir.explain.match_map import cosines, match_maps
 
 
-def random_cells(rows, columns, channels=5, seed=0, textured=None):
+def random_cells(rows, columns, channels=5, seed=0, texture=None):
     values = np.random.default_rng(seed).normal(size=(rows, columns, channels)).astype(np.float32)
-    return FeatureCells(values, np.ones((rows, columns), bool) if textured is None else textured)
+    return FeatureCells(values, np.ones((rows, columns), np.float32) if texture is None else texture)
 
 
 def slow_similarity(query, answer):
@@ -54,7 +54,7 @@ def test_a_region_is_found_where_it_was_moved_to():
     query = random_cells(8, 8)
     values = np.random.default_rng(5).normal(size=(8, 8, 5)).astype(np.float32)
     values[4:7, 1:4] = query.values[1:4, 3:6]
-    answer = FeatureCells(values, np.ones((8, 8), bool))
+    answer = FeatureCells(values, np.ones((8, 8), np.float32))
     maps = match_maps(query, answer, (3 / 8, 1 / 8, 3 / 8, 3 / 8))
     assert np.unravel_index(maps.answer.argmax(), (8, 8)) == (5, 2)
     assert np.argwhere(maps.query).min(axis=0).tolist() == [1, 3]
@@ -68,19 +68,17 @@ def test_a_region_smaller_than_a_cell_has_the_nearest_one():
 
 
 def test_flat_places_match_nothing():
-    textured = np.zeros((3, 3), bool)
-    blank, other = random_cells(3, 3, textured=textured), random_cells(3, 3, seed=1)
+    texture = np.zeros((3, 3), np.float32)
+    blank, other = random_cells(3, 3, texture=texture), random_cells(3, 3, seed=1)
     for maps in (match_maps(blank, other), match_maps(other, blank)):
-        assert not maps.query.any() or not maps.answer.any()
-    assert not match_maps(blank, other).query.any()
-    assert not match_maps(blank, other).answer.any()
-    assert not match_maps(other, blank).answer.any()
+        assert not maps.query.any()
+        assert not maps.answer.any()
 
 
 def test_equal_and_enormous_values_stay_between_0_and_1():
-    same = FeatureCells(np.ones((3, 3, 5), np.float32), np.ones((3, 3), bool))
+    same = FeatureCells(np.ones((3, 3, 5), np.float32), np.ones((3, 3), np.float32))
     assert not match_maps(same, same).answer.any()
-    huge = FeatureCells(random_cells(3, 3).values * 1e38, np.ones((3, 3), bool))
+    huge = FeatureCells(random_cells(3, 3).values * 1e38, np.ones((3, 3), np.float32))
     maps = match_maps(huge, random_cells(3, 3, seed=1))
     for values in maps:
         assert np.isfinite(values).all()
@@ -98,7 +96,7 @@ def test_cosines_do_not_depend_on_the_scale():
 
 
 def test_a_map_of_the_middle_is_put_on_the_whole_image():
-    middle = FeatureCells(random_cells(4, 4).values, np.ones((4, 4), bool), (0.25, 0.0, 0.5, 1.0))
+    middle = FeatureCells(random_cells(4, 4).values, np.ones((4, 4), np.float32), (0.25, 0.0, 0.5, 1.0))
     maps = match_maps(middle, random_cells(4, 4, seed=1))
     assert not maps.query[:, [0, 3]].any()
     assert maps.query[:, 1:3].any()
