@@ -90,7 +90,7 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
     request_history.install(app, state.database)
     auth.install(app, settings)
     request_language.install(app)
-    usage_routes.install(app)
+    usage_routes.install_usage(app)
     for part in (
         search_routes,
         batch_routes,

@@ -67,8 +67,9 @@ class ReplayedMeasure:
 class ReplayResult:
     """Results for r methods.
 
-    collection: facts of `Collection.info`. searches: number in the log. left_out: of them by reason. judged, shown:
-    (r,) share of the first ten answers that were judged for the query, and that any logged search has shown for it.
+    collection: facts of `Collection.info`. searches: number in the log. left_out: of them by reason. judged_share,
+    shown_share: (r,) share of the first ten answers that were judged for the query, and that any logged search has
+    shown for it.
     """
 
     plan: ReplayPlan
@@ -78,8 +79,8 @@ class ReplayResult:
     left_out: dict[str, int]
     bias: PositionBias
     measures: Sequence[ReplayedMeasure]
-    judged: Floats
-    shown: Floats
+    judged_share: Floats
+    shown_share: Floats
 
 
 def replay_log(
@@ -122,9 +123,9 @@ def replay_log(
         *_clicked(queries, runs, bias, plan),
     ]
     judged = [_share(queries, run, lambda query: query.relevant | query.irrelevant) for run in runs]
-    shown = [_share(queries, run, _shown_images) for run in runs]
+    seen = [_share(queries, run, _shown_images) for run in runs]
     return ReplayResult(
-        plan, facts, len(log), queries, left_out, bias, measures, np.array(judged), np.array(shown)
+        plan, facts, len(log), queries, left_out, bias, measures, np.array(judged), np.array(seen)
     )
 
 
@@ -166,7 +167,7 @@ def position_bias(queries: Iterable[LoggedQuery], eta: float | None) -> Position
         (query.name, image, rank, image in search.opened)
         for query in queries
         for search in query.plain
-        for rank, image in enumerate(search.shown, start=1)
+        for rank, image in enumerate(search.answers, start=1)
     )
     return estimate_position_bias(group_shows(shows))
 
@@ -233,7 +234,7 @@ def _measure(name: str, queries: Sequence[LoggedQuery], values: Floats, plan: Re
     """Average over the queries for which the measure is defined; values: (r, q), nan for all methods or for none."""
     defined = ~np.isnan(values).any(axis=0)
     values = values[:, defined]
-    names = [query.name for query, has in zip(queries, defined.tolist(), strict=True) if has]
+    names = [queries[index].name for index in np.flatnonzero(defined).tolist()]
     count = len(values)
     if not names:
         nothing = np.full(count, np.nan)
@@ -244,17 +245,17 @@ def _measure(name: str, queries: Sequence[LoggedQuery], values: Floats, plan: Re
 
 
 def _shown_images(query: LoggedQuery) -> frozenset[str]:
-    return frozenset(image for search in query.plain for image in search.shown)
+    return frozenset(image for search in query.plain for image in search.answers)
 
 
 def _share(
     queries: Sequence[LoggedQuery],
     run: Sequence[Sequence[str]],
-    known: Callable[[LoggedQuery], frozenset[str]],
+    images_of: Callable[[LoggedQuery], frozenset[str]],
 ) -> float:
-    """Return the share of the first answers that are `known` for their query."""
+    """Return the share of the first answers that are among the images that `images_of` returns for their query."""
     counts: Counter[bool] = Counter()
     for query, answers in zip(queries, run, strict=True):
-        images = known(query)
+        images = images_of(query)
         counts.update(image in images for image in answers[:TOP])
     return counts[True] / max(counts.total(), 1)

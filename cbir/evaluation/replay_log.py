@@ -4,7 +4,7 @@ import base64
 import binascii
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -17,6 +17,10 @@ from cbir.errors import InvalidInput
 COMPARE, METADATA, VIEWER = OPENINGS = ("compare", "metadata", "viewer")  # ways to open an answer
 RELEVANT, USEFUL = "relevant", "useful"  # judgements, of an answer and of all answers: 1 or -1
 ERASED = "-"  # in place of the id of an image that is no longer in the collection
+COLUMNS = (
+    "search", "time", "collection", "profile", "method", "parameters", "k", "kind", "query_image", "vector",
+    "filters", "grouped", "judgements", "answers", *OPENINGS, "relevant", "irrelevant", "useful",
+)  # fmt: skip
 MAX_FIELD = 2**20  # characters: a vector of 65,536 values takes 350,000
 
 Events = Mapping[tuple[str, str], int]
@@ -29,7 +33,7 @@ class LoggedSearch:
     search: random id. time: seconds since 1970. method, parameters: of the re-ranker that was used. kind: "image" of
     the collection, "region" of one, "upload", or "other": text, several images. query_image: id, for the kind image.
     vector: (d,) float32 raw, where the log keeps vectors. filters, judgements: their numbers. grouped: one result per
-    group. shown: ids of the answers, best first. events: value by kind and image.
+    group. answers: ids of the answers, best first. events: value by kind and image.
     """
 
     search: str
@@ -39,7 +43,7 @@ class LoggedSearch:
     method: str
     k: int
     kind: str
-    shown: tuple[str, ...]
+    answers: tuple[str, ...]
     parameters: Mapping[str, Any] = field(default_factory=dict)
     query_image: str | None = None
     vector: NDArray[np.float32] | None = None
@@ -80,19 +84,19 @@ def images_with(search: LoggedSearch, kind: str, value: int = 1) -> str:
     )
 
 
-WRITERS: dict[str, Callable[[LoggedSearch], Any]] = {
-    **{name: lambda search, name=name: getattr(search, name) for name in (
-        "search", "time", "collection", "profile", "method", "k", "kind", "filters", "judgements")},
-    "parameters": lambda search: json.dumps(dict(search.parameters), sort_keys=True),
-    "query_image": lambda search: search.query_image or "",
-    "vector": lambda search: "" if search.vector is None else encode_vector(search.vector),
-    "grouped": lambda search: int(search.grouped),
-    "shown": lambda search: " ".join(search.shown),
-    **{name: lambda search, name=name: images_with(search, name) for name in OPENINGS},
-    "relevant": lambda search: images_with(search, RELEVANT),
-    "irrelevant": lambda search: images_with(search, RELEVANT, -1),
-    "useful": lambda search: search.useful or "",
-}  # fmt: skip
+def _row_of(search: LoggedSearch) -> dict[str, Any]:
+    plain = ("search", "time", "collection", "profile", "method", "k", "kind", "filters", "judgements")
+    return {name: getattr(search, name) for name in plain} | {
+        "parameters": json.dumps(dict(search.parameters), sort_keys=True),
+        "query_image": search.query_image or "",
+        "vector": "" if search.vector is None else encode_vector(search.vector),
+        "grouped": int(search.grouped),
+        "answers": " ".join(search.answers),
+        **{kind: images_with(search, kind) for kind in OPENINGS},
+        "relevant": images_with(search, RELEVANT),
+        "irrelevant": images_with(search, RELEVANT, -1),
+        "useful": search.useful or "",
+    }
 
 
 def encode_vector(vector: NDArray[np.float32]) -> str:
@@ -102,11 +106,11 @@ def encode_vector(vector: NDArray[np.float32]) -> str:
 
 def write_usage_csv(searches: Iterable[LoggedSearch], file: IO[str]) -> int:
     """Write a row for each search, and return their number."""
-    rows = csv.writer(file, lineterminator="\n")
-    rows.writerow(WRITERS)
+    rows = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+    rows.writeheader()
     count = 0
     for search in searches:
-        rows.writerow([write(search) for write in WRITERS.values()])
+        rows.writerow(_row_of(search))
         count += 1
     return count
 
@@ -124,7 +128,7 @@ def read_usage_csv(path: Path) -> list[LoggedSearch]:
 
 
 def _searches_of(rows: "csv.DictReader[str]", path: Path) -> Iterator[LoggedSearch]:
-    if missing := WRITERS.keys() - set(rows.fieldnames or ()):
+    if missing := set(COLUMNS) - set(rows.fieldnames or ()):
         raise InvalidInput(
             f"{path} is no usage log: it lacks {', '.join(sorted(missing))}; write one with `cbir usage export`"
         )
@@ -144,9 +148,16 @@ def _search_of(row: Mapping[str, str]) -> LoggedSearch:
     if not isinstance(parameters, dict):
         raise ValueError("parameters must be a JSON object")
     return LoggedSearch(
-        **{name: row[name] for name in ("search", "collection", "profile", "method", "kind")},
-        **{name: int(row[name]) for name in ("time", "k", "filters", "judgements")},
-        shown=tuple(row["shown"].split()),
+        search=row["search"],
+        time=int(row["time"]),
+        collection=row["collection"],
+        profile=row["profile"],
+        method=row["method"],
+        k=int(row["k"]),
+        kind=row["kind"],
+        filters=int(row["filters"]),
+        judgements=int(row["judgements"]),
+        answers=tuple(row["answers"].split()),
         parameters=parameters,
         query_image=row["query_image"] or None,
         vector=_decode_vector(row["vector"]),

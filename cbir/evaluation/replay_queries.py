@@ -111,7 +111,7 @@ def _merge(name: str, group: Sequence[LoggedSearch], images: frozenset[str]) -> 
     clicks = tuple(
         Click(image, rank)
         for search in plain
-        for rank, image in enumerate(search.shown, start=1)
+        for rank, image in enumerate(search.answers, start=1)
         if image != ERASED and image in search.opened and image in images
     )
     return LoggedQuery(

@@ -1,4 +1,4 @@
-"""What the usage log says about the methods that were in use, without a replay."""
+"""Counts of a usage log by the method that was in use, without a replay."""
 
 from collections.abc import Iterable
 from typing import Any

@@ -8,7 +8,7 @@ from service.state.database import StateDatabase
 from service.state.reader_studies import ReaderStudy
 
 
-def answer_rows(database: StateDatabase, study: ReaderStudy) -> list[list[Any]]:
+def reader_answer_rows(database: StateDatabase, study: ReaderStudy) -> list[list[Any]]:
     """Return the rows of the csv of answers, heads first."""
     queries = {item.item: item.query for item in reader_studies.read_items(database, study.name)}
     rows: list[list[Any]] = [

@@ -17,7 +17,7 @@ from service.reader_study.reader_statistics import (
 from service.state.reader_studies import ReaderAnswer, ReaderStudy, StudyItem
 
 
-def study_results(
+def reader_study_results(
     study: ReaderStudy, items: Sequence[StudyItem], answers: Sequence[ReaderAnswer]
 ) -> dict[str, Any]:
     """Return all figures of a study, ready for JSON.

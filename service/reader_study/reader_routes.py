@@ -14,9 +14,9 @@ from service.access.caller import current_caller, current_rights
 from service.api.operations import json_response
 from service.collections.app_state import current_state
 from service.http.request_params import json_body, require_json
-from service.reader_study.answer_rows import answer_rows
+from service.reader_study.answer_rows import reader_answer_rows
 from service.reader_study.reader_messages import MAX_NOTE, ReaderStart, SidedAnswer
-from service.reader_study.reader_results import study_results
+from service.reader_study.reader_results import reader_study_results
 from service.reader_study.reader_view import from_sides, reader_items
 from service.state import reader_studies
 from service.state.database import StateDatabase, state_database
@@ -112,7 +112,7 @@ def show_study_results(name: str) -> str:
 
 
 def _results(database: StateDatabase, study: ReaderStudy) -> dict[str, Any]:
-    return study_results(
+    return reader_study_results(
         study,
         reader_studies.read_items(database, study.name),
         reader_studies.read_answers(database, study.name),
@@ -124,6 +124,6 @@ def get_answers(name: str) -> Response:
     """Download the answers of all readers, by methods."""
     study = _study(name)
     file = io.StringIO()
-    csv.writer(file, lineterminator="\n").writerows(answer_rows(state_database(), study))
+    csv.writer(file, lineterminator="\n").writerows(reader_answer_rows(state_database(), study))
     headers = {"Content-Disposition": f'attachment; filename="{study.name}.csv"'}
     return Response(file.getvalue(), mimetype="text/csv", headers=headers)

@@ -113,17 +113,17 @@ def alpha_with_interval(
         "nominal" or "ordinal".
     seed : int
     """
-    whole = krippendorff_alpha(np.concatenate(units, axis=1), level) if units else None
-    if whole is None:
+    of_all = krippendorff_alpha(np.concatenate(units, axis=1), level) if units else None
+    if of_all is None:
         return {"alpha": None, "low": None, "high": None}
     generator = np.random.default_rng(seed)
-    drawn = [
+    resampled = [
         krippendorff_alpha(np.concatenate([units[index] for index in indices], axis=1), level)
         for indices in generator.integers(0, len(units), (ALPHA_RESAMPLES, len(units))).tolist()
     ]
-    defined = [alpha for alpha in drawn if alpha is not None]
+    defined = [alpha for alpha in resampled if alpha is not None]
     low, high = np.quantile(defined, [(1 - SHARE) / 2, (1 + SHARE) / 2])
-    return {"alpha": whole, "low": float(low), "high": float(high)}
+    return {"alpha": of_all, "low": float(low), "high": float(high)}
 
 
 def relevance_units(answers: Sequence[ReaderAnswer], people: Sequence[int]) -> list[Floats]:
@@ -151,17 +151,10 @@ def kappas(people: Sequence[int], table: Floats) -> list[dict[str, Any]]:
         Preferences.
     """
     rows = []
-    for (i, one), (j, other) in combinations(enumerate(people), 2):
+    for (i, first), (j, second) in combinations(enumerate(people), 2):
         both = ~np.isnan(table[i]) & ~np.isnan(table[j])
         ours, theirs = table[i, both].astype(int).tolist(), table[j, both].astype(int).tolist()
         equal = float(np.mean(np.equal(ours, theirs))) if ours else None
-        rows.append(
-            {
-                "one": one,
-                "other": other,
-                "items": len(ours),
-                "equal": equal,
-                "kappa": cohen_kappa(ours, theirs),
-            }
-        )
+        facts = {"one": first, "other": second, "items": len(ours), "equal": equal}
+        rows.append(facts | {"kappa": cohen_kappa(ours, theirs)})
     return rows

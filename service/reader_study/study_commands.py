@@ -27,8 +27,8 @@ app = typer.Typer(
 Name = Annotated[str, typer.Argument(help="Name of the study.")]
 
 
-@app.command()
-def create(
+@app.command("create")
+def create_study(
     name: Annotated[str, typer.Argument(help="Name of the study, part of its address /study/NAME.")],
     collection: options.Folder,
     a: Annotated[str, Option("--a", help="First re-ranker, as eprf:P=9.")],
@@ -77,7 +77,7 @@ def create(
 
 
 @app.command("list")
-def list_all(format: Printed = OutputFormat.text) -> None:
+def list_all_studies(format: Printed = OutputFormat.text) -> None:
     """List all studies with their numbers of queries and answers."""
     from rich.table import Table
 
@@ -101,19 +101,19 @@ def list_all(format: Printed = OutputFormat.text) -> None:
         typer.echo("there is no study; make one with `cbir study create`")
 
 
-@app.command()
-def report(
+@app.command("report")
+def report_study(
     name: Name,
     out: Annotated[Path | None, Option(help="HTML file to write, with a chart [none].")] = None,
     format: Printed = OutputFormat.text,
 ) -> None:
-    """Print preference, usefulness and agreement with their intervals."""
-    from service.reader_study.reader_results import study_results
+    """Print the results of the study of this name, in a format for people or programs; --out adds a report."""
+    from service.reader_study.reader_results import reader_study_results
     from service.state.reader_studies import find_study, read_answers, read_items
 
     database = _database()
     study = find_study(database, name)
-    results = study_results(study, read_items(database, name), read_answers(database, name))
+    results = reader_study_results(study, read_items(database, name), read_answers(database, name))
     if out:
         _write_report(out, results)
     if format is OutputFormat.json:
@@ -135,24 +135,24 @@ def _write_report(out: Path, results: dict[str, object]) -> None:
         file.write(page)
 
 
-@app.command()
-def export(
+@app.command("export")
+def export_answers(
     name: Name, file: Annotated[Path, typer.Argument(help="CSV file to write, for its owner alone.")]
 ) -> None:
     """Write a row for each answer: reader, query, usefulness, preference, judged images and note."""
     from cbir.atomic import atomic_text
-    from service.reader_study.answer_rows import answer_rows
+    from service.reader_study.answer_rows import reader_answer_rows
     from service.state.reader_studies import find_study
 
     database = _database()
-    rows = answer_rows(database, find_study(database, name))
+    rows = reader_answer_rows(database, find_study(database, name))
     with atomic_text(file, permissions=PRIVATE) as out:
         csv.writer(out, lineterminator="\n").writerows(rows)
     typer.echo(f"{len(rows) - 1} answers in {file}")
 
 
-@app.command()
-def delete(name: Name, yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False) -> None:
+@app.command("delete")
+def remove_study(name: Name, yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False) -> None:
     """Delete a study with its answers."""
     from service.state.reader_studies import delete_study, find_study
 

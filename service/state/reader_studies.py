@@ -123,7 +123,19 @@ class ReaderAnswer:
 
 
 def add_study(database: StateDatabase, study: ReaderStudy, questions: Sequence[StudyItem]) -> None:
-    """Store a new study; raises InvalidInput if there is one of this name."""
+    """Store a new study.
+
+    Parameters
+    ----------
+    database : StateDatabase
+    study : ReaderStudy
+    questions : sequence of StudyItem
+
+    Raises
+    ------
+    InvalidInput
+        If there is a study of this name.
+    """
     row = vars(study) | {"created": unix_time(), "judge_images": int(study.judge_images)}
     rows = [
         {"study": study.name, "item": each.item, "query": each.query, "a": list(each.a), "b": list(each.b)}
@@ -222,8 +234,8 @@ def set_answer(database: StateDatabase, name: str, answer: ReaderAnswer) -> None
     """
     same = (answers.c.study == name, answers.c.reader == answer.reader, answers.c.item == answer.item)
     with database.writing() as connection:
-        known = select(items.c.item).where(items.c.study == name, items.c.item == answer.item)
-        if connection.execute(known).one_or_none() is None:
+        matching = select(items.c.item).where(items.c.study == name, items.c.item == answer.item)
+        if connection.execute(matching).one_or_none() is None:
             raise NotFound(f"the study {name} has no item {answer.item}")
         connection.execute(delete(answers).where(*same))
         row = vars(answer) | {"a_left": int(answer.a_left), "study": name, "time": unix_time()}
@@ -257,21 +269,21 @@ def read_answers(database: StateDatabase, name: str, reader: int | None = None) 
 
 def erase_images(database: StateDatabase, images: Iterable[str]) -> None:
     """Remove images from all studies, with the items that they are the query of and their answers."""
-    gone = set(images)
+    erased = set(images)
     with database.writing() as connection:
         for row in connection.execute(select(items)).all():
-            if row.query in gone:
+            if row.query in erased:
                 for table in (answers, items):
                     connection.execute(
                         delete(table).where(table.c.study == row.study, table.c.item == row.item)
                     )
-            elif gone.intersection(row.a) or gone.intersection(row.b):
-                _erase_from_item(connection, row, gone)
+            elif erased.intersection(row.a) or erased.intersection(row.b):
+                _erase_from_item(connection, row, erased)
 
 
-def _erase_from_item(connection: Connection, row: Row[Any], gone: set[str]) -> None:
+def _erase_from_item(connection: Connection, row: Row[Any], erased: set[str]) -> None:
     lists = {
-        name: [ERASED_IMAGE if image in gone else image for image in row._mapping[name]]
+        name: [ERASED_IMAGE if image in erased else image for image in row._mapping[name]]
         for name in ("a", "b")
     }
     connection.execute(
@@ -279,7 +291,7 @@ def _erase_from_item(connection: Connection, row: Row[Any], gone: set[str]) -> N
     )
     of_item = (answers.c.study == row.study, answers.c.item == row.item)
     for answer in connection.execute(select(answers).where(*of_item)).all():
-        relevant = {image: value for image, value in answer.relevant.items() if image not in gone}
+        relevant = {image: value for image, value in answer.relevant.items() if image not in erased}
         connection.execute(
             update(answers).where(*of_item, answers.c.reader == answer.reader).values(relevant=relevant)
         )

@@ -45,7 +45,7 @@ searches = Table(
     Column("filters", Integer, nullable=False),
     Column("grouped", Integer, nullable=False),
     Column("judgements", Integer, nullable=False),
-    Column("shown", Text, nullable=False),  # ids with spaces between them
+    Column("answers", Text, nullable=False),  # ids with spaces between them
 )
 events = Table(
     "usage_events",
@@ -79,7 +79,7 @@ def add_search(database: StateDatabase, search: LoggedSearch, limits: tuple[int,
     row |= {
         "vector": vector,
         "grouped": int(search.grouped),
-        "shown": " ".join(search.shown),
+        "answers": " ".join(search.answers),
         "parameters": dict(search.parameters),
     }
     with database.writing() as connection:
@@ -95,11 +95,11 @@ def _drop_oldest(connection: Connection, days: int, count: int) -> None:
         connection.execute(delete(searches).where(searches.c.search.in_(oldest)))
 
 
-def shown_images(database: StateDatabase, search: str) -> set[str] | None:
+def answers_of(database: StateDatabase, search: str) -> set[str] | None:
     """Return the ids of the answers of a search, None if it is not in the log."""
     with database.reading() as connection:
-        shown = connection.execute(select(searches.c.shown).where(searches.c.search == search)).scalar()
-    return None if shown is None else set(shown.split())
+        answers = connection.execute(select(searches.c.answers).where(searches.c.search == search)).scalar()
+    return None if answers is None else set(answers.split())
 
 
 def set_event(database: StateDatabase, search: str, event: str, image: str, value: int) -> None:
@@ -120,8 +120,8 @@ def set_event(database: StateDatabase, search: str, event: str, image: str, valu
     key = {"search": search, "event": event, "image": image}
     with database.writing() as connection:
         connection.execute(delete(events).where(*(events.c[name] == text for name, text in key.items())))
-        known = connection.execute(select(searches.c.search).where(searches.c.search == search)).scalar()
-        if value and known is not None:
+        logged = connection.execute(select(searches.c.search).where(searches.c.search == search)).scalar()
+        if value and logged is not None:
             connection.execute(insert(events).values(**key, value=value))
 
 
@@ -146,7 +146,7 @@ def _events_of(connection: Connection, names: Sequence[str]) -> dict[str, dict[t
 def _logged(row: Mapping[Any, Any], of_search: dict[tuple[str, str], int]) -> LoggedSearch:
     values = {name: row[name] for name in searches.c.keys()}  # noqa: SIM118
     vector = row["vector"] and np.frombuffer(row["vector"], "<f4").astype(np.float32)
-    values |= {"shown": tuple(row["shown"].split()), "vector": vector, "grouped": bool(row["grouped"])}
+    values |= {"answers": tuple(row["answers"].split()), "vector": vector, "grouped": bool(row["grouped"])}
     return LoggedSearch(**values, events=of_search)
 
 
@@ -181,11 +181,13 @@ def delete_usage(database: StateDatabase, collection: str | None = None) -> int:
 def logged_images(database: StateDatabase, collection: str) -> set[str]:
     """Return the ids of all images in the log of a collection."""
     with database.reading() as connection:
-        own = select(searches.c.shown, searches.c.query_image).where(searches.c.collection == collection)
+        of_collection = select(searches.c.answers, searches.c.query_image).where(
+            searches.c.collection == collection
+        )
         return {
             image
-            for shown, query in connection.execute(own)
-            for image in (*shown.split(), query)
+            for answers, query in connection.execute(of_collection)
+            for image in (*answers.split(), query)
             if image not in (None, ERASED)
         }
 
@@ -229,15 +231,15 @@ def set_last_deletion(database: StateDatabase, collection: str, change: int) -> 
 
 
 def _forget(connection: Connection, ids: Sequence[str], collection: str | None) -> None:
-    own = [] if collection is None else [searches.c.collection == collection]
-    connection.execute(delete(searches).where(*own, searches.c.query_image.in_(ids)))
-    of_collection = select(searches.c.search).where(*own)
+    conditions = [] if collection is None else [searches.c.collection == collection]
+    connection.execute(delete(searches).where(*conditions, searches.c.query_image.in_(ids)))
+    of_collection = select(searches.c.search).where(*conditions)
     connection.execute(delete(events).where(events.c.image.in_(ids), events.c.search.in_(of_collection)))
     for start in range(0, len(ids), CONDITIONS):
         some = ids[start : start + CONDITIONS]
-        naming = or_(*(searches.c.shown.contains(image, autoescape=True) for image in some))
-        for search, shown in connection.execute(
-            select(searches.c.search, searches.c.shown).where(*own, naming)
+        naming = or_(*(searches.c.answers.contains(image, autoescape=True) for image in some))
+        for search, answers in connection.execute(
+            select(searches.c.search, searches.c.answers).where(*conditions, naming)
         ):
-            left = " ".join(ERASED if image in some else image for image in shown.split())
-            connection.execute(update(searches).where(searches.c.search == search).values(shown=left))
+            left = " ".join(ERASED if image in some else image for image in answers.split())
+            connection.execute(update(searches).where(searches.c.search == search).values(answers=left))

@@ -47,7 +47,7 @@ def pending_searches() -> PendingSearches:
     return pending
 
 
-def is_logged(settings: Settings) -> bool:
+def wants_log(settings: Settings) -> bool:
     """Return True if the current request is a search of the page, and the log is on."""
     return settings.usage_log and request.headers.get(HEADER) == "log"
 
@@ -56,7 +56,7 @@ def keep_vector(searcher: Searcher, queries: list[QueryImage]) -> list[QueryImag
     """Return `queries`; if the log keeps vectors, a single one is described and its vector set aside for the log."""
     settings = searcher.settings
     g.usage_several = len(queries) > 1
-    if g.usage_several or not settings.usage_vectors or not is_logged(settings):
+    if g.usage_several or not settings.usage_vectors or not wants_log(settings):
         return queries
     descriptor = searcher.collection.profile.load_descriptor(settings.device)
     described = queries[0].described(descriptor)
@@ -76,7 +76,7 @@ def offer_search(response: Response, answer: Answer, params: request_params.Sear
         Of the request.
     """
     state = current_state()
-    if not is_logged(state.settings) or not answer.results:
+    if not wants_log(state.settings) or not answer.results:
         return
     handle = state.handle(params.collection)
     kind, image = _kind_of(answer, params)
@@ -94,7 +94,7 @@ def offer_search(response: Response, answer: Answer, params: request_params.Sear
         filters=len(params.where) + (params.exclude_patient is not None),
         grouped=params.group_by is not None,
         judgements=len(params.feedback),
-        shown=tuple(hit.image_id for hit in answer.results[:MAX_SHOWN]),
+        answers=tuple(hit.image_id for hit in answer.results[:MAX_SHOWN]),
     )
     pending_searches().add(search)
     response.headers[HEADER] = search.search

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cbir.settings import Settings
 
 
-def replay(
+def replay_usage(
     collection: options.Folder,
     out: Annotated[Path, Option(help="Folder for figures and report.")],
     rerank: Annotated[
@@ -78,8 +78,8 @@ def _searches(loaded: "Settings", log: Path | None, name: str) -> "list[LoggedSe
     from service.state.usage_log import read_usage
 
     searches = read_usage_csv(log) if log else list(read_usage(StateDatabase(loaded.state_folder)))
-    if own := [search for search in searches if search.collection == name]:
-        return own
+    if of_collection := [search for search in searches if search.collection == name]:
+        return of_collection
     others = ", ".join(sorted({search.collection for search in searches}))
     raise InvalidInput(
         f"the usage log has no searches of the collection {name}; "
@@ -96,7 +96,7 @@ def _print(result: "ReplayResult", out: Path) -> None:
     table = Table("method", *(measure.name for measure in measures), "judged of 10", "shown of 10", box=None)
     for row, method in enumerate(result.plan.methods):
         means = [f"{measure.means[row]:.4g}" for measure in measures]
-        shares = [f"{values[row]:.0%}" for values in (result.judged, result.shown)]
+        shares = [f"{values[row]:.0%}" for values in (result.judged_share, result.shown_share)]
         table.add_row(method.name, *means, *shares)
     console = results_console()
     console.print(table)

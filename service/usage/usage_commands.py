@@ -22,8 +22,8 @@ app = typer.Typer(
 CollectionName = Annotated[str | None, typer.Option("--collection", help="Name of a collection [all].")]
 
 
-@app.command()
-def show(format: Printed = OutputFormat.text) -> None:
+@app.command("show")
+def show_usage(format: Printed = OutputFormat.text) -> None:
     """Count searches, opened answers and judgements of each collection and method."""
     from service.state.usage_log import count_usage
 
@@ -45,8 +45,8 @@ def _print_table(rows: list[dict[str, Any]]) -> None:
     results_console().print(table)
 
 
-@app.command()
-def export(
+@app.command("export")
+def export_usage(
     file: Annotated[Path, typer.Argument(help="CSV file to write, for its owner alone.")],
     collection: CollectionName = None,
 ) -> None:
@@ -60,8 +60,8 @@ def export(
     typer.echo(f"{count} searches in {file}")
 
 
-@app.command()
-def delete(
+@app.command("delete")
+def clear_usage(
     collection: CollectionName = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:

@@ -47,7 +47,7 @@ class UsageEvents(BaseModel):
     events: Annotated[list[UsageEvent], Field(max_length=MAX_EVENTS)]
 
 
-def install(app: Flask) -> None:
+def install_usage(app: Flask) -> None:
     """Give `app` a place for pending searches, and a limit of the events of each caller."""
     app.extensions[EXTENSION] = PendingSearches()
     app.extensions[RATE_EXTENSION] = RequestRate(BATCHES_PER_MINUTE)
@@ -78,9 +78,9 @@ def _record(database: StateDatabase, event: UsageEvent) -> None:
         if search := pending_searches().take(event.search):
             usage_log.add_search(database, search, (settings.usage_days, settings.usage_searches))
         return
-    shown = usage_log.shown_images(database, event.search)
-    whole = event.event == USEFUL and not event.image
-    if shown is None or not (whole or (event.event != USEFUL and event.image in shown)):
+    answers = usage_log.answers_of(database, event.search)
+    of_all = event.event == USEFUL and not event.image
+    if answers is None or not (of_all or (event.event != USEFUL and event.image in answers)):
         return
-    if event.event == RELEVANT or whole or event.value > 0:
+    if event.event == RELEVANT or of_all or event.value > 0:
         usage_log.set_event(database, event.search, event.event, event.image, event.value)

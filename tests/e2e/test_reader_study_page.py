@@ -119,5 +119,5 @@ def test_the_search_page_logs_what_is_opened_and_judged(
     page.goto("about:blank")  # waiting events are sent before
     until(lambda: any(search.useful for search in usage_log.read_usage(database)))
     (search,) = usage_log.read_usage(database)
-    assert list(search.shown) == shown
+    assert list(search.answers) == shown
     assert search.events == {("compare", shown[2]): 1, ("relevant", shown[2]): 1, ("useful", ""): 1}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from service.reader_study.reader_results import study_results
+from service.reader_study.reader_results import reader_study_results
 from service.reader_study.reader_schedule import reader_schedule
 from service.reader_study.reader_statistics import (
     alpha_with_interval,
@@ -186,7 +186,7 @@ def test_results_by_hand():
         answer(2, 1, 1, a=1, b=2, a_left=False, relevant={"x": False, "z": True}),
         answer(1, 2, -1, a=5, b=4, a_left=True),
     ]
-    results = study_results(STUDY, ITEMS, answers)
+    results = reader_study_results(STUDY, ITEMS, answers)
     preference = results["preference"]
     assert (preference["a"], preference["equal"], preference["b"]) == (1, 0, 2)
     assert preference["net"]["mean"] == pytest.approx(1 / 3)
@@ -202,7 +202,7 @@ def test_results_by_hand():
 
 
 def test_results_without_answers():
-    results = study_results(STUDY, ITEMS, [])
+    results = reader_study_results(STUDY, ITEMS, [])
     assert results["answers"] == 0
     assert results["preference"]["net"]["mean"] is None
     assert results["usefulness"]["a"] is None

@@ -58,7 +58,7 @@ def test_a_search_is_logged_when_it_was_shown(page: FlaskClient, ids: list[str],
     send(page, event(name, "shown"))
     (logged,) = log()
     assert (logged.search, logged.collection, logged.method, logged.k) == (name, indexed.name, "none", 3)
-    assert (logged.kind, logged.query_image, logged.shown) == ("image", ids[0], tuple(shown))
+    assert (logged.kind, logged.query_image, logged.answers) == ("image", ids[0], tuple(shown))
     assert logged.profile == Collection(indexed).profile.hash
     assert abs(logged.time - time.time()) < 60
     send(page, event(name, "shown"))
@@ -149,7 +149,7 @@ def test_the_vector_of_an_upload_is_the_one_searched_with(indexed: Path, picture
     assert logged.vector is not None
     body = {"vector": logged.vector.tolist(), "rerank": "none"}
     again = client.post("/v1/search", json=body).json
-    assert [hit["image_id"] for hit in again["results"]] == list(logged.shown)
+    assert [hit["image_id"] for hit in again["results"]] == list(logged.answers)
 
 
 def test_an_upload_of_an_image_of_the_collection_is_logged_by_its_id(
@@ -211,7 +211,7 @@ def test_deleted_images_vanish(writable: Path, ids: list[str]) -> None:
     send(client, event(other, "shown"), event(other, "useful"))
     assert client.delete(f"/v1/images/{shown[1]}").status_code == 204
     (logged,) = log()  # the other search had the deleted image as its query
-    assert logged.shown == (shown[0], "-", *shown[2:])
+    assert logged.answers == (shown[0], "-", *shown[2:])
     assert set(logged.events) == {("relevant", shown[2])}
 
 
@@ -223,7 +223,7 @@ def test_images_deleted_by_other_programs_vanish_with_the_next_event(writable: P
         writer.delete([shown[0]])
     send(client)
     (logged,) = log()
-    assert logged.shown == ("-", *shown[1:])
+    assert logged.answers == ("-", *shown[1:])
 
 
 def test_a_patient_who_is_erased_vanishes_at_once(writable: Path, ids: list[str]) -> None:
@@ -232,7 +232,7 @@ def test_a_patient_who_is_erased_vanishes_at_once(writable: Path, ids: list[str]
     send(client, event(name, "shown"), event(name, "compare", shown[1]))
     erase_usage(settings.load().state_folder, ["key"], {shown[1], ids[-1]})
     (logged,) = log()
-    assert logged.shown == (shown[0], "-", *shown[2:])
+    assert logged.answers == (shown[0], "-", *shown[2:])
     assert logged.events == {}
     for path in settings.load().state_folder.glob("state.sqlite*"):
         assert shown[1].encode() not in path.read_bytes()

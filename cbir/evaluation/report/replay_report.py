@@ -51,8 +51,8 @@ def replay_summary(result: ReplayResult, usage: Sequence[Mapping[str, Any]]) -> 
 def _of_method(result: ReplayResult, row: int) -> dict[str, Any]:
     return {
         "name": result.plan.methods[row].name,
-        "judged_in_first_10": float(result.judged[row]),
-        "shown_in_first_10": float(result.shown[row]),
+        "judged_in_first_10": float(result.judged_share[row]),
+        "shown_in_first_10": float(result.shown_share[row]),
         "measures": {measure.name: _figures(measure, row) for measure in result.measures},
     }
 
@@ -110,7 +110,7 @@ def _table(result: ReplayResult) -> str:
     )
     rows = "".join(
         f"<tr><th>{escape(method.name)}</th>{''.join(_cell(measure, row) for measure in result.measures)}"
-        f"<td>{result.judged[row]:.0%}</td><td>{result.shown[row]:.0%}</td></tr>"
+        f"<td>{result.judged_share[row]:.0%}</td><td>{result.shown_share[row]:.0%}</td></tr>"
         for row, method in enumerate(result.plan.methods)
     )
     return (

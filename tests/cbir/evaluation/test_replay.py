@@ -34,7 +34,7 @@ def search(number, shown="abcde", opened="", relevant="", irrelevant="", **more)
     }
     values = {"kind": "image", "query_image": "q", "profile": PROFILE, "method": "none"} | more
     return LoggedSearch(
-        f"s{number}", 1000 + number, "col", k=5, shown=tuple(shown), events=events, **values
+        f"s{number}", 1000 + number, "col", k=5, answers=tuple(shown), events=events, **values
     )  # fmt: skip
 
 
