@@ -178,7 +178,8 @@ class Settings(BaseSettings):
     identifiers_per_hour: int = Field(
         60,
         ge=1,
-        description="patients that one caller may name per hour: by identifier, with the scope admin, or by a DICOM file in searches with `same_patient`",
+        description="patients that one caller may name per hour: by identifier, with the scope admin, or by a DICOM "
+        "file in searches with same_patient",
     )
     groups: dict[str, Rights] = Field(
         {},

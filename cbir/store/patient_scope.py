@@ -9,7 +9,7 @@ from cbir.store.schema import images
 
 @dataclass(frozen=True)
 class PatientScope:
-    """Images of the patient with a key, None for an unknown one; without those of the study `besides`, "" for none."""
+    """Images of a patient. key: None for an unknown one. besides: UID of a study that is left out, "" for none."""
 
     key: str | None
     besides: str = ""

@@ -93,7 +93,8 @@ class Parameters(BaseModel):
 
 
 SEARCH_FIELDS = (
-    "k", "rerank", "where", "same_patient", "examples", "feedback", "score_threshold", "max_distance", "group_by", "group_size",
+    "k", "rerank", "where", "same_patient", "examples", "feedback", "score_threshold", "max_distance", "group_by",
+    "group_size",
 )  # fmt: skip
 
 
@@ -123,9 +124,9 @@ class SearchParameters(Parameters):
     )
     same_patient: bool = Field(
         default=False,
-        description="True for images of the query's patient only, without those of its own study: the patient's other "
-        "studies, most similar first. The query is an image of the collection with a patient key, or a DICOM file "
-        "with a Patient ID, which counts towards `identifiers_per_hour`. Nothing is found where the patient is unknown.",
+        description="True for images of the query's patient only, without those of its own study: the other studies, "
+        "most similar first. The query is an image of the collection with a patient key, or a DICOM file with a "
+        "Patient ID, which counts towards `identifiers_per_hour`. Nothing is found where the patient is unknown.",
         examples=[True],
     )
     collection: Annotated[str | None, Field(max_length=MAX_NAME_CHARACTERS)] = Field(

@@ -1,4 +1,4 @@
-"""Pictures of DICOM series on the page: tools on the query, slices and one window in the comparison, earlier studies."""
+"""DICOM series on the page: tools on the query, slices and one window in the comparison, other studies."""
 
 from collections.abc import Iterator
 from pathlib import Path
