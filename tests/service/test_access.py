@@ -79,6 +79,9 @@ SEARCHES = (
     "POST /v1/grade",
     "POST /v1/render",
     "POST /v1/images/export",
+    "POST /study/*/items",
+    "POST /study/*/answers",  # of the caller alone
+    "POST /usage",
     # What changes the caller's own cases only.
     "POST /v1/cases",
     "PATCH /v1/cases/*",
