@@ -28,7 +28,7 @@ def get_pairs() -> Response:
     response = NextPairs(
         who=who,
         pairs=[NextPair(first=pair.first, second=pair.second) for pair in next_pairs],
-        history=[_given(answer) for answer in state.study.latest_answers(who, UNDO_LIMIT)],
+        history=[_answer_message(answer) for answer in state.study.latest_answers(who, UNDO_LIMIT)],
         grades={
             each.image: each.grade
             for each in state.study.grades
@@ -42,7 +42,7 @@ def get_pairs() -> Response:
 
 @blueprint.get("/annotate/images")
 @operation("next_images", {200: NextImages}, query=NextParameters, problems=(422,), python=LINES % "images")
-def get_images() -> Response:
+def get_single_images() -> Response:
     """Return a person's next single images to grade, latest grades, and the progress of the study.
 
     Before the first training the order is random; then all parts of the scale take turns, each with the image that
@@ -52,18 +52,18 @@ def get_images() -> Response:
     who = annotator_name(params.who)
     next_images = state.study.next_images(who, params.count) if state.study.plan.grades else []
     log_images(next_images)
-    own = [answer for answer in state.study.image_answers if answer.who == who]
+    answers = [answer for answer in state.study.image_answers if answer.who == who]
     response = NextImages(
         who=who,
         images=next_images,
-        history=[_given(answer) for answer in own[-UNDO_LIMIT:]],
-        grades={answer.image: answer.grade for answer in own},
+        history=[_answer_message(answer) for answer in answers[-UNDO_LIMIT:]],
+        grades={answer.image: answer.grade for answer in answers},
         progress=study_progress(state, who),
     )
     return _json(response)
 
 
-def _given(answer: PairJudgement | ImageGrade) -> GivenAnswer:
+def _answer_message(answer: PairJudgement | ImageGrade) -> GivenAnswer:
     subject = {"image"} if isinstance(answer, ImageGrade) else {"first", "second"}
     return GivenAnswer(**answer.model_dump(include={"name", "seconds"} | subject))
 

@@ -1,4 +1,4 @@
-"""What was judged: answers with their history, and the agreement of the annotators."""
+"""Review of a study: answers with their history, and the agreement of the annotators."""
 
 from collections import Counter
 from dataclasses import asdict
@@ -50,14 +50,14 @@ def get_judgements() -> Response:
     params = request_params.query_parameters(ReviewParameters)
     study = current_annotation().study
     reviewed = review_answers(study.journal.entries, study.plan, study.model)
-    chosen = filter_answers(reviewed, params.judged_by, params.decision, params.disagreement)
-    page = [_message(each) for each in chosen[params.offset : params.offset + params.limit]]
+    selected = filter_answers(reviewed, params.judged_by, params.decision, params.disagreement)
+    page = [_message(each) for each in selected[params.offset : params.offset + params.limit]]
     log_images(image for each in page for image in (each.first, each.second, each.image) if image)
     decisions = Counter(each.decision for each in reviewed)
     return json_response(
         AnswersInReview(
             who=logged_in_annotator(),
-            total=len(chosen),
+            total=len(selected),
             answers=page,
             people=sorted({each.answer.who for each in reviewed}),
             decisions=[

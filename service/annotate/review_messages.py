@@ -72,7 +72,7 @@ class AnswerInReview(BaseModel):
 
 
 class DecisionCount(BaseModel):
-    """How often a decision was taken."""
+    """Number of answers with a decision."""
 
     decision: str = Field(description="first, second, alike, skip, a grade, or none.", examples=["first"])
     answers: int = Field(description="Number of valid answers.", examples=[17])

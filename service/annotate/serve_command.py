@@ -136,11 +136,11 @@ def serve_study(
             )
         of_ranker = {"backbone": backbone, "side": side, "weights": weights}
         encoder = _choose_encoder(opened, folder, encoder, of_ranker)
-        shown = study_options.images_and_texts(
+        study_fields = study_options.images_and_texts(
             opened, folder, where, instructions, reference, reference_label, seed or 0
         )
     options = {
-        **shown,
+        **study_fields,
         **study_options.grade_options(grades),
         "question": question,
         "strategy": strategy,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from cbir.active.study import reference_images, study_plan
-from cbir.active.study.grade_options import parse_grades
+from cbir.active.study.study_grades import parse_grades
 from cbir.errors import InvalidInput
 from cbir.severity.stored_images import matching_records
 from cbir.store import Collection

@@ -14,7 +14,7 @@ from flask.testing import FlaskClient
 
 from cbir import settings
 from cbir.active.study import reference_images, study_plan
-from cbir.active.study.grade_options import parse_grades
+from cbir.active.study.study_grades import parse_grades
 from cbir.errors import InvalidInput
 from cbir.store import Collection, severity_model
 from service.annotate import study_options

@@ -1,4 +1,4 @@
-"""What was judged in a study: valid answers with their history, and those that others or the model contradict."""
+"""Review of a study: valid answers with their history, and those that others or the model contradict."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -49,9 +49,9 @@ class ReviewedAnswer:
     @property
     def contradicts_people(self) -> bool:
         """True if another person answered otherwise; skipped ones do not count."""
-        own = _comparable(self.answer)
+        opinion = _comparable(self.answer)
         others = map(_comparable, self.others)
-        return own is not None and any(other is not None and other != own for other in others)
+        return opinion is not None and any(other is not None and other != opinion for other in others)
 
 
 def decision_of(answer: Answer) -> str:
@@ -109,7 +109,7 @@ def filter_answers(
     disagreement : "model" or "people", optional
         Only those that contradict the model, or other people.
     """
-    chosen = [
+    selected = [
         each
         for each in answers
         if who in (None, each.answer.who)
@@ -118,8 +118,8 @@ def filter_answers(
         and (disagreement != "people" or each.contradicts_people)
     ]
     if disagreement == "model":
-        chosen.sort(key=lambda each: -(each.surprise or 0.0))
-    return chosen
+        selected.sort(key=lambda each: -(each.surprise or 0.0))
+    return selected
 
 
 def _subject(answer: Answer) -> tuple[str, ...]:

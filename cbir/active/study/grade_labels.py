@@ -48,7 +48,7 @@ def write_grades(
     grades = {
         result.image_id: f"{grade:g}"
         for result in results
-        if (grade := result.given if source == "given" else result.grade) is not None
+        if (grade := result.human_grade if source == "given" else result.grade) is not None
     }
     if not grades:
         reason = "no one has graded an image" if source == "given" else "no grades are predicted yet"

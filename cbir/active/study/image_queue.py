@@ -48,18 +48,22 @@ class ImageQueue:
         -------
         list of str
         """
-        own = {answer.image for answer in answers if answer.who == who}
+        answered = {answer.image for answer in answers if answer.who == who}
         graded = {answer.image for answer in answers if answer.grade is not None}
-        is_open = ~np.isin(self.ids, list(own)) & (self._is_shared | ~np.isin(self.ids, list(graded)))
+        is_open = ~np.isin(self.ids, list(answered)) & (self._is_shared | ~np.isin(self.ids, list(graded)))
         rows = np.flatnonzero(is_open)
         if not len(rows):
             return []
         busy = {image for image, person in self._assigned.items() if person != who}
         is_busy = np.isin(self.ids[rows], list(busy)) & ~self._is_shared[rows]
         sequence = self._sequence(rows, np.isin(self.ids, list(graded)), severity, is_known)
-        chosen = sequence[np.argsort(is_busy[sequence], kind="stable")][:count]
-        images: list[str] = self.ids[rows[chosen]].tolist()
-        free = {image for image, taken in zip(images, is_busy[chosen].tolist(), strict=True) if not taken}
+        selected = sequence[np.argsort(is_busy[sequence], kind="stable")][:count]
+        images: list[str] = self.ids[rows[selected]].tolist()
+        free = {
+            image
+            for image, is_assigned in zip(images, is_busy[selected].tolist(), strict=True)
+            if not is_assigned
+        }
         self._assigned |= dict.fromkeys(free, who)
         return images
 
@@ -70,22 +74,28 @@ class ImageQueue:
         severity: SeverityEstimate | None,
         is_known: NDArray[np.bool_] | None,
     ) -> NDArray[np.int64]:
-        """Return the positions of `rows` in the order in which they are asked for."""
-        drawn = self._order[rows]
+        """Return the positions of `rows` in the order in which people get them."""
+        draws = self._order[rows]
         if severity is None or is_known is None or not is_known[rows].any():
-            return np.argsort(drawn)
-        known = np.flatnonzero(is_known[rows])
+            return np.argsort(draws)
+        known_rows = np.flatnonzero(is_known[rows])
         bin_of = severity_bins(severity.mean[is_known])
         bins_of_all = np.full(len(self.ids), -1)
         bins_of_all[is_known] = bin_of
         done = np.bincount(bins_of_all[is_graded & is_known], minlength=BINS)
         position = take_turns(
-            bins_of_all[rows[known]], -severity.variance[rows[known]], len(known), np.random.default_rng(0)
+            bins_of_all[rows[known_rows]],
+            -severity.variance[rows[known_rows]],
+            len(known_rows),
+            np.random.default_rng(0),
         )
-        turn = _turn_within(bins_of_all[rows[known]][position]) + done[bins_of_all[rows[known]][position]]
-        ranked = known[position[np.argsort(turn, kind="stable")]]
+        turn = (
+            _turn_within(bins_of_all[rows[known_rows]][position])
+            + done[bins_of_all[rows[known_rows]][position]]
+        )
+        ranked = known_rows[position[np.argsort(turn, kind="stable")]]
         rest = np.flatnonzero(~is_known[rows])
-        return np.concatenate([ranked, rest[np.argsort(drawn[rest])]])
+        return np.concatenate([ranked, rest[np.argsort(draws[rest])]])
 
 
 def _turn_within(bins: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -53,7 +53,7 @@ def result_rows(results: Iterable[ImageResult], plan: StudyPlan) -> list[dict[st
             "deviation": result.deviation,
             "grade": result.grade,
             "grade_name": _grade_name(plan, result.grade),
-            "given_grade": result.given,
+            "given_grade": result.human_grade,
             "graders": result.graders,
         }
         for result in results

@@ -17,15 +17,15 @@ class ImageResult(NamedTuple):
     """Result for one image.
 
     `score` is the severity and `deviation` its uncertainty, a standard deviation; None before the first training, or
-    if the image could not be read. `grade` is predicted from the score. `given` is the median grade of the `graders`
-    people who graded the image, the lower of two; None if no one did.
+    if the image could not be read. `grade` is predicted from the score. `human_grade` is the median grade of the
+    `graders` people who graded the image, the lower of two; None if no one did.
     """
 
     image_id: str
     score: float | None
     deviation: float | None
     grade: float | None
-    given: float | None
+    human_grade: float | None
     graders: int
 
 
@@ -43,20 +43,22 @@ def median_grade(grades: Sequence[float]) -> float:
     return grades[(len(grades) - 1) // 2]
 
 
-def predict_grades(model: TrainedModel | None, given: dict[str, list[float]]) -> dict[str, float]:
+def predict_grades(model: TrainedModel | None, human_grades: dict[str, list[float]]) -> dict[str, float]:
     """Return the grade that follows from the severity of each image of `model`, by id.
 
-    Thresholds between the grades are fitted to the images with `given` grades; {} if these are all the same.
+    Thresholds between the grades are fitted to the images with `human_grades`; {} if these are all the same.
     """
     if model is None:
         return {}
-    known = [median_grade(given[image_id]) if image_id in given else np.nan for image_id in model.ids]
-    if len({grade for grade in known if not np.isnan(grade)}) < 2:
+    grades = [
+        median_grade(human_grades[image_id]) if image_id in human_grades else np.nan for image_id in model.ids
+    ]
+    if len({grade for grade in grades if not np.isnan(grade)}) < 2:
         return {}
     from cbir.active.grade_thresholds import fit_grade_thresholds  # imports scikit-learn
 
     mean = model.severity.mean.astype(np.float64)
-    thresholds = fit_grade_thresholds(mean, np.array(known, np.float64))
+    thresholds = fit_grade_thresholds(mean, np.array(grades, np.float64))
     return {} if thresholds is None else dict(zip(model.ids, thresholds(mean).tolist(), strict=True))
 
 
@@ -80,8 +82,8 @@ def study_results(
     -------
     list of ImageResult
     """
-    given = given_grades([answer for answer in answers if answer.grade in plan.grades])
-    predicted = predict_grades(model, given)
+    human_grades = given_grades([answer for answer in answers if answer.grade in plan.grades])
+    predicted = predict_grades(model, human_grades)
     rows = {image_id: row for row, image_id in enumerate(model.ids)} if model else {}
     results = []
     for image_id in ids:
@@ -89,7 +91,7 @@ def study_results(
         if model and image_id in rows:
             score = float(model.severity.mean[rows[image_id]])
             deviation = float(np.sqrt(model.severity.variance[rows[image_id]]))
-        grades = given.get(image_id, [])
+        grades = human_grades.get(image_id, [])
         median = median_grade(grades) if grades else None
         results.append(ImageResult(image_id, score, deviation, predicted.get(image_id), median, len(grades)))
     return results

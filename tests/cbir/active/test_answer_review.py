@@ -125,13 +125,13 @@ def test_results_of_images() -> None:
     entries.grade(1, None, "Bob")
     found = study_results(IDS, PLAN, model(np.arange(11.0)), valid_grades(entries))
     assert found[0][:3] == (IDS[0], 0.0, 0.5)
-    assert (found[0].given, found[0].graders) == (0.0, 2), "the lower of two"
+    assert (found[0].human_grade, found[0].graders) == (0.0, 2), "the lower of two"
     assert found[1].graders == 1
     assert found[11].score is None
     assert [result.grade for result in found[:11]] == sorted(result.grade for result in found[:11])  # type: ignore[type-var]
     assert {result.grade for result in found[:11]} == {0.0, 1.0, 2.0}
     alike = study_results(IDS, PLAN, model(np.arange(12.0)), valid_grades(Entries())[:0])
-    assert {(result.grade, result.given) for result in alike} == {(None, None)}
+    assert {(result.grade, result.human_grade) for result in alike} == {(None, None)}
     assert study_results([], PLAN, None, []) == []
 
 
