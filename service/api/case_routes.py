@@ -184,7 +184,10 @@ def get_case(case_id: CaseIdInPath) -> Response:
     python=f'client.change_case("{CASE_ID}", note="Compare with the left knee.")',
 )
 def patch_case(case_id: CaseIdInPath) -> Response:
-    """Change title, note or sharing of a case of the caller."""
+    """Change title, note or sharing of a case of the caller.
+
+    What is absent, or null, stays. 404 for a case of someone else, also if it is shared.
+    """
     request_params.require_json()
     change = request_params.json_body(CaseChange)
     row = find_own_case(case_id).row
@@ -204,7 +207,10 @@ def patch_case(case_id: CaseIdInPath) -> Response:
     python=f'client.delete_case("{CASE_ID}")',
 )
 def delete_case(case_id: CaseIdInPath) -> tuple[str, int]:
-    """Delete a case of the caller; administrators can delete every case."""
+    """Delete a case of the caller; administrators can delete every case.
+
+    Its query picture, judgements and note are removed for good.
+    """
     row = saved_cases.find_case(state_database(), current_viewer(), case_id)
     if row.owner != actor_name() and not has_admin_rights():
         raise NotFound(f"this caller has no case {case_id}; only its owner can delete it")

@@ -42,6 +42,7 @@ def walk(ward: Ward, image: Record, seen: Record) -> dict[str, list[tuple[str, d
     upload = {"data": picture, "content_type": "application/octet-stream"}
     two = f"collection={ward.other.name}"
     judged = [{"image_id": name, "relevance": 1}]
+    case_id = _shared_case(ward, image, seen)
     everything = "level=instance&limit=1000&includefield=all"
     return {
         "health": [("/healthz", {})],
@@ -96,6 +97,20 @@ def walk(ward: Ward, image: Record, seen: Record) -> dict[str, list[tuple[str, d
             ("/v1/labels/key-ward-x", {}),
             (f"/v1/labels/marker?{two}", {}),
         ],
+        "map": [("/v1/map", {}), (f"/v1/map?{two}", {})],
+        "map_labels": [
+            ("/v1/map/labels/marker", {}),
+            (f"/v1/map/labels/key-{HIDDEN}", {}),
+            (f"/v1/map/labels/marker?{two}", {}),
+        ],
+        "map_places": [
+            ("/v1/map/places", {"json": {"ids": [name]}}),
+            (f"/v1/map/places?{two}", {"json": {"ids": [seen.image_id]}}),
+        ],
+        "image_records": [
+            ("/v1/images/records", {"json": {"ids": [seen.image_id, name]}}),
+            (f"/v1/images/records?{two}", {"json": {"ids": [seen.image_id]}}),
+        ],
         "render": [("/v1/render", upload)],
         "grade": [
             ("/v1/grade", {"json": {"image_id": name}}),
@@ -133,6 +148,27 @@ def walk(ward: Ward, image: Record, seen: Record) -> dict[str, list[tuple[str, d
         ],
         "label_images": [("/v1/images", {"json": {"ids": [seen.image_id, name], "labels": {"note": "x"}}})],
         "delete": [(f"/v1/images/{name}", {})],
+        "cases": [("/v1/cases?limit=200", {})],
+        "save_case": [
+            ("/v1/cases", {"json": {"title": "Hidden", "search": {"image_id": name}}}),
+            (
+                "/v1/cases",
+                {
+                    "json": {
+                        "title": "Seen",
+                        "search": {"image_id": seen.image_id},
+                        "marks": judged,
+                        "answers": [{"rank": 1, "image_id": name, "score": 1, "distance": 0}],
+                    }
+                },
+            ),
+            (f"/v1/cases?{two}", {"json": {"title": "Hidden", "search": {"image_id": seen.image_id}}}),
+        ],
+        "case": [(f"/v1/cases/{case_id}", {})],
+        "change_case": [(f"/v1/cases/{case_id}", {"json": {"note": "x"}})],
+        "case_picture": [(f"/v1/cases/{case_id}/picture", {})],
+        "export_case": [(f"/v1/cases/{case_id}/export?label_keys=site&label_keys=marker", {})],
+        "delete_case": [(f"/v1/cases/{case_id}", {})],
         "delete_images": [("/v1/images/delete", {"json": {"ids": [name]}})],
         "export_images": [
             ("/v1/images/export", {"json": {}}),
@@ -177,11 +213,27 @@ def walk(ward: Ward, image: Record, seen: Record) -> dict[str, list[tuple[str, d
     }
 
 
+def _shared_case(ward: Ward, image: Record, seen: Record) -> str:
+    """Return the id of a new case that others share: `image` is among its results."""
+    case = {
+        "title": "Shared",
+        "shared": True,
+        "search": {"image_id": seen.image_id},
+        "answers": [{"rank": 1, "image_id": image.image_id, "score": 1, "distance": 0}],
+    }
+    saved = ward.client(Scope.search).post("/v1/cases", json=case)
+    assert saved.status_code == 201, saved.text
+    return str(saved.json["id"])
+
+
 PAGES = (
+    "/cases",
     "/",
     "/?collection=secret-collection",
     "/gallery",
     "/gallery?collection=secret-collection",
+    "/map",
+    "/map?collection=secret-collection",
     "/similar?study={study}&level=instance&limit=100",
     "/docs",
     "/login",

@@ -18,7 +18,7 @@ from service.access.tokens import Scope
 from service.app import create_app
 from service.state import saved_cases
 from tests.service import wards
-from tests.service.conftest import problem
+from tests.service.conftest import command, problem
 from tests.service.wards import Ward
 
 
@@ -214,7 +214,8 @@ def test_a_limited_caller_sees_only_cases_about_its_images(ward: Ward) -> None:
     problem(elsewhere.get(f"/v1/cases/{seen['id']}"), 404)
 
 
-def test_erasing_a_patient_erases_its_cases(writable: Path, ids: list[str]) -> None:
+@pytest.mark.parametrize("by_command", [True, False])
+def test_erasing_a_patient_erases_its_cases(writable: Path, ids: list[str], by_command: bool) -> None:
     client = create_app(writable, settings.load()).test_client()
     with Collection(writable) as collection:
         records = {record.image_id: record for _, record in collection.iterate()}
@@ -224,7 +225,10 @@ def test_erasing_a_patient_erases_its_cases(writable: Path, ids: list[str]) -> N
     uploaded = Path(records[ids[0]].source).read_bytes()
     save(client, new_case(of_others, title="Upload of the patient", search={}), uploaded)
     kept = save(client, new_case([of_others[0], ids[0], of_others[1]], title="Kept"))
-    assert client.delete(f"/v1/patients/{key}").json["erased"] > 0
+    if by_command:
+        assert command("collection", "erase-patient", str(key), "--collection", writable, "--yes")[0] == 0
+    else:
+        assert client.delete(f"/v1/patients/{key}").json["erased"] > 0
     assert titles(client) == ["Kept"]
     assert client.get(f"/v1/cases/{kept['id']}").json["missing"] == 0
     state = settings.load().state_folder
