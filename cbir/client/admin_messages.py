@@ -106,7 +106,7 @@ class CollectionStatusList(BaseModel):
 class RequestCount(BaseModel):
     """Number of requests of a day that did the same."""
 
-    day: str = Field(description="Day, UTC.", examples=["2026-03-02"])
+    day: str = Field(description="Day of the requests, UTC.", examples=["2026-03-02"])
     action: str = Field(description="Action, as the audit log names it.", examples=["search"])
     method: str = Field(description="Re-ranking method of a search; else empty.", examples=["eprf"])
     outcome: str = Field(
@@ -115,13 +115,13 @@ class RequestCount(BaseModel):
     count: int = Field(description="Number of requests.", examples=[120])
 
 
-class RequestHistory(BaseModel):
+class RequestCounts(BaseModel):
     """Requests by day."""
 
     items: list[RequestCount] = Field(description="Counts, the newest day first.")
 
 
-class Part(BaseModel):
+class ServicePart(BaseModel):
     """A part of the service."""
 
     name: str = Field(description="Name of the part.", examples=["audit log"])
@@ -131,7 +131,7 @@ class Part(BaseModel):
 class DiskSpace(BaseModel):
     """Disk of a folder that the service writes to."""
 
-    folder: str = Field(description="Folder.", examples=["/var/lib/cbir"])
+    folder: str = Field(description="Folder on that disk.", examples=["/var/lib/cbir"])
     free_bytes: int = Field(description="Bytes that are free.", examples=[64_000_000_000])
     total_bytes: int = Field(description="Size in bytes.", examples=[128_000_000_000])
 
@@ -139,7 +139,7 @@ class DiskSpace(BaseModel):
 class ServiceHealth(BaseModel):
     """Health of the service, its load and its versions."""
 
-    parts: list[Part] = Field(description="Parts and their states.")
+    parts: list[ServicePart] = Field(description="Parts and their states.")
     disks: list[DiskSpace] = Field(description="Disks of state folder and collections, each once.")
     memory_bytes: int | None = Field(
         description="Memory that the service uses; null where the system does not tell.",
@@ -164,7 +164,9 @@ class SettingInfo(BaseModel):
     origin: str = Field(
         description='"default", "environment", "command line" or the settings file.', examples=["default"]
     )
-    description: str = Field(description="Meaning.", examples=["requests handled at the same time"])
+    description: str = Field(
+        description="Meaning of the setting.", examples=["requests handled at the same time"]
+    )
 
 
 class SettingList(BaseModel):

@@ -46,7 +46,7 @@ class AdminMethods(ServiceConnection):
         """Return how many requests did what, by day, for the last `days` days."""
         params = {"days": days}
         path = "/v1/admin/requests"
-        return self._fetch(messages.RequestHistory, "GET", path, with_collection=False, params=params).items
+        return self._fetch(messages.RequestCounts, "GET", path, with_collection=False, params=params).items
 
     def service_health(self) -> messages.ServiceHealth:
         """Return the states of the service's parts, disks, memory, queue and versions."""

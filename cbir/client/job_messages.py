@@ -76,4 +76,6 @@ class JobInfo(BaseModel):
 class JobList(BaseModel):
     """Jobs of the service."""
 
-    items: list[JobInfo] = Field(description="Jobs, newest first; at most 200 of this start that have ended, and 500 of all.")
+    items: list[JobInfo] = Field(
+        description="Jobs, newest first; at most 200 of this start that have ended, and 500 of all."
+    )

@@ -1,4 +1,4 @@
-"""When each token was last used: to the minute in memory, and now and then in the state database."""
+"""Last use of each token: to the minute in memory, and now and then in the state database."""
 
 import logging
 

@@ -45,7 +45,10 @@ class RequestHistoryParameters(BaseModel):
 @blueprint.get("/collections")
 @operation("collection_states", {200: messages.CollectionStatusList}, python="client.collection_states()")
 def get_collections() -> Response:
-    """Describe all collections of the service, those that cannot be opened too."""
+    """Describe all collections of the service.
+
+    Those that cannot be opened have their problem as `state`, and no facts.
+    """
     items = [_collection(handle) for handle in current_state().collections.values()]
     return json_response(messages.CollectionStatusList(items=items))
 
@@ -66,7 +69,7 @@ def _collection(handle: CollectionHandle) -> messages.CollectionStatus:
 @blueprint.get("/requests")
 @operation(
     "request_history",
-    {200: messages.RequestHistory},
+    {200: messages.RequestCounts},
     query=RequestHistoryParameters,
     problems=(422,),
     python="client.request_history(days=7)",
@@ -81,13 +84,16 @@ def get_requests() -> Response:
         messages.RequestCount(**key._asdict(), count=counts[key])
         for key in sorted(sorted(counts), key=lambda key: key.day, reverse=True)
     ]
-    return json_response(messages.RequestHistory(items=items))
+    return json_response(messages.RequestCounts(items=items))
 
 
 @blueprint.get("/health")
 @operation("service_health", {200: messages.ServiceHealth}, python="client.service_health()")
 def get_health() -> Response:
-    """Report the states of the service's parts, its disks, memory, queue and versions."""
+    """Report the health of the service.
+
+    It has the states of its parts, disks, memory, the queue of requests, and versions.
+    """
     state = current_state()
     versions = {
         "cbir": cbir.__version__,
@@ -109,15 +115,17 @@ def get_health() -> Response:
     )
 
 
-def _parts() -> Iterator[messages.Part]:
+def _parts() -> Iterator[messages.ServicePart]:
     control, state = access_control(), current_state()
     for name, handle in state.collections.items():
-        yield messages.Part(name=f"collection {name}", state=collection_state(handle))
-    yield messages.Part(name="tokens", state=_state_of(control.tokens.all) if control.required else "off")
+        yield messages.ServicePart(name=f"collection {name}", state=collection_state(handle))
+    yield messages.ServicePart(
+        name="tokens", state=_state_of(control.tokens.all) if control.required else "off"
+    )
     audit = "ok" if control.audit and control.audit.is_writable() else "it cannot be written"
-    yield messages.Part(name="audit log", state=audit if control.audit else "off")
-    yield messages.Part(name="state database", state=_state_of(state_database().check))
-    yield messages.Part(name="hospital login", state="ok" if control.oidc else "off")
+    yield messages.ServicePart(name="audit log", state=audit if control.audit else "off")
+    yield messages.ServicePart(name="state database", state=_state_of(state_database().check))
+    yield messages.ServicePart(name="hospital login", state="ok" if control.oidc else "off")
 
 
 def _state_of(check: Callable[[], object]) -> str:
@@ -148,13 +156,16 @@ def _disks() -> Iterator[messages.DiskSpace]:
 @blueprint.get("/settings")
 @operation("settings", {200: messages.SettingList}, python="client.settings()")
 def get_settings() -> Response:
-    """Show the settings in force since the start of the service, and where each comes from."""
+    """Show the settings in force and their origins.
+
+    They are those of the start of the service; passwords in addresses are hidden.
+    """
     state = current_state()
     values = state.settings.model_dump(mode="json")
     items = [
         messages.SettingInfo(
             name=name,
-            value=_shown(values[name]),
+            value=_text(values[name]),
             origin=state.origins[name],
             description=field.description or "",
         )
@@ -163,7 +174,7 @@ def get_settings() -> Response:
     return json_response(messages.SettingList(items=items))
 
 
-def _shown(value: object) -> str:
+def _text(value: object) -> str:
     """Return a value as text, without passwords in addresses."""
     text = "" if value is None else ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     return hide_password(text)

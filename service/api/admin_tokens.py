@@ -29,7 +29,10 @@ TokenId = Annotated[
 @blueprint.get("/tokens")
 @operation("tokens", {200: TokenList}, python="client.tokens()")
 def get_tokens() -> Response:
-    """List all tokens, valid or not, without their secrets."""
+    """List all tokens, valid or not.
+
+    Their secrets are stored nowhere. The last use is to some minutes.
+    """
     uses = access_control().last_uses.all()
     tokens = reversed(access_control().tokens.all().values())
     return json_response(TokenList(items=[_info(token, uses) for token in tokens]))
@@ -72,7 +75,10 @@ def post_token() -> Response:
     python=f'client.revoke_token("{TOKEN_ID}")',
 )
 def revoke_token(token_id: TokenId) -> Response:
-    """Revoke a token at once, and end all logins made with it. It stays in the list."""
+    """Revoke a token, and end all logins made with it.
+
+    It ends with the next request, and stays in the list for readers of the audit log.
+    """
     token = access_control().tokens.revoke(token_id)
     log_changed_token(token.token_id)
     return json_response(_info(token, access_control().last_uses.all()))
@@ -81,14 +87,14 @@ def revoke_token(token_id: TokenId) -> Response:
 def _expiry(text: str | None) -> datetime | None:
     """Return the expiry of a new token; raises InvalidInput if it would outlive the token of the caller."""
     caller, now = current_caller(), datetime.now(UTC)
-    own = caller.token.expires if caller and caller.token else None
+    limit = caller.token.expires if caller and caller.token else None
     if text is None:
         default = now + DEFAULT_LIFETIME
-        return min(own or default, default).replace(microsecond=0)
+        return min(limit or default, default).replace(microsecond=0)
     expires = parse_expiry(text, now)
-    if own and (expires is None or expires > own):
+    if limit and (expires is None or expires > limit):
         raise InvalidInput(
-            f"expires: a token cannot outlive the one that creates it, which expires on {own:%Y-%m-%d %H:%M} UTC; "
+            f"expires: a token cannot outlive the one that creates it, which expires on {limit:%Y-%m-%d %H:%M} UTC; "
             "`cbir token create` on the server can"
         )
     return expires

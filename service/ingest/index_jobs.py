@@ -178,19 +178,19 @@ class JobQueue:
         self._recorder.save(job.row())
         self._queue.put(job)
 
-    def own(self) -> list[IndexJob]:
+    def own_jobs(self) -> list[IndexJob]:
         """Return the jobs of this process, the newest first."""
         with self._lock:
             return list(reversed(self._jobs.values()))
 
     def _active_rows(self) -> list[JobRow]:
-        return [job.row() for job in self.own() if job.state not in ENDED]
+        return [job.row() for job in self.own_jobs() if job.state not in ENDED]
 
     def all(self) -> list[IndexJob | PastJob]:
         """Return all jobs, the newest first."""
-        own = self.own()
-        names = {job.job for job in own}
-        return [*own, *[PastJob(row) for row in self._recorder.past() if row.job not in names]]
+        current = self.own_jobs()
+        names = {job.job for job in current}
+        return [*current, *[PastJob(row) for row in self._recorder.past() if row.job not in names]]
 
     def get(self, name: str) -> IndexJob | PastJob:
         """Return the job of that name. Raises NotFound."""
@@ -222,7 +222,7 @@ class JobQueue:
 
     def counts(self) -> dict[str, int]:
         """Count the jobs of this process by state."""
-        counts = Counter(job.state for job in self.own())
+        counts = Counter(job.state for job in self.own_jobs())
         return {state: counts[state] for state in ("waiting", "running", *ENDED)}
 
     def _run_all(self) -> None:

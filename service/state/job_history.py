@@ -8,7 +8,7 @@ from sqlalchemy import JSON, Column, Integer, Table, Text, delete, insert, selec
 from service.state.database import StateDatabase
 from service.state.schema import tables, unix_time
 
-KEPT = 500  # jobs
+MAX_JOBS = 500  # jobs
 LEASE_SECONDS = 30  # after which a job whose service does not renew it counts as interrupted
 INTERRUPTED = "the service ended while the job was waiting or running; start it again to continue"
 
@@ -55,7 +55,7 @@ def save_jobs(database: StateDatabase, rows: Iterable[JobRow]) -> None:
             if not connection.execute(update(jobs).where(jobs.c.job == row.job).values(values)).rowcount:
                 connection.execute(insert(jobs).values(values))
         oldest = connection.execute(
-            select(jobs.c.number).order_by(jobs.c.number.desc()).offset(KEPT).limit(1)
+            select(jobs.c.number).order_by(jobs.c.number.desc()).offset(MAX_JOBS).limit(1)
         ).scalar()
         if oldest is not None:
             connection.execute(delete(jobs).where(jobs.c.number <= oldest))
@@ -66,10 +66,10 @@ def load_jobs(database: StateDatabase) -> list[JobRow]:
     with database.reading() as connection:
         rows = connection.execute(select(jobs).order_by(jobs.c.number.desc())).all()
     lost = unix_time() - LEASE_SECONDS
-    found = []
+    history = []
     for row in rows:
         job = JobRow(*[getattr(row, name) for name in JobRow._fields])
         if job.ended is None and row.renewed < lost:
             job = job._replace(state="failed", error=INTERRUPTED)
-        found.append(job)
-    return found
+        history.append(job)
+    return history

@@ -66,7 +66,9 @@ def find_session(database: StateDatabase, cookie_hash: str) -> StoredSession | N
     query = select(*[sessions.c[name] for name in StoredSession._fields])
     with database.reading() as connection:
         row = connection.execute(query.where(sessions.c.cookie_hash == cookie_hash)).one_or_none()
-    return StoredSession(*row[:3], tuple(row.user_groups), row.ends) if row else None
+    if row is None:
+        return None
+    return StoredSession(row.cookie_hash, row.token_id, row.user_name, tuple(row.user_groups), row.ends)
 
 
 def remove_session(database: StateDatabase, cookie_hash: str) -> None:

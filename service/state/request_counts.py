@@ -32,7 +32,7 @@ counts = Table(
 
 
 class CountKey(NamedTuple):
-    """What requests are counted by: day (ISO 8601), action, re-ranking method or "", and outcome."""
+    """Key of a count of requests: day (ISO 8601), action, re-ranking method or "", and outcome."""
 
     day: str
     action: str
@@ -41,7 +41,17 @@ class CountKey(NamedTuple):
 
 
 def add_counts(database: StateDatabase, added: Mapping[CountKey, int], first_day: str) -> None:
-    """Add numbers to those of the database, and forget the days before `first_day`."""
+    """Add numbers of requests to those of the database.
+
+    Parameters
+    ----------
+    database : StateDatabase
+        Database to store them in.
+    added : mapping of CountKey to int
+        Numbers to add.
+    first_day : str
+        Day, ISO 8601; what was counted before it is deleted.
+    """
     with database.writing() as connection:
         for key, count in added.items():
             row = and_(*[counts.c[name] == value for name, value in key._asdict().items()])
@@ -55,4 +65,4 @@ def load_counts(database: StateDatabase, first_day: str) -> dict[CountKey, int]:
     """Return the numbers of the days from `first_day`."""
     with database.reading() as connection:
         rows = connection.execute(select(counts).where(counts.c.day >= first_day))
-        return {CountKey(row.day, row.action, row.method, row.outcome): row.count for row in rows}
+        return {CountKey(*row[:4]): int(row[4]) for row in rows}

@@ -29,15 +29,15 @@ class NewerSchema(Exception):
 def prepare(connection: Connection) -> None:
     """Create missing tables and run the migrations that are due; raises NewerSchema."""
     existing = inspect(connection)
-    known = existing.has_table(_version.name)
-    version = connection.execute(select(_version.c.version)).scalar_one() if known else len(MIGRATIONS)
+    has_version = existing.has_table(_version.name)
+    version = connection.execute(select(_version.c.version)).scalar_one() if has_version else len(MIGRATIONS)
     if version > len(MIGRATIONS):
         raise NewerSchema
     for migration in MIGRATIONS[version:]:
         if existing.has_table(migration.table):
             connection.execute(text(migration.statement))
     tables.create_all(connection)
-    if not known:
+    if not has_version:
         connection.execute(insert(_version).values(version=version))
     elif version < len(MIGRATIONS):
         connection.execute(update(_version).values(version=len(MIGRATIONS)))

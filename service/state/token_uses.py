@@ -1,4 +1,4 @@
-"""When each token was last used, to some minutes."""
+"""Last use of each token, to some minutes."""
 
 from sqlalchemy import Column, Integer, Table, Text, insert, select, update
 
@@ -14,12 +14,22 @@ uses = Table(
 
 
 def save_use(database: StateDatabase, token_id: str, at: int) -> None:
-    """Store that a token was used `at` seconds since 1970."""
+    """Store the last use of a token.
+
+    Parameters
+    ----------
+    database : StateDatabase
+        Database to store it in.
+    token_id : str
+        Id of the token.
+    at : int
+        Time of the use, in seconds since 1970.
+    """
     with database.writing() as connection:
-        known = connection.execute(
+        updated = connection.execute(
             update(uses).where(uses.c.token_id == token_id).values(last_used=at)
         ).rowcount
-        if not known:
+        if not updated:
             connection.execute(insert(uses).values(token_id=token_id, last_used=at))
 
 

@@ -267,7 +267,7 @@ def test_jobs_of_other_collections_stay_hidden(tmp_path: Path, state: Path) -> N
 
 
 def test_history_of_jobs_is_bounded(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_history, "KEPT", 3)
+    monkeypatch.setattr(job_history, "MAX_JOBS", 3)
     row = stored_job(state)
     save_jobs(StateDatabase(state), [row._replace(job=str(number)) for number in range(5)])
     assert [job.job for job in load_jobs(StateDatabase(state))] == ["4", "3", "2"]
