@@ -205,6 +205,11 @@ def test_what_cannot_be_replayed_is_left_out_with_its_reason():
     assert (len(merged.plain), merged.relevant) == (2, {"b"})
 
 
+def test_events_of_images_that_are_gone_do_not_count():
+    queries, left_out = collect_queries([search(1, shown="za", opened="z", relevant="z")], PROFILE, IMAGES)
+    assert (queries, left_out) == ([], {"no events": 1})
+
+
 def test_erased_answers_keep_the_ranks_of_the_others():
     (merged,) = collect_queries([search(1, shown=["-", "b"], opened="b")], PROFILE, IMAGES)[0]
     assert merged.clicks[0].rank == 2
