@@ -62,6 +62,11 @@ function changeView() {
   if (state.shown) showResults();
 }
 
+function focusSetting(id) {
+  byId("settings").open = true; // it is closed at first on narrow screens
+  byId(id).focus();
+}
+
 /** Search again after an error. */
 function retry() {
   if (!state.query) return location.reload();
@@ -127,9 +132,9 @@ keyboard.install(
     o: () => byId("file").click(),
     c: queryView.beginCrop,
     w: searchWholeImage,
-    r: () => byId("rerank").focus(),
-    f: () => (byId("add-filter") ?? byId("where")).focus(),
-    k: () => byId("k").focus(),
+    r: () => focusSetting("rerank"),
+    f: () => focusSetting(byId("add-filter") ? "add-filter" : "where"),
+    k: () => focusSetting("k"),
     1: () => setView("before"),
     2: () => setView("after"),
     3: () => setView("both"),
@@ -151,5 +156,6 @@ keyboard.install(
   },
 );
 addEventListener("popstate", openAddress);
+if (matchMedia("(max-width: 560px)").matches) byId("settings").open = false; // above the images there
 replaceMissingExamples();
 openCase().then(openAddress, results.showError);

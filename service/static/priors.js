@@ -45,7 +45,10 @@ function draw(results, k, addressOf) {
   const count = results.length === k ? `${fixed(k, 0)}+` : fixed(results.length, 0);
   byId("prior-title").textContent = tr("Same patient ({count})", { count });
   const none = tr("The collection has no other study of this patient.");
-  byId("prior-list").replaceChildren(results.length ? column(tr("Same patient"), results, null, addressOf) : none);
+  const title = tr("Same patient");
+  const grid = column(title, results, null, addressOf).querySelector(".grid");
+  grid.setAttribute("aria-label", title);
+  byId("prior-list").replaceChildren(results.length ? grid : none);
 }
 
 /** Connect the panel; onError(error): its images cannot be loaded. */
