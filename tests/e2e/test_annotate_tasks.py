@@ -15,7 +15,7 @@ from tests.e2e.test_page_axe import AXE, complaints_dark_and_light
 
 WIDTHS = [(1440, 900), (1024, 768), (390, 844)]
 INSTRUCTIONS = "# How to judge\n\n- Look at the **gap**.\n\n<script>window.hacked = 1</script>\n"
-GRADED = "document.querySelector('[data-grade]').disabled === false"
+GRADED = "document.querySelector('.grading-row [data-grade]')?.disabled === false"
 
 
 @pytest.fixture(scope="module")

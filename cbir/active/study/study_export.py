@@ -31,7 +31,8 @@ def answer_rows(entries: Iterable[Entry], plan: StudyPlan) -> list[dict[str, Any
     """
     entries = list(entries)
     undone = {entry.undoes for entry in entries if isinstance(entry, Undo)}
-    current = {entry.name for entry in (*valid_judgements(entries), *valid_grades(entries))}
+    current = {entry.name for entry in valid_judgements(entries)}
+    current |= {entry.name for entry in valid_grades(entries)}
     rows = []
     for entry in entries:
         if isinstance(entry, Undo):

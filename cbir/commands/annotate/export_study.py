@@ -45,9 +45,9 @@ def export_study(
         with Collection(collection) as opened:
             images, changed = grade_labels.write_grades(opened, write_label, results, label_source)
         typer.echo(f"{write_label} of {images} images; {changed} changed", err=True)
-    if what == "judgements":
-        columns, rows = study_export.ANSWER_COLUMNS, study_export.answer_rows(entries, plan)
-    else:
+    columns: tuple[str, ...] = study_export.ANSWER_COLUMNS
+    rows = study_export.answer_rows(entries, plan)
+    if what == "images":
         columns, rows = study_export.RESULT_COLUMNS, study_export.result_rows(results, plan)
     if format == "csv":
         text = study_export.csv_text(columns, rows)

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from cbir.errors import CollectionBusy, InvalidInput
+from cbir.grading.grader import fit_grader
+from cbir.grading.severity_ranker import SeverityRanker
 from cbir.severity.severity_labels import write_severity
-from cbir.store import Collection
+from cbir.store import Collection, severity_model
 from cbir.store import profile as profiles
 from cbir.store.filter_conditions import parse_filter
 from cbir.store.records import Record
@@ -104,3 +106,21 @@ def test_another_writer_is_respected(collection: Collection) -> None:
     with writer_lock(collection.folder), pytest.raises(CollectionBusy):
         write_severity(collection, _ids(collection), np.arange(5.0))
     assert _ids(collection, "severity>=0") == []
+
+
+def test_grades_by_severity_hold_for_the_images_of_its_study(tmp_path: Path) -> None:
+    collection = Collection.create(tmp_path / "collection", profiles.get("tamura"))
+    with collection.writer() as writer:
+        entries = [_entry(number) for number in range(24)]
+        for number, (record, _) in enumerate(entries):
+            record.labels.update({"grade": str(number % 4), "source": "knee" if number < 16 else "lung"})
+        writer.add(entries)
+        writer.finish()
+    write_severity(collection, _ids(collection, "source=knee"), np.tile(np.arange(4.0), 4))
+    with pytest.raises(InvalidInput, match="8 of 24 graded images have no number"):
+        fit_grader(collection, "grade", SeverityRanker())
+    folder = collection.folder / severity_model.FOLDER
+    folder.mkdir()
+    (folder / severity_model.CARD).write_text('{"where": ["source=knee"]}')
+    stored = fit_grader(collection, "grade", SeverityRanker())
+    assert (stored.images, stored.where) == (16, ("source=knee",))

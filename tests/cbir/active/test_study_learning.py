@@ -9,7 +9,7 @@ import pytest
 from cbir.active.study import study_models, study_plan
 from cbir.active.study.study import Study
 from cbir.active.study.study_training import train_study
-from cbir.store import Collection
+from cbir.store import Collection, severity_model
 from tests.cbir.active.test_study import give_grade, judge_round
 
 
@@ -72,3 +72,37 @@ def test_the_strategy_that_needs_the_encoders_features_gets_them(tmp_path: Path,
     assert len(encoded) == len(ids)
     assert np.ptp(encoded, axis=0).max() > 0
     study.close()
+
+
+def test_grades_of_some_images_alone(tmp_path: Path, indexed: Path) -> None:
+    pytest.importorskip("torch")
+    with Collection(indexed) as collection:
+        records = [record for _, record in collection.iterate()]
+    label = records[0].labels["label"]
+    ids = [record.image_id for record in records if record.labels["label"] == label]
+    settings = study_plan.save_plan(
+        tmp_path,
+        {
+            "epochs": 1,
+            "steps": 0,
+            "side": 32,
+            "passes": 2,
+            "grades": (60.0, 80.0),
+            "where": (f"label={label}",),
+        },
+    )
+    study = Study(tmp_path, ids, settings)
+    for number, image in enumerate(ids[:4]):
+        give_grade(study, image, 60.0 + 20 * (number % 2))
+    assert train_study(indexed, tmp_path, 0, lambda: False)
+    study.reload_model()
+    assert study.model is not None
+    assert set(study.model.ids) == set(ids) < {record.image_id for record in records}
+    assert (study.model.after, study.model.judgements, study.model.entries) == (0, 0, 4)
+    assert np.abs(study.model.severity.mean - 70).max() < 20, "on the scale of the grades"
+    assert study.round_to_train() is None, "nothing new"
+    study.close()
+    copy = Path(shutil.copytree(indexed, tmp_path / "collection"))
+    with Collection(copy) as collection:
+        study_models.copy_ranker_to_collection(study.model, collection)
+    assert severity_model.read_severity_conditions(copy) == (f"label={label}",)
