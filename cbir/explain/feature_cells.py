@@ -24,7 +24,7 @@ WHOLE: Area = (0.0, 0.0, 1.0, 1.0)
 class FeatureCells:
     """Values of the cells of one image.
 
-    values: (rows, columns, channels) float32, finite. texture: (rows, columns) float32 from 0, for cells of one grey, to 1.
+    values: (rows, columns, channels) float32, finite. texture: (rows, columns) float32, 0 for one grey, to 1.
     area: left, top, width and height of what the cells cover, as shares of the image.
     """
 

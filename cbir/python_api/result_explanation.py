@@ -10,7 +10,7 @@ from cbir.explain.explanation import (
     region_area,
 )
 from cbir.explain.feature_cells import WHOLE, feature_cells
-from cbir.explain.match_map import match_maps
+from cbir.explain.query_scales import best_match_maps, query_cells
 from cbir.images import Image, Region, crop
 from cbir.ingest.query_file import QueryOptions
 from cbir.python_api.collection_images import CollectionImages
@@ -54,11 +54,10 @@ def explain_result(
     if encoder is None:
         raw = profile.load_descriptor()(crop(image, region) if region else image)
         return explain_parts(profile, opened.collection.view().statistics, raw, answer_raw)
-    cells = [
-        feature_cells(encoder, encoder.prepare(picture), picture.width, picture.height)
-        for picture in (image, _stored(opened, image_id))
-    ]
-    return Explanation(match_maps(cells[0], cells[1], area))
+    queries = query_cells(encoder, encoder.prepare(image), image.width, image.height, area)
+    picture = _stored(opened, image_id)
+    answer = feature_cells(encoder, encoder.prepare(picture), picture.width, picture.height)
+    return Explanation(best_match_maps(queries, answer, area))
 
 
 def _stored(opened: CollectionImages, image_id: str) -> Image:

@@ -9,10 +9,9 @@ import numpy as np
 
 from cbir.cancellation import checkpoint
 from cbir.client.explanation_messages import ResultExplanation
-from cbir.encoders.fit_volume import Prepared
 from cbir.explain.explanation import explain_parts, explaining_encoder, region_area
 from cbir.explain.feature_cells import WHOLE, Area, FeatureCells, Floats, feature_cells
-from cbir.explain.match_map import match_maps
+from cbir.explain.query_scales import best_match_maps, query_cells
 from cbir.images import Image, Region, decode
 from cbir.ingest.decoder_tasks import describe_choice
 from cbir.store import Collection, Record
@@ -97,26 +96,23 @@ class ResultExplainer:
         """
         if self.encoder is None:
             return [self._explain_parts(query.features, record) for record in records]
-        cells = self._cells(query.features, query.width, query.height)
+        queries = query_cells(self.encoder, query.features, query.width, query.height, query.area)
         return [
-            self._explain_places(cells, query.area, record, picture)
+            self._explain_places(queries, query.area, record, picture)
             for record, picture in zip(records, pictures, strict=True)
         ]
 
-    def _cells(self, pixels: Prepared, width: int, height: int) -> FeatureCells:
-        assert self.encoder is not None
-        checkpoint()
-        return feature_cells(self.encoder, pixels, width, height)
-
     def _explain_places(
-        self, query: FeatureCells, area: Area, record: Record, picture: bytes | None
+        self, queries: Sequence[FeatureCells], area: Area, record: Record, picture: bytes | None
     ) -> ResultExplanation:
         if picture is None:
             problem = "the file of this image is gone, and no thumbnail is stored"
             return ResultExplanation(image_id=record.image_id, problem=problem)
         assert self.encoder is not None
-        answer = self._cells(self.encoder.prepare(_decode(picture)), record.width, record.height)
-        maps = match_maps(query, answer, area)
+        checkpoint()
+        pixels = self.encoder.prepare(_decode(picture))
+        answer = feature_cells(self.encoder, pixels, record.width, record.height)
+        maps = best_match_maps(queries, answer, area)
         return ResultExplanation(
             image_id=record.image_id, query_map=_rounded(maps.query), answer_map=_rounded(maps.answer)
         )
