@@ -178,6 +178,12 @@ def delete_usage(database: StateDatabase, collection: str | None = None) -> int:
         return connection.execute(delete(searches).where(*where)).rowcount
 
 
+def logged_collections(database: StateDatabase) -> list[str]:
+    """Return the names of the collections that the log has searches of."""
+    with database.reading() as connection:
+        return list(connection.scalars(select(searches.c.collection).distinct()))
+
+
 def logged_images(database: StateDatabase, collection: str) -> set[str]:
     """Return the ids of all images in the log of a collection."""
     with database.reading() as connection:

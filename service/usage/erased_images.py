@@ -34,11 +34,12 @@ def follow_deletions(response: Response) -> Response:
     database = state_database()
     if not (state.settings.usage_log or database.file.exists()):
         return response
-    for name in state.visible_names():
-        try:
-            forget_deleted(database, name, state.handle(name).whole_searcher().collection)
-        except CbirError as error:  # the request itself has succeeded
-            log.warning("deleted images of %s are still in the usage log: %s", name, error)
+    try:
+        for name in usage_log.logged_collections(database):
+            if handle := state.collections.get(name):
+                forget_deleted(database, name, handle.whole_searcher().collection)
+    except CbirError as error:  # the request itself has succeeded
+        log.warning("deleted images may still be in the usage log: %s", error)
     return response
 
 
