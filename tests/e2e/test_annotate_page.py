@@ -319,7 +319,7 @@ def test_accessible(context: sync_api.BrowserContext, running: Annotating, colou
 def test_with_tokens_the_token_says_who(browser: sync_api.Browser, collection: Path, tmp_path: Path) -> None:
     tokens = TokenStore(tmp_path / "state")
     tokens.create([Scope.admin])
-    _, text = tokens.create([Scope.annotate], name="Dr. Ada")
+    (token, text), (_, later) = (tokens.create([Scope.annotate], name="Dr. Ada") for _ in range(2))
     state = {"CBIR_REQUIRE_TOKENS": "true", "CBIR_STATE_FOLDER": str(tmp_path / "state")}
     options = ("--collection", collection, "--study-dir", tmp_path / "study")
     closed = Annotating(*options, "--port", "0", **state)
@@ -333,17 +333,23 @@ def test_with_tokens_the_token_says_who(browser: sync_api.Browser, collection: P
     arrived(page)
     assert not page.locator("#asking").is_visible()
     closed.kill()
-    with annotating(*options, "--port", str(closed.port), **state):  # which knows of no login any more
+    with annotating(*options, "--port", str(closed.port), **state):  # which remembers the login
         page.keyboard.press("ArrowRight")
-        page.get_by_role("link", name="Log in").click()
-        log_in(page, text)
-        on_screen(page, following)
+        third = on_screen(page, following)
+        arrived(page)
+        tokens.revoke(token.token_id)
+        page.keyboard.press("ArrowLeft")
+        dialog = page.get_by_role("dialog", name="You are no longer logged in")
+        dialog.get_by_label("Token").fill(later)
+        dialog.get_by_role("button", name="Log in").click()
+        on_screen(page, third)
         arrived(page)
         page.close()
     entries = read_journal(tmp_path / "study" / "judgements.jsonl")
     assert [(one.who, one.answer) for one in entries if isinstance(one, PairJudgement)] == [
         ("Dr. Ada", "first"),
         ("Dr. Ada", "second"),
+        ("Dr. Ada", "first"),
     ]
 
 

@@ -1,5 +1,6 @@
 // Requests to the annotation server.
 
+import { session } from "/static/login/page_session.js";
 import { tr } from "/static/translate.js";
 
 /** A failed request; kind: "offline", "busy" (may work later), "login" or "refused". */
@@ -12,11 +13,9 @@ export class RequestError extends Error {
 
 /** Send a request and return the response; throws RequestError. */
 export async function request(address, options = {}) {
-  // Proves to the server that a request comes from its own page; absent without a login.
-  const csrf = document.querySelector('meta[name="csrf"]')?.content;
   let response;
   try {
-    response = await fetch(address, csrf ? { ...options, headers: { ...options.headers, "X-CSRF-Token": csrf } } : options);
+    response = await session.fetch(address, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new RequestError(
