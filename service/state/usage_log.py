@@ -99,7 +99,7 @@ def answers_of(database: StateDatabase, search: str) -> set[str] | None:
     """Return the ids of the answers of a search, None if it is not in the log."""
     with database.reading() as connection:
         answers = connection.execute(select(searches.c.answers).where(searches.c.search == search)).scalar()
-    return None if answers is None else set(answers.split())
+    return None if answers is None else set(answers.split()) - {ERASED}
 
 
 def set_event(database: StateDatabase, search: str, event: str, image: str, value: int) -> None:
