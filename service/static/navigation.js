@@ -15,7 +15,7 @@ import { keepQuery, keptQuery, restart, state } from "./search_state.js";
 
 /** Search with an earlier query, of this collection or another. */
 export async function openQuery(query) {
-  const available = !query.image || (await openCollection(query.collection));
+  const available = (!query.image && !query.text) || (await openCollection(query.collection));
   if (available) startSearch(query);
 }
 

@@ -14,6 +14,7 @@ const filesOf = (query) => query.slices ?? query.files ?? query.file;
 
 function isSame(a, b) {
   if (String(a.region ?? "") !== String(b.region ?? "")) return false;
+  if (a.text || b.text) return a.text === b.text && a.collection === b.collection;
   if (!a.image) return !b.image && filesOf(a) === filesOf(b);
   return a.image === b.image && (a.collection ?? "") === (b.collection ?? "");
 }
@@ -69,10 +70,10 @@ function show() {
   );
 }
 
-/** Add a query at the top; image: the element that shows it. */
+/** Add a query at the top; image: the element that shows it, null for words, which are kept in memory only. */
 export function add(newQuery, title, image) {
-  const query = newQuery.image ? { ...newQuery, collection: current() } : { ...newQuery };
-  const picture = image.naturalWidth ? smallCopy(image) : query.image ? thumbnail(query) : "";
+  const query = newQuery.image || newQuery.text ? { ...newQuery, collection: current() } : { ...newQuery };
+  const picture = newQuery.text ? element("span", "gone", "Aa") : image.naturalWidth ? smallCopy(image) : query.image ? thumbnail(query) : "";
   entries = [{ query, title, picture }, ...entries.filter((entry) => !isSame(entry.query, query))];
   entries.length = Math.min(entries.length, MAX_ENTRIES);
   store();

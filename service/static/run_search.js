@@ -94,7 +94,8 @@ export async function run() {
     const after = await search(query, params, signal);
     showAnswer(after, params);
     const title = await picture;
-    if (signal.aborted || query.text) return;
+    if (signal.aborted) return;
+    if (query.text) return recent.add(query, title, null);
     queryView.describe(after.query);
     recent.add(query, title, byId("picture"));
     if (!query.files) grade.show(query, addressOf, signal).catch(() => {}); // results are useful without grades

@@ -94,6 +94,21 @@ def test_words_and_images_in_turn(page: sync_api.Page, pictures: list[Path]) -> 
     assert ids(page, "Results") == by_knee
     assert page.get_by_label("Or words").input_value() == "the knee"
 
+    page.locator("#recent-list").get_by_text("chest", exact=True).click()
+    page.get_by_text("Words · chest").wait_for()
+    settle(page)
+    assert ids(page, "Results") != by_knee
+    page.locator("#recent-list").get_by_text("the knee").click()
+    page.get_by_text("Words · the knee").wait_for()
+    settle(page)
+    assert ids(page, "Results") == by_knee
+    assert page.locator("#recent-list li").count() == 2
+    page.reload()
+    assert not page.locator("#recent").is_visible()  # words are not stored
+    page.get_by_label("Or words").fill("the knee")
+    page.keyboard.press("Enter")
+    settle(page)
+
     page.locator(".column .card").first.click()
     dialog = page.get_by_role("dialog")
     assert "rank 1 of 20" in dialog.get_by_role("heading").inner_text()
