@@ -128,8 +128,8 @@ class Searcher:
             )
         records = [self.collection.record(image_id) for image_id in request.examples]
         if request.same_patient and request.of_patient is None:
-            own = query_patient(self.collection, images, records)
-            request = request.model_copy(update={"of_patient": own})
+            patient = query_patient(self.collection, images, records)
+            request = request.model_copy(update={"of_patient": patient})
         watch.lap("decode")
         describe = self.collection.profile.load_descriptor(self.settings.device)
         raw = [
@@ -305,8 +305,8 @@ class Searcher:
         conditions = self.collection.conditions(request.where)
         matching = self.collection.matching_rows(view, conditions)
         if request.of_patient:
-            own = self.collection.patient_rows(view, request.of_patient)
-            matching = own if matching is None else np.intersect1d(matching, own)
+            of_patient = self.collection.patient_rows(view, request.of_patient)
+            matching = of_patient if matching is None else np.intersect1d(matching, of_patient)
         excluded = self.collection.excluded_rows(
             view,
             request.exclude_patient,
