@@ -13,10 +13,14 @@ from PIL import Image
 
 from cbir import settings
 from cbir.client import Client
+from cbir.client.case_messages import CaseSearch, NewCase
 from cbir.store import Collection
 from service.access.tokens import Scope
 from service.app import create_app
+from service.cases.erase_cases import erase_cases
 from service.state import saved_cases
+from service.state.database import StateDatabase
+from service.state.saved_cases import QueryPicture, Viewer
 from tests.service import wards
 from tests.service.conftest import command, problem
 from tests.service.wards import Ward
@@ -233,6 +237,51 @@ def test_erasing_a_patient_erases_its_cases(writable: Path, ids: list[str], by_c
     assert client.get(f"/v1/cases/{kept['id']}").json["missing"] == 0
     state = settings.load().state_folder
     assert not [path for path in state.iterdir() if ids[0].encode() in path.read_bytes()]
+
+
+@pytest.mark.parametrize(
+    ("patient_key", "content_hash", "query_image"),
+    [("key", "other", None), (None, "abc", None), (None, None, "abc-2")],
+)
+def test_a_query_of_a_patient_is_found_by_key_by_content_and_by_id(
+    tmp_path: Path, patient_key: str | None, content_hash: str | None, query_image: str | None
+) -> None:
+    database = StateDatabase(tmp_path)
+    case = NewCase(title="Case", search=CaseSearch(image_id=query_image))
+    picture = QueryPicture(b"png", content_hash) if content_hash else None
+    saved_cases.add_case(database, "service", "knees", case, picture, patient_key)
+    assert saved_cases.erase_patient(database, ["other key"], {"abd"}) == 0
+    saved_cases.erase_patient(database, ["key"], {"abc", "abc-2"})
+    assert not saved_cases.list_cases(database, Viewer("service", ["knees"], True, False))
+
+
+def test_nothing_of_an_erased_patient_stays_in_the_files(tmp_path: Path) -> None:
+    database = StateDatabase(tmp_path)
+    case = NewCase(title="Case", search=CaseSearch(image_id="abc"))
+    saved_cases.add_case(
+        database, "service", "knees", case, QueryPicture(b"pixels" * 2000, "abc"), "secret key"
+    )
+    erase_cases(tmp_path, ["secret key"], ["abc"])
+    left = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert b"saved_cases" in left
+    assert b"pixels" not in left
+    assert b"secret key" not in left
+
+
+def test_an_upload_has_the_patient_of_its_header_and_the_content_of_its_file(ward: Ward) -> None:
+    record = next(
+        record for record in ward.visible if record.instance and record.labels.get("modality") == "CT"
+    )
+    search = {"window": [40, 400]}
+    saved = save(
+        ward.client(Scope.search),
+        new_case(["x"] * 3, search=search, marks=[], rounds=[]),
+        Path(record.source).read_bytes(),
+    )
+    database = StateDatabase(ward.tokens.file.parent)
+    row = saved_cases.find_case(database, Viewer("", [saved["collection"]], True, False), saved["id"])
+    assert row.content_hash == record.content_hash
+    assert row.patient_key == record.patient_key
 
 
 def test_the_client_saves_finds_and_exports_cases(app: Flask, pictures: list[Path], ids: list[str]) -> None:
