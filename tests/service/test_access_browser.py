@@ -124,7 +124,7 @@ def test_ended_session_keeps_the_uploaded_image(
     expect(page.get_by_role("alert").filter(has_text="no longer logged in")).to_be_visible()
     page.get_by_role("button", name="Try again").click()
     log_in(page, tokens)
-    expect(page.locator("#columns .card[data-image]")).to_have_count(3)
+    expect(page.locator("#columns .card[data-image]")).to_have_count(3, timeout=60_000)
     assert first.get_attribute("data-image") == before
 
 
@@ -142,7 +142,7 @@ def test_login_in_another_tab(
     other = page.context.new_page()
     other.goto(f"{address(served)}/login?next=/login/done")
     log_in(other, tokens)
-    expect(page.locator("#columns .card[data-image]")).to_have_count(3)
+    expect(page.locator("#columns .card[data-image]")).to_have_count(3, timeout=60_000)
     again = page.context.new_page()
     again.goto(f"{address(served)}/login")
     again.get_by_role("button", name="Log out").click()
@@ -151,7 +151,7 @@ def test_login_in_another_tab(
     page.bring_to_front()
     page.get_by_label("Results", exact=True).fill("4")
     page.keyboard.press("Enter")
-    expect(page.locator("#columns .card[data-image]")).to_have_count(4)
+    expect(page.locator("#columns .card[data-image]")).to_have_count(4, timeout=60_000)
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ export function askToLogIn() {
   return new Promise((resolve) => {
     const end = (csrf) => {
       tabs.close();
+      window.removeEventListener("focus", useOtherTab);
       dialog.remove();
       resolve(csrf);
     };
@@ -21,6 +22,7 @@ export function askToLogIn() {
       if (csrf) end(csrf);
     };
     tabs.addEventListener("message", useOtherTab);
+    window.addEventListener("focus", useOtherTab); // back from a tab that ended on another page
     dialog.addEventListener("close", () => end(undefined));
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
