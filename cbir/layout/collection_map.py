@@ -48,8 +48,8 @@ def compute_map(
     gallery = view.gallery
     rows = np.arange(len(gallery)) if view.rows is None else view.rows
     few = len(rows) < LEAST
-    places = project_to_plane(gallery, rows) if few else _lay_out_all(gallery, rows, progress, first)
-    return StoredMap(gallery.ids[rows], to_unit_square(places), transform_name(view, profile))
+    positions = project_to_plane(gallery, rows) if few else _lay_out_all(gallery, rows, progress, first)
+    return StoredMap(gallery.ids[rows], to_unit_square(positions), transform_name(view, profile))
 
 
 def _lay_out_all(gallery: Gallery, rows: Rows, progress: Progress, first: int) -> Floats:
@@ -61,12 +61,12 @@ def _lay_out_all(gallery: Gallery, rows: Rows, progress: Progress, first: int) -
     total = count_steps(FROM_SCRATCH) + count_steps(REFINING)
     neighbours = find_neighbours(gallery.vectors(rows[sampled]), gallery.space)
     sample_weights = build_graph(neighbours).weights
-    places = np.full((len(rows), 2), np.nan, np.float32)
-    places[sampled] = _with_progress(sample_weights, start[sampled], FROM_SCRATCH, progress, 0, total)
-    places = place_by_neighbours(weights, places)
-    isolated = np.isnan(places[:, 0])
-    places[isolated] = start[isolated]  # in the middle, from where they are pushed out
-    return _with_progress(weights, places, REFINING, progress, count_steps(FROM_SCRATCH), total)
+    positions = np.full((len(rows), 2), np.nan, np.float32)
+    positions[sampled] = _with_progress(sample_weights, start[sampled], FROM_SCRATCH, progress, 0, total)
+    positions = place_by_neighbours(weights, positions)
+    isolated = np.isnan(positions[:, 0])
+    positions[isolated] = start[isolated]  # in the middle, from where they are pushed out
+    return _with_progress(weights, positions, REFINING, progress, count_steps(FROM_SCRATCH), total)
 
 
 def _with_progress(
@@ -76,17 +76,17 @@ def _with_progress(
 
 
 def current_places(view: View, stored: StoredMap) -> Floats:
-    """Return the places (n, 2) of the rows of a view: those of the map, and beside neighbours for added images.
+    """Return the positions (n, 2) of the rows of a view: those of the map, and beside neighbours for added images.
 
     NaN for images that no chain of neighbours joins with one of the map. Rows of deleted images are not left out.
     """
     gallery = view.gallery
-    places = np.full((len(gallery), 2), np.nan, np.float32)
-    kept = np.isin(stored.numbers, gallery.ids)
-    places[np.searchsorted(gallery.ids, stored.numbers[kept])] = stored.places[kept]
-    if kept.any() and np.isnan(places[:, 0]).any():
-        places = place_by_neighbours(graph_weights(gallery), places)
-    return places
+    positions = np.full((len(gallery), 2), np.nan, np.float32)
+    present = np.isin(stored.numbers, gallery.ids)
+    positions[np.searchsorted(gallery.ids, stored.numbers[present])] = stored.positions[present]
+    if present.any() and np.isnan(positions[:, 0]).any():
+        positions = place_by_neighbours(graph_weights(gallery), positions)
+    return positions
 
 
 def is_outdated(view: View, profile: Profile, stored: StoredMap) -> bool:
@@ -112,10 +112,10 @@ def graph_weights(gallery: Gallery) -> Any:
     return graph.weights[: len(gallery)][:, : len(gallery)]
 
 
-def to_unit_square(places: Floats) -> Floats:
-    """Return places (n, 2) moved and scaled to -1..1, with the same scale in both directions."""
-    if not len(places):
-        return places
-    low, high = places.min(axis=0), places.max(axis=0)
+def to_unit_square(positions: Floats) -> Floats:
+    """Return positions (n, 2) moved and scaled to -1..1, with the same scale in both directions."""
+    if not len(positions):
+        return positions
+    low, high = positions.min(axis=0), positions.max(axis=0)
     reach = float((high - low).max()) / 2 or 1.0
-    return np.asarray(np.clip((places - (low + high) / 2) / reach, -1.0, 1.0), np.float32)
+    return np.asarray(np.clip((positions - (low + high) / 2) / reach, -1.0, 1.0), np.float32)

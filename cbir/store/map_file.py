@@ -1,4 +1,4 @@
-"""File of a collection's map, the places of its images in two dimensions: derived from the vectors, beside them."""
+"""File of a collection's map, the positions of its images in two dimensions: derived from the vectors, beside them."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,12 +18,12 @@ NAME = "map.npz"
 class StoredMap:
     """Places of the images that a map was computed for.
 
-    numbers: (n,) int64, ascending: image numbers. places: (n, 2) float32, from -1 to 1. transform: text that names
+    numbers: (n,) int64, ascending: image numbers. positions: (n, 2) float32, from -1 to 1. transform: text that names
     the profile and the fitted transform whose vectors were laid out.
     """
 
     numbers: NDArray[np.int64]
-    places: NDArray[np.float32]
+    positions: NDArray[np.float32]
     transform: str
 
     def __len__(self) -> int:
@@ -35,7 +35,7 @@ def write_map(folder: Path, stored: StoredMap) -> None:
     path = folder / NAME
     with atomic_binary(path, permissions=file_mode(folder)) as file:
         transform = np.frombuffer(stored.transform.encode(), np.uint8)
-        np.savez(file, numbers=stored.numbers, places=stored.places, transform=transform)
+        np.savez(file, numbers=stored.numbers, positions=stored.positions, transform=transform)
 
 
 def read_map(folder: Path) -> StoredMap | None:
@@ -43,18 +43,18 @@ def read_map(folder: Path) -> StoredMap | None:
     try:
         with (folder / NAME).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays: dict[str, NDArray[Any]] = {name: file[name] for name in file.files}
-        stored = StoredMap(arrays["numbers"], arrays["places"], arrays["transform"].tobytes().decode())
+        stored = StoredMap(arrays["numbers"], arrays["positions"], arrays["transform"].tobytes().decode())
     except FileNotFoundError:
         return None
     except Exception as error:  # the parts of a damaged archive raise nearly anything
         raise CollectionDamaged(f"the map {NAME} cannot be read; {_REMEDY}") from error
-    numbers, places = stored.numbers, stored.places
+    numbers, positions = stored.numbers, stored.positions
     fits = (
         numbers.dtype == np.int64
-        and places.dtype == np.float32
-        and places.shape == (len(numbers), 2)
+        and positions.dtype == np.float32
+        and positions.shape == (len(numbers), 2)
         and bool((np.diff(numbers) > 0).all())
-        and bool(np.isfinite(places).all())
+        and bool(np.isfinite(positions).all())
     )
     if not fits:
         raise CollectionDamaged(f"the map {NAME} is damaged; {_REMEDY}")

@@ -65,18 +65,18 @@ def get_map() -> Response:
     with state.concurrency.admit(), state.concurrency.slot(), query_deadline(state.settings.query_seconds):
         collection = handle.searcher().collection
         view = collection.view()
-        placed = _places(handle, view)
+        placed = _placed_view(handle, view)
         rows = _shown_rows(view, placed, params.limit)
         names = collection.image_ids() if len(rows) else {}
     numbers = view.gallery.ids[rows].tolist()
-    shown = {row: names[number] for row, number in zip(rows, numbers, strict=True) if number in names}
-    log_images(shown.values())
-    points = np.empty((0, 2)) if placed is None else _rounded(placed.places[list(shown)])
+    name_of = {row: names[number] for row, number in zip(rows, numbers, strict=True) if number in names}
+    log_images(name_of.values())
+    points = np.empty((0, 2)) if placed is None else _rounded(placed.positions[list(name_of)])
     message = CollectionMap(
         **_progress(handle, placed),
         generation=view.generation,
         images=len(view),
-        ids=list(shown.values()),
+        ids=list(name_of.values()),
         x=points[:, 0].tolist(),
         y=points[:, 1].tolist(),
     )
@@ -103,13 +103,15 @@ def get_map_labels(key: KeyInPath) -> Response:
         collection = handle.searcher().collection
         collection.list_label_values(key, limit=1)  # raises InvalidInput for an unknown key
         view = collection.view()
-        rows = _shown_rows(view, _places(handle, view), params.limit)
+        rows = _shown_rows(view, _placed_view(handle, view), params.limit)
         labels = collection.labels_by_number(key)
-    shown = [labels.get(number) for number in view.gallery.ids[rows].tolist()]
-    values = [value for value, _ in Counter(value for value in shown if value is not None).most_common()]
+    label_values = [labels.get(number) for number in view.gallery.ids[rows].tolist()]
+    values = [
+        value for value, _ in Counter(value for value in label_values if value is not None).most_common()
+    ]
     codes = {value: code for code, value in enumerate(values)} | {None: -1}
     message = MapLabels(
-        generation=view.generation, key=key, values=values, codes=[codes[value] for value in shown]
+        generation=view.generation, key=key, values=values, codes=[codes[value] for value in label_values]
     )
     return json_response(message)
 
@@ -137,12 +139,12 @@ def post_places() -> Response:
         collection = handle.searcher().collection
         numbers = collection.numbers_of(body.ids)
         view = collection.view()
-        placed = _places(handle, view)
+        placed = _placed_view(handle, view)
     log_images(body.ids)
     if placed is None:
         return json_response(MapPlaces(items=[], query=None))
     rows = np.searchsorted(view.gallery.ids, numbers)  # images of the caller, which the view has
-    points = placed.places[np.minimum(rows, len(view.gallery) - 1)]
+    points = placed.positions[np.minimum(rows, len(view.gallery) - 1)]
     items = [
         MapPlace(image_id=image_id, x=x, y=y)
         for image_id, (x, y) in zip(body.ids, _rounded(points).tolist(), strict=True)
@@ -157,7 +159,7 @@ def post_places() -> Response:
     return json_response(MapPlaces(items=items, query=query))
 
 
-def _places(handle: CollectionHandle, view: View) -> PlacedView | None:
+def _placed_view(handle: CollectionHandle, view: View) -> PlacedView | None:
     """Return the places of the images of a view, which may be limited; None without a map."""
     return current_state().maps.placed(handle.whole_searcher().collection, view)
 
@@ -167,7 +169,7 @@ def _shown_rows(view: View, placed: PlacedView | None, limit: int) -> Rows:
     if placed is None:
         return np.empty(0, np.int64)
     rows = np.arange(len(view.gallery)) if view.rows is None else view.rows
-    rows = rows[~np.isnan(placed.places[rows, 0])]
+    rows = rows[~np.isnan(placed.positions[rows, 0])]
     return np.asarray(rows[spread_rows(len(rows), limit)]) if len(rows) else rows
 
 

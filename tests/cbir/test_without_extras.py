@@ -84,6 +84,7 @@ rank missing scans : deep
 annotate serve --collection graded : deep
 annotate simulate --collection graded : deep
 encoder get torchvision:resnet18 : hub
+collection map --collection collection : map
 evaluate run --collection collection --out results : evaluate
 grade evaluate --collection graded --ranker cnn : deep
 index dicomweb http://127.0.0.1:1/dicom-web --collection collection : pacs

@@ -119,6 +119,11 @@ def walk(ward: Ward, image: Record, seen: Record) -> dict[str, list[tuple[str, d
             ("/v1/grade", upload),
             (f"/v1/grade?{two}", upload),
         ],
+        "explain": [
+            ("/v1/explain", {"json": {"image_id": name, "answers": [seen.image_id]}}),
+            ("/v1/explain", {"json": {"image_id": seen.image_id, "answers": [seen.image_id, name]}}),
+            (f"/v1/explain?{two}", {"json": {"image_id": seen.image_id, "answers": [seen.image_id]}}),
+        ],
         "images": [
             ("/v1/images?limit=1000", {}),
             ("/v1/images?limit=2&cursor=1", {}),
@@ -305,6 +310,7 @@ def test_unknown_and_forbidden_are_the_same(ward: Ward) -> None:
         "set_labels",
         "search",
         "grade",
+        "explain",
         "vector",
         "vectors",
     ):

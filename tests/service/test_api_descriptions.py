@@ -142,9 +142,12 @@ def test_operations_that_change_a_collection_are_confirmed(document: dict[str, A
         "search",
         "search_batch",
         "grade",
+        "explain",
         "render",
         "vectors",
         "export_images",
+        "map_places",
+        "image_records",
     }  # POST for their bodies
     for path, methods in document["paths"].items():
         for method, item in methods.items():

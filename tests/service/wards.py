@@ -11,7 +11,9 @@ from flask.testing import FlaskClient
 from cbir import settings
 from cbir.grading import make_ranker
 from cbir.grading.grader import fit_grader
+from cbir.layout.collection_map import compute_map
 from cbir.store import Collection, Record, originals
+from cbir.store.map_file import write_map
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
 from tests.service import dicom_collection
@@ -69,6 +71,7 @@ def _build(temporary: pytest.TempPathFactory) -> Ward:
             assert original is None
     with Collection(one) as collection:
         fit_grader(collection, "severity", make_ranker("s-ndcg"))
+        write_map(one, compute_map(collection.view(), collection.profile))
         records = [record for _, record in collection.iterate()]
     shutil.copytree(one, two)
     tokens = TokenStore(folder / "state")

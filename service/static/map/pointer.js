@@ -28,7 +28,7 @@ export function connectPointer(view, { mode, onHover, onClick, onOutline }) {
   }
 
   function extend(point) {
-    if (mode() === "lasso") view.marks.outline.push(point);
+    if (mode() === "lasso") view.marks.outline = [...(view.marks.outline.length ? view.marks.outline : [start]), point];
     else {
       const [[x1, y1], [x2, y2]] = [start, point];
       view.marks.outline = [[x1, y1], [x2, y1], [x2, y2], [x1, y2]];

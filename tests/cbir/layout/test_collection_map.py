@@ -54,9 +54,9 @@ def shared(tmp_path_factory):
     created.close()
 
 
-def own_cluster(places, of):
+def own_cluster(positions, of):
     """Share of images whose nearest other on the map is of their own cluster."""
-    distances = np.linalg.norm(places[:, None] - places[None], axis=2)
+    distances = np.linalg.norm(positions[:, None] - positions[None], axis=2)
     np.fill_diagonal(distances, np.inf)
     return np.mean(of[distances.argmin(axis=1)] == of)
 
@@ -66,15 +66,15 @@ OF = np.repeat(np.arange(CLUSTERS), EACH)
 
 def test_similar_images_lie_together(shared):
     _, stored = shared
-    assert own_cluster(stored.places, OF) == 1
-    assert np.abs(stored.places).max() == pytest.approx(1)
-    assert stored.places.dtype == np.float32
+    assert own_cluster(stored.positions, OF) == 1
+    assert np.abs(stored.positions).max() == pytest.approx(1)
+    assert stored.positions.dtype == np.float32
 
 
 def test_the_same_images_give_the_same_map(shared):
     collection, stored = shared
     again = maps.compute_map(collection.view(), collection.profile)
-    np.testing.assert_array_equal(again.places, stored.places)
+    np.testing.assert_array_equal(again.positions, stored.positions)
 
 
 def test_a_sample_is_laid_out_first_and_all_are_placed_and_refined(shared):
@@ -83,7 +83,7 @@ def test_a_sample_is_laid_out_first_and_all_are_placed_and_refined(shared):
     stored = maps.compute_map(
         collection.view(), collection.profile, lambda *step: steps.append(step), first=30
     )
-    assert own_cluster(stored.places, OF) == 1
+    assert own_cluster(stored.positions, OF) == 1
     assert len(stored) == CLUSTERS * EACH
     assert steps == sorted(steps)
     assert steps[-1] == (600, 600)
@@ -94,14 +94,14 @@ def test_few_images(collection, count):
     if count:
         add(collection, clusters()[:count])
     stored = maps.compute_map(collection.view(), collection.profile)
-    assert stored.places.shape == (count, 2)
-    assert np.isfinite(stored.places).all()
-    np.testing.assert_array_equal(maps.current_places(collection.view(), stored), stored.places)
+    assert stored.positions.shape == (count, 2)
+    assert np.isfinite(stored.positions).all()
+    np.testing.assert_array_equal(maps.current_places(collection.view(), stored), stored.positions)
 
 
 def test_images_that_are_all_alike(collection):
     add(collection, np.ones((12, 6)))
-    assert np.isfinite(maps.compute_map(collection.view(), collection.profile).places).all()
+    assert np.isfinite(maps.compute_map(collection.view(), collection.profile).positions).all()
 
 
 def test_what_progress_raises_ends_the_computation(shared):
@@ -119,9 +119,9 @@ def test_added_images_are_placed_at_once_and_deleted_ones_left_out(collection):
     stored = maps.compute_map(collection.view(), collection.profile)
     add(collection, clusters(2, seed=1), first=1000)
     view = collection.view()
-    places = maps.current_places(view, stored)
-    np.testing.assert_array_equal(places[: len(stored)], stored.places)
-    assert own_cluster(places, np.concatenate([OF, np.repeat(np.arange(CLUSTERS), 2)])) == 1
+    positions = maps.current_places(view, stored)
+    np.testing.assert_array_equal(positions[: len(stored)], stored.positions)
+    assert own_cluster(positions, np.concatenate([OF, np.repeat(np.arange(CLUSTERS), 2)])) == 1
     assert not maps.is_outdated(view, collection.profile, stored)
     with collection.writer() as writer:
         writer.delete([str(name) for name in collection.image_ids().values()][:3])
@@ -153,9 +153,13 @@ def test_a_file_gives_back_the_map_and_damage_is_named(tmp_path):
     assert again is not None
     assert again.transform == stored.transform
     np.testing.assert_array_equal(again.numbers, stored.numbers)
-    np.testing.assert_array_equal(again.places, stored.places)
-    for numbers, places in (([5, 2], [[0, 0], [1, 1]]), ([2, 5], [[0, 0], [np.nan, 1]]), ([2, 5], [[0, 0]])):
-        write_map(tmp_path, StoredMap(np.array(numbers), np.array(places, np.float32), ""))
+    np.testing.assert_array_equal(again.positions, stored.positions)
+    for numbers, positions in (
+        ([5, 2], [[0, 0], [1, 1]]),
+        ([2, 5], [[0, 0], [np.nan, 1]]),
+        ([2, 5], [[0, 0]]),
+    ):
+        write_map(tmp_path, StoredMap(np.array(numbers), np.array(positions, np.float32), ""))
         with pytest.raises(CollectionDamaged, match="cbir collection map"):
             read_map(tmp_path)
     (tmp_path / NAME).write_bytes(b"no archive")
