@@ -43,7 +43,7 @@ class MapCache:
         self._computing: dict[Path, IndexJob] = {}  # the latest job of each
 
     def placed(self, collection: Collection, view: View) -> PlacedView | None:
-        """Return the positions of the rows of a view, which may be limited, of a whole collection; None without a map.
+        """Return the positions of the rows of a view, which may be limited, of a collection; None without a map.
 
         A map that cannot be read is none: it is computed again.
         """
