@@ -72,6 +72,7 @@ OTHERWISE = {
     "cases": {"cursor"},  # an iterator
     "save_case": {"image", "case", "search", "rounds", "marks", "method", "answers"},  # `query`, `answer`, `judged`
     "grade": {"image_id", "image"},  # `query`
+    "explain": {"image_id", "image", "answers"},  # `query`, `image_ids`
     "add": {"image"},  # `images`
     "images": {"cursor"},  # `image_page`, which `images` goes through
     "history": {"cursor"},

@@ -126,7 +126,7 @@ export function install() {
   set(remembered(STORAGE_KEY) === "on");
   byId("explain").addEventListener("click", toggle);
   byId("compare-explain").addEventListener("click", toggle);
-  const cardAt = ({ target }) => target.closest("li")?.querySelector(".card") ?? null;
+  const cardAt = ({ target }) => target.closest(".grid > li")?.querySelector(".card") ?? null;
   columns.addEventListener("pointerover", (event) => showOn(cardAt(event)));
   columns.addEventListener("focusin", (event) => showOn(cardAt(event)));
   columns.addEventListener("pointerleave", hide);
