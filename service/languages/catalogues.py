@@ -31,8 +31,8 @@ class Language:
         self.locale = Locale.parse(name)
         self.tag = name.replace("_", "-")  # BCP 47, as in HTML
         self.code = name.split("_")[0].upper()  # for a menu: DE
-        shown = self.locale.get_display_name() or name
-        self.title = shown[0].upper() + shown[1:]  # in the language itself
+        title = self.locale.get_display_name() or name
+        self.title = title[0].upper() + title[1:]  # in the language itself
         self.path = FOLDER / name / "LC_MESSAGES" / "messages.po"
 
     @cached_property

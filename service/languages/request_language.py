@@ -45,9 +45,9 @@ def mark(message: str) -> str:
     return message
 
 
-def ngettext(one: str, many: str, count: int, **values: object) -> str:
+def ngettext(singular: str, plural: str, count: int, **values: object) -> str:
     """Return the form of a message for `count` in the language of the request; `%(count)s` is the number."""
-    return _lookup_plural(one, many, count) % ({"count": format_number(count)} | values)
+    return _lookup_plural(singular, plural, count) % ({"count": format_number(count)} | values)
 
 
 def format_number(number: float) -> str:
@@ -69,8 +69,8 @@ def _lookup(message: str) -> str:
     return current_language().translations.gettext(message)
 
 
-def _lookup_plural(one: str, many: str, count: int) -> str:
-    return current_language().translations.ngettext(one, many, count)
+def _lookup_plural(singular: str, plural: str, count: int) -> str:
+    return current_language().translations.ngettext(singular, plural, count)
 
 
 def _lookup_in_context(context: str, message: str) -> str:
@@ -78,15 +78,15 @@ def _lookup_in_context(context: str, message: str) -> str:
 
 
 def _choose() -> Language:
-    known = languages()
-    for chosen in (request.args.get(PARAMETER), request.cookies.get(COOKIE)):
-        if chosen in known:
-            return known[chosen]
+    by_tag = languages()
+    for tag in (request.args.get(PARAMETER), request.cookies.get(COOKIE)):
+        if tag in by_tag:
+            return by_tag[tag]
     for accepted in request.accept_languages.values():
-        for tag, language in known.items():
+        for tag, language in by_tag.items():
             if tag == accepted or tag.split("-")[0] == accepted.lower().split("-")[0]:
                 return language
-    return known[ENGLISH]
+    return by_tag[ENGLISH]
 
 
 def _for_templates() -> dict[str, object]:

@@ -9,12 +9,12 @@ COMMENT = re.compile(r"/\*.*?\*/|(?:^|(?<=\s))//[^\n]*", re.S)
 TEXT = r'("(?:[^"\\\n]|\\.)*")'
 CALL = re.compile(rf"\b(tr|mark)\(\s*{TEXT}|\b(trn)\(\s*{TEXT}\s*,\s*{TEXT}")
 
-Found = tuple[int, str, str | tuple[str, str], list[str]]
+ScriptMessage = tuple[int, str, str | tuple[str, str], list[str]]
 
 
 def extract_from_script(
     file: BufferedIOBase, keywords: Sequence[str], comment_tags: Sequence[str], options: Mapping[str, object]
-) -> Iterator[Found]:
+) -> Iterator[ScriptMessage]:
     """Yield line, function, text and comments of each call of `tr`, `trn` and `mark`.
 
     Babel's own extraction misses calls in template strings whose values are in braces.
@@ -30,9 +30,9 @@ def extract_from_script(
     """
     source = COMMENT.sub("", file.read().decode())
     for match in CALL.finditer(source):
-        name, text, plural_name, one, many = match.groups()
+        name, text, plural_name, singular, plural = match.groups()
         line = source.count("\n", 0, match.start()) + 1
         if plural_name:
-            yield line, plural_name, (json.loads(one), json.loads(many)), []
+            yield line, plural_name, (json.loads(singular), json.loads(plural)), []
         else:
             yield line, name, json.loads(text), []

@@ -42,8 +42,8 @@ def extract_messages() -> Catalog:
 
 
 def _messages_of_files() -> Iterator[Message]:
-    found = extract_from_dir(SERVICE, METHODS, OPTIONS, KEYWORDS)
-    for path, _, message, _, context in sorted(found, key=lambda item: (item[0], item[1])):
+    messages = extract_from_dir(SERVICE, METHODS, OPTIONS, KEYWORDS)
+    for path, _, message, _, context in sorted(messages, key=lambda item: (item[0], item[1])):
         yield path, message, context
 
 

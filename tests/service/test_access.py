@@ -25,6 +25,7 @@ OPEN_TO_ALL = {
     "GET /livez",
     "GET /readyz",
     "GET /static/*",
+    "GET /languages/*/*.json",
     "GET /docs/errors",
     "GET /login",
     "POST /login",

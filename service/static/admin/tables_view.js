@@ -4,12 +4,12 @@ import { byId, element } from "../dom.js";
 import { number, tr } from "../translate.js";
 import { requestTable } from "./figures.js";
 import { showItems, showRows } from "./keyed_rows.js";
-import { size, time } from "./words.js";
+import { partState, size, time } from "./words.js";
 
 function collectionCells({ name, folder, state, info, changed }) {
   const title = folder ? tr("{name} (folder {folder})", { name, folder }) : name;
-  if (!info) return [title, state, "", "", "", "", "", ""];
-  return [title, state, number(info.images), size(info.bytes_on_disk), info.profile, info.descriptor, number(info.generation), time(changed)];
+  if (!info) return [title, partState(state), "", "", "", "", "", ""];
+  return [title, partState(state), number(info.images), size(info.bytes_on_disk), info.profile, info.descriptor, number(info.generation), time(changed)];
 }
 
 /** Show the collections. */

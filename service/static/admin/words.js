@@ -28,11 +28,14 @@ const PARTS = {
 };
 const PART_STATES = { ok: tr("ok"), ready: tr("ready"), off: tr("off") };
 
+/** The state of a part of the service. */
+export const partState = (state) => PART_STATES[state] ?? state;
+
 /** The name of a part of the service, and its state. */
 export function partWords({ name, state }) {
   const collection = name.match(/^collection (.+)$/)?.[1];
   const title = collection ? tr("Collection {collection}", { collection }) : (PARTS[name] ?? name);
-  return { title, text: PART_STATES[state] ?? state };
+  return { title, text: partState(state) };
 }
 
 /** A size in bytes. */
