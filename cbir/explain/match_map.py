@@ -68,7 +68,7 @@ def _with_neighbours(similarity: Floats) -> Floats:
             there = tuple(_shifted(size, step) for size, step in zip(similarity.shape, steps, strict=True))
             sums[here] += similarity[there]
             counts[here] += 1
-    return np.clip(sums / counts, 0.0, 1.0)
+    return np.asarray(np.clip(sums / counts, 0.0, 1.0))
 
 
 def _shifted(size: int, step: int) -> slice:

@@ -44,7 +44,8 @@ def _made_smaller(encoder: Encoder, pixels: Prepared, whole: FeatureCells, scale
     size = pixels.shape[1] - left - right, pixels.shape[0] - top - bottom
     small = cv2.resize(pixels.astype(np.uint8), size, interpolation=cv2.INTER_AREA)
     padded = cv2.copyMakeBorder(small, top, bottom, left, right, cv2.BORDER_REFLECT_101)
-    cells = feature_cells(encoder, padded.reshape(pixels.shape), pixels.shape[1], pixels.shape[0])
+    surrounded: Prepared = np.asarray(padded, np.uint8).reshape(pixels.shape)
+    cells = feature_cells(encoder, surrounded, pixels.shape[1], pixels.shape[0])
     return FeatureCells(cells.values[parts[0], parts[1]], cells.texture[parts[0], parts[1]])
 
 

@@ -44,6 +44,17 @@ def test_cells_are_the_places_of_the_map(encoder):
     assert (cells.texture == 1).all()
 
 
+def test_finer_maps_are_averaged(encoder, monkeypatch):
+    image = Image(np.random.default_rng(0).integers(0, 256, (16, 16), np.uint8))
+    fine = describe(encoder, image)
+    monkeypatch.setattr("cbir.explain.feature_cells.MOST_CELLS", 2)
+    coarse = describe(encoder, image)
+    for row, column in np.ndindex(2, 2):
+        block = fine.values[2 * row : 2 * row + 2, 2 * column : 2 * column + 2]
+        assert coarse.values[row, column] == pytest.approx(block.mean(axis=(0, 1)), rel=1e-5)
+    assert coarse.texture.shape == (2, 2)
+
+
 def test_flat_parts_have_no_texture(encoder):
     pixels = np.full((16, 16), 90, np.uint8)
     pixels[:4, 4:8] = np.random.default_rng(0).integers(0, 256, (4, 4))
