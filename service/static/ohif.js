@@ -1,6 +1,6 @@
 // Extension of OHIF 3: a panel with images similar to those in the active viewport.
 // OHIF imports this file when it starts, without a build: copy it beside OHIF's index.html, since OHIF shows nothing if
-// an extension cannot be loaded, and name it in its configuration as "/ohif.js?service=https://cbir.example.org".
+// an extension cannot be loaded, and name it in its configuration as "/ohif.js?service=ADDRESS", the address of this service.
 
 const SERVICE = new URL(import.meta.url).searchParams.get("service");
 // A dark frame asks its page for dark colours.

@@ -65,5 +65,5 @@ def unmarked_in_script(source: str) -> Iterator[str]:
         if re.match(r"[A-Z][^\n]*[a-z][.,:;]? [a-z$]", literal[1:]):
             yield literal
     for literal in SHOWN.findall(source):
-        if re.search(r"[A-Za-z]{2}", re.sub(r"\$\{[^}]*\}", "", literal)):
+        if re.search(r"[A-Za-z]{3}", re.sub(r"\$\{[^}]*\}", "", literal)):
             yield literal

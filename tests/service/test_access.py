@@ -79,6 +79,8 @@ SEARCHES = (
     "POST /v1/search/batch",
     "POST /v1/grade",
     "POST /v1/render",
+    "POST /v1/explain",
+    "POST /v1/map/places",
     "POST /v1/images/export",
     "POST /study/*/items",
     "POST /study/*/answers",  # of the caller alone
