@@ -156,8 +156,8 @@ class CaseMethods(ServiceConnection):
         ranks : sequence of int, optional
             Ranks of the results to show, none of them if empty; the first 12 by default.
         """
-        shown = None if ranks is None else list(ranks) or [0]
-        params = without_none(format=format, label_keys=list(label_keys) or [""], ranks=shown)
+        sent_ranks = None if ranks is None else list(ranks) or [0]
+        params = without_none(format=format, label_keys=list(label_keys) or [""], ranks=sent_ranks)
         path = f"{case_path(case_id)}/export"
         return self._request("GET", path, with_collection=False, params=params).content
 

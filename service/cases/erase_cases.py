@@ -24,5 +24,5 @@ def erase_cases(state_folder: Path, keys: Sequence[str], image_ids: Ids[str]) ->
     """
     database = StateDatabase(state_folder)
     if database.file.is_file():
-        saved_cases.erase_patient(database, keys, image_ids)
+        saved_cases.erase_from_cases(database, keys, image_ids)
         database.drop_old_pages()

@@ -218,7 +218,7 @@ def delete_case(database: StateDatabase, case_id: str) -> None:
         connection.execute(delete(cases).where(cases.c.case_id == case_id))
 
 
-def erase_patient(database: StateDatabase, keys: Sequence[str], image_ids: Ids[str]) -> int:
+def erase_from_cases(database: StateDatabase, keys: Sequence[str], image_ids: Ids[str]) -> int:
     """Delete the cases whose query is of a patient, and the patient's images from all others; return their number.
 
     Parameters

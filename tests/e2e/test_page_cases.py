@@ -83,7 +83,7 @@ def test_a_case_is_changed_exported_and_deleted(
     page.locator("#case-title").fill("Changed")
     page.locator("#case-shared").check()
     page.get_by_role("button", name="Save changes").click()
-    page.locator("h1", has_text="Changed").wait_for()
+    page.get_by_role("heading", name="Changed", exact=True).wait_for()
     page.goto(served.address + "/cases")
     page.locator("#words").fill("chang")
     until(page, "document.querySelectorAll('.case-item').length === 1")

@@ -250,8 +250,8 @@ def test_a_query_of_a_patient_is_found_by_key_by_content_and_by_id(
     case = NewCase(title="Case", search=CaseSearch(image_id=query_image))
     picture = QueryPicture(b"png", content_hash) if content_hash else None
     saved_cases.add_case(database, "service", "knees", case, picture, patient_key)
-    assert saved_cases.erase_patient(database, ["other key"], {"abd"}) == 0
-    saved_cases.erase_patient(database, ["key"], {"abc", "abc-2"})
+    assert saved_cases.erase_from_cases(database, ["other key"], {"abd"}) == 0
+    saved_cases.erase_from_cases(database, ["key"], {"abc", "abc-2"})
     assert not saved_cases.list_cases(database, Viewer("service", ["knees"], True, False))
 
 
