@@ -19,8 +19,8 @@ let lens = null;
 
 /** Connect the tools; onMove(): the picture has moved; factsOf(): {size, spacing} of the picture, null if unknown. */
 export function install({ onMove, factsOf }) {
-  const area = { paneOf, zoomsBy: (event) => event.ctrlKey, movesBy };
-  zoom = new Zoom(viewer, [picture], (scale) => moved(scale, onMove), area);
+  const options = { paneOf, zoomsBy: (event) => event.ctrlKey, movesBy };
+  zoom = new Zoom(viewer, [picture], (scale) => moved(scale, onMove), options);
   ruler = new Ruler({ area: viewer, button: byId("query-measure"), output: byId("query-measured"), paneOf, factsOf });
   lens = new Lens({ area: viewer, images: [picture], button: byId("query-lens"), paneOf });
   byId("query-larger").addEventListener("click", () => zoom.larger());
@@ -52,9 +52,10 @@ function moved(scale, onMove) {
 function key(event) {
   if (event.target !== viewer || event.ctrlKey || event.metaKey || event.altKey) return;
   const shifts = { ArrowLeft: [KEY_STEP, 0], ArrowRight: [-KEY_STEP, 0], ArrowUp: [0, KEY_STEP], ArrowDown: [0, -KEY_STEP] };
-  if (lens.key(event)) ruler.clear();
-  else if (event.shiftKey && shifts[event.key]) zoom.shift(...shifts[event.key]);
-  else return;
+  if (!lens.key(event)) {
+    if (!event.shiftKey || !shifts[event.key]) return;
+    zoom.shift(...shifts[event.key]);
+  }
   event.preventDefault();
   event.stopPropagation(); // of the keys that go through slices
 }
