@@ -82,6 +82,7 @@ SEARCHES = (
     "POST /v1/explain",
     "POST /v1/map/places",
     "POST /v1/images/export",
+    "POST /v1/images/records",
     "POST /study/*/items",
     "POST /study/*/answers",  # of the caller alone
     "POST /usage",
