@@ -46,7 +46,8 @@ def save_case(state: AppState, collection_name: str | None, case: NewCase, data:
         patient_key = collection.record(search.image_id).patient_key
     elif data is not None:
         stored = _render(state, collection, data, search)
-        patient_key = stored.patient_key or _patient_of(collection, stored.content_hash)
+        whole = handle.whole_searcher().collection  # also where the caller may see a part only
+        patient_key = stored.patient_key or _patient_of(whole, stored.content_hash)
         picture = QueryPicture(stored.data, stored.content_hash)
         search = search.model_copy(update={"region": _scaled(search, stored.scale)})
     visible = collection.records_by_id(case.image_ids())

@@ -39,7 +39,9 @@ def show_case(case_id: str) -> tuple[str, HTTPStatus]:
     """Show a case, and what its teaching file will have."""
     try:
         case = find_visible_case(case_id)
-    except (NotFound, NotReady) as error:
+    except NotFound:
+        return render_template("not_found.html"), HTTPStatus.NOT_FOUND
+    except NotReady as error:
         return unavailable_page(error)
     log_images([case.row.query_image, *(answer.image_id for answer in case.content.answers)])
     page = render_template(

@@ -284,6 +284,16 @@ def test_an_upload_has_the_patient_of_its_header_and_the_content_of_its_file(war
     assert row.patient_key == record.patient_key
 
 
+def test_the_page_of_a_case(client: FlaskClient, ids: list[str]) -> None:
+    saved = save(client, new_case(ids, title="A <b>", note="x"))
+    page = client.get(f"/cases/{saved['id']}")
+    assert page.status_code == 200
+    assert '<h1 id="title">A &lt;b&gt;</h1>' in page.text
+    gone = client.get("/cases/0123456789abcdef")
+    assert (gone.status_code, gone.mimetype) == (404, "text/html")
+    assert "collection" not in gone.text.lower().split("<main")[1].split("</main")[0]
+
+
 def test_the_client_saves_finds_and_exports_cases(app: Flask, pictures: list[Path], ids: list[str]) -> None:
     with Client("http://localhost", transport=httpx.WSGITransport(app)) as service:
         answer = service.search(pictures[-1], k=3, where="label=even")
