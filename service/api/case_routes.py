@@ -206,7 +206,7 @@ def patch_case(case_id: CaseIdInPath) -> Response:
     confirm="Delete this case?",
     python=f'client.delete_case("{CASE_ID}")',
 )
-def delete_case(case_id: CaseIdInPath) -> tuple[str, int]:
+def delete_saved_case(case_id: CaseIdInPath) -> tuple[str, int]:
     """Delete a case of the caller; administrators can delete every case.
 
     Its query picture, judgements and note are removed for good.
