@@ -12,7 +12,7 @@ from cbir.gallery.knn_graph import build_graph
 from cbir.gallery.vector_blocks import Floats, Rows, spread_rows
 from cbir.layout.placing import place_by_neighbours
 from cbir.layout.principal_plane import project_to_plane
-from cbir.layout.tsne import FROM_SCRATCH, REFINING, Phase, count_steps, lay_out, shrink
+from cbir.layout.tsne import FROM_SCRATCH, REFINING, Phase, count_steps, lay_out, shrink_to_start
 from cbir.store.collection_view import View
 from cbir.store.map_file import StoredMap
 from cbir.store.profile import Profile
@@ -55,7 +55,7 @@ def compute_map(
 def _lay_out_all(gallery: Gallery, rows: Rows, progress: Progress, first: int) -> Floats:
     weights = graph_weights(gallery)[rows][:, rows]
     sampled = spread_rows(len(rows), first)
-    start = shrink(project_to_plane(gallery, rows))
+    start = shrink_to_start(project_to_plane(gallery, rows))
     if len(sampled) == len(rows):
         return _with_progress(weights, start, FROM_SCRATCH, progress, 0, count_steps(FROM_SCRATCH))
     total = count_steps(FROM_SCRATCH) + count_steps(REFINING)

@@ -91,7 +91,7 @@ def count_steps(phases: tuple[Phase, ...]) -> int:
     return sum(phase.steps for phase in phases)
 
 
-def shrink(positions: Floats) -> Floats:
+def shrink_to_start(positions: Floats) -> Floats:
     """Return positions (n, 2) with the deviation that a layout from scratch starts with."""
     deviation = float(positions[:, 0].std())
     return positions * np.float32(START_DEVIATION / deviation) if deviation > 0 else positions

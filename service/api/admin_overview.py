@@ -44,7 +44,7 @@ class RequestHistoryParameters(BaseModel):
 
 @blueprint.get("/collections")
 @operation("collection_states", {200: messages.CollectionStatusList}, python="client.collection_states()")
-def get_collections() -> Response:
+def get_administered_collections() -> Response:
     """Describe all collections of the service.
 
     Those that cannot be opened have their problem as `state`, and no facts.

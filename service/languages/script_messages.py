@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from io import BufferedIOBase
 
-COMMENT = re.compile(r"/\*.*?\*/|(?:^|(?<=\s))//[^\n]*", re.S)
+COMMENT = re.compile(r"^[ \t]*/?\*[^\n]*|(?:^|(?<=\s))//[^\n]*", re.M)  # one line, also of a longer comment
 TEXT = r'("(?:[^"\\\n]|\\.)*")'
 CALL = re.compile(rf"\b(tr|mark)\(\s*{TEXT}|\b(trn)\(\s*{TEXT}\s*,\s*{TEXT}")
 
