@@ -47,9 +47,7 @@ export function hasPatient(info) {
 export const choosePreset = (index) => windowing.choosePreset(index);
 
 /** Let the user select a region with the keyboard. */
-export function beginCrop() {
-  cropper.begin();
-}
+export const beginCrop = () => cropper.begin();
 
 /** Show no query. */
 export function clear() {
