@@ -7,6 +7,7 @@ import numpy as np
 from sqlalchemy import (
     JSON,
     Column,
+    ColumnElement,
     Connection,
     ForeignKey,
     Integer,
@@ -16,7 +17,6 @@ from sqlalchemy import (
     delete,
     func,
     insert,
-    or_,
     select,
     update,
 )
@@ -26,7 +26,6 @@ from service.state.database import StateDatabase
 from service.state.schema import tables, unix_time
 
 BATCH = 500  # images, or searches, of one statement
-CONDITIONS = 50  # of one statement
 DAY = 86_400
 
 searches = Table(
@@ -216,10 +215,17 @@ def forget_images(database: StateDatabase, images: Iterable[str], collection: st
     collection : str or None
         Name of the collection that they are deleted from; None: of all.
     """
-    ids = sorted(set(images))
+    ids = frozenset(images)
+    if not ids:
+        return
+    of_collection = [] if collection is None else [searches.c.collection == collection]
     with database.writing() as connection:
-        for start in range(0, len(ids), BATCH):
-            _forget(connection, ids[start : start + BATCH], collection)
+        logged, ordered = select(searches.c.search).where(*of_collection), sorted(ids)
+        for start in range(0, len(ordered), BATCH):
+            some = ordered[start : start + BATCH]
+            connection.execute(delete(searches).where(*of_collection, searches.c.query_image.in_(some)))
+            connection.execute(delete(events).where(events.c.image.in_(some), events.c.search.in_(logged)))
+        _mask_answers(connection, ids, of_collection)
 
 
 def set_last_deletion(database: StateDatabase, collection: str, change: int) -> None:
@@ -236,16 +242,18 @@ def set_last_deletion(database: StateDatabase, collection: str, change: int) -> 
         connection.execute(insert(deletions).values(collection=collection, change=change))
 
 
-def _forget(connection: Connection, ids: Sequence[str], collection: str | None) -> None:
-    conditions = [] if collection is None else [searches.c.collection == collection]
-    connection.execute(delete(searches).where(*conditions, searches.c.query_image.in_(ids)))
-    of_collection = select(searches.c.search).where(*conditions)
-    connection.execute(delete(events).where(events.c.image.in_(ids), events.c.search.in_(of_collection)))
-    for start in range(0, len(ids), CONDITIONS):
-        some = ids[start : start + CONDITIONS]
-        naming = or_(*(searches.c.answers.contains(image, autoescape=True) for image in some))
-        for search, answers in connection.execute(
-            select(searches.c.search, searches.c.answers).where(*conditions, naming)
-        ):
-            left = " ".join(ERASED if image in some else image for image in answers.split())
-            connection.execute(update(searches).where(searches.c.search == search).values(answers=left))
+def _mask_answers(
+    connection: Connection, ids: frozenset[str], of_collection: Sequence[ColumnElement[bool]]
+) -> None:
+    """Put ERASED in place of `ids` in the lists of answers, in one pass over them."""
+    last = ""
+    columns = (searches.c.search, searches.c.answers)
+    while rows := connection.execute(
+        select(*columns).where(*of_collection, searches.c.search > last).order_by(columns[0]).limit(BATCH)
+    ).all():
+        for search, answers in rows:
+            shown = answers.split()
+            if not ids.isdisjoint(shown):
+                left = " ".join(ERASED if image in ids else image for image in shown)
+                connection.execute(update(searches).where(searches.c.search == search).values(answers=left))
+        last = rows[-1].search

@@ -9,6 +9,7 @@ from pathlib import Path
 from flask import Response, request
 
 from cbir.errors import CbirError
+from cbir.evaluation.replay_log import LoggedSearch
 from cbir.store import Collection
 from service.access import scopes
 from service.collections.app_state import current_state
@@ -67,6 +68,14 @@ def forget_deleted(database: StateDatabase, name: str, collection: Collection) -
     missing = logged - set(collection.image_ids().values()) if logged else logged
     usage_log.forget_images(database, missing, name)
     usage_log.set_last_deletion(database, name, newest)
+
+
+def forget_missing(database: StateDatabase, search: LoggedSearch) -> None:
+    """Remove the images of a new search from the log that were deleted before its page reported it."""
+    handle = current_state().collections.get(search.collection)
+    images = {*search.answers, *([search.query_image] if search.query_image else [])}
+    left = handle.whole_searcher().collection.records_by_id(images) if handle else {}
+    usage_log.forget_images(database, images - left.keys(), search.collection)
 
 
 def erase_usage(state_folder: Path, keys: Sequence[str], image_ids: Ids[str]) -> None:

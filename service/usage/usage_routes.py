@@ -17,7 +17,7 @@ from service.http.request_params import json_body, require_json
 from service.state import usage_log
 from service.state.database import StateDatabase, state_database
 from service.state.errors import StateUnavailable
-from service.usage.erased_images import follow_deletions
+from service.usage.erased_images import follow_deletions, forget_missing
 from service.usage.pending_searches import EXTENSION, PendingSearches, pending_searches
 
 MAX_EVENTS = 50
@@ -77,6 +77,7 @@ def _record(database: StateDatabase, event: UsageEvent) -> None:
     if event.event == "shown":
         if search := pending_searches().take(event.search):
             usage_log.add_search(database, search, (settings.usage_days, settings.usage_searches))
+            forget_missing(database, search)
         return
     answers = usage_log.answers_of(database, event.search)
     of_all = event.event == USEFUL and not event.image

@@ -3,6 +3,7 @@
 import io
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -236,6 +237,39 @@ def test_a_patient_who_is_erased_vanishes_at_once(writable: Path, ids: list[str]
     assert logged.events == {}
     for path in settings.load().state_folder.glob("state.sqlite*"):
         assert shown[1].encode() not in path.read_bytes()
+
+
+def test_images_deleted_before_their_search_is_reported_are_not_logged(
+    writable: Path, ids: list[str]
+) -> None:
+    client = logging_app(writable).test_client()
+    earlier, _ = search(client, image_id=ids[2])
+    send(client, event(earlier, "shown"))  # the log follows the deletions from here on
+    name, shown = search(client, image_id=ids[0])
+    of_deleted, _ = search(client, image_id=shown[1])
+    assert client.delete(f"/v1/images/{shown[1]}").status_code == 204
+    send(client, event(name, "shown"), event(of_deleted, "shown"))
+    by_name = {logged.search: logged for logged in log()}
+    assert by_name.keys() == {earlier, name}
+    assert by_name[name].answers == (shown[0], "-", *shown[2:])
+
+
+def test_many_images_vanish_from_one_collection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usage_log, "BATCH", 2)
+    database = StateDatabase(tmp_path)
+    for name, collection, query, shown in (
+        ("1", "c", "a", "bcd"), ("2", "c", "x", "abc"), ("3", "c", "x", "dex"), ("4", "c", None, "eda"),
+        ("5", "another", "a", "abc"), ("6", "c", "x", "efx"),
+    ):  # fmt: skip
+        logged = LoggedSearch(name, int(time.time()), collection, "p", "none", 3, "image", tuple(shown))
+        usage_log.add_search(database, replace(logged, query_image=query), (1, 10))
+    usage_log.set_event(database, "4", "compare", "d", 1)
+    usage_log.set_event(database, "5", "compare", "a", 1)
+    usage_log.forget_images(database, "abcd", "c")
+    left = {each.search: each for each in usage_log.read_usage(database)}
+    answers = {name: "".join(each.answers) for name, each in left.items()}
+    assert answers == {"2": "---", "3": "-ex", "4": "e--", "5": "abc", "6": "efx"}
+    assert (left["4"].events, left["5"].events) == ({}, {("compare", "a"): 1})
 
 
 def test_an_unwritable_state_folder_disturbs_no_search(indexed: Path, ids: list[str], tmp_path: Path) -> None:
