@@ -12,8 +12,13 @@ PARTIAL = f"{FOLDER}.partial"
 
 def read_severity_conditions(folder: Path) -> tuple[str, ...]:
     """Return the conditions on the images that the ranker of the collection in `folder` is for; () for all."""
+    return read_ranker_conditions(folder / FOLDER)
+
+
+def read_ranker_conditions(folder: Path) -> tuple[str, ...]:
+    """Return the conditions on the images that the ranker in `folder` was trained on; () for all."""
     try:
-        card = json.loads((folder / FOLDER / CARD).read_bytes())
+        card = json.loads((folder / CARD).read_bytes())
     except (OSError, ValueError):
         return ()  # no ranker; whoever uses a damaged one reports it
     conditions = card.get("where") if isinstance(card, dict) else None

@@ -4,6 +4,7 @@ from flask import Blueprint, Response
 
 from cbir.active.study import study_models
 from cbir.severity.severity_labels import LABEL, write_severity
+from cbir.store.severity_model import read_ranker_conditions
 from service.access.caller import actor_name
 from service.annotate.annotation_state import current_annotation
 from service.annotate.study_messages import WrittenSeverity
@@ -24,8 +25,7 @@ blueprint = Blueprint("annotate_severity", __name__)
 )
 def post_severity() -> Response:
     """Label every image that the ranker has seen with its severity, as of the latest training."""
-    study = current_annotation().study
-    model = study.model
+    model = current_annotation().study.model
     if model is None:
         raise Conflict(
             "there is no trained ranker yet; training starts once a round is complete, or after some grades"
@@ -33,7 +33,8 @@ def post_severity() -> Response:
     collection = current_state().searcher().collection
     study_models.copy_ranker_to_collection(model, collection)
     changed = write_severity(collection, model.ids, model.severity.mean, who=actor_name())
+    where = list(read_ranker_conditions(model.folder))  # the study may have others since
     written = WrittenSeverity(
-        label=LABEL, images=len(model.ids), changed=changed, after=model.after, where=list(study.plan.where)
+        label=LABEL, images=len(model.ids), changed=changed, after=model.after, where=where
     )
     return json_response(written)

@@ -22,8 +22,9 @@ def publish_severity(
     from cbir.severity.severity_labels import LABEL, write_severity
     from cbir.severity.stored_network import load_severity_ranker
     from cbir.store import Collection
+    from cbir.store.severity_model import read_ranker_conditions
 
-    plan = study_plan.read_plan(study_dir)
+    study_plan.read_plan(study_dir)  # reports a folder without a study
     model = study_models.latest_model(study_dir)
     if model is None:
         raise InvalidInput(f"{study_dir} has no ranker yet: one is trained when a round is complete")
@@ -35,7 +36,8 @@ def publish_severity(
             )
         ranker = load_severity_ranker(model.folder)
         bars.show("writing labels")
-        facts = {"after": model.after, "judgements": model.judgements, "where": list(plan.where)}
+        where = read_ranker_conditions(model.folder)  # the study may have others since
+        facts = {"after": model.after, "judgements": model.judgements, "where": list(where)}
         stored_ranker.store_ranker(opened, ranker, facts)
         changed = write_severity(opened, model.ids, model.severity.mean)
     typer.echo(

@@ -13,6 +13,7 @@ from cbir.severity import stored_ranker
 from cbir.severity.bayesian_ranker import BayesianRanker
 from cbir.severity.grey_images import read_grey_images
 from cbir.severity.severity_labels import severity_by_id
+from cbir.store.severity_model import read_severity_conditions
 from tests.cbir.active.drawn import SIDE, collection_of, draw, judged
 
 
@@ -34,9 +35,11 @@ def test_labels_and_ranker_go_into_the_collection(tmp_path):
     ranker = BayesianRanker("toprank", SIDE, epochs=1, steps=0, passes=3).fit(seen.inputs, *judged(grades, 8))
     severity = ranker.severity(seen.inputs)
     ids = [record.image_id for record in seen.records]
-    study_models.store_trained_model(study, ranker, 2, 8, ids, severity)
+    study_models.store_trained_model(study, ranker, 2, 8, ids, severity, where=["source=drawn"])
+    study_plan.save_plan(study, {"where": ("source=other",)})  # since the training
     assert "12 images" in label(made.folder, study).output
     np.testing.assert_allclose([severity_by_id(made)[name] for name in ids], severity.mean, atol=1e-4)
+    assert read_severity_conditions(made.folder) == ("source=drawn",)
     shutil.rmtree(study)
     np.testing.assert_array_equal(
         stored_ranker.load_stored_ranker(made).severity(seen.inputs).mean, severity.mean
