@@ -188,11 +188,16 @@ class Study:
             return complete if self._has_enough_grades() else None
 
     def _has_enough_grades(self) -> bool:
-        """Return True if single images were graded since the latest training, a step of the plan or more."""
-        step = share_of(self.plan.step, len(self.ids))
+        """Return True if a step of the single images, or the last one, was graded since the latest training."""
         trained = self.model.entries if self.model else 0
         new = sum(isinstance(entry, ImageGrade) for entry in self.journal.entries[trained:])
-        return bool(self.grades) and new >= min(max(step, MIN_NEW_GRADES), MAX_NEW_GRADES)
+        return bool(self.grades) and new >= self._grades_before_training()
+
+    def _grades_before_training(self) -> int:
+        if {answer.image for answer in self.image_answers} >= self._row.keys():
+            return 1
+        step = share_of(self.plan.step, len(self.ids))
+        return min(max(step, MIN_NEW_GRADES), MAX_NEW_GRADES)
 
     @property
     def entries_since_training(self) -> int:

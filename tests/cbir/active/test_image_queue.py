@@ -116,3 +116,12 @@ def test_grades_without_pairs_can_be_learned() -> None:
     assert judged.mean_grade == 1
     with pytest.raises(InvalidInput, match="one pair or one grade"):
         check_judged_pairs(3, np.empty((0, 2), int), [], [np.nan] * 3)
+
+
+def test_the_last_grades_are_trained_on(opening: Opening) -> None:
+    study = opening(StudyPlan(grades=(0.0, 1.0, 2.0), step=0.01), IDS[: MIN_NEW_GRADES - 2])
+    for image in study.ids[1:]:
+        give_grade(study, image, 1)
+    assert study.round_to_train() is None
+    study.judge(grade(study.ids[0], None))
+    assert study.round_to_train() == 0, "no image is left to wait for"
