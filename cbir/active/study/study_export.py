@@ -14,13 +14,13 @@ from cbir.active.judgement_journal import (
 )
 from cbir.active.study.study_plan import StudyPlan
 from cbir.active.study.study_results import ImageResult
+from cbir.csv_cells import harmless_cell
 
 ANSWER_COLUMNS = (
     "kind", "state", "who", "at", "seconds", "round", "first", "second", "answer", "image", "grade", "grade_name",
     "name",
 )  # fmt: skip
 RESULT_COLUMNS = ("image_id", "score", "deviation", "grade", "grade_name", "given_grade", "graders")
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would compute such a text
 
 
 def answer_rows(entries: Iterable[Entry], plan: StudyPlan) -> list[dict[str, Any]]:
@@ -77,9 +77,5 @@ def csv_text(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
     writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     for row in rows:
-        writer.writerow({column: _harmless(value) for column, value in row.items()})
+        writer.writerow({column: harmless_cell(value) for column, value in row.items()})
     return text.getvalue()
-
-
-def _harmless(value: Any) -> Any:
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_STARTS) else value
