@@ -60,7 +60,9 @@ class JobInfo(BaseModel):
     ended: str | None = Field(
         description="When it ended, ISO 8601; null before.", examples=["2026-03-02T09:42:10+00:00"]
     )
-    done: int = Field(description="Number of files that it has looked at; of a map, steps of its layout.", examples=[1000])
+    done: int = Field(
+        description="Number of files that it has looked at; of a map, steps of its layout.", examples=[1000]
+    )
     total: int | None = Field(
         description="Number of all its files; null while they are counted.", examples=[1000]
     )

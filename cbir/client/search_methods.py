@@ -170,10 +170,7 @@ class SearchMethods(ServiceConnection):
             raise InvalidInput(f"{next(iter(form))}: only of a file; an image of the collection has its own")
         return self._fetch(messages.Grade, "POST", "/v1/grade", json={"image_id": image_id} | column)
 
-
-    def explain(
-        self, query: Any, image_ids: Sequence[str], **options: Unpack[DecodeOptions]
-    ) -> Explanations:
+    def explain(self, query: Any, image_ids: Sequence[str], **options: Unpack[DecodeOptions]) -> Explanations:
         """Explain why images are similar to a query.
 
         Parameters

@@ -37,7 +37,7 @@ def match_maps(query: FeatureCells, answer: FeatureCells, region: Area = WHOLE) 
         in the map of the query, and do not count in that of the answer.
     """
     similarity = _with_neighbours(cosines(query.values, answer.values))
-    weights = _cells_in(query, region) * query.texture
+    weights = cells_in(query, region) * query.texture
     similarity *= np.minimum.outer(weights, answer.texture)
     of_query, of_answer = similarity.max(axis=(2, 3)), similarity.max(axis=(0, 1))
     return MatchMaps(_on_image(of_query, query.area), _on_image(of_answer, answer.area))
@@ -64,10 +64,12 @@ def _with_neighbours(similarity: Floats) -> Floats:
     for down in (-1, 0, 1):
         for right in (-1, 0, 1):
             steps = (down, right, down, right)
-            here = tuple(_shifted(size, -step) for size, step in zip(similarity.shape, steps, strict=True))
-            there = tuple(_shifted(size, step) for size, step in zip(similarity.shape, steps, strict=True))
-            sums[here] += similarity[there]
-            counts[here] += 1
+            centres = tuple(_shifted(size, -step) for size, step in zip(similarity.shape, steps, strict=True))
+            neighbours = tuple(
+                _shifted(size, step) for size, step in zip(similarity.shape, steps, strict=True)
+            )
+            sums[centres] += similarity[neighbours]
+            counts[centres] += 1
     return np.asarray(np.clip(sums / counts, 0.0, 1.0))
 
 
@@ -75,7 +77,7 @@ def _shifted(size: int, step: int) -> slice:
     return slice(max(step, 0), size + min(step, 0))
 
 
-def _cells_in(cells: FeatureCells, region: Area) -> NDArray[np.bool_]:
+def cells_in(cells: FeatureCells, region: Area) -> NDArray[np.bool_]:
     """Return which cells (rows, columns) have their centre in a region of the image; the nearest one at least."""
     left, top, width, height = cells.area
     inside = [

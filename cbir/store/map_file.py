@@ -1,4 +1,4 @@
-"""File of a collection's map, the positions of its images in two dimensions: derived from the vectors, beside them."""
+"""File of a collection's map: positions of its images in two dimensions, derived from the vectors beside it."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -52,7 +52,7 @@ def log_in() -> AnyResponse:
         challenge = {"WWW-Authenticate": 'Bearer realm="cbir"'}
         return login_form(gettext(f"{refusal}.".capitalize()), HTTPStatus.UNAUTHORIZED, challenge)
     answer = redirect(next_path(), HTTPStatus.SEE_OTHER)
-    open_session(answer, caller.token.token_id)
+    start_login(answer, caller.token.token_id)
     return answer
 
 
@@ -64,7 +64,7 @@ def show_done() -> AnyResponse:
     return make_response(render_template("login_done.html"))
 
 
-def open_session(answer: AnyResponse, subject: str | User) -> None:
+def start_login(answer: AnyResponse, subject: str | User) -> None:
     """Open a session for the id of a token, or for a user, and set its cookie in `answer`."""
     sessions = access_control().sessions
     sessions.close(request.cookies.get(cookie_name(), ""))

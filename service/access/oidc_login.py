@@ -12,7 +12,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from service.access.auth import access_control, too_many_failures
 from service.access.caller import Caller
 from service.access.group_rights import rights_of_groups, valid_user_name
-from service.access.login import login_form, next_path, open_session
+from service.access.login import login_form, next_path, start_login
 from service.access.oidc_client import LoginFailed, LoginRejected, OidcClient
 from service.access.pending_logins import LIFETIME_SECONDS, PendingLogin
 from service.languages import gettext
@@ -79,7 +79,7 @@ def _finish(login: PendingLogin) -> AnyResponse:
     g.caller = Caller(rights, user=user.name)
     # The page itself goes on: with a redirect, browsers would withhold the new cookie, since another site began it.
     answer = make_response("", HTTPStatus.OK, {"Refresh": f"0; url={iri_to_uri(login.next)}"})
-    open_session(answer, user)
+    start_login(answer, user)
     return answer
 
 

@@ -48,20 +48,20 @@ def render_pdf(content: TeachingFile, font: Path | None = None) -> bytes:
     document = SimpleDocTemplate(
         file, pagesize=A4, **margins, title=content.title, author="", creator="cbir", invariant=1
     )
-    draw_footer = partial(_draw_footer, text=content.headings["footer"], own=font is not None)
+    draw_footer = partial(_draw_footer, text=content.headings["footer"], own_font=font is not None)
     story = _Layout(document.width, font is not None).story(content)
     document.build(story, onFirstPage=draw_footer, onLaterPages=draw_footer)
     return file.getvalue()
 
 
 class _Layout:
-    """Parts of the document. width: of the page without margins. own: whether a font of the setting is used."""
+    """Parts of the document. width: of the page without margins. own_font: whether a font of the setting is used."""
 
-    def __init__(self, width: float, own: bool) -> None:
+    def __init__(self, width: float, own_font: bool) -> None:
         from reportlab.lib.styles import ParagraphStyle
 
         self.width = width
-        self.own = own
+        self.own_font = own_font
         self.body = ParagraphStyle("body", fontName=LATIN, fontSize=9.5, leading=13, spaceAfter=5)
         self.small = ParagraphStyle("small", parent=self.body, fontSize=7.5, leading=9.5, spaceAfter=0)
         self.heading = ParagraphStyle("heading", parent=self.body, fontSize=12, leading=16, spaceBefore=12)
@@ -104,7 +104,7 @@ class _Layout:
         return [drawn, *(self._text(line, self.small) for line in picture.lines)]
 
     def _text(self, text: str, style: Any) -> Any:
-        return paragraph(text, style, self.own)
+        return paragraph(text, style, self.own_font)
 
 
 _CELLS = [
@@ -116,10 +116,10 @@ _CELLS = [
 ]
 
 
-def _draw_footer(canvas: Any, document: Any, text: str, own: bool) -> None:
+def _draw_footer(canvas: Any, document: Any, text: str, own_font: bool) -> None:
     from reportlab.lib.styles import ParagraphStyle
 
     small = ParagraphStyle("footer", fontName=LATIN, fontSize=7, leading=9)
-    line = paragraph(text, small, own)
+    line = paragraph(text, small, own_font)
     line.wrap(document.width, MARGIN)
     line.drawOn(canvas, MARGIN, MARGIN / 2)

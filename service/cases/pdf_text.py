@@ -9,8 +9,8 @@ from xml.sax.saxutils import escape
 
 from cbir.errors import InvalidInput
 
-LATIN = "Helvetica"
-# Fonts that PDF readers have or replace (ISO 32000-1, 9.7.5.2), so that no font file is needed
+LATIN, SYMBOLS = "Helvetica", "Symbol"  # every PDF reader has these
+# Fonts that PDF readers replace by one that the machine has (ISO 32000-1, 9.7.5.2), so that no font file is needed
 CHINESE, KOREAN = "STSong-Light", "HYSMyeongJo-Medium"
 OWN = "cbir-own"
 HANGUL = (range(0x1100, 0x1200), range(0x3130, 0x3190), range(0xAC00, 0xD7B0))
@@ -18,33 +18,33 @@ BREAKABLE = 0x2E80  # from here on lines may break between any two letters
 
 
 @cache
-def register_fonts(own: Path | None) -> None:
-    """Register the fonts of PDF files; raises InvalidInput if the font file `own` cannot be used."""
+def register_fonts(font: Path | None) -> None:
+    """Register the fonts of PDF files; raises InvalidInput if the `font` cannot be used."""
     from reportlab.pdfbase import pdfmetrics
     from reportlab.pdfbase.cidfonts import UnicodeCIDFont
     from reportlab.pdfbase.ttfonts import TTFError, TTFont
 
     for name in (CHINESE, KOREAN):
         pdfmetrics.registerFont(UnicodeCIDFont(name))
-    if own is not None:
+    if font is not None:
         try:
-            pdfmetrics.registerFont(TTFont(OWN, str(own)))
+            pdfmetrics.registerFont(TTFont(OWN, str(font)))
         except (TTFError, OSError) as error:
-            raise InvalidInput(f"the setting pdf_font: {own} is no TrueType font that can be used") from error
+            raise InvalidInput(f"the setting pdf_font: {font} is no TrueType font that can be used") from error
 
 
-def marked_up(text: str, own: bool) -> str:
+def marked_up(text: str, own_font: bool) -> str:
     """Return text as markup of reportlab paragraphs, each run of letters in a font that has them.
 
     Parameters
     ----------
     text : str
         Plain text; line breaks are kept.
-    own : bool
+    own_font : bool
         Use the font of the setting for all letters.
     """
     printable = "".join(letter for letter in text if letter.isprintable() or letter == "\n")
-    runs = [(OWN, printable)] if own else _runs(printable)
+    runs = [(OWN, printable)] if own_font else _runs(printable)
     marked = "".join(f'<font name="{font}">{escape(run)}</font>' for font, run in runs)
     return marked.replace("\n", "<br/>")
 
@@ -62,29 +62,31 @@ def _runs(text: str) -> Iterator[tuple[str, str]]:
 def _font_of(letter: str) -> str:
     if any(ord(letter) in block for block in HANGUL):
         return KOREAN
-    return LATIN if _is_latin(letter) else CHINESE
+    if _has(letter, "cp1252"):
+        return LATIN
+    return SYMBOLS if _has(letter, "symbol") else CHINESE
 
 
-def _is_latin(letter: str) -> bool:
-    """Return whether the standard fonts of PDF have the letter."""
+def _has(letter: str, encoding: str) -> bool:
+    """Return whether an encoding has the letter; reportlab registers `symbol`, that of the font Symbol."""
     try:
-        letter.encode("cp1252")
+        letter.encode(encoding)
     except UnicodeEncodeError:
         return False
     return True
 
 
-def paragraph(text: str, style: Any, own: bool) -> Any:
+def paragraph(text: str, style: Any, own_font: bool) -> Any:
     """Return a reportlab paragraph of plain text.
 
     Parameters
     ----------
     text : str
     style : ParagraphStyle
-    own : bool
+    own_font : bool
         Use the font of the setting for all letters.
     """
     from reportlab.platypus import Paragraph
 
     wrap = "CJK" if breaks_anywhere(text) else "LTR"
-    return Paragraph(marked_up(text, own), style.clone(style.name, wordWrap=wrap))
+    return Paragraph(marked_up(text, own_font), style.clone(style.name, wordWrap=wrap))

@@ -11,7 +11,7 @@ from service.server.connection_loop import READ, WRITE, ConnectionLoop
 from service.server.connection_table import ConnectionTable
 from service.server.memory_limits import MemoryLimits
 from service.server.plain_answers import error_answer, problem_answer
-from service.server.request_reader import Progress, read_head, take_body
+from service.server.request_reader import Progress, read_request_head, take_body
 
 SILENT_SECONDS = 10  # for the handshake, and until the first byte
 LINGER_SECONDS = 2  # to discard what a client still sends after its answer
@@ -112,7 +112,7 @@ class RequestLoop(ConnectionLoop):
             connection.enter(Stage.head)
             connection.started = connection.since
         connection.received += data
-        return read_head(connection, self._config, self._max_body)
+        return read_request_head(connection, self._config, self._max_body)
 
     def _limit_memory(self, connection: ClientConnection) -> None:
         """End requests that are not at work, and answers that are not read, if `connection` takes too much."""

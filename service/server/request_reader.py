@@ -25,7 +25,7 @@ class Progress(Enum):
     too_many_chunks = 3
 
 
-def read_head(connection: ClientConnection, config: Any, max_body: int) -> Progress:
+def read_request_head(connection: ClientConnection, config: Any, max_body: int) -> Progress:
     """Parse the head in `connection.received` once it is complete, and take what there is of the body.
 
     Parameters

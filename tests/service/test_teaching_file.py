@@ -173,11 +173,12 @@ def test_without_reportlab_or_with_a_wrong_font(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_runs_of_letters_have_fonts_that_cover_them() -> None:
-    fonts = re.findall(r'<font name="([^"]+)">([^<]*)</font>', marked_up("a<b>é 膝 한\x07\nz", own=False))
+    fonts = re.findall(r'<font name="([^"]+)">([^<]*)</font>', marked_up("a<b>é 膝 한 ≥α\x07\nz", own_font=False))
     shown = [(name, text.replace("<br/>", "")) for name, text in fonts]
     assert shown[0] == ("Helvetica", "a&lt;b&gt;é ")
     assert ("STSong-Light", "膝") in shown
     assert ("HYSMyeongJo-Medium", "한") in shown
+    assert ("Symbol", "≥α") in shown
     assert "\x07" not in json.dumps(shown)
     assert breaks_anywhere("a膝")
     assert not breaks_anywhere("é")

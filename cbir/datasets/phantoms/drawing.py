@@ -74,7 +74,7 @@ def draw_phantom(index: int, seed: int = 0, size: int = 256, region: str | None 
     InvalidInput
         For an unknown region or a number out of range.
     """
-    check_size(size)
+    check_side(size)
     facts, kind, body, person, pose = _plan(index, seed, region)
     pixels = _draw_pixels(kind, facts.laterality, size, body, person, pose)
     return PhantomRadiograph(**vars(facts), pixels=pixels)
@@ -126,7 +126,7 @@ def _plan(
     return facts, kind, body, person, pose
 
 
-def check_size(size: int) -> None:
+def check_side(size: int) -> None:
     """Raise InvalidInput for a size out of range."""
     if not MIN_SIZE <= size <= MAX_SIZE:
         raise InvalidInput(f"size {size} is out of range: the longer side is {MIN_SIZE} to {MAX_SIZE} pixels")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cbir.atomic import write_bytes
 from cbir.datasets.phantoms.dicom_encoding import encode_dicom
-from cbir.datasets.phantoms.drawing import check_size, draw_phantom, phantom_facts
+from cbir.datasets.phantoms.drawing import check_side, draw_phantom, phantom_facts
 from cbir.errors import InvalidInput
 from cbir.images.thumbnail import encode_image
 
@@ -60,7 +60,7 @@ def write_phantoms(
     check_numbers(count, seed, "phantom")
     if format not in SUFFIX:
         raise InvalidInput(f"format {format!r} is unknown: png or dicom")
-    check_size(size)
+    check_side(size)
     folder = Path(folder)
     with writable_folder(folder, {"format": format, "seed": seed, "size": size}):
         for index in range(count):

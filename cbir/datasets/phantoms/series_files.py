@@ -20,7 +20,7 @@ from cbir.datasets.phantoms.body_volume import (
     series_facts,
 )
 from cbir.datasets.phantoms.dicom_encoding import FIRST_DAY, phantom_uid
-from cbir.datasets.phantoms.drawing import check_size
+from cbir.datasets.phantoms.drawing import check_side
 from cbir.datasets.phantoms.lesions import NO_LESION
 from cbir.datasets.phantoms.phantom_files import check_numbers, writable_folder, write_file
 from cbir.errors import InvalidInput
@@ -72,7 +72,7 @@ def write_phantom_series(
         For a value out of range, or a folder that cannot be written or holds phantoms of other settings.
     """
     check_numbers(count, seed, "series")
-    check_size(size)
+    check_side(size)
     check_slices(slices)
     if slices * size**2 > MAX_VOXELS:
         raise InvalidInput(
