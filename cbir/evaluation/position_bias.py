@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 ASSUMED_ETA = 1.0  # of Joachims et al. (2017), where the log cannot tell
 LEAST_CLICKS = 30  # on images seen at several ranks, from which eta is estimated
 STEPS = 50  # of Newton's method
+WIDEST = 2.0  # half the interval of eta, from which on the clicks do not determine it
 NORMAL_95 = 1.959963984540054  # quantile .975
 
 
@@ -49,7 +50,8 @@ def estimate_position_bias(shows: Iterable[Iterable[tuple[int, bool]]]) -> Posit
     Returns
     -------
     PositionBias
-        With ASSUMED_ETA if fewer than LEAST_CLICKS clicks are on images that were shown at several ranks.
+        With ASSUMED_ETA if fewer than LEAST_CLICKS clicks are on images that were shown at several ranks, or if these
+        do not determine eta: with all clicks on the upper one of two ranks, any larger eta is more likely.
     """
     groups = [list(group) for group in shows]
     informative = [group for group in groups if len({rank for rank, _ in group}) > 1]
@@ -66,7 +68,10 @@ def estimate_position_bias(shows: Iterable[Iterable[tuple[int, bool]]]) -> Posit
         eta += step
         if abs(step) < 1e-10:
             break
-    error = NORMAL_95 / np.sqrt(_derivatives(used, eta)[1])
+    curvature = _derivatives(used, eta)[1]
+    if curvature < (NORMAL_95 / WIDEST) ** 2:
+        return PositionBias(ASSUMED_ETA, None, None, total, "assumed")
+    error = NORMAL_95 / np.sqrt(curvature)
     return PositionBias(eta, float(eta - error), float(eta + error), total, "estimated")
 
 

@@ -20,8 +20,10 @@ from cbir.evaluation.replay_queries import LoggedQuery, collect_queries
 from cbir.evaluation.search_pool import SearchPool, SearchTask, open_search_pool
 from cbir.evaluation.significance import bootstrap_intervals
 from cbir.search import Request
+from cbir.search.query_vectors import check_vectors
 from cbir.settings import Settings
 from cbir.store import Collection
+from cbir.store.profile import Profile
 
 TOP = 10  # answers of which the judged and the shown ones are counted
 CLICK_NAMES = ("IPS DCG", "IPS mean rank")
@@ -101,7 +103,7 @@ def replay_log(
     Raises
     ------
     InvalidInput
-        If no search can be replayed.
+        If no search can be replayed, or a vector is not one of the collection's profile.
     """
     with (
         Collection(plan.collection) as collection,
@@ -115,6 +117,7 @@ def replay_log(
                 f"none of the {len(log)} logged searches can be replayed: {_in_words(left_out)}; open or judge "
                 "answers on the search page first"
             )
+        _check_queries(queries, collection.profile)
         runs = [_answers(method, queries, candidates, pool, plan.depth, progress) for method in plan.methods]
         facts = collection.info()
     bias = position_bias(queries, plan.eta)
@@ -127,6 +130,15 @@ def replay_log(
     return ReplayResult(
         plan, facts, len(log), queries, left_out, bias, measures, np.array(judged), np.array(seen)
     )
+
+
+def _check_queries(queries: Iterable[LoggedQuery], profile: Profile) -> None:
+    for query in queries:
+        if query.vector is not None:
+            try:
+                check_vectors(query.vector, profile)
+            except InvalidInput as error:
+                raise InvalidInput(f"the usage log is damaged at {query.name}: {error}") from None
 
 
 def _in_words(left_out: dict[str, int]) -> str:

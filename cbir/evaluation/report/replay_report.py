@@ -175,6 +175,6 @@ def describe_bias(result: ReplayResult) -> str:
     if bias.origin == "stated":
         return f"{shape}; stated"
     return (
-        f"{shape}; assumed, since only {bias.clicks} clicks are on images that were shown at several ranks; try "
-        "other values with --eta"
+        f"{shape}; assumed, since {bias.clicks} clicks on images that were shown at several ranks do not determine "
+        "it; try other values with --eta"
     )

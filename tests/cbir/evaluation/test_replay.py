@@ -128,6 +128,12 @@ def test_a_log_with_one_rank_for_each_image_tells_nothing():
     assert (bias.origin, bias.eta, bias.clicks) == ("assumed", 1.0, 0)
 
 
+@pytest.mark.parametrize(("ranks", "clicked"), [((1, 2), 1), ((1, 100), 1), ((1, 100), 100)])
+def test_clicks_at_one_of_the_ranks_alone_do_not_determine_eta(ranks, clicked):
+    bias = estimate_position_bias([[(rank, rank == clicked) for rank in ranks]] * 40)
+    assert (bias.origin, bias.eta, bias.low, bias.clicks) == ("assumed", 1.0, None, 40)
+
+
 def test_propensities_fall_from_one_and_never_exceed_it():
     assert PositionBias(2, None, None, 0, "stated").propensities([1, 2, 4]).tolist() == [1, 0.25, 0.0625]
     assert PositionBias(-1, None, None, 0, "estimated").propensities([1, 2]).tolist() == [1, 1]
@@ -219,7 +225,7 @@ def test_the_bias_is_estimated_from_the_searches_of_all_methods():
     searches = []
     for number in range(60):
         order = "abcde" if number % 2 else "edcba"
-        searches.append(search(number, shown=order, opened=order[0]))
+        searches.append(search(number, shown=order, opened=order[0 if number % 10 else -1]))
     queries, _ = collect_queries(searches, PROFILE, IMAGES)
     bias = position_bias(queries, None)
     assert bias.origin == "estimated"
@@ -322,6 +328,17 @@ def test_the_report_names_methods_and_its_limits(replayed):
     assert "eprf:P=3" in report
     assert "never shown cannot count" in report.replace("\n", " ")
     assert "assumed" in report
+
+
+def test_a_vector_of_another_length_is_refused(collection):
+    plan = ReplayPlan(collection.folder, parse_methods("none"))
+    logged = search(
+        1, kind="upload", query_image=None, vector=np.ones(7, np.float32), profile=collection.profile.hash,
+        shown=[next(collection.iterate())[1].image_id],
+    )  # fmt: skip
+    logged.events["compare", logged.answers[0]] = 1
+    with pytest.raises(InvalidInput, match=r"vector-.* not 7"):
+        replay_log(plan, [logged], Settings(), lambda *_: None)
 
 
 def test_a_log_without_events_is_refused(collection):
