@@ -1,13 +1,16 @@
-"""Validation of URLs in the settings: archive, viewer and framing origins."""
+"""Validation of URLs in the settings: archive, viewer, framing origins and state database."""
 
 import re
-from urllib.parse import SplitResult, quote, urljoin, urlsplit
+from urllib.parse import SplitResult, parse_qs, quote, urljoin, urlsplit
 
 PLACEHOLDERS = ("study", "series", "instance", "frame")
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 NOT_IN_URL = re.compile(r"[^!-~]|[<>\"\\]")  # RFC 3986
 UID = re.compile(r"(?=.{1,64}\Z)[0-9]+(\.[0-9]+)*")  # PS3.5, 9.1; leading zeros occur in practice
 ORIGIN = re.compile(r"https?://[^/?#@*\s;,'\"]+")
+STATE_SCHEME = "postgresql+psycopg"
+STATE_SCHEMA = "cbir"
+SCHEMA_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")  # needs no quotes in SQL
 
 
 def is_uid(text: str) -> bool:
@@ -66,6 +69,42 @@ def origin_of(url: str, base: str = "") -> str:
         return ""
     host = re.sub(r"[^!-~]", "?", parts.hostname or "")[:255]
     return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{port}" if host else ""
+
+
+def validate_state_database(text: str) -> str:
+    """Return the URL of a PostgreSQL database as SQLAlchemy reads it; raise ValueError, which names no password."""
+    example = f"{STATE_SCHEME}://user@host/database"
+    try:
+        parts = urlsplit(text)
+        query = parse_qs(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+        _ = parts.port
+    except ValueError:
+        raise ValueError(f"not a URL; write it as {example}") from None
+    if parts.scheme != STATE_SCHEME or parts.fragment or not parts.path.strip("/"):
+        raise ValueError(
+            f"not the URL of a PostgreSQL database; write it as {example}, special characters as %40"
+        )
+    if not (parts.hostname or query.get("host")):
+        raise ValueError(
+            f"no host; write it as {example}, or {STATE_SCHEME}://user@/database?host=/folder/of/socket"
+        )
+    if {"password", "options"} & query.keys():
+        raise ValueError(
+            "password and options do not belong behind the ?; write the password as user:password@host"
+        )
+    if not SCHEMA_NAME.fullmatch(state_schema(text)):
+        raise ValueError("schema: at most 63 small letters, digits and _, not beginning with a digit or pg_")
+    return text
+
+
+def state_schema(url: str) -> str:
+    """Return the name of the schema in the URL of a state database."""
+    return parse_qs(urlsplit(url).query).get("schema", [STATE_SCHEMA])[-1]
+
+
+def without_password(url: str | None) -> str | None:
+    """Return the URL of a database with *** in place of its password."""
+    return url and re.sub(r"(//[^/?#:]*:)[^/?#]*@", r"\1***@", url)
 
 
 def _split(text: str) -> SplitResult:

@@ -15,6 +15,7 @@ EXTRAS = {  # packages that are imported where a feature needs them, and the ext
     "onnxscript": "hub",
     "open_clip": "hub",
     "pandas": "pandas",
+    "psycopg": "postgres",
     "pynetdicom": "pacs",
     "pytorch_metric_learning": "deep",
     "reportlab": "pdf",

@@ -5,7 +5,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationError
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -15,7 +15,14 @@ from pydantic_settings import (
 )
 
 from cbir.access_rights import Rights, validate_header_name
-from cbir.addresses import validate_http_url, validate_issuer, validate_origin, validate_viewer_template
+from cbir.addresses import (
+    validate_http_url,
+    validate_issuer,
+    validate_origin,
+    validate_state_database,
+    validate_viewer_template,
+    without_password,
+)
 from cbir.errors import InvalidInput
 from cbir.suggestion import close_name, did_you_mean
 
@@ -63,6 +70,9 @@ Origins = Annotated[Words, AfterValidator(lambda words: tuple(map(validate_origi
 HeaderName = Annotated[str, AfterValidator(validate_header_name)]
 Issuer = Annotated[str, AfterValidator(validate_issuer)]
 WebAddress = Annotated[str, AfterValidator(validate_http_url)]
+StateAddress = Annotated[
+    str, AfterValidator(validate_state_database), PlainSerializer(without_password, when_used="json")
+]
 ViewerTemplate = Annotated[str, AfterValidator(validate_viewer_template)]
 
 
@@ -164,6 +174,15 @@ class Settings(BaseSettings):
     )
     state_folder: Path = Field(
         default_factory=_state_folder, description="folder of tokens, audit log and state database"
+    )
+    state_database: StateAddress | None = Field(
+        None,
+        repr=False,  # it may have a password
+        description="PostgreSQL database for the state, as postgresql+psycopg://user@host/database; unset: "
+        "state.sqlite in state_folder",
+    )
+    state_database_password_file: Path | None = Field(
+        None, description="file with the password of state_database; unset: that of the URL, or of libpq"
     )
     allowed_hosts: Words = Field((), description="host names of the service besides localhost")
     trusted_proxies: Networks = Field((), description="proxies whose X-Forwarded-* headers are trusted")

@@ -44,6 +44,7 @@ MARKED = {
     "indexer/test_index.py": "e2e",
     "service/test_access_browser.py": "e2e",
     "service/test_access_start.py": "e2e",
+    "service/state/test_replicas.py": "e2e",
     "service/test_patience.py": "e2e",
     "service/test_server.py": "e2e",
     "cbir/descriptors/test_lens_finder.py": "slow",

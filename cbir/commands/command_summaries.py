@@ -20,6 +20,7 @@ SUMMARIES = {  # by the entry point's object, so that a command of another packa
     "service.audit_commands:app": "Check the service's audit log for changes.",
     "service.service_commands:serve": "Serve collections over HTTP: API and web pages.",
     "service.reader_study.study_commands:app": "Compare two methods in a blinded reader study.",
+    "service.state_commands:app": "Move the state of the service to PostgreSQL.",
     "service.token_commands:app": "Create, list and revoke access tokens.",
     "service.usage.usage_commands:app": "Show, export and delete the usage log of the search page.",
 }

@@ -58,7 +58,7 @@ def erase_patient(
 ) -> None:
     """Remove every trace of a patient from every file of the collection. Exit code 1 if there was none.
 
-    Saved cases in the state folder of the service lose them too: set state_folder as the service has it.
+    Saved cases, usage log and reader studies lose them too: set state_folder and state_database as for the service.
 
     The normalisation is fitted again, so that distances change a little: the old one could reveal the erased images.
     """
@@ -76,7 +76,7 @@ def erase_patient(
         with opened.writer() as writer, StageBars() as bars:
             bars.show("erasing")
             image_ids = {image_id for key in keys for image_id in writer.images_of(key)}
-            erase_elsewhere(settings.load().state_folder, keys, image_ids)
+            erase_elsewhere(settings.load(), keys, image_ids)
             erased = writer.erase_patient(keys)
     print_values({"erased": erased}, format)
     raise typer.Exit(0 if erased else 1)

@@ -3,24 +3,25 @@
 from collections.abc import Collection as Ids
 from collections.abc import Sequence
 from importlib.metadata import entry_points
-from pathlib import Path
+
+from cbir.settings import Settings
 
 GROUP = "cbir.erasers"  # of functions with the parameters of `erase_elsewhere`
 
 
-def erase_elsewhere(state_folder: Path, keys: Sequence[str], image_ids: Ids[str]) -> None:
-    """Remove a patient from everything that other packages keep in the state folder.
+def erase_elsewhere(settings: Settings, keys: Sequence[str], image_ids: Ids[str]) -> None:
+    """Remove a patient from everything that other packages keep in the state of the service.
 
     Call it before the collection forgets which images are the patient's.
 
     Parameters
     ----------
-    state_folder : Path
-        The setting `state_folder`, which must be that of the service.
+    settings : Settings
+        Its state_folder and state_database must be those of the service.
     keys : sequence of str
         Keys that the patient may have.
     image_ids : collection of str
         Images of the patient.
     """
     for entry in entry_points(group=GROUP):
-        entry.load()(state_folder, keys, image_ids)
+        entry.load()(settings, keys, image_ids)

@@ -25,6 +25,7 @@ from service.http import request_body
 from service.http.problems import TooManyRequests, problem_response
 from service.state.database import EXTENSION as STATE
 from service.state.database import StateDatabase
+from service.state.errors import StateUnavailable
 
 EXTENSION = "cbir-access"
 CSRF_HEADER = "X-CSRF-Token"
@@ -45,7 +46,7 @@ class AccessControl:
         self.sessions = Sessions(database)
         self.groups = settings.groups
         self.oidc = OidcClient(settings, database) if settings.oidc_issuer else None
-        self.limiter = Limiter(settings.failed_attempts, settings.failed_attempts_seconds)
+        self.limiter = Limiter(settings.failed_attempts, settings.failed_attempts_seconds, database=database)
         self.requests = RequestRate(settings.requests_per_minute)
         self.new_patients = PatientRate(settings.patients_per_hour)
         self.identifiers = PatientRate(settings.identifiers_per_hour)
@@ -91,7 +92,11 @@ def _authorise() -> Response | None:
     if rule is None:
         log.error("%s %s has no entry in service/access/scopes.py", request.method, request.url_rule)
         raise Forbidden("no token gives access to this address")
-    g.caller = _caller_of_cookie(control)
+    try:
+        g.caller = _caller_of_cookie(control)
+    except StateUnavailable:
+        if rule.need is not scopes.OpenTo.anyone and not _bearer_token():
+            raise
     if rule.need is scopes.OpenTo.anyone:
         return None
     if text := _bearer_token():

@@ -45,4 +45,5 @@ class LastUses:
             saved = load_uses(self._database)
         except (StateUnavailable, StorageFull):  # what is in memory may do
             saved = {}
-        return saved | self._used
+        used = self._used.copy()
+        return {name: max(saved.get(name, 0), used.get(name, 0)) for name in saved | used}

@@ -18,6 +18,7 @@ MAX_SESSIONS = 10_000
 MAX_SESSIONS_OF_SUBJECT = 100  # a ward shares a token
 FOREVER = float("inf")
 CHECK_SECONDS = 10.0  # after which the database is asked again: another process may have ended the session
+UNCHECKED_SECONDS = 300.0  # for which a session goes on while a shared database cannot be asked
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +54,8 @@ class Sessions:
     Beyond 100 sessions of a token or user, its oldest is dropped; beyond 10,000 in all, the oldest of all.
 
     A session holds the id of a token, or a user with groups, not rights. Rights are looked up on each request, so a
-    session ends with its token. Where the database cannot be written, sessions are in memory until the restart.
+    session ends with its token. Where the database cannot be written, sessions are in memory until the restart. Where
+    services share it, StateUnavailable is raised instead, since the others would not know of a login or a logout.
 
     Parameters
     ----------
@@ -80,6 +82,7 @@ class Sessions:
         try:
             add_session(self._database, session, MAX_SESSIONS, MAX_SESSIONS_OF_SUBJECT)
         except (StateUnavailable, StorageFull) as error:
+            self._raise_if_shared(error)
             log.warning("a login will not outlive a restart: %s", error)
             self._keep_in_memory(session)
         return cookie
@@ -98,7 +101,7 @@ class Sessions:
             self._cached.popitem(last=False)
 
     def get(self, cookie: str) -> Session | None:
-        """Return the session of `cookie`, or None if it has ended.
+        """Return the session of `cookie`, or None if it has ended; raises StateUnavailable, see the class.
 
         The lookup is by hash, so its duration reveals nothing about the cookie.
         """
@@ -114,6 +117,8 @@ class Sessions:
         try:
             session = find_session(self._database, key)
         except (StateUnavailable, StorageFull) as error:
+            if cached is None or now >= cached.check - CHECK_SECONDS + UNCHECKED_SECONDS:
+                self._raise_if_shared(error)
             log.warning("a login cannot be looked up: %s", error)
             return cached and cached.stored
         with self._lock:
@@ -130,9 +135,14 @@ class Sessions:
         try:
             remove_session(self._database, key)
         except (StateUnavailable, StorageFull) as error:
+            self._raise_if_shared(error)
             log.warning("a logout will not outlive a restart: %s", error)
         with self._lock:
             self._cache(key, None, FOREVER)
+
+    def _raise_if_shared(self, error: StateUnavailable | StorageFull) -> None:
+        if self._database.shared:
+            raise StateUnavailable("logins cannot be looked up or changed at the moment") from error
 
 
 def _subject(session: StoredSession) -> str | User:

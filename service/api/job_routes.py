@@ -148,7 +148,7 @@ def delete_patient(key: PatientKeyInPath) -> Response:
     with state.handle(name).writer(actor_name()) as writer:
         image_ids = writer.images_of(key)
         log_images(image_ids)
-        erase_elsewhere(state.settings.state_folder, [key], image_ids)
+        erase_elsewhere(state.settings, [key], image_ids)
         erased = writer.erase_patient([key])
     state.thumbnails.clear()
     return json_response(Erased(erased=erased))

@@ -26,7 +26,7 @@ from service.http.problems import error_location
 from service.ingest.decoders import Decoders
 from service.ingest.index_jobs import JobQueue
 from service.ingest.uploads import describe_task
-from service.state.database import StateDatabase
+from service.state.database import open_state
 
 EXTENSION = "cbir"
 CACHE_BYTES = 64 * 2**20
@@ -53,7 +53,7 @@ class AppState:
         handles = [CollectionHandle(path, settings, self.graders.forget) for path in paths]
         self.collections = {handle.name: handle for handle in handles}
         self.default = handles[0].name
-        self.database = StateDatabase(settings.state_folder)
+        self.database = open_state(settings)
         self.jobs = JobQueue(self.database)
         self.maps = MapCache(self.jobs)
         self.decoders = Decoders(settings)

@@ -2,24 +2,24 @@
 
 from collections.abc import Collection as Ids
 from collections.abc import Sequence
-from pathlib import Path
 
+from cbir.settings import Settings
 from service.state import reader_studies
-from service.state.database import StateDatabase
+from service.state.database import open_state
 
 
-def erase_from_studies(state_folder: Path, keys: Sequence[str], image_ids: Ids[str]) -> None:
+def erase_from_studies(settings: Settings, keys: Sequence[str], image_ids: Ids[str]) -> None:
     """Remove the images of a patient from all studies.
 
     Parameters
     ----------
-    state_folder : Path
+    settings : Settings
     keys : sequence of str
         Keys that the patient may have; studies have none.
     image_ids : collection of str
         Ids of the images.
     """
-    database = StateDatabase(state_folder)
-    if database.file.is_file():
+    database = open_state(settings)
+    if database.exists():
         reader_studies.erase_images(database, image_ids)
-        database.drop_old_pages()
+        database.drop_old_rows()

@@ -165,6 +165,6 @@ def remove_study(name: Name, yes: Annotated[bool, Option("--yes", help="Do not a
 
 
 def _database() -> "StateDatabase":
-    from service.state.database import StateDatabase
+    from service.state.database import open_state
 
-    return StateDatabase(settings.load().state_folder)
+    return open_state(settings.load())

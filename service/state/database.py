@@ -1,48 +1,63 @@
 """Connections to the state database."""
 
-import os
+import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import Any, cast
+from typing import cast
 
 from flask import Flask, current_app
-from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
-from cbir.atomic import BINARY
+from cbir.errors import InvalidInput
+from cbir.settings import Settings
 from cbir.store.disk_full import raise_when_full
 from service.state.errors import StateUnavailable
-from service.state.private_file import give_to_owner, permission_problem
+from service.state.postgresql import PostgresqlSchema
 from service.state.schema import NewerSchema, prepare
+from service.state.sqlite_file import SqliteFile
 
-FILE = "state.sqlite"
 EXTENSION = "cbir-state"
-PRAGMAS = (
-    "busy_timeout=10000",  # first: another process may be creating the tables
-    "journal_mode=WAL",
-    "synchronous=FULL",
-    "foreign_keys=ON",
-    "secure_delete=ON",
-)
+DOWN_SECONDS = 1.0  # until a server that does not answer is asked again: each try may take seconds
 
 
 class StateDatabase:
-    """Database of a state folder, opened by its first use. Thread-safe; processes may share it.
+    """Database of the service's state, opened by its first use. Thread-safe; processes may share it.
 
     Parameters
     ----------
     folder : Path
-        State folder; created if it does not exist.
+        State folder, which has the database unless `url` is given; created if it does not exist.
+    url : str, optional
+        The setting `state_database`.
+    password_file : Path, optional
+        File with its password.
+
+    Raises
+    ------
+    InvalidInput
+        If psycopg is not installed, which `url` needs.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.file = folder / FILE
+    def __init__(self, folder: Path, url: str | None = None, password_file: Path | None = None) -> None:
+        self._place = PostgresqlSchema(url, password_file) if url else SqliteFile(folder)
+        self._folder = folder
         self._lock = Lock()
         self._engine: Engine | None = None
+        self._prepared = False
+        self._down_until = 0.0
+
+    @property
+    def shared(self) -> bool:
+        """Whether services on other machines may use it, so that what is in memory of this one does not count."""
+        return self._place.shared
+
+    def exists(self) -> bool:
+        """Return False if nothing has been stored yet."""
+        return self._place.exists()
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -50,7 +65,10 @@ class StateDatabase:
 
         Raises StateUnavailable.
         """
-        with self._translated_errors(), self._open().connect() as connection:
+        with (
+            self._translated_errors(),
+            self._open().connect().execution_options(**self._place.reading_options) as connection,
+        ):
             yield connection
 
     @contextmanager
@@ -62,15 +80,13 @@ class StateDatabase:
         with self._translated_errors(), _begin_writing(self._open()) as connection:
             yield connection
 
-    def drop_old_pages(self) -> None:
-        """Write what was deleted or changed out of the files: SQLite's log keeps it until then.
+    def drop_old_rows(self) -> None:
+        """Remove what was deleted or changed from the database's files, where it could still be read.
 
-        Raises StateUnavailable. A reader that still needs the old pages delays it until the log is next written back.
+        Raises StateUnavailable. A reader that still needs the old rows delays it.
         """
-        with self._translated_errors(), self._open().connect() as connection:
-            driver = connection.connection.driver_connection  # a pragma does not work in a transaction
-            assert driver is not None
-            driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        with self._translated_errors():
+            self._place.drop_old_rows(self._open())
 
     def check(self) -> None:
         """Raise StateUnavailable if the database cannot be written."""
@@ -80,45 +96,49 @@ class StateDatabase:
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
         try:
-            with raise_when_full(self.file.parent):
+            with raise_when_full(self._folder):
                 yield
         except IntegrityError:
             raise
+        except DataError as error:
+            raise InvalidInput(
+                f"the state database cannot store this: {self._place.reason(error)}"
+            ) from error
         except DBAPIError as error:
-            raise StateUnavailable(f"{self.file} cannot be used: {error.orig}") from error
+            if self._place.is_down(error):
+                self._down_until = time.monotonic() + DOWN_SECONDS
+            raise StateUnavailable(
+                f"{self._place.name} cannot be used: {self._place.reason(error)}"
+            ) from error
 
     def _open(self) -> Engine:
+        self._refuse_while_down()
+        if self._prepared and self._engine:
+            return self._engine
         with self._lock:
+            self._refuse_while_down()  # another thread may have tried meanwhile
             if self._engine is None:
-                self._create_file()
-                engine = _connect(self.file)
-                weakref.finalize(self, engine.dispose).atexit = False
-                try:
-                    with _begin_writing(engine) as connection:
-                        prepare(connection)
-                except NewerSchema:
-                    raise StateUnavailable(
-                        f"{self.file} was written by a newer version of cbir; install that version"
-                    ) from None
-                self._engine = engine
+                self._engine = self._place.connect()
+                weakref.finalize(self, self._engine.dispose).atexit = False
+            if not self._prepared:
+                self._prepare(self._engine)
+                self._prepared = True
             return self._engine
 
-    def _create_file(self) -> None:
-        folder = self.file.parent
+    def _refuse_while_down(self) -> None:
+        if time.monotonic() < self._down_until:
+            raise StateUnavailable(f"{self._place.name} does not answer")
+
+    def _prepare(self, engine: Engine) -> None:
+        self._place.create()
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            file = os.open(self.file, os.O_RDWR | os.O_CREAT | BINARY, 0o600)
-            try:
-                status = os.fstat(file)
-                if status.st_size == 0:
-                    give_to_owner(file, folder)
-            finally:
-                os.close(file)
-            problem = permission_problem(self.file, status.st_mode)
-        except OSError as error:
-            raise StateUnavailable(f"state_folder {folder} cannot be written: {error.strerror}") from error
-        if problem:
-            raise StateUnavailable(problem)
+            with _begin_writing(engine) as connection:
+                self._place.create_schema(connection)
+                prepare(connection)
+        except NewerSchema:
+            raise StateUnavailable(
+                f"{self._place.name} was written by a newer version of cbir; install that version"
+            ) from None
 
 
 @contextmanager
@@ -127,25 +147,11 @@ def _begin_writing(engine: Engine) -> Iterator[Connection]:
         yield connection
 
 
-def _connect(file: Path) -> Engine:
-    """Return an engine for the SQLite file; all that is particular to SQLite is in this function."""
-    address = URL.create("sqlite", database=str(file))
-    # As many connections as there are threads; values stay out of error messages.
-    engine = create_engine(address, max_overflow=-1, hide_parameters=True)
-
-    @event.listens_for(engine, "connect")
-    def _configure(connection: Any, _record: Any) -> None:
-        connection.isolation_level = None  # transactions begin explicitly, below
-        for pragma in PRAGMAS:
-            connection.execute(f"PRAGMA {pragma}")
-
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        # A transaction that reads before it writes would fail if another one wrote in between.
-        writing = connection.get_execution_options().get("cbir_writing")
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
-
-    return engine
+def open_state(settings: Settings) -> StateDatabase:
+    """Return the state database of `settings`; raises InvalidInput if a package that it needs is missing."""
+    return StateDatabase(
+        settings.state_folder, settings.state_database, settings.state_database_password_file
+    )
 
 
 def install(app: Flask, database: StateDatabase) -> None:

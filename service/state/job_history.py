@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from sqlalchemy import JSON, Column, Integer, Table, Text, delete, insert, select, update
+from sqlalchemy import JSON, Column, Table, Text, delete, insert, select, update
 
 from service.state.database import StateDatabase
-from service.state.schema import tables, unix_time
+from service.state.schema import WholeNumber, tables, unix_time
 
 MAX_JOBS = 500  # jobs
 LEASE_SECONDS = 30  # after which a job whose service does not renew it counts as interrupted
@@ -15,19 +15,19 @@ INTERRUPTED = "the service ended while the job was waiting or running; start it 
 jobs = Table(
     "jobs",
     tables,
-    Column("number", Integer, primary_key=True),  # ascending with time
+    Column("number", WholeNumber, primary_key=True),  # ascending with time
     Column("job", Text, nullable=False, unique=True),
     Column("kind", Text, nullable=False),
     Column("collection", Text, nullable=False),
     Column("state", Text, nullable=False),
     Column("created", Text, nullable=False),  # UTC, ISO 8601
     Column("ended", Text),
-    Column("done", Integer, nullable=False),
-    Column("total", Integer),
-    Column("refused", Integer, nullable=False),
+    Column("done", WholeNumber, nullable=False),
+    Column("total", WholeNumber),
+    Column("refused", WholeNumber, nullable=False),
     Column("summary", JSON),
     Column("error", Text),
-    Column("renewed", Integer, nullable=False),
+    Column("renewed", WholeNumber, nullable=False),
 )
 
 

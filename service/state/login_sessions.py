@@ -2,20 +2,20 @@
 
 from typing import NamedTuple
 
-from sqlalchemy import JSON, Column, Connection, Integer, Table, Text, delete, insert, select
+from sqlalchemy import JSON, Column, Connection, Table, Text, delete, insert, select
 
 from service.state.database import StateDatabase
-from service.state.schema import tables, unix_time
+from service.state.schema import WholeNumber, tables, unix_time
 
 sessions = Table(
     "login_sessions",
     tables,
-    Column("number", Integer, primary_key=True),  # ascending with time
+    Column("number", WholeNumber, primary_key=True),  # ascending with time
     Column("cookie_hash", Text, nullable=False, unique=True),  # SHA-256
     Column("token_id", Text, index=True),
     Column("user_name", Text, index=True),  # of a login by the hospital's identity, in place of a token
     Column("user_groups", JSON, nullable=False),
-    Column("ends", Integer, nullable=False),
+    Column("ends", WholeNumber, nullable=False),
 )
 
 

@@ -10,7 +10,6 @@ from sqlalchemy import (
     Connection,
     Float,
     ForeignKey,
-    Integer,
     LargeBinary,
     Row,
     Table,
@@ -25,7 +24,7 @@ from sqlalchemy.exc import IntegrityError
 
 from cbir.errors import InvalidInput, NotFound
 from service.state.database import StateDatabase
-from service.state.schema import tables, unix_time
+from service.state.schema import WholeNumber, tables, unix_time
 
 ERASED_IMAGE = "-"  # in place of the id of an image of an erased patient
 
@@ -33,22 +32,22 @@ studies = Table(
     "reader_studies",
     tables,
     Column("name", Text, primary_key=True),
-    Column("created", Integer, nullable=False),
+    Column("created", WholeNumber, nullable=False),
     Column("collection", Text, nullable=False),
     Column("method_a", Text, nullable=False),
     Column("method_b", Text, nullable=False),
-    Column("k", Integer, nullable=False),
-    Column("size", Integer, nullable=False),  # items when it was made
-    Column("readers", Integer, nullable=False),
-    Column("judge_images", Integer, nullable=False),
-    Column("seed", Integer, nullable=False),
+    Column("k", WholeNumber, nullable=False),
+    Column("size", WholeNumber, nullable=False),  # items when it was made
+    Column("readers", WholeNumber, nullable=False),
+    Column("judge_images", WholeNumber, nullable=False),
+    Column("seed", WholeNumber, nullable=False),
     Column("secret", LargeBinary, nullable=False),  # key of the hashes of readers
 )
 items = Table(
     "reader_study_items",
     tables,
     Column("study", Text, ForeignKey("reader_studies.name", ondelete="CASCADE"), primary_key=True),
-    Column("item", Integer, primary_key=True),
+    Column("item", WholeNumber, primary_key=True),
     Column("query", Text, nullable=False),
     Column("a", JSON, nullable=False),
     Column("b", JSON, nullable=False),
@@ -57,23 +56,23 @@ readers = Table(
     "reader_study_readers",
     tables,
     Column("study", Text, ForeignKey("reader_studies.name", ondelete="CASCADE"), primary_key=True),
-    Column("reader", Integer, primary_key=True),
+    Column("reader", WholeNumber, primary_key=True),
     Column("who", Text, nullable=False),  # keyed hash
 )
 answers = Table(
     "reader_study_answers",
     tables,
     Column("study", Text, ForeignKey("reader_studies.name", ondelete="CASCADE"), primary_key=True),
-    Column("reader", Integer, primary_key=True),
-    Column("item", Integer, primary_key=True),
-    Column("useful_a", Integer, nullable=False),
-    Column("useful_b", Integer, nullable=False),
-    Column("preference", Integer, nullable=False),
-    Column("a_left", Integer, nullable=False),
+    Column("reader", WholeNumber, primary_key=True),
+    Column("item", WholeNumber, primary_key=True),
+    Column("useful_a", WholeNumber, nullable=False),
+    Column("useful_b", WholeNumber, nullable=False),
+    Column("preference", WholeNumber, nullable=False),
+    Column("a_left", WholeNumber, nullable=False),
     Column("relevant", JSON, nullable=False),
     Column("note", Text, nullable=False),
     Column("seconds", Float, nullable=False),
-    Column("time", Integer, nullable=False),
+    Column("time", WholeNumber, nullable=False),
 )
 
 

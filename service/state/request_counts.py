@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 from sqlalchemy import (
     Column,
-    Integer,
     PrimaryKeyConstraint,
     Table,
     Text,
@@ -17,7 +16,7 @@ from sqlalchemy import (
 )
 
 from service.state.database import StateDatabase
-from service.state.schema import tables
+from service.state.schema import WholeNumber, tables
 
 counts = Table(
     "request_counts",
@@ -26,7 +25,7 @@ counts = Table(
     Column("action", Text, nullable=False),
     Column("method", Text, nullable=False),
     Column("outcome", Text, nullable=False),
-    Column("count", Integer, nullable=False),
+    Column("count", WholeNumber, nullable=False),
     PrimaryKeyConstraint("day", "action", "method", "outcome"),
 )
 

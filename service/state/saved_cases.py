@@ -12,7 +12,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Index,
-    Integer,
     LargeBinary,
     Row,
     Table,
@@ -30,7 +29,7 @@ from sqlalchemy import (
 from cbir.client.case_messages import CaseContent, NewCase
 from cbir.errors import InvalidInput, NotFound
 from service.state.database import StateDatabase
-from service.state.schema import tables, unix_time
+from service.state.schema import WholeNumber, tables, unix_time
 
 MAX_CASES = 1000  # of an owner
 MAX_BYTES = 2**30  # of the pictures of an owner
@@ -39,7 +38,7 @@ ID_BYTES = 8
 cases = Table(
     "saved_cases",
     tables,
-    Column("number", Integer, primary_key=True),
+    Column("number", WholeNumber, primary_key=True),
     Column("case_id", Text, nullable=False, unique=True),
     Column("owner", Text, nullable=False),
     Column("collection", Text, nullable=False),
@@ -47,8 +46,8 @@ cases = Table(
     Column("note", Text, nullable=False),
     Column("words", Text, nullable=False),  # title and note for searching, without upper case
     Column("shared", Boolean, nullable=False),
-    Column("created", Integer, nullable=False),
-    Column("changed", Integer, nullable=False),
+    Column("created", WholeNumber, nullable=False),
+    Column("changed", WholeNumber, nullable=False),
     Column("content", Text, nullable=False),  # a CaseContent
     Column("query_image", Text),  # id of the query in the collection
     Column("picture", LargeBinary),  # of an uploaded query

@@ -3,11 +3,30 @@
 import time
 from typing import NamedTuple
 
-from sqlalchemy import Column, Connection, Integer, MetaData, Table, insert, inspect, select, text, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Integer,
+    MetaData,
+    Table,
+    insert,
+    inspect,
+    select,
+    text,
+    update,
+)
 
 tables = MetaData()  # to which the modules of this package add their tables
 
-_version = Table("schema_version", tables, Column("version", Integer, primary_key=True, autoincrement=False))
+# 64 bits everywhere: those of PostgreSQL's INTEGER end with the year 2038, and SQLite numbers rows by INTEGER only.
+WholeNumber = BigInteger().with_variant(Integer(), "sqlite")
+
+VERSION_TABLE = "schema_version"
+
+_version = Table(
+    VERSION_TABLE, tables, Column("version", WholeNumber, primary_key=True, autoincrement=False)
+)
 
 
 class Migration(NamedTuple):

@@ -23,7 +23,10 @@ log = logging.getLogger(__name__)
 
 
 def signing_key(database: StateDatabase, name: str) -> bytes:
-    """Return the key for a purpose, the same after each restart; a new one where the state cannot be used."""
+    """Return the key for a purpose, the same after each restart; a new one where the state cannot be used.
+
+    Raises StateUnavailable where services share the state, since the others could not check what this one signs.
+    """
     try:
         with database.writing() as connection:
             key: bytes | None = connection.execute(select(keys.c.key).where(keys.c.name == name)).scalar()
@@ -32,5 +35,7 @@ def signing_key(database: StateDatabase, name: str) -> bytes:
                 connection.execute(insert(keys).values(name=name, key=key))
             return key
     except (StateUnavailable, StorageFull) as error:
+        if database.shared:
+            raise StateUnavailable(str(error)) from error
         log.warning("a new key is used until the restart: %s", error)
         return secrets.token_bytes(KEY_BYTES)

@@ -1,15 +1,15 @@
 """Last use of each token, to some minutes."""
 
-from sqlalchemy import Column, Integer, Table, Text, insert, select, update
+from sqlalchemy import Column, Table, Text, insert, select, update
 
 from service.state.database import StateDatabase
-from service.state.schema import tables
+from service.state.schema import WholeNumber, tables
 
 uses = Table(
     "token_uses",
     tables,
     Column("token_id", Text, primary_key=True),
-    Column("last_used", Integer, nullable=False),
+    Column("last_used", WholeNumber, nullable=False),
 )
 
 

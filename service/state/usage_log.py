@@ -10,7 +10,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     ForeignKey,
-    Integer,
     LargeBinary,
     Table,
     Text,
@@ -23,7 +22,7 @@ from sqlalchemy import (
 
 from cbir.evaluation.replay_log import ERASED, RELEVANT, USEFUL, LoggedSearch
 from service.state.database import StateDatabase
-from service.state.schema import tables, unix_time
+from service.state.schema import WholeNumber, tables, unix_time
 
 BATCH = 500  # images, or searches, of one statement
 DAY = 86_400
@@ -32,18 +31,18 @@ searches = Table(
     "usage_searches",
     tables,
     Column("search", Text, primary_key=True),
-    Column("time", Integer, nullable=False, index=True),
+    Column("time", WholeNumber, nullable=False, index=True),
     Column("collection", Text, nullable=False, index=True),
     Column("profile", Text, nullable=False),
     Column("method", Text, nullable=False),
     Column("parameters", JSON, nullable=False),
-    Column("k", Integer, nullable=False),
+    Column("k", WholeNumber, nullable=False),
     Column("kind", Text, nullable=False),
     Column("query_image", Text),
     Column("vector", LargeBinary),
-    Column("filters", Integer, nullable=False),
-    Column("grouped", Integer, nullable=False),
-    Column("judgements", Integer, nullable=False),
+    Column("filters", WholeNumber, nullable=False),
+    Column("grouped", WholeNumber, nullable=False),
+    Column("judgements", WholeNumber, nullable=False),
     Column("answers", Text, nullable=False),  # ids with spaces between them
 )
 events = Table(
@@ -52,13 +51,13 @@ events = Table(
     Column("search", Text, ForeignKey("usage_searches.search", ondelete="CASCADE"), primary_key=True),
     Column("event", Text, primary_key=True),
     Column("image", Text, primary_key=True),  # "" for a judgement of all answers
-    Column("value", Integer, nullable=False),
+    Column("value", WholeNumber, nullable=False),
 )
 deletions = Table(  # the last change of each collection whose deletions the log follows
     "usage_deletions",
     tables,
     Column("collection", Text, primary_key=True),
-    Column("change", Integer, nullable=False),
+    Column("change", WholeNumber, nullable=False),
 )
 
 

@@ -4,17 +4,17 @@ import logging
 from collections.abc import Collection as Ids
 from collections.abc import Sequence
 from http import HTTPStatus
-from pathlib import Path
 
 from flask import Response, request
 
 from cbir.errors import CbirError
 from cbir.evaluation.replay_log import LoggedSearch
+from cbir.settings import Settings
 from cbir.store import Collection
 from service.access import scopes
 from service.collections.app_state import current_state
 from service.state import usage_log
-from service.state.database import StateDatabase, state_database
+from service.state.database import StateDatabase, open_state, state_database
 
 DELETING = ("delete", "erase")  # actions of access rules
 DELETED = ("deleted", "erased")  # changes in the history of a collection
@@ -33,7 +33,7 @@ def follow_deletions(response: Response) -> Response:
     ):
         return response
     database = state_database()
-    if not (state.settings.usage_log or database.file.exists()):
+    if not (state.settings.usage_log or database.exists()):
         return response
     try:
         for name in usage_log.logged_collections(database):
@@ -78,18 +78,18 @@ def forget_missing(database: StateDatabase, search: LoggedSearch) -> None:
     usage_log.forget_images(database, images - left.keys(), search.collection)
 
 
-def erase_usage(state_folder: Path, keys: Sequence[str], image_ids: Ids[str]) -> None:
+def erase_usage(settings: Settings, keys: Sequence[str], image_ids: Ids[str]) -> None:
     """Remove the images of a patient who is erased from the log of every collection.
 
     Parameters
     ----------
-    state_folder : Path
+    settings : Settings
     keys : sequence of str
         Keys that the patient may have; the log has none.
     image_ids : collection of str
         Ids of the images.
     """
-    database = StateDatabase(state_folder)
-    if database.file.is_file():
+    database = open_state(settings)
+    if database.exists():
         usage_log.forget_images(database, image_ids)
-        database.drop_old_pages()
+        database.drop_old_rows()

@@ -74,10 +74,10 @@ def replay_usage(
 def _searches(loaded: "Settings", log: Path | None, name: str) -> "list[LoggedSearch]":
     """Return the logged searches of the collection with this name."""
     from cbir.evaluation.replay_log import read_usage_csv
-    from service.state.database import StateDatabase
+    from service.state.database import open_state
     from service.state.usage_log import read_usage
 
-    searches = read_usage_csv(log) if log else list(read_usage(StateDatabase(loaded.state_folder)))
+    searches = read_usage_csv(log) if log else list(read_usage(open_state(loaded)))
     if of_collection := [search for search in searches if search.collection == name]:
         return of_collection
     others = ", ".join(sorted({search.collection for search in searches}))

@@ -74,6 +74,6 @@ def clear_usage(
 
 
 def _database() -> "StateDatabase":
-    from service.state.database import StateDatabase
+    from service.state.database import open_state
 
-    return StateDatabase(settings.load().state_folder)
+    return open_state(settings.load())

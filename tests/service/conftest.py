@@ -24,6 +24,7 @@ from cbir.file_lock import wait_lock
 from cbir.main import main
 from cbir.store import Collection
 from service.app import create_app
+from tests.postgresql_server import PostgresqlServer, missing_reason
 
 COUNT = 36
 CBIR = [sys.executable, "-m", "cbir.main"]
@@ -133,6 +134,30 @@ def copy_folder(folder: Path, target: Path) -> Path:
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     return tmp_path / "state"
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgresqlServer]:
+    """A PostgreSQL server; each test uses a schema of its own."""
+    if reason := missing_reason():
+        pytest.skip(reason)
+    server = PostgresqlServer()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def each_database(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Keep the state of services in a file, then in PostgreSQL."""
+    if request.param == "postgresql":
+        server: PostgresqlServer = request.getfixturevalue("postgresql")
+        monkeypatch.setenv("CBIR_STATE_DATABASE", server.new_schema())
+    return str(request.param)
+
+
+ONLY_FILE = pytest.mark.parametrize("each_database", ["sqlite"], indirect=True)
 
 
 @pytest.fixture

@@ -13,10 +13,13 @@ from service.api import request_history
 from service.api.admin_overview import LIBRARIES, hide_password
 from service.api.request_history import RequestHistory
 from service.app import create_app
-from service.state.database import FILE, StateDatabase
-from tests.service.conftest import problem
+from service.state.database import open_state
+from service.state.sqlite_file import FILE
+from tests.service.conftest import ONLY_FILE, problem
 
 ADMIN = "/v1/admin"
+
+pytestmark = pytest.mark.usefixtures("each_database")
 
 
 def test_collections(indexed: Path, tmp_path: Path, ids: list[str]) -> None:
@@ -60,7 +63,10 @@ def test_refused_requests_are_counted(indexed: Path, state: Path) -> None:
 
 
 def test_counts_outlive_a_restart(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = RequestHistory(StateDatabase(state)), RequestHistory(StateDatabase(state))
+    first, second = (
+        RequestHistory(open_state(settings.load(state_folder=state))),
+        RequestHistory(open_state(settings.load(state_folder=state))),
+    )
     for _ in range(3):
         first.count("search", "eprf", 200)
         second.count("search", "eprf", 200)
@@ -68,11 +74,11 @@ def test_counts_outlive_a_restart(state: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(request_history, "SAVE_SECONDS", 0.0)
     first.count("search", "eprf", 200)
     second.count("search", "eprf", 200)
-    assert list(RequestHistory(StateDatabase(state)).load(1).values()) == [8]
+    assert list(RequestHistory(open_state(settings.load(state_folder=state))).load(1).values()) == [8]
 
 
 def test_old_days_are_forgotten(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    history, now = RequestHistory(StateDatabase(state)), datetime.now(UTC)
+    history, now = RequestHistory(open_state(settings.load(state_folder=state))), datetime.now(UTC)
 
     class Clock(datetime):
         @classmethod
@@ -110,6 +116,7 @@ def test_health(indexed: Path, state: Path) -> None:
     assert datetime.now(UTC) - datetime.fromisoformat(health["started"]) < timedelta(minutes=5)
 
 
+@ONLY_FILE
 def test_health_names_a_broken_part(indexed: Path, state: Path) -> None:
     state.mkdir(mode=0o700)
     (state / FILE).write_bytes(b"x" * 4096)

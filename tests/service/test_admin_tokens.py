@@ -13,7 +13,7 @@ from cbir.access_rights import Rights
 from service.access import last_uses
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
-from service.state.database import StateDatabase
+from service.state.database import open_state
 from tests.service.conftest import problem
 
 TOKENS = "/v1/admin/tokens"
@@ -207,7 +207,9 @@ def test_last_use_is_kept_and_seldom_written(
     now += 300
     client.get(TOKENS, headers=bearer(text))
     assert saved == [1_800_000_000, 1_800_000_600]
-    assert last_uses.LastUses(StateDatabase(state)).all() == {token.token_id: 1_800_000_600}
+    assert last_uses.LastUses(open_state(settings.load(state_folder=state))).all() == {
+        token.token_id: 1_800_000_600
+    }
 
 
 def test_guesses_are_limited(closed: Flask, tokens: TokenStore) -> None:

@@ -18,7 +18,7 @@ from service.app import create_app
 from service.collections.app_state import EXTENSION
 from service.ingest import index_jobs, job_recorder
 from service.state import job_history
-from service.state.database import StateDatabase
+from service.state.database import open_state
 from service.state.job_history import JobRow, load_jobs, save_jobs
 from service.state.schema import unix_time
 from tests.service.conftest import problem
@@ -234,7 +234,7 @@ def stored_job(folder: Path, **more: Any) -> JobRow:
         job="0123456789abcdef", kind="index", collection="collection", created="2026-03-02T09:41:10+00:00",
         done=7, total=20, refused=1, **values,
     )  # fmt: skip
-    save_jobs(StateDatabase(folder), [row])
+    save_jobs(open_state(settings.load(state_folder=folder)), [row])
     return row
 
 
@@ -269,8 +269,10 @@ def test_jobs_of_other_collections_stay_hidden(tmp_path: Path, state: Path) -> N
 def test_history_of_jobs_is_bounded(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_history, "MAX_JOBS", 3)
     row = stored_job(state)
-    save_jobs(StateDatabase(state), [row._replace(job=str(number)) for number in range(5)])
-    assert [job.job for job in load_jobs(StateDatabase(state))] == ["4", "3", "2"]
+    save_jobs(
+        open_state(settings.load(state_folder=state)), [row._replace(job=str(number)) for number in range(5)]
+    )
+    assert [job.job for job in load_jobs(open_state(settings.load(state_folder=state)))] == ["4", "3", "2"]
 
 
 @pytest.mark.slow
@@ -285,7 +287,7 @@ def test_ended_job_is_known_after_a_restart(app: Flask, archive: Path, tmp_path:
         until(client, name, "done", "failed")
         names.append(name)
     for _ in range(100):  # the end is shown before it is stored
-        rows = load_jobs(StateDatabase(settings.load().state_folder))
+        rows = load_jobs(open_state(settings.load()))
         if all(row.ended for row in rows):
             break
         time.sleep(0.05)
@@ -304,7 +306,7 @@ def test_ended_job_is_known_after_a_restart(app: Flask, archive: Path, tmp_path:
 @pytest.mark.slow
 def test_running_job_renews_itself(app: Flask, archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_recorder, "RENEW_SECONDS", 0.05)
-    client, database = app.test_client(), StateDatabase(settings.load().state_folder)
+    client, database = app.test_client(), open_state(settings.load())
     with app.extensions[EXTENSION].handle().indexing(app.extensions[EXTENSION].handle().folder):
         name = client.post(JOBS, json={"folder": str(noise(archive / "a", 2))}).json["job"]
         with database.writing() as connection:

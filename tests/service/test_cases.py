@@ -19,7 +19,7 @@ from service.access.tokens import Scope
 from service.app import create_app
 from service.cases.erase_cases import erase_cases
 from service.state import saved_cases
-from service.state.database import StateDatabase
+from service.state.database import open_state
 from service.state.saved_cases import QueryPicture, Viewer
 from tests.service import wards
 from tests.service.conftest import command, problem
@@ -239,6 +239,7 @@ def test_erasing_a_patient_erases_its_cases(writable: Path, ids: list[str], by_c
     assert not [path for path in state.iterdir() if ids[0].encode() in path.read_bytes()]
 
 
+@pytest.mark.usefixtures("each_database")
 @pytest.mark.parametrize(
     ("patient_key", "content_hash", "query_image"),
     [("key", "other", None), (None, "abc", None), (None, None, "abc-2")],
@@ -246,7 +247,7 @@ def test_erasing_a_patient_erases_its_cases(writable: Path, ids: list[str], by_c
 def test_a_query_of_a_patient_is_found_by_key_by_content_and_by_id(
     tmp_path: Path, patient_key: str | None, content_hash: str | None, query_image: str | None
 ) -> None:
-    database = StateDatabase(tmp_path)
+    database = open_state(settings.load(state_folder=tmp_path))
     case = NewCase(title="Case", search=CaseSearch(image_id=query_image))
     picture = QueryPicture(b"png", content_hash) if content_hash else None
     saved_cases.add_case(database, "service", "knees", case, picture, patient_key)
@@ -256,12 +257,12 @@ def test_a_query_of_a_patient_is_found_by_key_by_content_and_by_id(
 
 
 def test_nothing_of_an_erased_patient_stays_in_the_files(tmp_path: Path) -> None:
-    database = StateDatabase(tmp_path)
+    database = open_state(settings.load(state_folder=tmp_path))
     case = NewCase(title="Case", search=CaseSearch(image_id="abc"))
     saved_cases.add_case(
         database, "service", "knees", case, QueryPicture(b"pixels" * 2000, "abc"), "secret key"
     )
-    erase_cases(tmp_path, ["secret key"], ["abc"])
+    erase_cases(settings.load(state_folder=tmp_path), ["secret key"], ["abc"])
     left = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert b"saved_cases" in left
     assert b"pixels" not in left
@@ -278,7 +279,7 @@ def test_an_upload_has_the_patient_of_its_header_and_the_content_of_its_file(war
         new_case(["x"] * 3, search=search, marks=[], rounds=[]),
         Path(record.source).read_bytes(),
     )
-    database = StateDatabase(ward.tokens.file.parent)
+    database = open_state(settings.load(state_folder=ward.tokens.file.parent))
     row = saved_cases.find_case(database, Viewer("", [saved["collection"]], True, False), saved["id"])
     assert row.content_hash == record.content_hash
     assert row.patient_key == record.patient_key

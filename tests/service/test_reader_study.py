@@ -18,15 +18,17 @@ from service.reader_study.erase_reader_studies import erase_from_studies
 from service.reader_study.reader_messages import SidedAnswer
 from service.reader_study.reader_view import from_sides, reader_items
 from service.state import reader_studies
-from service.state.database import StateDatabase
+from service.state.database import StateDatabase, open_state
 from service.state.reader_studies import ReaderStudy, StudyItem
-from tests.service.conftest import command, problem, refusal
+from tests.service.conftest import ONLY_FILE, command, problem, refusal
 
 STUDY = ReaderStudy("first", "collection", "none", "eprf", 3, 3, 2, True, 5, b"0123456789abcdef")
 
+pytestmark = pytest.mark.usefixtures("each_database")
+
 
 def database() -> StateDatabase:
-    return StateDatabase(settings.load().state_folder)
+    return open_state(settings.load())
 
 
 @pytest.fixture
@@ -183,9 +185,9 @@ def holder(app: Flask, state: Path, *scopes: Scope, **limits: Any) -> FlaskClien
 
 
 @pytest.fixture
-def guarded_study(indexed: Path, state: Path, items: list[StudyItem]) -> None:
+def guarded_study(each_database: str, indexed: Path, state: Path, items: list[StudyItem]) -> None:
     made = ReaderStudy(**vars(STUDY) | {"collection": indexed.name})
-    reader_studies.add_study(StateDatabase(state), made, items)
+    reader_studies.add_study(open_state(settings.load(state_folder=state)), made, items)
 
 
 @pytest.mark.usefixtures("guarded_study")
@@ -195,7 +197,10 @@ def test_each_login_is_one_reader_whatever_it_says(guarded: Flask, state: Path) 
     assert begin(second, 1)["reader"] == 2
     assert begin(first, None)["reader"] == 1
     first.post("/study/first/answers", json=reply({"item": 1}, "left", reader=2))
-    assert [each.reader for each in reader_studies.read_answers(StateDatabase(state), "first")] == [1]
+    assert [
+        each.reader
+        for each in reader_studies.read_answers(open_state(settings.load(state_folder=state)), "first")
+    ] == [1]
     assert "all its 2 readers" in problem(third.post("/study/first/items", json={}), 404)
 
 
@@ -227,7 +232,7 @@ def test_reading_is_audited_and_readers_are_stored_as_hashes(
     line = json.loads((state / "audit.jsonl").read_text().splitlines()[-1])
     assert line["action"] == "study"
     assert set(line["images"]) == {item.query for item in items}
-    with StateDatabase(state).reading() as connection:
+    with open_state(settings.load(state_folder=state)).reading() as connection:
         (row,) = connection.execute(select(reader_studies.readers)).all()
     assert row.reader == 1
     assert line["token"] not in row.who
@@ -244,7 +249,7 @@ def test_an_erased_patient_leaves_all_studies(
         client.post("/study/first/answers", json=reply(shown, "left", reader=1, relevant=relevant))
     order = [item["item"] for item in begin(client)["items"]]
     gone = {items[1].query, items[0].a[0]}
-    erase_from_studies(settings.load().state_folder, ["key"], gone)
+    erase_from_studies(settings.load(), ["key"], gone)
     left = begin(client)["items"]
     assert [item["item"] for item in left] == [number for number in order if number != 2]
     assert all(item["answer"] for item in left)
@@ -286,6 +291,7 @@ def test_create_draws_queries_evenly_and_searches_with_both_methods(
     assert client.get("/study/first").status_code == 200
 
 
+@ONLY_FILE
 def test_the_same_seed_draws_the_same_and_the_patient_is_left_out(indexed: Path) -> None:
     create(indexed, "--queries", "5", "--seed", "3")
     create(indexed, "--queries", "5", "--seed", "3", name="again")
@@ -299,6 +305,7 @@ def test_the_same_seed_draws_the_same_and_the_patient_is_left_out(indexed: Path)
             assert patient not in [collection.record(image).patient_key for image in (*item.a, *item.b)]
 
 
+@ONLY_FILE
 def test_queries_come_from_a_file_in_its_order(indexed: Path, ids: list[str], tmp_path: Path) -> None:
     file = tmp_path / "queries.txt"
     file.write_text(f"{ids[5]}\n{ids[2]}\n{ids[5]}\n")
@@ -310,6 +317,7 @@ def test_queries_come_from_a_file_in_its_order(indexed: Path, ids: list[str], tm
     )  # fmt: skip
 
 
+@ONLY_FILE
 def test_list_report_export_and_delete(indexed: Path, client: FlaskClient, tmp_path: Path) -> None:
     create(indexed, "--queries", "3", "--readers", "1", "--judge-images")
     assert run("report", "first").splitlines()[0] == "A is none, B is eprf:P=3; 0 answers to 3 queries"
@@ -347,6 +355,7 @@ def test_studies_that_cannot_be_are_refused(indexed: Path, options: list[str], r
     assert reader_studies.list_studies(database()) == []
 
 
+@ONLY_FILE
 def test_a_name_is_used_once(indexed: Path) -> None:
     create(indexed, "--queries", "1")
     assert "already" in refusal(

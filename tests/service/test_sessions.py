@@ -14,13 +14,17 @@ from service.access import sessions
 from service.access.sessions import Sessions, User
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
-from service.state.database import FILE, StateDatabase
+from service.state.database import StateDatabase, open_state
 from service.state.signing_keys import signing_key
+from service.state.sqlite_file import FILE
+from tests.service.conftest import ONLY_FILE
+
+pytestmark = pytest.mark.usefixtures("each_database")
 
 
 @pytest.fixture
-def database(state: Path) -> StateDatabase:
-    return StateDatabase(state)
+def database(state: Path, each_database: str) -> StateDatabase:
+    return open_state(settings.load(state_folder=state))
 
 
 def test_they_outlive_a_restart(database: StateDatabase, state: Path) -> None:
@@ -28,7 +32,7 @@ def test_they_outlive_a_restart(database: StateDatabase, state: Path) -> None:
     cookie, other = before.open("1a2b3c4d"), before.open(User("mia", ("radiology", "ct")))
     closed = before.open("1a2b3c4d")
     before.close(closed)
-    after = Sessions(StateDatabase(state))
+    after = Sessions(open_state(settings.load(state_folder=state)))
     for each in (cookie, other):
         session = after.get(each)
         assert session
@@ -39,6 +43,7 @@ def test_they_outlive_a_restart(database: StateDatabase, state: Path) -> None:
     assert after.get("") is None
 
 
+@ONLY_FILE
 def test_the_file_holds_no_cookie(database: StateDatabase, state: Path) -> None:
     kept = Sessions(database)
     cookie = kept.open("1a2b3c4d")
@@ -85,8 +90,10 @@ def test_they_end_by_the_wall_clock(database: StateDatabase, monkeypatch: pytest
         assert connection.exec_driver_sql("SELECT token_id FROM login_sessions").scalars().all() == ["y"]
 
 
-def test_another_process_may_end_them(database: StateDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = Sessions(database), Sessions(StateDatabase(database.file.parent))
+def test_another_process_may_end_them(
+    database: StateDatabase, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = Sessions(database), Sessions(open_state(settings.load(state_folder=state)))
     monkeypatch.setattr(sessions, "CHECK_SECONDS", 0.0)
     cookie = first.open("x")
     assert first.get(cookie)
@@ -107,6 +114,7 @@ def test_requests_do_not_write(database: StateDatabase) -> None:
     assert statements == []
 
 
+@ONLY_FILE
 def test_without_a_database_they_are_in_memory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").touch()
     kept = Sessions(StateDatabase(tmp_path / "file" / "state"))
@@ -118,14 +126,15 @@ def test_without_a_database_they_are_in_memory(tmp_path: Path, caplog: pytest.Lo
     assert "a login will not outlive a restart: state_folder" in caplog.text
 
 
+@ONLY_FILE
 def test_database_that_breaks_ends_no_session(
-    database: StateDatabase, monkeypatch: pytest.MonkeyPatch
+    database: StateDatabase, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sessions, "CHECK_SECONDS", 0.0)
     kept = Sessions(database)
     cookie = kept.open("x")
     assert kept.get(cookie)
-    with closing(sqlite3.connect(database.file)) as connection:
+    with closing(sqlite3.connect(state / FILE)) as connection:
         connection.execute("DROP TABLE login_sessions")
     assert kept.get(cookie)
     kept.close(cookie)
@@ -146,13 +155,12 @@ def test_login_outlives_a_restart_of_the_service(indexed: Path, state: Path) -> 
     assert page.text.count("csrf") == before.get("/").text.count("csrf") > 0
     TokenStore(state).revoke(token.token_id)
     assert after.get("/").status_code == 401
-    assert (state / FILE).exists()
 
 
 def test_signing_key_stays_the_same(database: StateDatabase, state: Path, tmp_path: Path) -> None:
     key = signing_key(database, "a purpose")
     assert len(key) == 32
-    assert signing_key(StateDatabase(state), "a purpose") == key
+    assert signing_key(open_state(settings.load(state_folder=state)), "a purpose") == key
     assert signing_key(database, "another purpose") != key
     (tmp_path / "file").touch()
     broken = StateDatabase(tmp_path / "file" / "state")

@@ -17,7 +17,7 @@ from cbir.evaluation.replay_log import LoggedSearch, read_usage_csv, write_usage
 from cbir.store import Collection
 from service.app import create_app
 from service.state import usage_log
-from service.state.database import StateDatabase
+from service.state.database import open_state
 from service.usage.erased_images import erase_usage
 from tests.service.conftest import command, problem
 
@@ -35,7 +35,7 @@ def page(indexed: Path) -> FlaskClient:
 
 
 def log() -> list[LoggedSearch]:
-    return list(usage_log.read_usage(StateDatabase(settings.load().state_folder)))
+    return list(usage_log.read_usage(open_state(settings.load())))
 
 
 def search(client: FlaskClient, **body: Any) -> tuple[str, list[str]]:
@@ -116,7 +116,7 @@ def test_nothing_is_logged_by_default(client: FlaskClient, ids: list[str]) -> No
     assert "Usage-Search" not in done.headers
     assert "usage_log" in problem(client.post("/usage", json={"events": []}), 404)
     assert 'id="usage"' not in client.get("/").text
-    assert not StateDatabase(settings.load().state_folder).file.exists()
+    assert not open_state(settings.load()).exists()
 
 
 def test_scripts_are_not_logged(page: FlaskClient, ids: list[str]) -> None:
@@ -160,6 +160,7 @@ def test_an_upload_of_an_image_of_the_collection_is_logged_by_its_id(
     assert (logged.kind, logged.query_image, logged.vector) == ("image", ids[0], None)
 
 
+@pytest.mark.usefixtures("each_database")
 def test_searches_that_cannot_be_repeated_say_so(page: FlaskClient, ids: list[str]) -> None:
     name, _ = search(page, image_id=ids[0], where=["label=odd"], group_by="label", k=2)
     send(page, event(name, "shown"))
@@ -185,6 +186,7 @@ def test_nothing_identifies_a_person(writable: Path, pictures: list[Path], tmp_p
         assert private not in text
 
 
+@pytest.mark.usefixtures("each_database")
 def test_the_oldest_searches_are_dropped(indexed: Path, ids: list[str]) -> None:
     client = logging_app(indexed, usage_searches=2).test_client()
     names = []
@@ -195,8 +197,9 @@ def test_the_oldest_searches_are_dropped(indexed: Path, ids: list[str]) -> None:
     assert len(log()) == 2
 
 
+@pytest.mark.usefixtures("each_database")
 def test_old_searches_are_dropped(tmp_path: Path) -> None:
-    database = StateDatabase(tmp_path)
+    database = open_state(settings.load(state_folder=tmp_path))
     now = int(time.time())
     for name, when in (("old", now - 2 * 86_400 - 60), ("new", now - 86_400)):
         search = LoggedSearch(name, when, "c", "p", "none", 5, "image", ("a",))
@@ -204,6 +207,7 @@ def test_old_searches_are_dropped(tmp_path: Path) -> None:
     assert [search.search for search in usage_log.read_usage(database)] == ["new"]
 
 
+@pytest.mark.usefixtures("each_database")
 def test_deleted_images_vanish(writable: Path, ids: list[str]) -> None:
     client = logging_app(writable).test_client()
     name, shown = search(client, image_id=ids[0])
@@ -231,7 +235,7 @@ def test_a_patient_who_is_erased_vanishes_at_once(writable: Path, ids: list[str]
     client = logging_app(writable).test_client()
     name, shown = search(client, image_id=ids[0])
     send(client, event(name, "shown"), event(name, "compare", shown[1]))
-    erase_usage(settings.load().state_folder, ["key"], {shown[1], ids[-1]})
+    erase_usage(settings.load(), ["key"], {shown[1], ids[-1]})
     (logged,) = log()
     assert logged.answers == (shown[0], "-", *shown[2:])
     assert logged.events == {}
@@ -254,9 +258,10 @@ def test_images_deleted_before_their_search_is_reported_are_not_logged(
     assert by_name[name].answers == (shown[0], "-", *shown[2:])
 
 
+@pytest.mark.usefixtures("each_database")
 def test_many_images_vanish_from_one_collection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage_log, "BATCH", 2)
-    database = StateDatabase(tmp_path)
+    database = open_state(settings.load(state_folder=tmp_path))
     for name, collection, query, shown in (
         ("1", "c", "a", "bcd"), ("2", "c", "x", "abc"), ("3", "c", "x", "dex"), ("4", "c", None, "eda"),
         ("5", "another", "a", "abc"), ("6", "c", "x", "efx"),

@@ -14,10 +14,13 @@ from cbir import settings
 from cbir.errors import StorageFull
 from service.app import create_app
 from service.state import schema
-from service.state.database import FILE, StateDatabase
+from service.state.database import StateDatabase, open_state
 from service.state.errors import StateUnavailable
 from service.state.schema import Migration
-from tests.service.conftest import problem
+from service.state.sqlite_file import FILE
+from tests.service.conftest import ONLY_FILE, problem
+
+pytestmark = pytest.mark.usefixtures("each_database")
 
 
 @pytest.fixture
@@ -41,25 +44,27 @@ def count(database: StateDatabase, table: Table) -> int:
 
 
 def test_rows_outlive_the_process(state: Path, shelves: Table) -> None:
-    add(StateDatabase(state), shelves, "atlas")
-    assert count(StateDatabase(state), shelves) == 1
+    add(open_state(settings.load(state_folder=state)), shelves, "atlas")
+    assert count(open_state(settings.load(state_folder=state)), shelves) == 1
 
 
+@ONLY_FILE
 def test_making_it_touches_no_disk(state: Path) -> None:
-    StateDatabase(state)
+    open_state(settings.load(state_folder=state))
     assert not state.exists()
 
 
+@ONLY_FILE
 @pytest.mark.skipif(os.name == "nt", reason="modes of POSIX")
 def test_files_are_private(state: Path, shelves: Table) -> None:
-    database = StateDatabase(state)
+    database = open_state(settings.load(state_folder=state))
     add(database, shelves, "atlas")
     assert {path.stat().st_mode & 0o777 for path in state.iterdir()} == {0o600}
     assert state.stat().st_mode & 0o777 == 0o700
 
 
 def test_error_in_a_transaction_leaves_nothing(state: Path, shelves: Table) -> None:
-    database = StateDatabase(state)
+    database = open_state(settings.load(state_folder=state))
 
     def fail() -> None:
         with database.writing() as connection:
@@ -73,12 +78,15 @@ def test_error_in_a_transaction_leaves_nothing(state: Path, shelves: Table) -> N
 
 def test_broken_reference_is_refused(state: Path, shelves: Table) -> None:
     books = schema.tables.tables["books"]
-    with pytest.raises(IntegrityError), StateDatabase(state).writing() as connection:
+    with pytest.raises(IntegrityError), open_state(settings.load(state_folder=state)).writing() as connection:
         connection.execute(insert(books).values(shelf=1))
 
 
 def test_transactions_of_threads_and_processes_follow_one_another(state: Path, shelves: Table) -> None:
-    first, second = StateDatabase(state), StateDatabase(state)
+    first, second = (
+        open_state(settings.load(state_folder=state)),
+        open_state(settings.load(state_folder=state)),
+    )
 
     def read_and_write(database: StateDatabase) -> None:
         for _ in range(10):
@@ -95,7 +103,7 @@ def test_transactions_of_threads_and_processes_follow_one_another(state: Path, s
 
 
 def test_reader_sees_one_state(state: Path, shelves: Table) -> None:
-    database = StateDatabase(state)
+    database = open_state(settings.load(state_folder=state))
     query = select(func.count()).select_from(shelves)
     with database.reading() as connection:
         assert connection.execute(query).scalar_one() == 0
@@ -105,32 +113,33 @@ def test_reader_sees_one_state(state: Path, shelves: Table) -> None:
 
 
 def test_table_of_a_new_feature_is_added(state: Path, shelves: Table) -> None:
-    add(StateDatabase(state), shelves, "atlas")
+    add(open_state(settings.load(state_folder=state)), shelves, "atlas")
     added = Table("maps", schema.tables, Column("map", Integer, primary_key=True))
     try:
-        assert count(StateDatabase(state), added) == 0
+        assert count(open_state(settings.load(state_folder=state)), added) == 0
     finally:
         schema.tables.remove(added)
 
 
 def test_migration_runs_once(state: Path, shelves: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    add(StateDatabase(state), shelves, "atlas")
+    add(open_state(settings.load(state_folder=state)), shelves, "atlas")
     longer = Migration("shelves", "UPDATE shelves SET name = name || '!'")
     absent = Migration("nowhere", "DROP TABLE nowhere")
     monkeypatch.setattr(schema, "MIGRATIONS", (longer, absent))
     for _ in range(2):
-        with StateDatabase(state).reading() as connection:
+        with open_state(settings.load(state_folder=state)).reading() as connection:
             assert connection.execute(select(shelves.c.name)).scalar_one() == "atlas!"
     monkeypatch.setattr(schema, "MIGRATIONS", (longer,))
     with pytest.raises(StateUnavailable, match="newer version of cbir"):
-        count(StateDatabase(state), shelves)
+        count(open_state(settings.load(state_folder=state)), shelves)
 
 
 def test_new_database_skips_migrations(state: Path, monkeypatch: pytest.MonkeyPatch, shelves: Table) -> None:
     monkeypatch.setattr(schema, "MIGRATIONS", (Migration("shelves", "DROP TABLE shelves"),))
-    assert count(StateDatabase(state), shelves) == 0
+    assert count(open_state(settings.load(state_folder=state)), shelves) == 0
 
 
+@ONLY_FILE
 @pytest.mark.parametrize("content", [b"not a database" * 100, b""])
 def test_damaged_or_empty_file(state: Path, shelves: Table, content: bytes) -> None:
     state.mkdir(mode=0o700)
@@ -138,30 +147,36 @@ def test_damaged_or_empty_file(state: Path, shelves: Table, content: bytes) -> N
     (state / FILE).chmod(0o600)
     if content:
         with pytest.raises(StateUnavailable, match=r"state\.sqlite cannot be used: file is not a database"):
-            count(StateDatabase(state), shelves)
+            count(open_state(settings.load(state_folder=state)), shelves)
     else:
-        assert count(StateDatabase(state), shelves) == 0
+        assert count(open_state(settings.load(state_folder=state)), shelves) == 0
 
 
+@ONLY_FILE
 @pytest.mark.skipif(os.name == "nt", reason="modes of POSIX")
 def test_file_that_others_could_change_is_refused(state: Path, shelves: Table) -> None:
-    add(StateDatabase(state), shelves, "atlas")
+    add(open_state(settings.load(state_folder=state)), shelves, "atlas")
     for path, mode, remedy in ((state / FILE, 0o604, "chmod 600"), (state, 0o707, "chmod 700")):
         before = path.stat().st_mode
         path.chmod(mode)
         with pytest.raises(StateUnavailable, match=remedy):
-            count(StateDatabase(state), shelves)
+            count(open_state(settings.load(state_folder=state)), shelves)
         path.chmod(before)
 
 
+@ONLY_FILE
 def test_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StateUnavailable, match=r"state_folder .* cannot be written: Not a directory"):
-        count(StateDatabase(tmp_path / "file" / "state"), schema.tables.tables["schema_version"])
+        count(
+            StateDatabase(tmp_path / "file" / "state"),
+            schema.tables.tables["schema_version"],
+        )
 
 
+@ONLY_FILE
 def test_full_disk(state: Path, shelves: Table) -> None:
-    database = StateDatabase(state)
+    database = open_state(settings.load(state_folder=state))
 
     def fill() -> None:
         with database.writing() as connection:
@@ -174,6 +189,7 @@ def test_full_disk(state: Path, shelves: Table) -> None:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
+@ONLY_FILE
 def test_service_answers_without_it(indexed: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     app: Flask = create_app(indexed, settings.load(state_folder=tmp_path / "file" / "state"))

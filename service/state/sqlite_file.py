@@ -1,0 +1,95 @@
+"""State database in a SQLite file of the state folder; all that is particular to SQLite is in this module."""
+
+import os
+from pathlib import Path
+from typing import Any, ClassVar
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError
+
+from cbir.atomic import BINARY
+from service.state.errors import StateUnavailable
+from service.state.private_file import give_to_owner, permission_problem
+
+FILE = "state.sqlite"
+PRAGMAS = (
+    "busy_timeout=10000",  # first: another process may be creating the tables
+    "journal_mode=WAL",
+    "synchronous=FULL",
+    "foreign_keys=ON",
+    "secure_delete=ON",
+)
+
+
+class SqliteFile:
+    """The file of a state folder."""
+
+    shared = False
+    reading_options: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.file = folder / FILE
+        self.name = str(self.file)
+
+    def exists(self) -> bool:
+        """Return True if something may be stored there."""
+        return self.file.is_file()
+
+    def connect(self) -> Engine:
+        """Return an engine for the file."""
+        address = URL.create("sqlite", database=str(self.file))
+        # As many connections as there are threads; values stay out of error messages.
+        engine = create_engine(address, max_overflow=-1, hide_parameters=True)
+
+        @event.listens_for(engine, "connect")
+        def _configure(connection: Any, _record: Any) -> None:
+            connection.isolation_level = None  # transactions begin explicitly, below
+            for pragma in PRAGMAS:
+                connection.execute(f"PRAGMA {pragma}")
+
+        @event.listens_for(engine, "begin")
+        def _begin(connection: Connection) -> None:
+            # A transaction that reads before it writes would fail if another one wrote in between.
+            writing = connection.get_execution_options().get("cbir_writing")
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+        return engine
+
+    def create(self) -> None:
+        """Create the file unless it exists; raises StateUnavailable, also if other users could change it."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            file = os.open(self.file, os.O_RDWR | os.O_CREAT | BINARY, 0o600)
+            try:
+                status = os.fstat(file)
+                if status.st_size == 0:
+                    give_to_owner(file, self.folder)
+            finally:
+                os.close(file)
+            problem = permission_problem(self.file, status.st_mode)
+        except OSError as error:
+            raise StateUnavailable(
+                f"state_folder {self.folder} cannot be written: {error.strerror}"
+            ) from error
+        if problem:
+            raise StateUnavailable(problem)
+
+    def create_schema(self, _connection: Connection) -> None:
+        """Do nothing: a file has no schemas."""
+
+    def drop_old_rows(self, engine: Engine) -> None:
+        """Write what was deleted or changed out of the files: SQLite's log keeps it until then."""
+        with engine.connect() as connection:
+            driver = connection.connection.driver_connection  # a pragma does not work in a transaction
+            assert driver is not None
+            driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def reason(self, error: DBAPIError) -> str:
+        """Return the reason of an error in a line."""
+        return str(error.orig)
+
+    def is_down(self, _error: DBAPIError) -> bool:
+        """Return False: a file needs no server."""
+        return False

