@@ -107,6 +107,22 @@ def test_selection_by_mouse_and_keys(gallery: sync_api.Page) -> None:
     assert gallery.locator(f"#{active}").count() == 1
 
 
+def test_the_keyboard_reaches_the_images_and_shows_them(gallery: sync_api.Page) -> None:
+    gallery.set_viewport_size({"width": 1280, "height": 300})
+    gallery.get_by_role("link", name="Skip to the images").press("Enter")
+    assert gallery.evaluate("document.activeElement.id") == "grid"
+    gallery.keyboard.press("End")
+    gallery.evaluate("scrollTo(0, 0)")
+    gallery.keyboard.press("Space")  # never an image out of sight
+    assert gallery.evaluate(
+        "(({ top, bottom }) => top >= -8 && bottom <= innerHeight)"
+        "(document.querySelector('.tile.active').getBoundingClientRect())"
+    )
+    assert gallery.get_by_role("group", name="label").get_by_role("checkbox").count()
+    gallery.get_by_role("button", name="Clear").press("Enter")
+    assert gallery.evaluate("document.activeElement.id") == "grid"
+
+
 def test_search_with_the_selected(gallery: sync_api.Page) -> None:
     images = [str(tile.get_attribute("data-image")) for tile in gallery.locator(".tile").all()[:3]]
     for position in range(3):

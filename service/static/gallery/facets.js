@@ -46,7 +46,10 @@ export class Facets {
     const first = new Set(few.slice(0, OPEN).map(({ key }) => key));
     const parts = this.#keys.map(({ key, values }) => {
       const summary = element("summary", "", key, element("span", "count", String(values)));
-      const part = element("details", "facet", summary, element("div", "values"));
+      const group = element("div", "values");
+      group.setAttribute("role", "group");
+      group.setAttribute("aria-label", key);
+      const part = element("details", "facet", summary, group);
       part.dataset.key = key;
       const atFirst = (part.open = opened.get(key) ?? first.has(key));
       part.addEventListener("toggle", () => {

@@ -73,10 +73,8 @@ function refreshCounts() {
 async function loadMore() {
   if (state.view !== "images") return;
   const mine = pages;
-  byId("more").disabled = true;
   const failed = await mine.more().then(() => null, (error) => error);
   if (mine !== pages) return;
-  byId("more").disabled = false;
   byId("grid").removeAttribute("aria-busy");
   if (failed) {
     showProblem(failed); // and the grid is not drawn, which would ask again at once
@@ -165,6 +163,10 @@ byId("sort").addEventListener("change", () => change({ sort: byId("sort").value 
 byId("more").addEventListener("click", () => (state.view === "images" ? loadMore() : attempt(seriesView.more)));
 byId("unfilter").addEventListener("click", () => change({ where: [] }));
 byId("retry").addEventListener("click", show);
+byId("skip").addEventListener("click", (event) => {
+  event.preventDefault(); // another address would load the images again
+  byId(state.view === "images" ? "grid" : "cards").focus();
+});
 byId("select-all").addEventListener("click", () => {
   selection.selectAll(pages.ids);
   showSelection();

@@ -39,7 +39,6 @@ export async function more() {
 
 function showMore(isMore) {
   byId("more").hidden = !isMore;
-  byId("more").disabled = false;
   byId("loaded").textContent = "";
 }
 

@@ -19,7 +19,10 @@ export class Tiles {
     grid.addEventListener("click", (event) => this.#click(event));
     grid.addEventListener("dblclick", (event) => this.#open(event.target.closest(".tile")));
     grid.addEventListener("keydown", (event) => this.#key(event));
-    grid.addEventListener("focus", () => this.draw());
+    grid.addEventListener("focus", () => {
+      if (grid.matches(":focus-visible")) this.#reveal(); // by the keyboard
+      this.draw();
+    });
     addEventListener("scroll", () => this.#schedule(), { passive: true });
     new ResizeObserver(() => this.#schedule()).observe(grid);
   }
@@ -153,16 +156,17 @@ export class Tiles {
         selection.anchor = moved;
       }
       this.#active = moved;
-      this.#reveal({ columns, rowHeight });
     } else {
       return;
     }
     event.preventDefault();
+    this.#reveal();
     this.#selected();
   }
 
   /** Scroll until the active tile is in sight. */
-  #reveal({ columns, rowHeight }) {
+  #reveal() {
+    const { columns, rowHeight } = this.#layout();
     const top = grid.getBoundingClientRect().top + Math.floor(this.#active / columns) * rowHeight;
     const bar = byId("selection").hidden ? 0 : byId("selection").offsetHeight;
     if (top < 0) scrollBy(0, top - 8);
