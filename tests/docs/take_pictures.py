@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from PIL import Image
 from playwright import sync_api
 
@@ -22,6 +23,7 @@ from tests.service.conftest import cbir, serving
 FOLDER = ROOT / "docs" / "pictures"
 SCREEN = sync_api.ViewportSize(width=1280, height=800)
 IMAGES = 400
+STUDY = "first-ten"
 
 
 def search(page: sync_api.Page, query: Path) -> None:
@@ -48,10 +50,40 @@ def case(page: sync_api.Page, query: Path) -> None:
     page.locator(".column .card").nth(1).press("y")
     page.locator("#save-case").click()
     page.locator("#case-title").fill("Effusion on the left")
-    page.locator("#case-note").fill("Compare the costophrenic angles.\n\nThe third result shows the early stage.")
+    page.locator("#case-note").fill(
+        "Compare the costophrenic angles.\n\nThe third result shows the early stage."
+    )
     page.locator("#case-confirm").click()
     page.locator("#shared a").click()
     page.locator(".case-answers img").nth(4).evaluate("image => image.decode()")
+
+
+def why(page: sync_api.Page, query: Path) -> None:
+    """Show what matches of the query and the first result, in the comparison."""
+    compare(page, query)
+    page.keyboard.press("h")
+    page.wait_for_timeout(3000)
+
+
+def collection_map(page: sync_api.Page, query: Path) -> None:
+    """Show the results of a search on the map."""
+    choose(page, query)
+    page.get_by_role("link", name="Show on the map").click()
+    page.wait_for_timeout(5000)
+
+
+def administration(page: sync_api.Page, query: Path) -> None:
+    """Show what runs, after some searches."""
+    choose(page, query)
+    page.goto("/admin")
+    page.wait_for_timeout(2000)
+
+
+def study(page: sync_api.Page, query: Path) -> None:
+    """Compare two methods in a reader study."""
+    page.goto(f"/study/{STUDY}")
+    page.get_by_role("button", name="Begin or continue").click()
+    page.wait_for_timeout(2000)
 
 
 # The state of a page that a picture shows, by its name; the page is open at the search page before.
@@ -60,6 +92,10 @@ SCENES: dict[str, Callable[[sync_api.Page, Path], None]] = {
     "compare": compare,
     "gallery": gallery,
     "case": case,
+    "why": why,
+    "map": collection_map,
+    "administration": administration,
+    "study": study,
 }
 
 
@@ -69,7 +105,24 @@ def take_scenes(names: list[str], work: Path) -> None:
     cbir("phantoms", files, "--count", str(IMAGES + 1))
     query = sorted(files.glob("*.png"))[-1].rename(work / "query.png")
     cbir("index", files, "--labels", files / "manifest.csv", "--collection", collection)
-    with serving(collection) as served, sync_api.sync_playwright() as playwright:
+    cbir("collection", "map", "--collection", collection)
+    state = str(work / "state")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CBIR_STATE_FOLDER", state)
+        cbir(
+            "study",
+            "create",
+            STUDY,
+            "--collection",
+            collection,
+            "--a",
+            "none",
+            "--b",
+            "auto",
+            "--label",
+            "label",
+        )
+    with serving(collection, CBIR_STATE_FOLDER=state) as served, sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
         for name in names:
             page = browser.new_page(viewport=SCREEN, base_url=served.address, color_scheme="light")
