@@ -30,7 +30,9 @@ def register_fonts(font: Path | None) -> None:
         try:
             pdfmetrics.registerFont(TTFont(OWN, str(font)))
         except (TTFError, OSError) as error:
-            raise InvalidInput(f"the setting pdf_font: {font} is no TrueType font that can be used") from error
+            raise InvalidInput(
+                f"the setting pdf_font: {font} is no TrueType font that can be used"
+            ) from error
 
 
 def marked_up(text: str, own_font: bool) -> str:
@@ -62,18 +64,26 @@ def _runs(text: str) -> Iterator[tuple[str, str]]:
 def _font_of(letter: str) -> str:
     if any(ord(letter) in block for block in HANGUL):
         return KOREAN
-    if _has(letter, "cp1252"):
+    if _is_latin(letter):
         return LATIN
-    return SYMBOLS if _has(letter, "symbol") else CHINESE
+    return SYMBOLS if letter in _symbols() else CHINESE
 
 
-def _has(letter: str, encoding: str) -> bool:
-    """Return whether an encoding has the letter; reportlab registers `symbol`, that of the font Symbol."""
+def _is_latin(letter: str) -> bool:
+    """Return whether the font Helvetica of PDF has the letter."""
     try:
-        letter.encode(encoding)
+        letter.encode("cp1252")
     except UnicodeEncodeError:
         return False
     return True
+
+
+@cache
+def _symbols() -> frozenset[str]:
+    """Return the letters of the font Symbol: Greek, arrows and signs of mathematics."""
+    import reportlab.pdfbase.pdfmetrics  # noqa: F401 - registers the encoding
+
+    return frozenset(bytes(range(256)).decode("symbol", "ignore"))
 
 
 def paragraph(text: str, style: Any, own_font: bool) -> Any:

@@ -173,7 +173,9 @@ def test_without_reportlab_or_with_a_wrong_font(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_runs_of_letters_have_fonts_that_cover_them() -> None:
-    fonts = re.findall(r'<font name="([^"]+)">([^<]*)</font>', marked_up("a<b>é 膝 한 ≥α\x07\nz", own_font=False))
+    fonts = re.findall(
+        r'<font name="([^"]+)">([^<]*)</font>', marked_up("a<b>é 膝 한 ≥α\x07\nz", own_font=False)
+    )
     shown = [(name, text.replace("<br/>", "")) for name, text in fonts]
     assert shown[0] == ("Helvetica", "a&lt;b&gt;é ")
     assert ("STSong-Light", "膝") in shown
