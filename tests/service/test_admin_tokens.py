@@ -185,6 +185,7 @@ def test_changes_are_in_the_audit_log(closed: Flask, tokens: TokenStore, admin: 
     assert made["token"].split("_", 2)[2] not in str(lines)
 
 
+@pytest.mark.usefixtures("each_database")
 def test_last_use_is_kept_and_seldom_written(
     closed: Flask, tokens: TokenStore, indexed: Path, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -238,6 +238,7 @@ def stored_job(folder: Path, **more: Any) -> JobRow:
     return row
 
 
+@pytest.mark.usefixtures("each_database")
 def test_jobs_of_another_process_are_listed(
     tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,6 +267,7 @@ def test_jobs_of_other_collections_stay_hidden(tmp_path: Path, state: Path) -> N
     problem(client.get(f"{JOBS}/{name}"), 404)
 
 
+@pytest.mark.usefixtures("each_database")
 def test_history_of_jobs_is_bounded(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_history, "MAX_JOBS", 3)
     row = stored_job(state)

@@ -114,6 +114,7 @@ def test_the_region_of_a_large_query_is_that_of_the_reduced_picture(
         assert kept.size == (2048, 50)
 
 
+@pytest.mark.usefixtures("each_database")
 def test_searching_titles_and_notes_page_by_page(client: FlaskClient, ids: list[str]) -> None:
     for title, note in (("Ödem", ""), ("Lung", "kein ÖDEM"), ("100 %", "a_b")):
         save(client, new_case(ids, title=title, note=note))
@@ -127,6 +128,7 @@ def test_searching_titles_and_notes_page_by_page(client: FlaskClient, ids: list[
     assert ([item["title"] for item in last["items"]], last["next"]) == (["Ödem"], None)
 
 
+@pytest.mark.usefixtures("each_database")
 def test_changing_and_deleting(client: FlaskClient, ids: list[str]) -> None:
     address = f"/v1/cases/{save(client, new_case(ids))['id']}"
     changed = client.patch(address, json={"note": "New"}).json
@@ -161,6 +163,7 @@ def test_an_unknown_query_and_unknown_results(client: FlaskClient, ids: list[str
     assert [mark["image_id"] for mark in saved["marks"]] == [ids[2]]
 
 
+@pytest.mark.usefixtures("each_database")
 def test_the_number_of_cases_is_limited(
     client: FlaskClient, ids: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +185,7 @@ def test_deleted_images_vanish_from_a_case(writable: Path, ids: list[str]) -> No
     assert client.get(f"{address}/export").status_code == 200
 
 
+@pytest.mark.usefixtures("each_database")
 def test_cases_are_private_until_they_are_shared(ward: Ward) -> None:
     owner, other, admin = (ward.client(scope) for scope in (Scope.search, Scope.search, Scope.admin))
     ids = [record.image_id for record in ward.visible]

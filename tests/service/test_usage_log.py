@@ -66,6 +66,7 @@ def test_a_search_is_logged_when_it_was_shown(page: FlaskClient, ids: list[str],
     assert len(log()) == 1
 
 
+@pytest.mark.usefixtures("each_database")
 def test_events_replace_earlier_ones_and_are_taken_back(page: FlaskClient, ids: list[str]) -> None:
     name, shown = search(page, image_id=ids[0])
     send(
@@ -160,7 +161,6 @@ def test_an_upload_of_an_image_of_the_collection_is_logged_by_its_id(
     assert (logged.kind, logged.query_image, logged.vector) == ("image", ids[0], None)
 
 
-@pytest.mark.usefixtures("each_database")
 def test_searches_that_cannot_be_repeated_say_so(page: FlaskClient, ids: list[str]) -> None:
     name, _ = search(page, image_id=ids[0], where=["label=odd"], group_by="label", k=2)
     send(page, event(name, "shown"))
@@ -231,6 +231,7 @@ def test_images_deleted_by_other_programs_vanish_with_the_next_event(writable: P
     assert logged.answers == ("-", *shown[1:])
 
 
+@pytest.mark.usefixtures("each_database")
 def test_a_patient_who_is_erased_vanishes_at_once(writable: Path, ids: list[str]) -> None:
     client = logging_app(writable).test_client()
     name, shown = search(client, image_id=ids[0])

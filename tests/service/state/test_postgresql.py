@@ -24,7 +24,7 @@ from service.state.postgresql import CONNECTING
 from service.state.request_counts import CountKey, add_counts, load_counts
 from service.state.saved_cases import QueryPicture, Viewer, add_case, list_cases, read_picture
 from service.state.signing_keys import signing_key
-from tests.postgresql_server import PostgresqlServer
+from tests.postgresql_server import USER, PostgresqlServer
 from tests.service.conftest import command
 
 URL = "postgresql+psycopg://cbir:s3cret@db.example.org:5432/hospital?schema=cbir"
@@ -266,6 +266,26 @@ def test_parameters_of_the_address_are_passed_on(postgresql: PostgresqlServer) -
     wrong = f"{postgresql.new_schema()}&colour=red"
     with pytest.raises(StateUnavailable, match="colour"):
         open_state(settings.load(state_database=wrong)).check()
+
+
+def test_a_dump_brings_the_state_back(postgresql: PostgresqlServer, address: str, tmp_path: Path) -> None:
+    database, dump = opened(), tmp_path / "cbir.dump"
+    token_uses.save_use(database, "1a2b3c4d", 5)
+    name = address.rpartition("=")[2]
+    place = ["-h", str(postgresql.folder), "-U", USER]
+    program = postgresql.programs / "pg_dump"
+    subprocess.run(
+        [program, *place, f"--schema={name}", "--format=custom", f"--file={dump}", USER],
+        check=True,
+        timeout=60,
+    )
+    token_uses.save_use(database, "1a2b3c4d", 6)
+    token_uses.save_use(database, "5e6f7a8b", 6)
+    program = postgresql.programs / "pg_restore"
+    subprocess.run(
+        [program, *place, "--clean", "--if-exists", f"--dbname={USER}", dump], check=True, timeout=60
+    )
+    assert token_uses.load_uses(opened()) == {"1a2b3c4d": 5}
 
 
 def test_newer_database_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from service.access.tokens import Scope, TokenStore
 from service.state.database import open_state
 from service.state.saved_cases import cases
 from tests.postgresql_server import PostgresqlServer, missing_reason
-from tests.service.conftest import Served, serving
+from tests.service.conftest import Served, command, serving
 
 SAVERS = 3  # threads that save cases
 RECOVERY_SECONDS = 10
@@ -80,6 +80,7 @@ def test_login_cases_and_failures_are_shared_and_a_killed_server_loses_nothing(
         assert saved <= set(titles)
         assert len(set(titles)) == len(titles)
         _block_guesses(one, other)
+    assert "unbroken" in command("audit-log", "verify", "--file", state / "audit.jsonl")[1]
     for service in replicas:
         code, log = service.stop()
         assert (code, "Traceback" in log) == (0, False), log

@@ -1,0 +1,60 @@
+"""The service while the PostgreSQL server of its state does not answer."""
+
+from pathlib import Path
+
+import pytest
+from flask.testing import FlaskClient
+
+from cbir import settings
+from service.access.tokens import Scope, TokenStore
+from service.app import create_app
+from tests.service.conftest import problem
+
+DOWN = "postgresql+psycopg://cbir:s3cret@127.0.0.1:1/hospital"
+
+
+@pytest.fixture
+def bearer(state: Path) -> dict[str, str]:
+    return {"Authorization": f"Bearer {TokenStore(state).create([Scope.admin, Scope.search])[1]}"}
+
+
+@pytest.fixture
+def client(indexed: Path, state: Path) -> FlaskClient:
+    pytest.importorskip("psycopg")
+    active = settings.load(require_tokens=True, state_folder=state, state_database=DOWN)
+    return create_app(indexed, active).test_client()
+
+
+def test_searches_with_a_token_go_on(client: FlaskClient, bearer: dict[str, str], ids: list[str]) -> None:
+    answer = client.post("/v1/search", json={"image_id": ids[0], "k": 3}, headers=bearer)
+    assert len(answer.json["results"]) == 3  # type: ignore[index]
+    client.set_cookie("cbir", "of a login before")
+    assert client.post("/v1/search", json={"image_id": ids[0]}, headers=bearer).status_code == 200
+
+
+def test_what_needs_the_state_says_when_to_try_again(client: FlaskClient, bearer: dict[str, str]) -> None:
+    answer = client.get("/v1/cases", headers=bearer)
+    assert "cbir:***@127.0.0.1" in problem(answer, 503)
+    assert answer.headers["Retry-After"] == "1"
+    assert "s3cret" not in answer.text
+
+
+def test_a_login_is_neither_made_nor_taken_for_ended(client: FlaskClient, bearer: dict[str, str]) -> None:
+    token = bearer["Authorization"].split()[1]
+    refused = client.post("/login", data={"token": token})
+    problem(refused, 503)
+    assert "Set-Cookie" not in refused.headers
+    client.set_cookie("cbir", "of a login before")
+    answer = client.get("/", headers={"Accept": "text/html"})
+    assert "log of the service says why" in problem(answer, 503), "a redirect to /login would lose the login"
+    for open_to_all in ("/login", "/healthz", "/static/page.css"):
+        assert client.get(open_to_all).status_code == 200
+
+
+def test_health_and_settings_show_no_password(client: FlaskClient, bearer: dict[str, str]) -> None:
+    health = client.get("/v1/admin/health", headers=bearer)
+    parts = {part["name"]: part["state"] for part in health.json["parts"]}  # type: ignore[index]
+    assert "cbir:***@127.0.0.1" in parts["state database"]
+    shown = client.get("/v1/admin/settings", headers=bearer)
+    assert "cbir:***@127.0.0.1" in shown.text
+    assert "s3cret" not in health.text + shown.text
