@@ -1,6 +1,7 @@
 """Page of similar images that a DICOM viewer shows in a frame."""
 
 from enum import StrEnum
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlencode
 
@@ -16,7 +17,8 @@ from service.api.similar_routes import SimilarByUids, search_similar
 from service.collections.app_state import current_state
 from service.http import request_params
 from service.http.problems import status_of
-from service.languages import gettext
+from service.languages import current_language, gettext
+from service.languages.catalogues import ENGLISH
 
 blueprint = Blueprint("framed", __name__)
 
@@ -48,7 +50,8 @@ def show_similar() -> Response:
         params = request_params.query_parameters(EmbedParameters)
         similar, _ = search_similar(params.scope(), params)
     except CbirError as error:
-        return _page(status_of(error), problem=public_text(error))
+        status = status_of(error)
+        return _page(status, problem=public_text(error), explanation=_explanation(status))
     groups = similar.groups
     cards = [_card(params, rank, group) for rank, group in enumerate(groups, start=params.offset + 1)]
     end = params.offset + len(groups)
@@ -61,6 +64,19 @@ def show_similar() -> Response:
         previous_page=_address(offset=max(0, params.offset - params.limit)) if params.offset else None,
         target=f"_{params.target}",
     )
+
+
+def _explanation(status: int) -> str | None:
+    """Return what a status means in another language than the English message of a problem, None in English."""
+    if current_language().tag == ENGLISH:
+        return None
+    texts = {
+        HTTPStatus.FORBIDDEN: gettext("Your rights do not cover this."),
+        HTTPStatus.NOT_FOUND: gettext("The collection has no such images, or you may not see them."),
+        HTTPStatus.UNPROCESSABLE_ENTITY: gettext("One of the values is not valid."),
+        HTTPStatus.SERVICE_UNAVAILABLE: gettext("The collection cannot be opened at the moment."),
+    }
+    return texts.get(HTTPStatus(status))
 
 
 def _page(status: int, **context: Any) -> Response:

@@ -6,6 +6,7 @@ import io
 from typing import Any
 
 from flask import Blueprint, Response, render_template
+from werkzeug.exceptions import NotFound as PageNotFound
 
 from cbir.access_rights import Scope
 from cbir.errors import InvalidInput, NotFound
@@ -44,6 +45,14 @@ def _study(name: str) -> ReaderStudy:
     return study
 
 
+def _shown_study(name: str) -> ReaderStudy:
+    """Return a study for a page; without it, a browser gets the page for missing addresses."""
+    try:
+        return _study(name)
+    except NotFound as error:
+        raise PageNotFound(str(error)) from error
+
+
 def _reader(study: ReaderStudy, number: int | None) -> int:
     """Return the number of the reader who sends the request: by the login, or without one as the reader says."""
     caller = current_caller()
@@ -65,7 +74,7 @@ def show_studies() -> str:
 @blueprint.get("/<name>")
 def show_study(name: str) -> str:
     """Show the page on which a reader judges."""
-    study = _study(name)
+    study = _shown_study(name)
     numbers = list(range(1, study.readers + 1)) if current_caller() is None else []
     return render_template(
         "study.html", study=study, numbers=numbers, is_owner=_is_owner(), max_note=MAX_NOTE
@@ -107,7 +116,7 @@ def post_answer(name: str) -> tuple[str, int]:
 @blueprint.get("/<name>/results")
 def show_study_results(name: str) -> str:
     """Show the results to the owner of the service."""
-    study = _study(name)
+    study = _shown_study(name)
     return render_template("study_results.html", study=study, results=_results(state_database(), study))
 
 

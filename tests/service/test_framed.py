@@ -48,6 +48,9 @@ def test_answers_lead_to_the_viewer(near: FlaskClient, query: dict[str, str]) ->
     ]
     assert {target for _, target in links} == {"_blank"}
     assert 'target="_top"' in near.get("/similar", query_string=query | {"target": "top"}).text
+    missing = near.get("/similar?study=1", headers={"Accept-Language": "de"}).text
+    assert "Die Sammlung hat solche Bilder nicht" in missing
+    assert "There is no image of the study 1" in missing
     for address in re.findall(r'<img src="([^"]*)"', page.text):
         assert near.get(address.replace("&amp;", "&")).mimetype == "image/jpeg"
 

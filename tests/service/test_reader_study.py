@@ -139,6 +139,9 @@ def test_unknown_studies_and_items_are_not_found(client: FlaskClient, study: Rea
     problem(client.post("/study/first/answers", json=reply({"item": 4}, "left", reader=1)), 404)
     for address in ("/study/second", "/study/second/results", "/study/second/answers.csv"):
         assert client.get(address).status_code == 404
+    missing = client.get("/study/second", headers={"Accept": "text/html", "Accept-Language": "fr"})
+    assert (missing.status_code, missing.mimetype) == (404, "text/html")
+    assert '<html lang="fr"' in missing.text
 
 
 def test_a_study_of_a_collection_that_is_not_served_is_hidden(
