@@ -2,15 +2,26 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { BATCH, batchOf, Explanations } from "./static/explain/explanations.js";
-import { heatColour, heatPixels, mapPart, strongestEdges } from "./static/explain/paint.js";
+import { heatColour, heatPixels, heatRange, mapPart, strongestEdges } from "./static/explain/paint.js";
 import { partsOf } from "./static/explain/parts.js";
 
 test("weak matches are not coloured, better ones are more opaque", () => {
-  assert.equal(heatColour(0)[3], 0);
-  assert.equal(heatColour(0.3)[3], 0);
-  assert.ok(heatColour(0.5)[3] < heatColour(0.9)[3]);
-  assert.deepEqual(heatColour(1), heatColour(2));
-  assert.equal(heatPixels([[0, 1], [1, 0], [0, 0]]).length, 24);
+  const range = { least: 0.3, most: 1 };
+  assert.equal(heatColour(0, range)[3], 0);
+  assert.equal(heatColour(0.3, range)[3], 0);
+  assert.ok(heatColour(0.5, range)[3] < heatColour(0.9, range)[3]);
+  assert.deepEqual(heatColour(1, range), heatColour(2, range));
+  assert.equal(heatPixels([[0, 1], [1, 0], [0, 0]], range).length, 24);
+});
+
+test("only what stands out is coloured", () => {
+  const alike = heatRange({ query_map: [[0.9, 0.9, 0.9, 0.95]], answer_map: [[0, 0.92, 0.94, 0.95]] });
+  assert.equal(heatColour(0.9, alike)[3], 0); // the usual match
+  assert.ok(heatColour(0.95, alike)[3] < heatColour(1, alike)[3]); // and hardly better ones are pale
+  const cutOut = heatRange({ query_map: [[0.8, 0.8]], answer_map: [[0.4, 0.4, 0.4, 0.8]] });
+  assert.deepEqual(cutOut, { least: 0.4, most: 0.8 }); // all of the cut-out is coloured, and where it is in the result
+  const unlike = heatRange({ query_map: [[0.1, 0.2]], answer_map: [[0, 0]] });
+  assert.equal(heatColour(0.2, unlike)[3], 0);
 });
 
 test("a region is a part of the map, whatever the size of the image", () => {

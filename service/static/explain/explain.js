@@ -7,7 +7,7 @@ import { state } from "../search_state.js";
 import { remember, remembered } from "../theme.js";
 import { Explanations } from "./explanations.js";
 import { cover, uncover } from "./overlay.js";
-import { mapPart, paintEdges, paintHeat } from "./paint.js";
+import { heatRange, mapPart, paintEdges, paintHeat } from "./paint.js";
 import { bars } from "./parts.js";
 
 const STORAGE_KEY = "explain";
@@ -54,8 +54,9 @@ async function showOn(card) {
   if (!explanation) return;
   const [picture, query] = [card.querySelector(".film img"), byId("picture")];
   if (explanation.kind === "places") {
-    cover(picture, (canvas) => paintHeat(canvas, explanation.answer_map, mapPart(explanation.answer_map)));
-    cover(query, (canvas) => paintHeat(canvas, explanation.query_map, mapPart(explanation.query_map)));
+    const range = heatRange(explanation);
+    cover(picture, (canvas) => paintHeat(canvas, explanation.answer_map, range));
+    cover(query, (canvas) => paintHeat(canvas, explanation.query_map, range));
     return;
   }
   if (explanation.answer_edges) cover(picture, (canvas) => paintEdges(canvas, explanation.answer_edges));
@@ -89,8 +90,9 @@ async function showInComparison() {
     if (byId("from-here").dataset.image !== image) return;
     if (explanation.kind === "places") {
       const part = mapPart(explanation.query_map, state.query.region, byId("drop").dataset);
-      cover(left, (canvas) => paintHeat(canvas, explanation.query_map, part));
-      cover(right, (canvas) => paintHeat(canvas, explanation.answer_map, mapPart(explanation.answer_map)));
+      const range = heatRange(explanation);
+      cover(left, (canvas) => paintHeat(canvas, explanation.query_map, range, part));
+      cover(right, (canvas) => paintHeat(canvas, explanation.answer_map, range));
     } else {
       if (explanation.query_edges) cover(left, (canvas) => paintEdges(canvas, explanation.query_edges));
       if (explanation.answer_edges) cover(right, (canvas) => paintEdges(canvas, explanation.answer_edges));
