@@ -16,6 +16,10 @@ from tests.e2e.test_page_axe import AXE, complaints, complaints_dark_and_light
 from tests.service.conftest import Served, serving
 
 SECONDS = 10
+WITH_LOGIN = """document.addEventListener("readystatechange", () => {
+  if (document.readyState !== "interactive") return;
+  document.head.append(Object.assign(document.createElement("meta"), { name: "csrf", content: "ended" }));
+})"""  # before the modules of the page run
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +93,22 @@ def test_a_reader_answers_by_keyboard_pauses_and_goes_on(
         if count == 2:
             progress(page, "Query 3 of 3, 2 answered")
     page.get_by_role("heading", name="All queries are answered").wait_for()
+
+
+def test_keys_of_the_study_are_text_in_the_dialog_of_a_new_login(
+    page: sync_api.Page, served: Served, tolerated: list[str]
+) -> None:
+    tolerated.append("401")
+    page.add_init_script(WITH_LOGIN)
+    page.goto(f"{served.address}/study/blinded")
+    page.get_by_role("button", name="Begin or continue").click()
+    page.locator("#list-left img").first.wait_for()
+    page.route("**/study/blinded/answers", lambda route: route.fulfill(status=401))
+    for key in "3", "8", "e", "Enter":
+        page.keyboard.press(key)
+    page.locator("#login-token").wait_for()
+    page.keyboard.type("p1Le0r")
+    assert page.locator("#login-token").input_value() == "p1Le0r"
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="there is no axe-core")

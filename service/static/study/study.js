@@ -125,7 +125,7 @@ form.addEventListener("click", (event) => {
 });
 document.addEventListener("keydown", (event) => {
   const writing = event.target.matches("#note, select, textarea") || event.ctrlKey || event.metaKey || event.altKey;
-  if (form.hidden || writing || byId("enlarged").open) return;
+  if (form.hidden || writing || document.querySelector("dialog[open]")) return; // enlarged, or a new login
   const choice = choiceOf(event.key);
   if (choice) choose(choice.name, choice.value);
   else if (event.key.toLowerCase() === "p") byId("previous").click();
