@@ -4,6 +4,16 @@ from cbir.images.bit_depth import from_array
 from cbir.images.image import DicomHeader, Image
 from cbir.images.limits import Limits
 from cbir.images.reading import decode, read_images
-from cbir.images.region import Region, crop
+from cbir.images.region import Region, check_region, crop
 
-__all__ = ["DicomHeader", "Image", "Limits", "Region", "crop", "decode", "from_array", "read_images"]
+__all__ = [
+    "DicomHeader",
+    "Image",
+    "Limits",
+    "Region",
+    "check_region",
+    "crop",
+    "decode",
+    "from_array",
+    "read_images",
+]

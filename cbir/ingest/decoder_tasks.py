@@ -73,12 +73,13 @@ class RenderedImage:
 class StoredQuery:
     """Picture of a query that is kept, without anything else of its file.
 
-    data: PNG. scale: its pixels per pixel of the image, at most 1. content_hash: of the frame in its file.
+    data: PNG. width, height: of the image in its file, in pixels. content_hash: of the frame in its file.
     patient_key: of the patient in the DICOM header, None if none is known.
     """
 
     data: bytes
-    scale: float
+    width: int
+    height: int
     content_hash: str
     patient_key: str | None
 
@@ -138,8 +139,7 @@ def render_query(choice: ImageChoice, side: int, secret: bytes) -> StoredQuery:
     image = _decode_choice(choice)
     as_filed = _decode_choice(replace(choice, window=None)) if choice.window else image
     patient = hash_patient(secret, image.dicom.patient_id) if image.dicom else None
-    scale = min(1.0, side / max(image.width, image.height))
-    return StoredQuery(encode_view(image, side), scale, as_filed.content_hash, patient)
+    return StoredQuery(encode_view(image, side), image.width, image.height, as_filed.content_hash, patient)
 
 
 def render_in_window(choice: ImageChoice, side: int, window: Window | None) -> RenderedImage:

@@ -1,7 +1,12 @@
 """Saving a case: its query, as a picture without anything else of its file, and its patient."""
 
+from io import BytesIO
+
+from PIL import Image
+
 from cbir.client.case_messages import CaseSearch, NewCase
 from cbir.errors import InvalidInput
+from cbir.images import Region, check_region
 from cbir.ingest.decoder_tasks import StoredQuery
 from cbir.store import Collection
 from service.access.caller import actor_name
@@ -32,7 +37,8 @@ def save_case(state: AppState, collection_name: str | None, case: NewCase, data:
     Raises
     ------
     InvalidInput
-        If there is no query or more than one, or the caller has as many cases as allowed.
+        If there is no query or more than one, its region is not inside the image, or the caller has as many cases
+        as allowed.
     NotFound
         If the collection has no query with this id.
     """
@@ -43,13 +49,16 @@ def save_case(state: AppState, collection_name: str | None, case: NewCase, data:
         raise InvalidInput("search: a case has one query: image_id, text, or an image file")
     picture, patient_key = None, None
     if search.image_id:
-        patient_key = collection.record(search.image_id).patient_key
+        record = collection.record(search.image_id)
+        patient_key = record.patient_key
+        if search.region:
+            check_region(search.region, record.width, record.height)
     elif data is not None:
         stored = _render(state, collection, data, search)
         whole = handle.whole_searcher().collection  # also where the caller may see a part only
         patient_key = stored.patient_key or _patient_of(whole, stored.content_hash)
         picture = QueryPicture(stored.data, stored.content_hash)
-        search = search.model_copy(update={"region": _scaled(search, stored.scale)})
+        search = search.model_copy(update={"region": _in_picture(search.region, stored)})
     visible = collection.records_by_id(case.image_ids())
     case = case.model_copy(update={"search": search}).only(visible.__contains__)
     return saved_cases.add_case(state_database(), actor_name(), handle.name, case, picture, patient_key)
@@ -70,9 +79,20 @@ def _patient_of(collection: Collection, content_hash: str) -> str | None:
     return record.patient_key if record else None
 
 
-def _scaled(search: CaseSearch, scale: float) -> tuple[int, int, int, int] | None:
-    """Return the region in pixels of the stored picture."""
-    if search.region is None:
+def _in_picture(region: Region | None, stored: StoredQuery) -> Region | None:
+    """Return a region of the uploaded image in pixels of the stored picture; raises InvalidInput for one outside."""
+    if region is None:
         return None
-    x, y, width, height = (round(number * scale) for number in search.region)
-    return x, y, max(1, width), max(1, height)
+    check_region(region, stored.width, stored.height)
+    with Image.open(BytesIO(stored.data)) as picture:
+        width, height = picture.size
+    x, y, region_width, region_height = region
+    left, right = _scaled(x, x + region_width, width, stored.width)
+    top, bottom = _scaled(y, y + region_height, height, stored.height)
+    return left, top, right - left, bottom - top
+
+
+def _scaled(start: int, end: int, size: int, whole: int) -> tuple[int, int]:
+    """Return the ends of a range of pixels in a picture of another size, which has at least one of its pixels."""
+    first = min(round(start * size / whole), size - 1)
+    return first, max(round(end * size / whole), first + 1)

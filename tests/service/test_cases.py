@@ -115,6 +115,34 @@ def test_the_region_of_a_large_query_is_that_of_the_reduced_picture(
 
 
 @pytest.mark.usefixtures("each_database")
+@pytest.mark.parametrize(
+    ("region", "kept"), [([4096, 99, 1, 1], [2047, 49, 1, 1]), ([0, 99, 4097, 1], [0, 49, 2048, 1])]
+)
+def test_a_region_at_the_border_stays_inside_the_reduced_picture(
+    client: FlaskClient, ids: list[str], region: list[int], kept: list[int]
+) -> None:
+    file = io.BytesIO()
+    Image.new("L", (4097, 100)).save(file, "PNG")
+    saved = save(client, new_case(ids, search={"region": region}), file.getvalue())
+    assert saved["search"]["region"] == kept
+    assert client.get(f"/v1/cases/{saved['id']}/export").status_code == 200
+
+
+@pytest.mark.parametrize("uploaded", [True, False])
+@pytest.mark.parametrize("region", [[5000, 5000, 5, 5], [0, 0, 0, 0]])
+def test_a_region_outside_of_the_query(
+    client: FlaskClient, pictures: list[Path], ids: list[str], uploaded: bool, region: list[int]
+) -> None:
+    if uploaded:
+        case = json.dumps(new_case(ids, search={"region": region}))
+        data = {"image": (io.BytesIO(pictures[-1].read_bytes()), "a"), "case": case}
+        answer = client.post("/v1/cases", data=data)
+    else:
+        answer = client.post("/v1/cases", json=new_case(ids, search={"image_id": ids[0], "region": region}))
+    assert "not inside the image" in problem(answer, 422)
+    assert titles(client) == []
+
+
 def test_searching_titles_and_notes_page_by_page(client: FlaskClient, ids: list[str]) -> None:
     for title, note in (("Ödem", ""), ("Lung", "kein ÖDEM"), ("100 %", "a_b")):
         save(client, new_case(ids, title=title, note=note))
