@@ -19,6 +19,7 @@ EXAMPLES = {
     "collection info": "cbir collection info --collection hospital --format json",
     "collection labels": "cbir collection labels --collection hospital",
     "collection map": "cbir collection map --collection hospital",
+    "collection regions": "cbir collection regions --collection hospital",
     "collection redescribe": "cbir collection redescribe hospital-2 --collection hospital --profile lite0-max",
     "collection restore": "cbir collection restore /backups/hospital restored",
     "collection tune": "cbir collection tune --collection hospital --label diagnosis",

@@ -3,6 +3,7 @@
 import csv
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -86,6 +87,9 @@ def search_images(
         Option(help="patient, study, series or a label: at most --group-size results have the same one."),
     ] = None,
     group_size: Annotated[int, Option(min=1, max=100, help="Most results of a group.")] = 1,
+    anywhere: Annotated[
+        bool, Option(help="Images with something like --region anywhere; after `cbir collection regions`.")
+    ] = False,
     vector: Annotated[
         Path | None, Option(help="NumPy file (.npy) with one raw vector or several, to search with.")
     ] = None,
@@ -94,6 +98,7 @@ def search_images(
     from cbir.ingest.query_file import QueryOptions
     from cbir.python_api.collection_search import OpenCollection, build_request
     from cbir.search import MAX_EXAMPLES
+    from cbir.search.query_kinds import ID
     from cbir.threads import cores
 
     images = images or []
@@ -128,6 +133,8 @@ def search_images(
     if jobs is not None and output is None:
         raise InvalidInput("--jobs is for --output; one search uses one process")
     if output is not None:
+        if anywhere:
+            raise InvalidInput("--anywhere: is for one search; leave out --output")
         if text is not None or vector or relevant or not_relevant or feedback:
             raise InvalidInput(
                 "--output is for searches with images; leave out --text, --vector and judgements"
@@ -147,11 +154,18 @@ def search_images(
     if len(images) > MAX_EXAMPLES:
         raise InvalidInput(f"at most {MAX_EXAMPLES} examples can be used, not {len(images)}")
     judgements = parse_judgements(relevant or [], not_relevant or [], feedback)
+    if anywhere and (text is not None or vector or judgements or len(images) != 1):
+        raise InvalidInput("--anywhere: search with one image and --region")
     names = [text] if text is not None else [*images, *([str(vector)] if vector else [])]
     with OpenCollection(collection, loaded) as db:
-        ids, queries = _read_queries(db, images, part)
-        request = request.model_copy(update={"examples": ids, "feedback": judgements})
-        hits = db.answer(queries, request, text, vectors)
+        if anywhere:
+            query = images[0] if images[0].startswith(ID) else Path(images[0])
+            hits = db.answer_region(query, part.region, request, replace(part, region=None))
+            ids, queries = [], []
+        else:
+            ids, queries = _read_queries(db, images, part)
+            request = request.model_copy(update={"examples": ids, "feedback": judgements})
+            hits = db.answer(queries, request, text, vectors)
         if open_browser:
             open_page(sheet_of_answer(db, hits, names, queries))
         elif format == "html":

@@ -12,10 +12,11 @@ from pydantic import ValidationError
 from cbir import settings
 from cbir.errors import CbirError, InvalidInput
 from cbir.explain.explanation import Explanation
-from cbir.images import Image
+from cbir.images import Image, Region
 from cbir.ingest.query_file import WHOLE_FILE, QueryOptions
 from cbir.python_api.collection_images import CollectionImages
 from cbir.python_api.query_input import read_example, read_region, require_id
+from cbir.python_api.region_query import read_region_query
 from cbir.python_api.result_explanation import explain_result
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.search.hits import Hits
@@ -60,6 +61,8 @@ class OpenCollection(CollectionImages):
             For options that do not fit the query or the collection.
         """
         check_names(options)
+        if options.get("anywhere"):
+            return self._search_anywhere(query, options)
         images: list[Image] = []
         ids: list[str] = []
         part = QueryOptions(options.get("frame"), options.get("region"), options.get("window"))
@@ -75,17 +78,38 @@ class OpenCollection(CollectionImages):
             raise InvalidInput(
                 f"{part.names()[0]}: is for a query image; leave it out with examples, vector or text"
             )
-        values = {name: value for name, value in options.items() if name in REQUEST_VALUES}
-        request = build_request(
-            **{name: value for name, value in values.items() if value is not None},
-            parameters=dict(options.get("parameters") or {}),
-            where=list_conditions(options.get("where", ())),
-            examples=[*ids, *options.get("examples", ())],
-            feedback=list_judgements(options.get("feedback")),
-        )
+        request = request_of(options, ids)
         vectors = options.get("vector")
         check_profile(options.get("profile"), vectors, self.profile)
         return self.answer(images, request, options.get("text"), vectors)
+
+    def _search_anywhere(self, query: Any, options: SearchOptions) -> Hits:
+        if options.get("text") is not None or options.get("vector") is not None:
+            raise InvalidInput("anywhere: is for a region of an image, without text and vector")
+        part = QueryOptions(options.get("frame"), None, options.get("window"))
+        return self.answer_region(query, options.get("region"), request_of(options), part)
+
+    def answer_region(
+        self, query: Any, region: Region | None, request: Request, part: QueryOptions = WHOLE_FILE
+    ) -> Hits:
+        """Search for images with a like region anywhere.
+
+        Parameters
+        ----------
+        query : str, path-like, bytes, array or Image
+            What `search` takes as a single query image.
+        region : (int, int, int, int) or None
+            Part of it: x, y, width, height in pixels.
+        request : Request
+            Parameters of the search, without examples and judgements.
+        part : QueryOptions
+            Frame and window of a file.
+        """
+        watch = Stopwatch()
+        described = read_region_query(self, query, region, part)
+        watch.lap("decode")
+        answer = self._searcher.by_region(described, request, watch)
+        return Hits.from_answer(answer, self.thumbnail)
 
     def search_batch(
         self, queries: Sequence[Any], **options: Unpack[SearchOptions]
@@ -196,6 +220,18 @@ class OpenCollection(CollectionImages):
         """Return the raw vector (d,) float32 of an `image`, or of a `part`, by the collection's profile."""
         descriptor = self.profile.load_descriptor(self.settings.device)
         return np.asarray(descriptor(self.read(image, part)), np.float32)
+
+
+def request_of(options: SearchOptions, ids: Sequence[str] = ()) -> Request:
+    """Return the request of the options of a search; `ids`: of query images of the collection."""
+    values = {name: value for name, value in options.items() if name in REQUEST_VALUES}
+    return build_request(
+        **{name: value for name, value in values.items() if value is not None},
+        parameters=dict(options.get("parameters") or {}),
+        where=list_conditions(options.get("where", ())),
+        examples=[*ids, *options.get("examples", ())],
+        feedback=list_judgements(options.get("feedback")),
+    )
 
 
 def build_request(**values: Any) -> Request:

@@ -11,7 +11,7 @@ from cbir.gallery.vector_blocks import Floats, Scores
 from cbir.rerank.auto import AgreementBlocks
 from cbir.rerank.several_examples import Learner
 from cbir.rerank.top_hits import TopHits
-from cbir.search.search_models import RerankFacts
+from cbir.search.search_models import MatchBox, RerankFacts
 from cbir.store.collection_view import View
 
 
@@ -35,6 +35,8 @@ class RankedImages:
         How like the searched images the query is, see `NearestDistances.likeness`.
     agreement : mapping of str to AgreementBlocks
         By label key, how often such answers agree rightly.
+    matches : mapping of int to MatchBox
+        By number, the place that is most like the region of a search for one.
     """
 
     numbers: NDArray[np.int64]
@@ -44,6 +46,7 @@ class RankedImages:
     reranking: RerankFacts
     likeness: float | None = None
     agreement: Mapping[str, AgreementBlocks] = field(default_factory=dict)
+    matches: Mapping[int, MatchBox] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.numbers)

@@ -89,6 +89,15 @@ class Grouping(BaseModel):
     )
 
 
+class MatchBox(BaseModel):
+    """Place in an image, as shares of its sides."""
+
+    x: float = Field(description="Left edge, from 0 to 1.", examples=[0.25])
+    y: float = Field(description="Upper edge, from 0 to 1.", examples=[0.4])
+    width: float = Field(description="Width, above 0 to 1.", examples=[0.3])
+    height: float = Field(description="Height, above 0 to 1.", examples=[0.2])
+
+
 class Hit(BaseModel):
     """One result of a search."""
 
@@ -116,6 +125,9 @@ class Hit(BaseModel):
         examples=[None],
     )
     group: HitGroup | None = Field(default=None, description="Group of the image; null without `group_by`.")
+    match: MatchBox | None = Field(
+        default=None, description="Where the image is most like the region; null without `anywhere`."
+    )
 
     @property
     def id(self) -> str:

@@ -44,6 +44,9 @@ class SearchOptions(TypedDict, total=False):
         Frame of a file, from 1.
     region : (int, int, int, int)
         Part to search with: x, y, width, height in pixels.
+    anywhere : bool
+        Find images that have something like `region` at any place, by their cells; hits have a `match`. Needs
+        `cbir collection regions`.
     window : (float, float)
         Center and width for a grey DICOM file.
     text : str
@@ -70,6 +73,7 @@ class SearchOptions(TypedDict, total=False):
     group_size: int | None
     frame: int | None
     region: tuple[int, int, int, int] | None
+    anywhere: bool
     window: tuple[float, float] | None
     text: str | None
     vector: Any

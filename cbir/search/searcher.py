@@ -28,6 +28,7 @@ from cbir.search.query_likeness import query_likeness
 from cbir.search.query_patient import query_patient
 from cbir.search.query_vectors import check_vectors, normalise_vectors
 from cbir.search.ranked_images import RankedImages, ranked_images
+from cbir.search.region_search import RegionQuery
 from cbir.search.search_models import MAX_EXAMPLES, Answer, DicomPlace, Hit, HitGroup, QueryFacts, RerankFacts
 from cbir.search.search_request import Request
 from cbir.search.stopwatch import Stopwatch
@@ -218,6 +219,14 @@ class Searcher:
         query = QueryFacts(image_id=None, width=0, height=0, format="text", frame=None)
         return self._answer(query, self._select(rank, request), watch)
 
+    @take_turn()
+    def by_region(self, query: RegionQuery, request: Request, watch: Stopwatch) -> Answer:
+        """Search for images with a like region anywhere; scores are mean cosines of cells. See `RegionQuery`."""
+        view = self.collection.view()
+        rows, _ = self._select_rows(view, [query.image.content_hash], request)
+        rank = query.ranker(self.collection, view, rows, request, watch)
+        return self._answer(self._query_facts([query.image], []), self._select(rank, request), watch)
+
     def rank(
         self, raw: Floats, content: str, request: Request, watch: Stopwatch | None = None
     ) -> RankedImages:
@@ -356,6 +365,7 @@ class Searcher:
             if record := records.get(number):
                 hit = self.hit_of(record, len(hits) + 1, float(score), float(distance))
                 hit.group = groups[index] if groups else None
+                hit.match = ranked.matches.get(number)
                 hits.append(hit)
         return hits
 

@@ -6,7 +6,15 @@ from pathlib import Path
 from sqlalchemy import Connection, delete, select
 
 from cbir.errors import CollectionDamaged
-from cbir.store import change_history, change_log, grade_models, idempotency, map_file, severity_model
+from cbir.store import (
+    change_history,
+    change_log,
+    grade_models,
+    idempotency,
+    map_file,
+    region_cells,
+    severity_model,
+)
 from cbir.store.image_rows import delete_images, delete_rows, store_erased_marks
 from cbir.store.row_damage import row_problems
 from cbir.store.row_totals import store_totals
@@ -44,6 +52,7 @@ def erase_rows(connection: Connection, keys: Sequence[str], folder: Path) -> int
     instances = connection.scalars(copies).all()  # so that another collection does not bring them back
     store_erased_marks(connection, [*deleted, *(row.content_hash for row in rows), *instances], folder)
     map_file.drop_map(folder)
+    region_cells.drop_cells(folder)
     delete_images(connection, [row.number for row in rows])
     delete_rows(connection, changed_images.c.image_id, [row.image_id for row in rows])
     delete_rows(connection, instance_copies.c.patient_key, keys)

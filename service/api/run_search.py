@@ -17,6 +17,7 @@ from service.access.patient_identifiers import key_of_identifier, patient_key
 from service.api import metrics_routes, request_history
 from service.collections.app_state import AppState
 from service.collections.image_sources import decode_source
+from service.collections.region_queries import region_of_id, region_of_upload
 from service.http import request_params
 from service.http.query_deadline import query_deadline
 from service.http.request_params import UPLOAD_NAME
@@ -31,12 +32,15 @@ def search_by_id(state: AppState, params: request_params.ById) -> Answer:
     search_request = params.to_request(state.settings, patient)
     _check_query(params)
     check_profile(params.profile, params.vector, searcher.collection.profile)
-    part = _decode_region(state, searcher, params)
-    if part and params.same_patient:  # the file may not name the patient, as a JPEG does not
+    region = region_of_id(state, searcher.collection, params) if params.anywhere else None
+    part = None if region else _decode_region(state, searcher, params)
+    if (part or region) and params.same_patient:  # the file may not name the patient, as a JPEG does not
         record = searcher.collection.record(params.image_id or "")
         search_request.of_patient = query_patient(searcher.collection, [], [record])
     with state.concurrency.slot(), query_deadline(state.settings.query_seconds) as deadline:
-        if params.text is not None:
+        if region:
+            answer = searcher.by_region(region, search_request, deadline)
+        elif params.text is not None:
             answer = searcher.by_text(params.text, search_request, deadline)
         elif part:
             answer = searcher.by_examples(
@@ -63,16 +67,29 @@ def search_by_upload(state: AppState, files: list[bytes], params: request_params
     searcher = state.searcher(params.collection)
     patient = patient_key(searcher.collection, params.exclude_patient)
     search_request = params.to_request(state.settings, patient)
+    if params.anywhere:
+        region = region_of_upload(state, searcher.collection, files, params)
+        if params.same_patient:
+            _note_patient(searcher.collection, region.image)
+            search_request.of_patient = query_patient(searcher.collection, [region.image], [])
+        with state.concurrency.slot(), query_deadline(state.settings.query_seconds) as deadline:
+            return _complete(searcher.by_region(region, search_request, deadline), params, [])
     names = [f"image {number} of {len(files)}" for number in range(1, len(files) + 1)]
     queries = [
         _describe(state, searcher.collection, data, params, name if len(files) > 1 else UPLOAD_NAME)
         for data, name in zip(files, names, strict=True)
     ]
-    if params.same_patient and queries[0].patient_id.strip():
-        key_of_identifier(searcher.collection, queries[0].patient_id)  # limited, and logged
+    if params.same_patient:
+        _note_patient(searcher.collection, queries[0])
     with state.concurrency.slot(), query_deadline(state.settings.query_seconds) as deadline:
         answer = searcher.by_examples(keep_vector(searcher, queries), search_request, deadline)
     return _complete(answer, params, [])
+
+
+def _note_patient(collection: Collection, image: QueryImage) -> None:
+    """Count the identifier in a file towards its limit, and log it."""
+    if image.patient_id.strip():
+        key_of_identifier(collection, image.patient_id)
 
 
 def _check_query(params: request_params.ById) -> None:

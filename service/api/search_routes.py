@@ -38,6 +38,7 @@ def post_search() -> Response:
     by `feedback` or another method that takes several examples; images judged relevant then come first, those judged
     not relevant last. Examples are excluded from the results. A collection whose encoder has a text tower is searched
     by `text` in a JSON body; scores are then the cosines of text and images, and `rerank` is left out or `none`.
+    With `anywhere` a `region` is compared with every place of the images, and `match` says where one is like it.
     Vectors that were computed elsewhere with the collection's descriptor are sent as `vector` in a JSON body.
     In a collection of CT series every file is a series: a ZIP archive of its DICOM slices, or a NIfTI volume.
     """

@@ -170,6 +170,14 @@ class SearchParameters(Parameters):
         examples=[1],
     )
 
+    anywhere: bool = Field(
+        default=False,
+        description="True for images that have something like `region` at any place, which their `match` tells; "
+        "the score is the mean cosine of the region's cells there. Needs the cells of `cbir collection regions`. For "
+        "a region of one image, without examples, feedback and re-ranking.",
+        examples=[True],
+    )
+
     def to_request(self, settings: Settings, patient_key: str | None) -> Request:
         """Return the request for the searcher, which excludes the patient of `patient_key`.
 

@@ -1,0 +1,129 @@
+"""Search for images that have a like region anywhere."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from cbir.cancellation import checkpoint
+from cbir.errors import InvalidInput
+from cbir.explain.feature_cells import WHOLE, Area, Floats
+from cbir.explain.region_cells import region_encoder, template_of
+from cbir.explain.region_match import BLOCK, RegionTemplate
+from cbir.gallery.ranking import top_k
+from cbir.gallery.vector_blocks import Rows
+from cbir.query_image import QueryImage
+from cbir.rerank.none import NoReranking
+from cbir.search.ranked_images import RankedImages
+from cbir.search.search_models import MatchBox, RerankFacts
+from cbir.search.search_request import Request
+from cbir.search.stopwatch import Stopwatch
+from cbir.store import Collection
+from cbir.store.collection_view import View
+from cbir.store.region_cells import RegionCells, read_cells
+
+MOST_IMAGES = 100_000  # compared by their cells; of more, those nearest to the whole query are
+
+NOT_RERANKED = "A region is searched for anywhere by its cells alone; the answer is not re-ranked."
+
+
+@dataclass(frozen=True, eq=False)
+class RegionQuery:
+    """Region of an image to search for.
+
+    image: the whole image, whose features are the input of the collection's encoder. area: the region, as shares of
+    its sides.
+    """
+
+    image: QueryImage
+    area: Area
+
+    def ranker(
+        self, collection: Collection, view: View, rows: Rows | None, request: Request, watch: Stopwatch
+    ) -> Callable[[int], RankedImages]:
+        """Return a function that ranks `rows`, None for all, and returns the best ones; raises InvalidInput."""
+        _check(request, self.area)
+        encoder = region_encoder(collection.profile)
+        cells = read_cells(collection.folder)
+        if cells is None:
+            raise InvalidInput(
+                "anywhere: the collection has no cells of its images yet; "
+                "`cbir collection regions --collection DIR` computes them"
+            )
+        size = self.image.width, self.image.height
+        template = RegionTemplate(
+            *template_of(encoder, cells.projection, self.image.features, size, self.area)
+        )
+        watch.lap("describe")
+        rows = (np.arange(len(view.gallery)) if view.rows is None else view.rows) if rows is None else rows
+        notes = [NOT_RERANKED] if request.rerank not in (None, "auto", NoReranking.name) else []
+        missing = np.count_nonzero(~np.isin(view.gallery.ids[rows], cells.numbers()))
+        if missing:
+            notes.append(
+                f"{missing} images were added later and are not searched; run `cbir collection regions` again."
+            )
+        if len(rows) > MOST_IMAGES:
+            vector = self.image.vector(collection.profile.load_descriptor())
+            distances = view.gallery.distances(view.statistics.normalise(vector), rows)
+            rows = np.sort(rows[np.argpartition(distances, MOST_IMAGES)[:MOST_IMAGES]])
+            notes.append(f"Only the {MOST_IMAGES} images nearest to the whole image were compared.")
+        found, scores, boxes = compare_cells(cells, template, view.gallery.ids[rows])
+        watch.lap("search")
+        facts = RerankFacts(method=NoReranking.name, parameters={}, scope="collection", notes=tuple(notes))
+        distances = np.sqrt(np.maximum(2 - 2 * scores, 0)).astype(np.float32)
+
+        def rank(k: int) -> RankedImages:
+            best = top_k(scores, k)
+            ranked = RankedImages(found[best], scores[best], scores[best], distances[best], facts)
+            matches = dict(zip(found[best].tolist(), boxes[best], strict=True))
+            return replace(ranked, matches={number: match_box(box) for number, box in matches.items()})
+
+        return rank
+
+
+def compare_cells(cells: RegionCells, template: RegionTemplate, numbers: Rows) -> tuple[Rows, Floats, Floats]:
+    """Compare a region with the stored cells of images.
+
+    Parameters
+    ----------
+    cells : RegionCells
+    template : RegionTemplate
+    numbers : (n,) int64
+        Numbers of the images; those without cells are left out.
+
+    Returns
+    -------
+    numbers : (m,) int64
+        Numbers of the images that were compared.
+    scores : (m,) float32
+        Mean cosine at the best place, from -1 to 1.
+    boxes : (m, 4) float32
+        Left, top, width and height of that place, as shares of the image's sides.
+    """
+    found, scores, boxes = list[Any](), list[Any](), list[Any]()
+    for part in cells.parts:
+        places = np.flatnonzero(np.isin(part["number"], numbers))
+        for start in range(0, len(places), BLOCK):
+            checkpoint()
+            records = part[places[start : start + BLOCK]]
+            score, box = template.match(records["cells"])
+            found.append(records["number"])
+            scores.append(score)
+            boxes.append(box)
+    if not found:
+        return np.empty(0, np.int64), np.empty(0, np.float32), np.empty((0, 4), np.float32)
+    return np.concatenate(found).astype(np.int64), np.concatenate(scores), np.concatenate(boxes)
+
+
+def match_box(box: Floats) -> MatchBox:
+    """Return a box (4,) as answers have it."""
+    left, top, width, height = (round(float(value), 4) for value in box)
+    return MatchBox(x=left, y=top, width=width, height=height)
+
+
+def _check(request: Request, area: Area) -> None:
+    if area == WHOLE:
+        raise InvalidInput("anywhere: needs region, the part of the image to search for")
+    if request.examples or request.feedback:
+        raise InvalidInput("anywhere: is for a region of one image, without examples and feedback")
