@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from math import floor
+from math import ceil, floor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +36,7 @@ class LinePanel:
     styles: Sequence[LineStyle] = field(default=())
     x_range: Range = (0.0, 1.0)
     y_range: Range = (0.0, 1.0)
+    whole: bool = False  # xs are counts, such as epochs
 
 
 def line_style(colour: int, dash: int) -> LineStyle:
@@ -70,7 +71,7 @@ def line_chart(series: Series, xs: Sequence[float], x_title: str, y_title: str, 
     x_title, y_title : str
         Axis labels.
     **more
-        Styles and ranges of `LinePanel`.
+        Styles, ranges and `whole` of `LinePanel`.
     """
     return line_charts([LinePanel(series, xs, x_title, y_title, **more)], f"{y_title} over {x_title}")
 
@@ -84,7 +85,10 @@ def line_charts(panels: Sequence[LinePanel], title: str) -> str:
                 (line,) = axes.plot(panel.xs, ys, color=colour, linestyle=dash, label=name)
                 chart.mark(line, "curve", name)
             axes.set(xlabel=panel.x_title, ylabel=panel.y_title, xlim=panel.x_range, ylim=panel.y_range)
-            _set_ticks(axes.set_xticks, panel.x_range)
+            if panel.whole:
+                axes.set_xticks(whole_ticks(panel.x_range))
+            else:
+                _set_ticks(axes.set_xticks, panel.x_range)
             _set_ticks(axes.set_yticks, panel.y_range)
             _legend(axes, [name for name, _ in panel.series])
         return chart.svg()
@@ -186,6 +190,12 @@ def box_chart(
         axes.set_xticks(range(len(samples)), [name for name, _ in samples], color=INK)
         axes.grid(visible=False, axis="x")
         return chart.svg()
+
+
+def whole_ticks(limits: Range) -> list[int]:
+    """Return whole numbers of a range at equal distances, six at most."""
+    first, last = round(limits[0]), round(limits[1])
+    return list(range(first, last + 1, max(1, ceil((last - first) / STEPS))))
 
 
 def _set_ticks(set_ticks: Any, limits: Range) -> None:

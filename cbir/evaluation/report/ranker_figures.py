@@ -21,9 +21,15 @@ def training_charts(history: Sequence[Mapping[str, float]]) -> str:
     ]
     losses = [row["loss"] for row in history]
     x_range = (1.0, epochs[-1])
-    validation = line_chart(measures, epochs, "epoch", "validation", x_range=x_range)
+    validation = line_chart(measures, epochs, "epoch", "validation", x_range=x_range, whole=True)
     return validation + line_chart(
-        [("loss", losses)], epochs, "epoch", "loss of training", x_range=x_range, y_range=round_range(losses)
+        [("loss", losses)],
+        epochs,
+        "epoch",
+        "loss of training",
+        x_range=x_range,
+        y_range=round_range(losses),
+        whole=True,
     )
 
 

@@ -108,3 +108,15 @@ def test_ticks_and_points_follow_the_range():
     (x0, y0), (x1, y1) = map(float, path[1:3]), map(float, path[4:6])
     assert x0 < x1 <= WIDTH
     assert y0 > y1
+
+
+@pytest.mark.parametrize(
+    ("last", "ticks"), [(2, [1, 2]), (5, [1, 2, 3, 4, 5]), (6, [1, 2, 3, 4, 5, 6]), (20, [1, 5, 9, 13, 17])]
+)
+def test_epochs_are_whole_numbers(last, ticks):
+    assert charts.whole_ticks((1.0, float(last))) == ticks
+    xs = [float(number) for number in range(1, last + 1)]
+    chart = charts.line_chart([("loss", xs)], xs, "epoch", "loss", x_range=(1.0, xs[-1]), whole=True)
+    labels = re.findall(r"<text[^>]*>([^<]*)</text>", chart)
+    assert [int(label) for label in labels if label in map(str, ticks)] == ticks
+    assert "1.8" not in labels
