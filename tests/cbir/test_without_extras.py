@@ -74,6 +74,7 @@ evaluate irma-error --tree missing --truth missing --run missing
 evaluate irma-run --collection missing --queries missing --out missing.run
 search --collection collection --text chest
 serve --collection missing
+state copy
 similar --collection collection --study 1.2.3
 token revoke missing
 """
