@@ -56,6 +56,8 @@ def check_design(design: StudyDesign) -> None:
         )
     if (design.a.rerank, design.a.parameters) == (design.b.rerank, design.b.parameters):
         raise InvalidInput(f"--a and --b are the same method, {design.a.name}")
+    if design.query_file and (design.label or design.where):
+        raise InvalidInput("--query-file names the queries; omit --label and --where, which draw them")
 
 
 def design_items(

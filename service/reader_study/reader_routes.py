@@ -41,7 +41,7 @@ def _study(name: str) -> ReaderStudy:
     """Return a study that the caller may see; raises NotFound."""
     study = reader_studies.find_study(state_database(), name)
     if not _may_read(study):
-        raise NotFound(f"there is no reader study {name}")
+        raise reader_studies.no_study(name)
     return study
 
 

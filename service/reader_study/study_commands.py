@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from service.state.database import StateDatabase
 
 MAX_QUERIES, MAX_ANSWERS, MAX_READERS = 1000, 50, 50
+MAX_SEED = 2**31 - 1  # fits into an integer of any database
 PRIVATE = 0o600  # file mode: notes may be about patients
 
 app = typer.Typer(
@@ -48,7 +49,7 @@ def create_study(
     served_as: Annotated[
         str | None, Option(help="Name of the collection in the service [name of its folder].")
     ] = None,
-    seed: Annotated[int, Option(min=0, help="Random seed of queries, order and sides.")] = 0,
+    seed: Annotated[int, Option(min=0, max=MAX_SEED, help="Random seed of queries, order and sides.")] = 0,
     jobs: Annotated[int | None, Option(min=1, help="Processes [number of cores].")] = None,
 ) -> None:
     """Draw queries, search with both methods, and store the lists; conditions apply to the queries only."""

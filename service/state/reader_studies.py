@@ -148,12 +148,17 @@ def add_study(database: StateDatabase, study: ReaderStudy, questions: Sequence[S
         raise InvalidInput(f"there is a study {study.name} already; choose another name") from error
 
 
+def no_study(name: str) -> NotFound:
+    """Return the error for a study that there is not, which is also that for one that a caller may not see."""
+    return NotFound(f"there is no reader study {name}; `cbir study list` names them")
+
+
 def find_study(database: StateDatabase, name: str) -> ReaderStudy:
     """Return a study; raises NotFound."""
     with database.reading() as connection:
         row = connection.execute(select(studies).where(studies.c.name == name)).one_or_none()
     if row is None:
-        raise NotFound(f"there is no reader study {name}; `cbir study list` names them")
+        raise no_study(name)
     return _study(row)
 
 
@@ -180,7 +185,7 @@ def delete_study(database: StateDatabase, name: str) -> None:
     """Delete a study with its answers; raises NotFound."""
     with database.writing() as connection:
         if not connection.execute(delete(studies).where(studies.c.name == name)).rowcount:
-            raise NotFound(f"there is no reader study {name}")
+            raise no_study(name)
 
 
 def read_items(database: StateDatabase, name: str) -> list[StudyItem]:

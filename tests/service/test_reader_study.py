@@ -162,6 +162,7 @@ def test_results_and_csv_are_by_methods(
     page = client.get("/study/first/results").text
     assert "A is none, B is eprf" in page
     assert "Preferred A: 0, equal: 0, preferred B: 6" in page
+    assert "p = 0.250" in page  # of three queries by the sign test: 2 / 2^3
     rows = list(csv.DictReader(client.get("/study/first/answers.csv").text.splitlines()))
     assert [row["preferred"] for row in rows] == ["b"] * 6
     assert rows[0]["note"] == "'=1+1"
@@ -221,7 +222,9 @@ def test_only_the_owner_sees_results(guarded: Flask, state: Path) -> None:
 def test_callers_limited_to_some_images_see_no_study(guarded: Flask, state: Path, indexed: Path) -> None:
     for limits in ({"where": ["label=odd"]}, {"collections": ["another"]}):
         limited = holder(guarded, state, Scope.search, **limits)
-        problem(limited.post("/study/first/items", json={}), 404)
+        hidden = problem(limited.post("/study/first/items", json={}), 404)
+        unknown = problem(limited.post("/study/second/items", json={}), 404)
+        assert hidden == unknown.replace("second", "first")
     ingesting = holder(guarded, state, Scope.ingest)
     problem(ingesting.post("/study/first/items", json={}), 403)
 
@@ -351,11 +354,20 @@ def test_list_report_export_and_delete(indexed: Path, client: FlaskClient, tmp_p
         (["x", "--a", "none eprf", "--b", "none"], "one re-ranker"),
         (["x", "--a", "none", "--b", "nothing"], "nothing"),
         (["x", "--a", "none", "--b", "eprf", "--label", "colour"], "colour"),
+        (["x", "--a", "none", "--b", "eprf", "--query-file", "f", "--label", "label"], "omit --label"),
+        (["x", "--a", "none", "--b", "eprf", "--query-file", "f", "--where", "label=odd"], "omit --label"),
     ],
 )
 def test_studies_that_cannot_be_are_refused(indexed: Path, options: list[str], reason: str) -> None:
     assert reason in refusal("study", "create", *options, "--collection", indexed, "--jobs", "1")
     assert reader_studies.list_studies(database()) == []
+
+
+def test_a_seed_fits_into_the_database(indexed: Path) -> None:
+    options = ("--a", "none", "--b", "eprf", "--seed", str(2**63))
+    code, _, err = command("study", "create", "first", "--collection", indexed, *options)
+    assert code == 2
+    assert "--seed" in err
 
 
 @ONLY_FILE
