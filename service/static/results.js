@@ -103,13 +103,14 @@ function onePer(by) {
 function summarise(response, before) {
   const times = response.timings_ms;
   const stages = Object.entries(times).filter(([stage]) => stage !== "total");
+  const names = { decode: tr("decode"), describe: tr("describe"), search: tr("search"), rerank: tr("rerank") };
   byId("summary").replaceChildren(
     element("strong", "", trn("{count} result", "{count} results", response.results.length)),
     response.grouping ? `, ${onePer(response.grouping.by)}` : "",
     ` ${tr("in {milliseconds} ms", { milliseconds: Math.round(times.total) })}`,
     before ? element("span", "moves", ` · ${summariseMoves(response, before)}`) : "",
     response.rerank.reason ? element("span", "reason", ` · ${tr("auto chose {method}: {reason}", { method: response.rerank.method, reason: rerankText(response.rerank.reason) })}`) : "",
-    element("span", "stages", stages.map(([stage, ms]) => `${stage} ${fixed(ms, 1)}`).join(" · ")),
+    element("span", "stages", stages.map(([stage, ms]) => `${names[stage] ?? stage} ${fixed(ms, 1)}`).join(" · ")),
   );
   byId("notes").replaceChildren(...response.rerank.notes.map((note) => element("li", "", rerankText(note))));
 }
