@@ -15,7 +15,7 @@ from cbir import settings
 from cbir.client import Client
 from cbir.client.case_messages import CaseSearch, NewCase
 from cbir.store import Collection
-from service.access.tokens import Scope
+from service.access.tokens import Scope, TokenStore
 from service.app import create_app
 from service.cases.erase_cases import erase_cases
 from service.state import saved_cases
@@ -286,6 +286,31 @@ def test_a_query_of_a_patient_is_found_by_key_by_content_and_by_id(
     assert saved_cases.erase_from_cases(database, ["other key"], {"abd"}) == 0
     saved_cases.erase_from_cases(database, ["key"], {"abc", "abc-2"})
     assert not saved_cases.list_cases(database, Viewer("service", ["knees"], True, False))
+
+
+@pytest.mark.parametrize("limited", [True, False])
+def test_an_upload_without_a_header_has_the_patient_of_the_equal_picture(
+    writable: Path, ids: list[str], tmp_path: Path, limited: bool
+) -> None:
+    """The case goes with the patient, also when the equal picture was deleted before or is hidden from the owner."""
+    tokens = TokenStore(tmp_path / "state")
+    active = settings.load(require_tokens=True, state_folder=tokens.file.parent)
+    app = create_app(writable, active)
+    owner, admin = (app.test_client() for _ in range(2))
+    where = ["label=odd"] if limited else []  # the first image is even
+    for client, scope, conditions in ((owner, Scope.search, where), (admin, Scope.admin, [])):
+        _, text = tokens.create([scope], where=conditions)
+        client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {text}"
+    with Collection(writable) as collection:
+        record = collection.record(ids[0])
+    assert record.patient_key
+    assert not record.instance  # a picture without a header
+    saved = save(owner, new_case(ids, search={}), Path(record.source).read_bytes())
+    assert record.patient_key not in json.dumps(saved)
+    assert admin.delete(f"/v1/images/{ids[0]}").status_code == 204
+    assert titles(owner) == ["Knee"]
+    assert admin.delete(f"/v1/patients/{record.patient_key}").status_code == 200
+    assert titles(owner) == []
 
 
 def test_nothing_of_an_erased_patient_stays_in_the_files(tmp_path: Path) -> None:
