@@ -121,6 +121,27 @@ def test_results_of_a_search_on_the_map(map_page: sync_api.Page, mapped: Served)
     map_page.get_by_text("The star is your image").wait_for()
 
 
+def test_deleted_images_of_an_address_are_left_out(map_page: sync_api.Page, mapped: Served) -> None:
+    image = map_page.evaluate(
+        "fetch('/v1/images?limit=1').then((r) => r.json()).then(({ items }) => items[0].image_id)"
+    )
+    for gone in (f"image={'0' * 32}&hits={image}", f"image={'0' * 32}", f"hits={image},{'1' * 32}"):
+        map_page.goto(f"{mapped.address}/map?{gone}")
+        map_page.wait_for_selector(READY)
+        assert map_page.locator("#problem").is_hidden()
+
+
+def test_points_are_drawn_again_once_the_map_rests(map_page: sync_api.Page) -> None:
+    box = map_page.locator("#overlay").bounding_box()
+    assert box is not None
+    map_page.mouse.move(box["x"] + 50, box["y"] + 50)
+    map_page.mouse.down()
+    map_page.mouse.move(box["x"] + 80, box["y"] + 40)
+    until(map_page, "document.getElementById('points').style.transform.includes('30px, -10px')")
+    map_page.mouse.up()
+    until(map_page, "document.getElementById('points').style.transform === ''")
+
+
 def test_without_webgl(map_page: sync_api.Page) -> None:
     map_page.add_init_script(
         "const get = HTMLCanvasElement.prototype.getContext;"

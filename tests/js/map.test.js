@@ -4,6 +4,7 @@ import { test } from "node:test";
 import { chosenIds, chosenPage, keepChosen, MOST } from "./static/gallery/chosen_images.js";
 import * as cameras from "./static/map/camera.js";
 import { groupImages } from "./static/map/groups.js";
+import { isKept, pictureSize, transformOf } from "./static/map/kept_picture.js";
 import { galleryAddress, mapAddress, readAddress, withKey } from "./static/map/map_address.js";
 import { isInside, PointGrid } from "./static/map/point_grid.js";
 import { HIDDEN, stylePoints } from "./static/map/point_style.js";
@@ -32,6 +33,31 @@ test("zooming keeps the place under the pointer and has limits", () => {
   assert.equal(cameras.zoomed(camera, SIZE, 1e9).scale, camera.scale * 400);
   assert.equal(cameras.zoomed(camera, SIZE, 1e-9).scale, camera.scale / 2);
   assert.ok(Math.abs(cameras.moved(camera, -1e6, 1e6).x) <= 1);
+});
+
+test("the picture of the points is moved to where they would be drawn", () => {
+  const drawn = cameras.fitted(SIZE);
+  const camera = cameras.zoomed(cameras.moved(drawn, 40, -25), SIZE, 1.3, 100, 50);
+  const [right, down, factor] = transformOf(drawn, camera).match(/-?[\d.]+(e-?\d+)?/g).map(Number);
+  const [x, y] = cameras.toPixels(drawn, SIZE, 0.3, -0.6);
+  const [width, height] = [SIZE.width / 2, SIZE.height / 2];
+  close([width + (x - width) * factor + right, height + (y - height) * factor + down], cameras.toPixels(camera, SIZE, 0.3, -0.6));
+  assert.ok(pictureSize(SIZE).width > SIZE.width);
+});
+
+test("the picture is drawn again where the map leaves it, or its size changes much", () => {
+  const whole = cameras.fitted(SIZE);
+  assert.ok(isKept(whole, cameras.moved(whole, 1e6, 1e6), SIZE)); // all of the map is in it
+  assert.ok(!isKept(whole, cameras.zoomed(whole, SIZE, 1.6), SIZE));
+  assert.ok(!isKept(whole, cameras.zoomed(whole, SIZE, 0.6), SIZE));
+  const close = cameras.zoomed(whole, SIZE, 20);
+  for (const [dx, dy] of [[1, 0], [-1, 0], [0, 1], [0, -1]]) {
+    const moved = (share) => cameras.moved(close, dx * SIZE.width * share, dy * SIZE.height * share);
+    assert.ok(isKept(close, moved(0.24), SIZE));
+    assert.ok(!isKept(close, moved(0.26), SIZE));
+  }
+  assert.ok(!isKept(close, cameras.zoomed(close, SIZE, 1 / 1.49, 0, 0), SIZE)); // more is in sight than was drawn
+  assert.ok(isKept(close, cameras.zoomed(close, SIZE, 1.4), SIZE));
 });
 
 test("points are larger where there are fewer", () => {

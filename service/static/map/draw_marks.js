@@ -29,11 +29,18 @@ function outline(context, { ground, ink }, width) {
   context.stroke();
 }
 
-/** Draw marks {query, hits, current, outline, cross} with colours {ink, ground, accent}. */
-export function drawMarks(canvas, camera, size, ratio, marks, colours) {
+const isEmpty = ({ query, hits, current, outline, cross }) => !query && !hits.length && !current && !outline.length && !cross;
+
+/** Draw marks {query, hits, current, outline, cross} in the colours of the canvas's frame. */
+export function drawMarks(canvas, camera, size, ratio, marks) {
+  if (isEmpty(marks) && canvas.dataset.empty) return; // an unchanged canvas costs a frame nothing
+  canvas.dataset.empty = isEmpty(marks) ? "1" : "";
   const context = canvas.getContext("2d");
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, size.width, size.height);
+  if (isEmpty(marks)) return;
+  const style = getComputedStyle(canvas.parentElement);
+  const colours = { ink: style.color, ground: style.backgroundColor, accent: style.outlineColor };
   const at = ({ x, y }) => toPixels(camera, size, x, y);
   for (const hit of marks.hits) {
     ring(context, at(hit), 8);

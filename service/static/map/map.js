@@ -83,6 +83,7 @@ async function colour() {
   const key = byId("colour-key").value;
   let labels = { values: [], codes: new Array(map.ids.length).fill(-1), generation: map.generation };
   if (key) labels = await loadLabels(key);
+  if (key !== byId("colour-key").value) return; // another has been chosen meanwhile
   if (labels.generation !== map.generation) return load(); // the collection has changed in between
   const look = () => {
     const theme = isDark() ? "dark" : "light";

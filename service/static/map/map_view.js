@@ -4,6 +4,9 @@ import * as cameras from "./camera.js";
 import { createPlainPoints } from "./draw_2d.js";
 import { createGlPoints } from "./draw_gl.js";
 import { drawMarks } from "./draw_marks.js";
+import { isKept, pictureSize, transformOf } from "./kept_picture.js";
+
+const REST_MS = 150; // without a movement, then the points are drawn again
 
 export class MapView {
   marks = { query: null, hits: [], current: null, outline: [], cross: false };
@@ -11,6 +14,8 @@ export class MapView {
   count = 0;
   #camera = null; // null: the whole map
   #scheduled = false;
+  #drawn = null; // the camera for which the points were drawn; null: they have changed
+  #rest = 0;
 
   /** onMove(): another part is in sight. */
   constructor(points, overlay, onMove = () => {}) {
@@ -31,24 +36,27 @@ export class MapView {
   }
 
   #resize() {
-    const { width, height } = this.overlay.getBoundingClientRect();
-    this.size = { width: Math.max(1, width), height: Math.max(1, height) };
+    const box = this.overlay.getBoundingClientRect();
+    this.size = { width: Math.max(1, box.width), height: Math.max(1, box.height) };
     this.ratio = devicePixelRatio || 1;
-    for (const canvas of [this.canvas, this.overlay]) {
-      canvas.width = Math.round(this.size.width * this.ratio);
-      canvas.height = Math.round(this.size.height * this.ratio);
+    for (const [canvas, { width, height }] of [[this.canvas, pictureSize(this.size)], [this.overlay, this.size]]) {
+      canvas.width = Math.round(width * this.ratio);
+      canvas.height = Math.round(height * this.ratio);
     }
+    this.#drawn = null;
     this.drawNow();
   }
 
   setPoints(x, y) {
     this.count = x.length;
     this.points.setPoints(x, y);
+    this.#drawn = null;
     this.draw();
   }
 
   setLooks(bytes) {
     this.points.setLooks(bytes);
+    this.#drawn = null;
     this.draw();
   }
 
@@ -62,14 +70,26 @@ export class MapView {
   drawNow() {
     this.#scheduled = false;
     if (!this.ratio) return; // not measured yet
-    const { camera, size, ratio, marks } = this;
-    this.points.draw(camera, size, cameras.pointSize(camera, size, this.count), ratio);
-    const style = getComputedStyle(this.overlay.parentElement);
-    drawMarks(this.overlay, camera, size, ratio, marks, {
-      ink: style.color,
-      ground: style.backgroundColor,
-      accent: style.outlineColor,
-    });
+    this.#showPoints();
+    drawMarks(this.overlay, this.camera, this.size, this.ratio, this.marks);
+  }
+
+  /** Move the picture of the points while the map moves: drawing many takes longer than a frame without a graphics card. */
+  #showPoints() {
+    const { camera, size } = this;
+    clearTimeout(this.#rest);
+    if (this.#drawn && isKept(this.#drawn, camera, size)) {
+      this.canvas.style.transform = transformOf(this.#drawn, camera);
+      const isExact = ["x", "y", "scale"].every((part) => this.#drawn[part] === camera[part]);
+      if (!isExact) this.#rest = setTimeout(() => this.#drawPoints(), REST_MS);
+    } else this.#drawPoints();
+  }
+
+  #drawPoints() {
+    const { camera, size, ratio } = this;
+    this.points.draw(camera, pictureSize(size), cameras.pointSize(camera, size, this.count), ratio);
+    this.canvas.style.transform = "";
+    this.#drawn = camera;
   }
 
   pan(dx, dy) {

@@ -19,10 +19,15 @@ export const loadLabels = (key) => load(`/v1/map/labels/${encodeURIComponent(key
 /** Load the record of an image. */
 export const loadRecord = (id) => load(`/v1/images/${encodeURIComponent(id)}`);
 
-/** Load the places {items, query} of images. */
-export async function loadPlaces(ids) {
+async function post(path, ids) {
   const options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ ids }) };
-  return (await request(address("/v1/map/places"), options)).json();
+  return (await request(address(path), options)).json();
+}
+
+/** Load the places {items, query} of images; those that the collection no longer has are left out. */
+export async function loadPlaces(ids) {
+  const { items } = await post("/v1/images/records", ids);
+  return items.length ? post("/v1/map/places", items.map((item) => item.image_id)) : { items: [], query: null };
 }
 
 /** The address of the thumbnail of an image. */
