@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from cbir.layout.collection_map import compute_map
+from cbir.layout.collection_map import compute_map, store_map
 from cbir.store import Collection
-from cbir.store.map_file import write_map
 from indexer.index_job import run_until_cancelled
 from indexer.throttled_progress import JobProgress
 
@@ -41,5 +40,5 @@ def _compute(request: MapRequest, pipe: Connection) -> MapSummary:
 
     with Collection(request.collection) as collection:
         computed = compute_map(collection.view(), collection.profile, send)
-        write_map(collection.folder, computed)
+        store_map(collection, computed)
     return MapSummary(len(computed))

@@ -13,14 +13,13 @@ def map_collection(collection: options.Folder, format: Printed = OutputFormat.te
     The service computes it by itself when its page /map is first opened. Ctrl-C ends the command, and a map that was
     there before stays.
     """
-    from cbir.layout.collection_map import compute_map
+    from cbir.layout.collection_map import compute_map, store_map
     from cbir.store import Collection
-    from cbir.store.map_file import write_map
 
     started = monotonic()
     with Collection(collection) as opened:
         with StageBars() as bars:
             computed = compute_map(opened.view(), opened.profile, partial(bars.show, "computing the map"))
-            write_map(opened.folder, computed)
+            store_map(opened, computed)
         seconds = round(monotonic() - started, 1)
         print_values({"folder": str(opened.folder), "images": len(computed), "seconds": seconds}, format)

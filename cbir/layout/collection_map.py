@@ -13,8 +13,9 @@ from cbir.gallery.vector_blocks import Floats, Rows, spread_rows
 from cbir.layout.placing import place_by_neighbours
 from cbir.layout.principal_plane import project_to_plane
 from cbir.layout.tsne import FROM_SCRATCH, REFINING, Phase, count_steps, lay_out, shrink_to_start
+from cbir.store import Collection
 from cbir.store.collection_view import View
-from cbir.store.map_file import StoredMap
+from cbir.store.map_file import StoredMap, write_map
 from cbir.store.profile import Profile
 
 FIRST = 10_000  # images laid out before all others are placed among them and refined: five times as fast
@@ -73,6 +74,19 @@ def _with_progress(
     weights: Any, start: Floats, phases: tuple[Phase, ...], progress: Progress, before: int, total: int
 ) -> Floats:
     return lay_out(weights, start, phases, lambda done: progress(before + done, total))
+
+
+def store_map(collection: Collection, computed: StoredMap) -> None:
+    """Write the map of a collection, without images that were deleted or erased while it was computed."""
+    write_map(collection.folder, computed)
+    view = collection.view()  # after writing: of an erasure that ends later, the map that it finds is deleted
+    rows = np.arange(len(view.gallery)) if view.rows is None else view.rows
+    left = np.isin(computed.numbers, view.gallery.ids[rows])
+    if not left.all():
+        write_map(
+            collection.folder,
+            StoredMap(computed.numbers[left], computed.positions[left], computed.transform),
+        )
 
 
 def current_places(view: View, stored: StoredMap) -> Floats:

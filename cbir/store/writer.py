@@ -18,6 +18,7 @@ from cbir.store import (
     grade_models,
     index_build,
     last_good,
+    map_file,
     metadata,
     originals,
     schema,
@@ -345,6 +346,7 @@ class Writer:
             if count:
                 change_history.record_change(connection, self.who, "erased", count)
             metadata.bump_generation(connection)
+        map_file.drop_map(self.folder)  # also one that a job has written since the transaction began
         # Also without a matching image: an earlier attempt may have been interrupted.
         if not self.compact(refit=True):
             raise CollectionBusy(

@@ -45,6 +45,8 @@ class MapCache:
     def placed(self, collection: Collection, view: View) -> PlacedView | None:
         """Return the positions of the rows of a view, which may be limited, of a collection; None without a map.
 
+        Whether a new map is due depends on all images, whoever asks first.
+
         A map that cannot be read is none: it is computed again.
         """
         folder = collection.folder
@@ -55,7 +57,7 @@ class MapCache:
             file = self._stored[folder][0]
             placed = self._placed.get(folder)
             if placed is None or placed.gallery is not view.gallery or placed.file != file:
-                outdated = is_outdated(view, collection.profile, stored)
+                outdated = is_outdated(collection.view(), collection.profile, stored)
                 placed = PlacedView(file, view.gallery, current_places(view, stored), outdated)
                 self._placed[folder] = placed
             return placed

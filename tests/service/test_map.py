@@ -1,6 +1,7 @@
 """The map over HTTP: computed by a job, kept in step, limited to what the caller may see."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,13 @@ import pytest
 from flask.testing import FlaskClient
 
 from cbir import settings
-from cbir.layout.collection_map import compute_map
+from cbir.layout.collection_map import compute_map, transform_name
 from cbir.store import Collection
 from cbir.store.map_file import NAME, StoredMap, read_map, write_map
 from service.app import create_app
+from service.collections.map_cache import MapCache
+from service.ingest.index_jobs import JobQueue
+from service.state.database import StateDatabase
 from tests.service import wards
 from tests.service.conftest import problem
 from tests.service.wards import Ward
@@ -149,6 +153,20 @@ def test_limited_callers_see_their_images_only(tmp_path_factory: pytest.TempPath
     problem(ward.limited().post(PLACES, json={"ids": [ward.hidden[0].image_id]}), 404)
     whole = ward.client(wards.Scope.search, collections=[ward.folder.name]).get(MAP).json
     assert len(whole["ids"]) == len(ward.visible) + len(ward.hidden)
+
+
+def test_a_limited_caller_hides_from_no_one_that_a_new_map_is_due(writable: Path, tmp_path: Path) -> None:
+    with Collection(writable) as collection:
+        view = collection.view()
+        few = StoredMap(
+            view.gallery.ids[:2], np.zeros((2, 2), np.float32), transform_name(view, collection.profile)
+        )
+        write_map(writable, few)
+        placed = MapCache(JobQueue(StateDatabase(tmp_path))).placed(
+            collection, replace(view, rows=np.arange(2))
+        )
+        assert placed is not None
+        assert placed.outdated
 
 
 def test_records_come_in_the_order_of_their_ids(client: FlaskClient) -> None:

@@ -6,7 +6,7 @@ import pytest
 from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.layout import collection_map as maps
 from cbir.layout import tsne
-from cbir.store import Collection, Record
+from cbir.store import Collection, Record, metadata
 from cbir.store import profile as profiles
 from cbir.store.map_file import NAME, StoredMap, drop_map, read_map, write_map
 
@@ -175,6 +175,38 @@ def test_erasing_a_patient_deletes_the_map(collection):
     add(collection, clusters(1, seed=2), first=100, patient="0" * 32)
     write_map(collection.folder, maps.compute_map(collection.view(), collection.profile))
     with collection.writer() as writer:
+        writer.erase_patient(["0" * 32])
+    assert read_map(collection.folder) is None
+
+
+def test_images_that_are_gone_when_the_map_is_stored_are_left_out(collection):
+    add(collection, clusters(4))
+    add(collection, clusters(1, seed=2), first=100, patient="0" * 32)
+    computed = maps.compute_map(collection.view(), collection.profile)
+    with collection.writer() as writer:
+        writer.delete([next(iter(collection.image_ids().values()))])
+        writer.erase_patient(["0" * 32])
+    maps.store_map(collection, computed)
+    stored = read_map(collection.folder)
+    assert stored is not None
+    kept = np.isin(computed.numbers, stored.numbers)
+    assert (~kept).sum() == 1 + CLUSTERS
+    np.testing.assert_array_equal(stored.positions, computed.positions[kept])
+
+
+def test_a_map_that_is_stored_while_a_patient_is_erased_is_deleted(collection, monkeypatch):
+    add(collection, clusters(4))
+    add(collection, clusters(1, seed=2), first=100, patient="0" * 32)
+    computed = maps.compute_map(collection.view(), collection.profile)
+    bump = metadata.bump_generation
+
+    def store_meanwhile(connection):
+        monkeypatch.setattr(metadata, "bump_generation", bump)  # compaction calls it again
+        write_map(collection.folder, computed)
+        bump(connection)
+
+    with collection.writer() as writer:
+        monkeypatch.setattr(metadata, "bump_generation", store_meanwhile)
         writer.erase_patient(["0" * 32])
     assert read_map(collection.folder) is None
 
