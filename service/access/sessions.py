@@ -122,6 +122,9 @@ class Sessions:
             log.warning("a login cannot be looked up: %s", error)
             return cached and cached.stored
         with self._lock:
+            current = self._cached.get(key)
+            if current and current.check == FOREVER:  # closed while the database was asked
+                return current.stored
             self._cached.pop(key, None)
             if session:
                 self._cache(key, session, now + CHECK_SECONDS)

@@ -15,6 +15,7 @@ from service.access.sessions import Sessions, User
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
 from service.state.database import StateDatabase, open_state
+from service.state.login_sessions import StoredSession
 from service.state.signing_keys import signing_key
 from service.state.sqlite_file import FILE
 from tests.service.conftest import ONLY_FILE
@@ -99,6 +100,23 @@ def test_another_process_may_end_them(
     assert first.get(cookie)
     second.close(cookie)
     assert first.get(cookie) is None
+
+
+def test_logout_ends_a_session_that_is_looked_up_meanwhile(
+    database: StateDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, find = Sessions(database), sessions.find_session
+    cookie = kept.open("x")
+
+    def close_meanwhile(asked: StateDatabase, key: str) -> StoredSession | None:
+        found = find(asked, key)
+        monkeypatch.setattr(sessions, "find_session", find)
+        kept.close(cookie)
+        return found
+
+    monkeypatch.setattr(sessions, "find_session", close_meanwhile)
+    assert kept.get(cookie) is None
+    assert kept.get(cookie) is None
 
 
 def test_requests_do_not_write(database: StateDatabase) -> None:
