@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from cbir.active.judgement_journal import ImageGrade, PairAnswer, PairJudgement
 
@@ -99,11 +99,26 @@ def krippendorff_alpha(table: ArrayLike, level: Level = "ordinal") -> float | No
     values = np.unique(answers[:, questions][present[:, questions]]) if len(questions) else np.empty(0)
     if len(values) < 2:
         return None
+    return alpha_of_coincidences(coincidences(answers, values), level)
+
+
+def coincidences(table: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the coincidence matrix (v, v) of the answers (people, questions) that are among the v `values`.
+
+    That of several tables is the sum of theirs.
+    """
     # (questions, values): number of people with that answer
-    counts = np.stack([(answers[:, questions] == value).sum(axis=0) for value in values], axis=1)
-    weights = 1.0 / (counts.sum(axis=1) - 1)
-    together = (counts * weights[:, None]).T @ counts - np.diag((counts * weights[:, None]).sum(axis=0))
+    counts = (table[:, :, None] == values).sum(axis=0)
+    counts = counts[counts.sum(axis=1) > 1]
+    weighted = counts / (counts.sum(axis=1, keepdims=True) - 1)
+    return np.asarray(weighted.T @ counts - np.diag(weighted.sum(axis=0)))
+
+
+def alpha_of_coincidences(together: NDArray[np.float64], level: Level) -> float | None:
+    """Return Krippendorff's alpha of a coincidence matrix (v, v) of v ascending values; None if undefined."""
     totals = together.sum(axis=0)
+    if np.count_nonzero(totals) < 2:
+        return None
     middles = np.cumsum(totals) - totals / 2
     ordinal = (middles[:, None] - middles[None, :]) ** 2
     distance = ordinal if level == "ordinal" else 1.0 - np.eye(len(totals))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-from cbir.active.annotator_agreement import cohen_kappa, krippendorff_alpha
+from cbir.active.annotator_agreement import alpha_of_coincidences, cohen_kappa, coincidences
 from cbir.evaluation.significance import randomisation_test
 from service.state.reader_studies import ReaderAnswer
 
@@ -113,14 +113,16 @@ def alpha_with_interval(
         "nominal" or "ordinal".
     seed : int
     """
-    of_all = krippendorff_alpha(np.concatenate(units, axis=1), level) if units else None
+    values = np.unique(np.concatenate([np.empty(0), *(unit[~np.isnan(unit)] for unit in units)]))
+    of_units = np.zeros((len(units), len(values), len(values)))
+    for index, unit in enumerate(units):
+        of_units[index] = coincidences(unit, values)
+    of_all = alpha_of_coincidences(of_units.sum(axis=0), level)
     if of_all is None:
         return {"alpha": None, "low": None, "high": None}
     generator = np.random.default_rng(seed)
-    resampled = [
-        krippendorff_alpha(np.concatenate([units[index] for index in indices], axis=1), level)
-        for indices in generator.integers(0, len(units), (ALPHA_RESAMPLES, len(units))).tolist()
-    ]
+    drawn = generator.integers(0, len(units), (ALPHA_RESAMPLES, len(units)))
+    resampled = [alpha_of_coincidences(of_units[rows].sum(axis=0), level) for rows in drawn]
     defined = [alpha for alpha in resampled if alpha is not None]
     low, high = np.quantile(defined, [(1 - SHARE) / 2, (1 + SHARE) / 2])
     return {"alpha": of_all, "low": float(low), "high": float(high)}

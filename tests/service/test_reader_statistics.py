@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from cbir.active.annotator_agreement import krippendorff_alpha
 from service.reader_study.reader_results import reader_study_results
 from service.reader_study.reader_schedule import reader_schedule
 from service.reader_study.reader_statistics import (
@@ -219,3 +220,17 @@ def test_a_clear_preference_is_found_and_none_is_not_made_up():
         facts = mean_of_readers(readers)
         excluded += not facts.low <= 0 <= facts.high
     assert excluded <= 2
+
+
+@pytest.mark.parametrize("level", ["nominal", "ordinal"])
+def test_the_interval_of_alpha_is_that_of_drawn_queries(level):
+    generator = np.random.default_rng(4)
+    units = [generator.integers(1, 5, (3, 2)).astype(float) for _ in range(6)]
+    units[0][1] = NAN
+    facts = alpha_with_interval(units, level, seed=7)
+    drawn = np.random.default_rng(7).integers(0, 6, (1000, 6))
+    alphas = [
+        krippendorff_alpha(np.concatenate([units[row] for row in rows], axis=1), level) for rows in drawn
+    ]
+    assert facts["alpha"] == pytest.approx(krippendorff_alpha(np.concatenate(units, axis=1), level))
+    assert (facts["low"], facts["high"]) == pytest.approx(tuple(np.quantile(alphas, [0.025, 0.975])))
