@@ -186,6 +186,7 @@ def delete_study(database: StateDatabase, name: str) -> None:
     with database.writing() as connection:
         if not connection.execute(delete(studies).where(studies.c.name == name)).rowcount:
             raise no_study(name)
+    database.drop_old_rows()
 
 
 def read_items(database: StateDatabase, name: str) -> list[StudyItem]:

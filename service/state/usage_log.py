@@ -173,7 +173,9 @@ def delete_usage(database: StateDatabase, collection: str | None = None) -> int:
     """Delete the log of a collection, or all of it; return the number of searches."""
     where = [] if collection is None else [searches.c.collection == collection]
     with database.writing() as connection:
-        return connection.execute(delete(searches).where(*where)).rowcount
+        count = connection.execute(delete(searches).where(*where)).rowcount
+    database.drop_old_rows()
+    return count
 
 
 def logged_collections(database: StateDatabase) -> list[str]:

@@ -343,6 +343,8 @@ def test_list_report_export_and_delete(indexed: Path, client: FlaskClient, tmp_p
     assert len((tmp_path / "answers.csv").read_text().splitlines()) == 4
     run("delete", "first", "--yes")
     assert "no study" in run("list")
+    for path in settings.load().state_folder.glob("state.sqlite*"):
+        assert row["study"].encode() not in path.read_bytes()
     assert reader_studies.read_answers(database(), "first") == []
 
 

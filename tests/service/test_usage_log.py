@@ -303,6 +303,8 @@ def test_export_show_and_delete(page: FlaskClient, ids: list[str], indexed: Path
     assert command("usage", "delete", "--collection", "another", "--yes", **folder)[1].startswith("0 ")
     assert command("usage", "delete", "--yes", **folder)[1].startswith("1 ")
     assert log() == []
+    for path in settings.load().state_folder.glob("state.sqlite*"):
+        assert shown[1].encode() not in path.read_bytes()
     assert "no searches" in command("usage", "show", **folder)[1]
 
 
