@@ -24,9 +24,7 @@ WholeNumber = BigInteger().with_variant(Integer(), "sqlite")
 
 VERSION_TABLE = "schema_version"
 
-_version = Table(
-    VERSION_TABLE, tables, Column("version", WholeNumber, primary_key=True, autoincrement=False)
-)
+_version = Table(VERSION_TABLE, tables, Column("version", WholeNumber, primary_key=True, autoincrement=False))
 
 
 class Migration(NamedTuple):
