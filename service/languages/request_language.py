@@ -82,7 +82,9 @@ def _choose() -> Language:
     for tag in (request.args.get(PARAMETER), request.cookies.get(COOKIE)):
         if tag in by_tag:
             return by_tag[tag]
-    for accepted in request.accept_languages.values():
+    for accepted, quality in request.accept_languages:
+        if not quality:  # RFC 9110, section 12.4.2: not acceptable
+            continue
         for tag, language in by_tag.items():
             if tag == accepted or tag.split("-")[0] == accepted.lower().split("-")[0]:
                 return language

@@ -128,6 +128,7 @@ def test_the_browser_chooses(client: FlaskClient) -> None:
     assert page(client, accept="it,fr-CH;q=0.8,de;q=0.7") == "fr"
     assert page(client, accept="zh-CN") == "zh-Hans"
     assert page(client, accept="it,*;q=0.1") == "en"
+    assert page(client, accept="de;q=0") == "en"
 
 
 def test_a_choice_by_hand_goes_before_the_browser_and_is_kept(client: FlaskClient) -> None:
