@@ -1,9 +1,10 @@
 """Maps of a collection: seconds, bytes, how well neighbours are kept, and frames a second of the page.
 
-    python bench/map.py COLLECTION [--images 100000] [--label label] [--no-browser]
+    python bench/map.py COLLECTION [--images 100000] [--label label] [--no-browser | --page-only]
 
 With --images, rows are repeated with noise until there are so many. Frames are measured in Chromium while the map is
 dragged and zoomed; without a graphics card it draws by software.
+With --page-only nothing else is measured, of a collection that has a map.
 """
 
 import argparse
@@ -50,6 +51,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--images", type=int, help="repeat rows until there are so many")
     parser.add_argument("--label", default="label")
     parser.add_argument("--no-browser", action="store_true")
+    parser.add_argument("--page-only", action="store_true")
     return parser.parse_args()
 
 
@@ -188,6 +190,10 @@ def frames(address: str) -> dict[str, object]:
 
 def main() -> None:
     chosen = options()
+    if chosen.page_only:
+        with served(chosen.collection) as address:
+            print(json.dumps(frames(address) | {"cores": len(os.sched_getaffinity(0))}))
+        return
     with tempfile.TemporaryDirectory() as temporary:
         folder = chosen.collection
         if chosen.images:

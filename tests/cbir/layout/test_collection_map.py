@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from cbir.errors import CollectionDamaged, InvalidInput
+from cbir.gallery.vector_blocks import spread_rows
 from cbir.layout import collection_map as maps
 from cbir.layout import tsne
 from cbir.store import Collection, Record, metadata
@@ -89,6 +90,16 @@ def test_a_sample_is_laid_out_first_and_all_are_placed_and_refined(shared):
     assert steps[-1] == (600, 600)
 
 
+def test_before_they_are_refined_the_others_lie_beside_images_of_the_sample(shared, monkeypatch):
+    collection, _ = shared
+    monkeypatch.setattr(maps, "REFINING", ())
+    positions = maps.compute_map(collection.view(), collection.profile, first=30).positions
+    sampled = spread_rows(len(positions), 30)
+    others = np.setdiff1d(np.arange(len(positions)), sampled)
+    distances = np.linalg.norm(positions[others, None] - positions[sampled][None], axis=2)
+    assert np.mean(OF[sampled][distances.argmin(axis=1)] == OF[others]) == 1
+
+
 @pytest.mark.parametrize("count", [0, 1, 2, 7, 9])
 def test_few_images(collection, count):
     if count:
@@ -127,6 +138,7 @@ def test_added_images_are_placed_at_once_and_deleted_ones_left_out(collection):
         writer.delete([str(name) for name in collection.image_ids().values()][:3])
     fewer = maps.compute_map(collection.view(), collection.profile)
     assert len(fewer) == CLUSTERS * EACH + 6 - 3
+    assert fewer.numbers.tolist() == sorted(collection.image_ids())
     assert not maps.is_outdated(collection.view(), collection.profile, stored)
     assert ids is not None
 
