@@ -41,6 +41,7 @@ def index() -> tuple[str, HTTPStatus]:
         "index.html",
         collection=handle.name,
         collections=names,
+        collection_arg=handle.name if len(names) > 1 else None,
         images=len(collection.view()),
         profile=collection.profile.name,
         by_text=can_search_by_text(collection.profile),

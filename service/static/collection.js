@@ -2,7 +2,7 @@
 
 import { byId } from "./dom.js";
 
-const PARTS = ["facts", "gallery-link", "filter-field", "keys", "where-hint", "group-field", "start", "grade-columns", "text-field", "invitation"]; // depend on the collection
+const PARTS = ["facts", "pages", "filter-field", "keys", "where-hint", "group-field", "start", "grade-columns", "text-field", "invitation"]; // depend on the collection
 
 /** The name of the current collection; "" if the service has only one. */
 export function current() {

@@ -49,3 +49,19 @@ def test_the_language_of_the_browser_on_a_phone(chinese: sync_api.Page) -> None:
     settle(chinese)
     assert "个结果" in chinese.inner_text("#summary")
     assert chinese.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+@pytest.mark.parametrize(("width", "most"), [(390, 100), (1024, 70)])
+def test_links_to_all_pages_fit_into_the_header(
+    browser: sync_api.Browser, served: Served, width: int, most: int
+) -> None:
+    page = browser.new_page(locale="de-DE", viewport={"width": width, "height": 800})
+    for path in ("/", "/gallery", "/map", "/cases"):
+        page.goto(served.address + path)
+        links = page.get_by_role("navigation", name="Seiten").get_by_role("link")
+        assert links.all_inner_texts()[:4] == ["Suchen", "Galerie", "Karte", "Fälle"]
+        assert page.locator(".top").bounding_box()["height"] < most
+        assert page.locator("#pages").bounding_box()["height"] < 40  # one row
+        assert page.locator("#pages [aria-current]").count() == 1
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    page.close()
