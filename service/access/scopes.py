@@ -65,7 +65,7 @@ RULES: dict[str, AccessRule] = {
     "GET /dicomweb/studies/*/series/*/similar": AccessRule(Scope.search, "search"),
     "GET /dicomweb/studies/*/series/*/instances/*/similar": AccessRule(Scope.search, "search"),
     "POST /v1/grade": AccessRule(Scope.search, "grade"),
-    "POST /v1/explain": AccessRule(Scope.search, "picture"),
+    "POST /v1/explain": AccessRule(Scope.search, "explain"),
     # Not logged: shows the upload and nothing of a collection.
     "POST /v1/render": AccessRule(Scope.search),
     "GET /v1/images": AccessRule(Scope.search, "list"),

@@ -93,7 +93,8 @@ def post_explain() -> Response:
         else:
             query = explainer.query_of_upload(data, params)
         records = [explainer.collection.record(image_id) for image_id in params.answers]
-        pictures = [explainer.picture(record) for record in records]
+        with query_deadline(state.settings.query_seconds):  # rendered where no thumbnails are stored
+            pictures = [explainer.picture(record) for record in records]
         with state.concurrency.slot(), query_deadline(state.settings.query_seconds):
             items = explainer.explain(query, records, pictures)
     asked = [params.image_id] if isinstance(params, ExplainById) else []

@@ -75,6 +75,7 @@ class ResultExplainer:
         """Return the thumbnail that a result is explained by; None where there is none, or none is needed."""
         if self.encoder is None:
             return None
+        checkpoint()
         try:
             return load_thumbnail(self._state, self.collection, record)
         except SourceGone:

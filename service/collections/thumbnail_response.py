@@ -34,18 +34,29 @@ def thumbnail_response(state: AppState, collection: Collection, image_id: str) -
 
     def render(response: Response) -> None:
         response.mimetype = "image/jpeg"
-        response.set_data(load_thumbnail(state, collection, record))
+        picture = _stored(state, collection, record)
+        if picture is None:
+            with state.concurrency.admit():
+                picture = load_thumbnail(state, collection, record)
+        response.set_data(picture)
 
     return picture_response(f"{record.content_hash}-{SIDE}", render)
 
 
 def load_thumbnail(state: AppState, collection: Collection, record: Record) -> bytes:
-    """Return the JPEG of an image from the cache or the collection, else rendered; raises SourceGone."""
-    picture = state.thumbnails.get(record.content_hash) or collection.thumbnail(record.image_id)
+    """Return the JPEG of an image, rendered if none is stored, for an admitted request; raises SourceGone."""
+    picture = _stored(state, collection, record)
     if picture is None:
-        with state.concurrency.admit():
-            picture = _render(state, collection, record)
-    state.thumbnails.put(record.content_hash, picture)
+        picture = _render(state, collection, record)
+        state.thumbnails.put(record.content_hash, picture)
+    return picture
+
+
+def _stored(state: AppState, collection: Collection, record: Record) -> bytes | None:
+    """Return the JPEG of an image from the cache or the collection, None where it must be rendered."""
+    picture = state.thumbnails.get(record.content_hash) or collection.thumbnail(record.image_id)
+    if picture is not None:
+        state.thumbnails.put(record.content_hash, picture)
     return picture
 
 

@@ -69,6 +69,14 @@ def test_a_search_with_an_image(closed: Flask, tokens: TokenStore, pictures: lis
     assert (failed["status"], failed["images"]) == (422, [])
 
 
+def test_an_explanation(closed: Flask, tokens: TokenStore, ids: list[str]) -> None:
+    headers = {"Authorization": f"Bearer {tokens.create([Scope.search])[1]}"}
+    body = {"image_id": ids[0], "answers": ids[1:3]}
+    assert closed.test_client().post("/v1/explain", json=body, headers=headers).status_code == 200
+    (line,) = lines(tokens)
+    assert (line["action"], line["images"]) == ("explain", ids[:3])
+
+
 def test_looking_through_the_collection(closed: Flask, tokens: TokenStore, ids: list[str]) -> None:
     """Whoever reads the records one by one or by the page leaves a trace of each."""
     headers, client = {"Authorization": f"Bearer {tokens.create([Scope.admin])[1]}"}, closed.test_client()

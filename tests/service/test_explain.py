@@ -128,3 +128,14 @@ def test_a_result_without_picture_has_a_problem(of_encoder, pictures, tmp_path):
         assert item["answer_map"] is None
     finally:
         hidden.rename(moved)
+
+
+@pytest.mark.slow
+def test_pictures_are_rendered_by_the_request_itself(of_encoder):
+    with Collection(of_encoder) as collection:
+        first, second = [record.image_id for _, record in collection.iterate()][:2]
+    alone = settings.load(threads=1, queue=0)
+    client = create_app(of_encoder, alone).test_client()
+    answer = client.post("/v1/explain", json={"image_id": first, "answers": [second]})
+    assert answer.status_code == 200, answer.json
+    assert client.get(f"/v1/images/{first}/thumbnail").status_code == 200
