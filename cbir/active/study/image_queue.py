@@ -1,7 +1,7 @@
 """Images of a study to grade one by one, in the order in which their grades say most."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,8 @@ class ImageQueue:
     """
 
     def __init__(self, ids: Sequence[str], plan: StudyPlan) -> None:
-        self.ids = np.array(ids, str)
+        self.ids = list(ids)
+        self._row = {image_id: row for row, image_id in enumerate(self.ids)}
         draws = np.array([_draw(plan.seed, image_id) for image_id in ids], np.float64).reshape(-1, 2)
         self._order, self._is_shared = draws[:, 0], draws[:, 1] < plan.overlap
         self._assigned: dict[str, str] = {}  # the person who got an image last, in memory only
@@ -50,15 +51,16 @@ class ImageQueue:
         """
         answered = {answer.image for answer in answers if answer.who == who}
         graded = {answer.image for answer in answers if answer.grade is not None}
-        is_open = ~np.isin(self.ids, list(answered)) & (self._is_shared | ~np.isin(self.ids, list(graded)))
+        is_graded = self._mask(graded)
+        is_open = ~self._mask(answered) & (self._is_shared | ~is_graded)
         rows = np.flatnonzero(is_open)
         if not len(rows):
             return []
         busy = {image for image, person in self._assigned.items() if person != who}
-        is_busy = np.isin(self.ids[rows], list(busy)) & ~self._is_shared[rows]
-        sequence = self._sequence(rows, np.isin(self.ids, list(graded)), severity, is_known)
+        is_busy = self._mask(busy)[rows] & ~self._is_shared[rows]
+        sequence = self._sequence(rows, is_graded, severity, is_known)
         selected = sequence[np.argsort(is_busy[sequence], kind="stable")][:count]
-        images: list[str] = self.ids[rows[selected]].tolist()
+        images = [self.ids[row] for row in rows[selected]]
         free = {
             image
             for image, is_assigned in zip(images, is_busy[selected].tolist(), strict=True)
@@ -66,6 +68,12 @@ class ImageQueue:
         }
         self._assigned |= dict.fromkeys(free, who)
         return images
+
+    def _mask(self, images: Iterable[str]) -> NDArray[np.bool_]:
+        """Return for each image of the study whether it is one of `images` (n,)."""
+        mask = np.zeros(len(self.ids), bool)
+        mask[[self._row[image] for image in images if image in self._row]] = True
+        return mask
 
     def _sequence(
         self,
