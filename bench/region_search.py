@@ -90,9 +90,13 @@ def main() -> None:
                 )
                 found, scores, boxes = compare_cells(cells, RegionTemplate(*parts), numbers)
                 seconds.append(time.perf_counter() - started)
-                place = int(np.flatnonzero(found == number)[0])
-                ranks[kind, "region"].append(int((scores > scores[place]).sum()) + 1)
-                overlaps[kind].append(overlap(tuple(boxes[place].tolist()), area))
+                places = np.flatnonzero(found == number)
+                if len(places):
+                    ranks[kind, "region"].append(int((scores > scores[places[0]]).sum()) + 1)
+                    overlaps[kind].append(overlap(tuple(boxes[places[0]].tolist()), area))
+                else:  # not among the candidates
+                    ranks[kind, "region"].append(len(found) + 1)
+                    overlaps[kind].append(0.0)
                 raw = describe(crop(query, pixels_of(query, region)))
                 distances = view.gallery.distances(view.statistics.normalise(raw))
                 row = int(np.searchsorted(numbers, number))

@@ -161,7 +161,7 @@ def search_images(
         if anywhere:
             query = images[0] if images[0].startswith(ID) else Path(images[0])
             hits = db.answer_region(query, part.region, request, replace(part, region=None))
-            ids, queries = [], []
+            ids, queries = list[str](), list[Any]()
         else:
             ids, queries = _read_queries(db, images, part)
             request = request.model_copy(update={"examples": ids, "feedback": judgements})

@@ -14,6 +14,7 @@ from cbir.explain.region_cells import LARGEST
 
 SIZES = (0.75, 1.0, 1.33)  # of the region in the image
 ASIDE = 0.05  # that the cosine of a neighbour counts less
+FEW = 8  # cells of a region by which candidates are found
 BLOCK = 256  # images compared at a time
 
 Places = NDArray[np.int64]
@@ -30,6 +31,15 @@ class RegionTemplate:
     weights: Floats
     rows: Places
     columns: Places
+
+    def thinned(self) -> "RegionTemplate":
+        """Return the region with at most FEW of its cells, those with most texture in each of its parts."""
+        if len(self.cells) <= FEW:
+            return self
+        parts = np.array_split(np.arange(len(self.cells)), FEW)
+        kept = np.array([part[self.weights[part].argmax()] for part in parts])
+        weights = self.weights[kept]
+        return RegionTemplate(self.cells[kept], weights / weights.sum(), self.rows[kept], self.columns[kept])
 
     def match(self, stored: NDArray[np.int8]) -> tuple[Floats, Floats]:
         """Return where images are most like the region.
@@ -48,7 +58,7 @@ class RegionTemplate:
         """
         count, side = stored.shape[:2]
         values = stored.reshape(-1, stored.shape[3]).astype(np.float32)
-        cosines = (self.cells / LARGEST) @ values.T
+        cosines: Floats = (self.cells @ values.T) / np.float32(LARGEST)
         near = _best_neighbours(cosines.reshape(-1, count, side, side))
         scores, boxes = np.full(count, -np.inf, np.float32), np.zeros((count, 4), np.float32)
         for rows, columns in self._placements(side):

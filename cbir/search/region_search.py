@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -22,7 +21,9 @@ from cbir.search.stopwatch import Stopwatch
 from cbir.store import Collection
 from cbir.store.collection_view import View
 from cbir.store.region_cells import RegionCells, read_cells
+from cbir.threads import OneBlasThread
 
+CANDIDATES = 1000  # images best by a few cells of the region, which are compared by all of them
 MOST_IMAGES = 100_000  # compared by their cells; of more, those nearest to the whole query are
 
 NOT_RERANKED = "A region is searched for anywhere by its cells alone; the answer is not re-ranked."
@@ -70,7 +71,8 @@ class RegionQuery:
             notes.append(f"Only the {MOST_IMAGES} images nearest to the whole image were compared.")
         found, scores, boxes = compare_cells(cells, template, view.gallery.ids[rows])
         watch.lap("search")
-        facts = RerankFacts(method=NoReranking.name, parameters={}, scope="collection", notes=tuple(notes))
+        scope = "collection" if len(found) < CANDIDATES else f"{CANDIDATES} candidates"
+        facts = RerankFacts(method=NoReranking.name, parameters={}, scope=scope, notes=tuple(notes))
         distances = np.sqrt(np.maximum(2 - 2 * scores, 0)).astype(np.float32)
 
         def rank(k: int) -> RankedImages:
@@ -95,19 +97,28 @@ def compare_cells(cells: RegionCells, template: RegionTemplate, numbers: Rows) -
     Returns
     -------
     numbers : (m,) int64
-        Numbers of the images that were compared.
+        Numbers of the images that were compared by all cells, at most CANDIDATES of them.
     scores : (m,) float32
         Mean cosine at the best place, from -1 to 1.
     boxes : (m, 4) float32
         Left, top, width and height of that place, as shares of the image's sides.
     """
-    found, scores, boxes = list[Any](), list[Any](), list[Any]()
+    few = template.thinned()
+    if len(numbers) > CANDIDATES and few is not template:
+        candidates, first, _ = _compare(cells, few, numbers)
+        numbers = candidates[top_k(first, CANDIDATES)]
+    return _compare(cells, template, numbers)
+
+
+def _compare(cells: RegionCells, template: RegionTemplate, numbers: Rows) -> tuple[Rows, Floats, Floats]:
+    found, scores, boxes = list[Rows](), list[Floats](), list[Floats]()
     for part in cells.parts:
         places = np.flatnonzero(np.isin(part["number"], numbers))
         for start in range(0, len(places), BLOCK):
             checkpoint()
             records = part[places[start : start + BLOCK]]
-            score, box = template.match(records["cells"])
+            with OneBlasThread():  # of many small products
+                score, box = template.match(records["cells"])
             found.append(records["number"])
             scores.append(score)
             boxes.append(box)

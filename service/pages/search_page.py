@@ -11,6 +11,7 @@ from cbir.explain.explanation import explanation_kind
 from cbir.rerank.several_examples import takes_several_examples
 from cbir.search import MAX_TEXT, Searcher, can_search_by_text
 from cbir.store import Record
+from cbir.store.region_cells import has_cells
 from service.collections.app_state import current_state
 from service.http.problems import NotReady
 from service.languages import gettext
@@ -47,6 +48,7 @@ def index() -> tuple[str, HTTPStatus]:
         by_text=can_search_by_text(collection.profile),
         of_series=collection.profile.volume_grid is not None,
         explained=explanation_kind(collection.profile),
+        anywhere=has_cells(collection.folder),
         label_keys=list(collection.label_keys()),
         filters=label_filters_of(collection),
         grade_columns=searcher.collection.graded_labels(),

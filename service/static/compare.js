@@ -5,6 +5,7 @@ import { ApiError, record } from "./api.js";
 import { describe } from "./metadata.js";
 import * as slices from "./compare_slices.js";
 import * as compareWindow from "./compare_window.js";
+import { frame } from "./match_frame.js";
 import { tr } from "./translate.js";
 import { Zoom } from "./zoom.js";
 import { imageAddress } from "./collection.js";
@@ -70,6 +71,7 @@ function show() {
   flip(false);
   loadPicture(byId("right"), imageAddress(image, "/picture"), imageAddress(image, "/thumbnail"));
   compareWindow.showResult(image);
+  frame(byId("right"), state.shown?.after.results.find((hit) => hit.image_id === image)?.match);
   slices.showResult(image, () => cards[position]?.dataset.image === image);
   usage.open("compare", card);
   if (!byId("metadata").hidden) loadMetadata();

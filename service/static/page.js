@@ -1,5 +1,6 @@
 // The search page: connects the controls and the keyboard with what they do.
 
+import * as anywhere from "./anywhere.js";
 import * as compare from "./compare.js";
 import { openCase } from "./cases/open_case.js";
 import * as saveCase from "./cases/save_case.js";
@@ -118,6 +119,7 @@ imageInput.install(startSearch, openQuery, showInputError);
 feedback.install(searchWithJudgements, undoRound);
 filters.install(repeatSearch);
 grouping.install(repeatSearch);
+anywhere.install(repeatSearch);
 overview.install();
 priors.install(results.showError);
 reranking.install(repeatSearch);

@@ -3,6 +3,7 @@
 import { element, replaceIfMissing } from "./dom.js";
 import { judgementButtons } from "./feedback.js";
 import { withMembers } from "./group_members.js";
+import { frame } from "./match_frame.js";
 import { fixed, tr } from "./translate.js";
 
 const OTHER_LABELS = 3;
@@ -66,6 +67,7 @@ function card(hit, digits, move, href) {
   picture.src = hit.links.thumbnail;
 
   const film = element("span", "film", picture, withText(element("span", "rank", String(hit.rank)), tr("Rank {rank}", { rank: hit.rank })));
+  if (hit.match) frame(picture, hit.match);
   if (move) {
     const badge = withText(element("span", `move ${move.className}`, move.sign), move.text);
     badge.title = move.text;

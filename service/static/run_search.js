@@ -1,5 +1,6 @@
 // Running the search: with a new query, with judgements, or again after a change of the settings.
 
+import * as anywhere from "./anywhere.js";
 import { ApiError, search } from "./api.js";
 import * as compare from "./compare.js";
 import { byId } from "./dom.js";
@@ -87,6 +88,7 @@ export async function run() {
   usage.show(null);
   byId("go").disabled = false;
   byId("whole").hidden = !query.region;
+  anywhere.show(query);
   results.showWaiting(Math.min(params.k, 20));
   try {
     const picture = queryView.show(signal);
@@ -164,6 +166,7 @@ function clearQuery() {
   feedback.restore(null);
   restart();
   state.query = state.shown = null;
+  anywhere.show(null);
   queryView.clear();
   grade.clear();
   overview.clear();

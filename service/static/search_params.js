@@ -1,6 +1,7 @@
 // The search parameters of the controls, and their form in the address of the page.
 
 import * as address from "./address.js";
+import * as anywhere from "./anywhere.js";
 import * as collection from "./collection.js";
 import { byId } from "./dom.js";
 import * as feedback from "./feedback.js";
@@ -16,6 +17,7 @@ export function searchParams() {
   const judgements = feedback.judgements();
   const params = { k: Number(byId("k").value), ...reranking.forSearch(judgements), where: filters.read(), feedback: judgements };
   if (grouping.read()) params.group_by = grouping.read();
+  if (anywhere.isChosen(state.query?.region, judgements)) return { ...params, ...reranking.NONE, anywhere: true };
   return state.query?.text ? { ...params, ...reranking.NONE } : params;
 }
 
@@ -36,6 +38,7 @@ export function addressOf(image, region, judgements) {
     collection: collection.current(),
     image,
     region: region?.join(","),
+    anywhere: anywhere.isChosen(region) ? "1" : "",
     ...reranking.forAddress(),
     k: String(k) === defaults.k ? "" : k,
     where: where.join(";"),
@@ -51,6 +54,7 @@ export function setControls(params) {
   byId("k").value = params.k ?? defaults.k;
   filters.write((params.where ?? "").split(";").map((text) => text.trim()).filter(Boolean));
   grouping.write(params.group_by);
+  anywhere.write(params.anywhere);
   const views = [...document.querySelectorAll("input[name=view]")];
   (views.find((radio) => radio.value === params.view) ?? views.find((radio) => radio.value === defaults.view)).checked = true;
 }

@@ -7,7 +7,7 @@ import pytest
 
 from cbir.explain.feature_cells import FeatureCells
 from cbir.explain.region_cells import LARGEST, fit_projection, project_cells, stored_cells
-from cbir.explain.region_match import ASIDE, SIZES, RegionTemplate
+from cbir.explain.region_match import ASIDE, FEW, SIZES, RegionTemplate
 
 
 def unit(values):
@@ -109,3 +109,14 @@ def test_equal_cells_everywhere_have_no_direction():
     alike = FeatureCells(np.ones((4, 4, 40), np.float32), np.ones((4, 4), np.float32))
     projection = fit_projection([alike])
     assert not stored_cells(projection, alike).any()
+
+
+def test_a_thinned_region_has_the_cells_with_most_texture():
+    template = draw_template(np.random.default_rng(6), 5, 5)
+    few = template.thinned()
+    assert len(few.cells) == FEW
+    assert few.weights.sum() == pytest.approx(1)
+    strongest = template.weights.argmax()
+    places = list(zip(few.rows, few.columns, strict=True))
+    assert (template.rows[strongest], template.columns[strongest]) in places
+    assert few.thinned() is few
