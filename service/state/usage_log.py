@@ -223,9 +223,9 @@ def forget_images(database: StateDatabase, images: Iterable[str], collection: st
     with database.writing() as connection:
         logged, ordered = select(searches.c.search).where(*of_collection), sorted(ids)
         for start in range(0, len(ordered), BATCH):
-            some = ordered[start : start + BATCH]
-            connection.execute(delete(searches).where(*of_collection, searches.c.query_image.in_(some)))
-            connection.execute(delete(events).where(events.c.image.in_(some), events.c.search.in_(logged)))
+            batch = ordered[start : start + BATCH]
+            connection.execute(delete(searches).where(*of_collection, searches.c.query_image.in_(batch)))
+            connection.execute(delete(events).where(events.c.image.in_(batch), events.c.search.in_(logged)))
         _mask_answers(connection, ids, of_collection)
 
 
@@ -253,8 +253,8 @@ def _mask_answers(
         select(*columns).where(*of_collection, searches.c.search > last).order_by(columns[0]).limit(BATCH)
     ).all():
         for search, answers in rows:
-            shown = answers.split()
-            if not ids.isdisjoint(shown):
-                left = " ".join(ERASED if image in ids else image for image in shown)
-                connection.execute(update(searches).where(searches.c.search == search).values(answers=left))
+            images = answers.split()
+            if not ids.isdisjoint(images):
+                masked = " ".join(ERASED if image in ids else image for image in images)
+                connection.execute(update(searches).where(searches.c.search == search).values(answers=masked))
         last = rows[-1].search

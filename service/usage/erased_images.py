@@ -74,8 +74,8 @@ def forget_missing(database: StateDatabase, search: LoggedSearch) -> None:
     """Remove the images of a new search from the log that were deleted before its page reported it."""
     handle = current_state().collections.get(search.collection)
     images = {*search.answers, *([search.query_image] if search.query_image else [])}
-    left = handle.whole_searcher().collection.records_by_id(images) if handle else {}
-    usage_log.forget_images(database, images - left.keys(), search.collection)
+    stored = handle.whole_searcher().collection.records_by_id(images) if handle else {}
+    usage_log.forget_images(database, images - stored.keys(), search.collection)
 
 
 def erase_usage(settings: Settings, keys: Sequence[str], image_ids: Ids[str]) -> None:
