@@ -78,10 +78,10 @@ class MapCache:
 
     def _read(self, folder: Path) -> StoredMap | None:
         file = _file_state(folder)
-        known = self._stored.get(folder)
-        if known is None or known[0] != file:
-            known = self._stored[folder] = file, _readable_map(folder)
-        return known[1]
+        last_read = self._stored.get(folder)
+        if last_read is None or last_read[0] != file:
+            last_read = self._stored[folder] = file, _readable_map(folder)
+        return last_read[1]
 
 
 def _readable_map(folder: Path) -> StoredMap | None:
