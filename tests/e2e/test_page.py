@@ -160,7 +160,7 @@ def test_nothing_is_wider_than_the_window(page: sync_api.Page, pictures: list[Pa
 
 def test_keyboard_reaches_everything(page: sync_api.Page) -> None:
     reached = set()
-    for _ in range(16):
+    for _ in range(20):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.id || document.activeElement.className"))
     assert {"file", "rerank", "k", "where", "brand", "card"} <= reached
