@@ -77,10 +77,10 @@ def _choose(collection: Collection, label_key: str | None) -> AutoChoice:
         label=label_key,
         images=len(view),
     )
-    found = labelled_rows(collection, view, label_key)
-    if found is None:
+    key_and_rows = labelled_rows(collection, view, label_key)
+    if key_and_rows is None:
         return default
-    key, labelled = found
+    key, labelled = key_and_rows
     count = int(np.clip(COMPARED // len(labelled.rows), LEAST_QUERIES, MOST_QUERIES))
     tuned = collection.profile.rerank
     rerankers = [get_tuned(method, tuned, parameters) for method, parameters in CANDIDATES]
@@ -194,16 +194,16 @@ def labelled_rows(
         if label_key
         else sorted(collection.label_keys(), key=lambda key: (key != USUAL_LABEL, key))
     )
-    found: list[tuple[int, str, LabelledRows]] = []
+    usable: list[tuple[int, str, LabelledRows]] = []
     for key, labelled in read_labels(collection, view, keys):
         if _has_classes(labelled):
             sizes = np.bincount(labelled.label[labelled.label >= 0])
-            found.append((int(np.count_nonzero(sizes > 1)), key, labelled))
+            usable.append((int(np.count_nonzero(sizes > 1)), key, labelled))
             if key == USUAL_LABEL:
                 break
-    if not found:
+    if not usable:
         return None
-    _, key, labelled = max(found, key=lambda each: each[0])
+    _, key, labelled = max(usable, key=lambda each: each[0])
     return key, labelled
 
 

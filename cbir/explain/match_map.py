@@ -107,6 +107,8 @@ def _on_image(values: Floats, area: Area) -> Floats:
         np.floor(((np.arange(count) + 0.5) / count - start) / length * count).astype(int)
         for count, start, length in ((values.shape[0], top, height), (values.shape[1], left, width))
     )
-    known = np.logical_and.outer((rows >= 0) & (rows < len(rows)), (columns >= 0) & (columns < len(columns)))
+    covered = np.logical_and.outer(
+        (rows >= 0) & (rows < len(rows)), (columns >= 0) & (columns < len(columns))
+    )
     spread = values[np.clip(rows, 0, len(rows) - 1)][:, np.clip(columns, 0, len(columns) - 1)]
-    return np.asarray(np.where(known, spread, 0.0), np.float32)
+    return np.asarray(np.where(covered, spread, 0.0), np.float32)

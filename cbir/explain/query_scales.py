@@ -26,20 +26,20 @@ def cells_by_scale(encoder: Encoder, pixels: Prepared, width: int, height: int) 
     width, height : int
         Size of the image itself in pixels.
     """
-    whole = feature_cells(encoder, pixels, width, height)
+    full_size = feature_cells(encoder, pixels, width, height)
     if encoder.image_input.fit != "squash":  # the others have borders, or lack a part
-        return [whole]
-    return [whole, *(_made_smaller(encoder, pixels, whole, scale) for scale in SCALES)]
+        return [full_size]
+    return [full_size, *(_made_smaller(encoder, pixels, full_size, scale) for scale in SCALES)]
 
 
-def _made_smaller(encoder: Encoder, pixels: Prepared, whole: FeatureCells, scale: float) -> FeatureCells:
+def _made_smaller(encoder: Encoder, pixels: Prepared, full_size: FeatureCells, scale: float) -> FeatureCells:
     """Return the cells of a query that takes a part of the network's input and is mirrored around it."""
     borders, parts = list[tuple[int, int]](), list[slice]()
-    for cells, side in zip(whole.values.shape[:2], pixels.shape[:2], strict=True):
-        taken = max(min(LEAST_CELLS, cells), round(cells * scale))
-        first = (cells - taken) // 2
-        borders.append((round(first * side / cells), side - round((first + taken) * side / cells)))
-        parts.append(slice(first, first + taken))
+    for cells, side in zip(full_size.values.shape[:2], pixels.shape[:2], strict=True):
+        count = max(min(LEAST_CELLS, cells), round(cells * scale))
+        first = (cells - count) // 2
+        borders.append((round(first * side / cells), side - round((first + count) * side / cells)))
+        parts.append(slice(first, first + count))
     (top, bottom), (left, right) = borders
     size = pixels.shape[1] - left - right, pixels.shape[0] - top - bottom
     small = cv2.resize(pixels.astype(np.uint8), size, interpolation=cv2.INTER_AREA)

@@ -22,7 +22,7 @@ def own_changes(source: Connection, target: Connection) -> list[Row[Any]]:
     Ids are not compared one by one, since erasing a patient removes some, in either.
     """
     last = last_number(source, changes.name)
-    own: list[Row[Any]] = []
+    owned: list[Row[Any]] = []
     for first in range(0, last_number(target, changes.name) + 1, PAGE):
         query = select(changes).where(changes.c.change.between(first, first + PAGE - 1))
         theirs = {row.change: tuple(row) for row in source.execute(query)}
@@ -34,8 +34,8 @@ def own_changes(source: Connection, target: Connection) -> list[Row[Any]]:
                 ids, other_ids = our_ids.get(row.change, set()), their_ids.get(row.change, set())
                 differs = bool(ids and other_ids) and ids.isdisjoint(other_ids)
                 is_own = theirs[row.change] != tuple(row) or differs
-            own += [row] if is_own else []
-    return own
+            owned += [row] if is_own else []
+    return owned
 
 
 def _ids_by_change(connection: Connection, first: int) -> dict[int, set[str]]:
@@ -49,11 +49,11 @@ def _ids_by_change(connection: Connection, first: int) -> dict[int, set[str]]:
 
 def require_no_own_changes(source: Connection, target: Connection) -> None:
     """Raise InvalidInput if images of `target` were added, deleted or labelled there: that would be undone."""
-    own = [row for row in own_changes(source, target) if row.what not in KEPT]
-    if own:
+    owned = [row for row in own_changes(source, target) if row.what not in KEPT]
+    if owned:
         raise InvalidInput(
-            f"the target has {len(own)} changes of its own, the first of {own[0].at} ({own[0].what}), which would be "
-            "lost; name another folder"
+            f"the target has {len(owned)} changes of its own, the first of {owned[0].at} ({owned[0].what}), which "
+            "would be lost; name another folder"
         )
 
 
@@ -66,9 +66,9 @@ def mirror_history(source: Connection, target: Connection, covered_ids: CoveredI
     covered_ids : callable
         Returns those of image ids that are erased in the target, so that its history does not name them.
     """
-    own = own_changes(source, target)
-    if own:
-        target.execute(delete(changes).where(changes.c.change.in_([row.change for row in own])))
+    owned = own_changes(source, target)
+    if owned:
+        target.execute(delete(changes).where(changes.c.change.in_([row.change for row in owned])))
     first, end = 0, max(last_number(source, changes.name), last_number(target, changes.name))
     while first <= end:
         page = changes.c.change.between(first, first + PAGE - 1)
@@ -88,7 +88,7 @@ def mirror_history(source: Connection, target: Connection, covered_ids: CoveredI
         _insert_rows(target, changed_images, theirs - ours)
         first += PAGE
     raise_last_number(target, changes.name, last_number(source, changes.name))
-    for row in own:
+    for row in owned:
         values = {name: value for name, value in row._mapping.items() if name != "change"}
         target.execute(insert(changes).values(values))
 

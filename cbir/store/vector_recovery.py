@@ -39,15 +39,16 @@ def recover_vector(
     if len(damaged) == raw.nbytes:
         stored = np.frombuffer(damaged, "<f4")
         with np.errstate(all="ignore"):
-            kept = statistics.normalise(stored) == normalised
-        raw[kept] = stored[kept]
+            exact = statistics.normalise(stored) == normalised
+        raw[exact] = stored[exact]
     else:
-        kept = np.zeros(len(raw), bool)
+        exact = np.zeros(len(raw), bool)
     choices = {
-        int(place): _equivalent(normalised, statistics, raw, int(place)) for place in np.flatnonzero(~kept)
+        int(position): _equivalent(normalised, statistics, raw, int(position))
+        for position in np.flatnonzero(~exact)
     }
-    for place, equivalent in choices.items():
-        raw[place] = equivalent[0]
+    for position, equivalent in choices.items():
+        raw[position] = equivalent[0]
     if math.prod(map(len, choices.values())) <= MAX_TRIED:
         for values in itertools.product(*choices.values()):
             candidate = raw.copy()
@@ -64,14 +65,14 @@ def _computed(normalised: NDArray[np.float32], statistics: Standardisation) -> N
 
 
 def _equivalent(
-    normalised: NDArray[np.float32], statistics: Standardisation, raw: NDArray[np.float32], place: int
+    normalised: NDArray[np.float32], statistics: Standardisation, raw: NDArray[np.float32], position: int
 ) -> list[np.float32]:
     """Return raw values near the computed one that normalise to the snapshot's, the nearest first."""
-    mean, scale, start = statistics.mean[place], statistics.scale[place], raw[place]
+    mean, scale, start = statistics.mean[position], statistics.scale[position], raw[position]
     candidates = [start]
     below = above = start
     for _ in range(NEAR):
         below, above = np.nextafter(below, np.float32(-np.inf)), np.nextafter(above, np.float32(np.inf))
         candidates += [below, above]
-    equal = [value for value in candidates if np.float32(value - mean) * scale == normalised[place]]
+    equal = [value for value in candidates if np.float32(value - mean) * scale == normalised[position]]
     return equal or [start]

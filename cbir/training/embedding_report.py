@@ -122,10 +122,10 @@ def _curves(history: Sequence[Mapping[str, float]]) -> str:
     precision, at_1, losses = ([row[key] for row in history] for key in ("map", "p_at_1", "loss"))
     across, heights = (1.0, epochs[-1]), charts.round_range(losses)
     curves = [("mAP", precision), ("P@1", at_1)]
-    scores = charts.line_chart(curves, epochs, "epoch", "validation", x_range=across, whole=True)
+    scores = charts.line_chart(curves, epochs, "epoch", "validation", x_range=across, whole_numbers=True)
     loss = [("loss", losses)]
     return scores + charts.line_chart(
-        loss, epochs, "epoch", "loss of training", x_range=across, y_range=heights, whole=True
+        loss, epochs, "epoch", "loss of training", x_range=across, y_range=heights, whole_numbers=True
     )
 
 

@@ -86,19 +86,19 @@ class LossOptions:
         """
         if loss in SCORE_LOSSES:
             return SimilarityLoss(self.build_score_loss(loss))
-        taken = option_names(loss)
-        self.refuse_others(loss, taken)
-        given = {name: value for name, value in self.given().items() if name in taken}
+        allowed = option_names(loss)
+        self.refuse_others(loss, allowed)
+        given = {name: value for name, value in self.given().items() if name in allowed}
         return embedding_loss(loss, dimensions, classes, **given)
 
     def build_score_loss(self, loss: str) -> ScoreLoss:
         """Make a loss on scores, one of SCORE_LOSSES. Raises as `build` does."""
-        own = option_names(loss)
-        of_sorter = ("tune_sorter", "temperature") if "sorter" in own else ()
-        self.refuse_others(loss, (*own, *of_sorter, "parallel", "parallel_epochs"))
+        allowed = option_names(loss)
+        of_sorter = ("tune_sorter", "temperature") if "sorter" in allowed else ()
+        self.refuse_others(loss, (*allowed, *of_sorter, "parallel", "parallel_epochs"))
         if self.parallel is None and "parallel_epochs" in self.given():
             raise InvalidInput("--parallel-epochs needs --parallel l1 or --parallel soft-margin")
-        options = {name: value for name, value in self.given().items() if name in own}
+        options = {name: value for name, value in self.given().items() if name in allowed}
         if self.given().keys() & {"sorter", *of_sorter}:
             options["sorter"] = self._load_sorter()
         return SCORE_LOSSES[loss](**options)
@@ -107,10 +107,10 @@ class LossOptions:
         """Make the parallel loss on scores, if there is one."""
         return PARALLEL_LOSSES[self.parallel]() if self.parallel else None
 
-    def refuse_others(self, loss: str, taken: Collection[str]) -> None:
-        """Raise InvalidInput, with their names, if there are options that are not among `taken`."""
-        if refused := [option_flag(name) for name in self.given() if name not in taken]:
-            listed = ", ".join(option_flag(name) for name in taken if name != "weights") or "no options"
+    def refuse_others(self, loss: str, allowed: Collection[str]) -> None:
+        """Raise InvalidInput, with their names, if there are options that are not among `allowed`."""
+        if refused := [option_flag(name) for name in self.given() if name not in allowed]:
+            listed = ", ".join(option_flag(name) for name in allowed if name != "weights") or "no options"
             raise InvalidInput(f"the loss {loss} does not take {', '.join(refused)}; it takes {listed}")
 
     def given(self) -> dict[str, Any]:

@@ -36,7 +36,7 @@ class LinePanel:
     styles: Sequence[LineStyle] = field(default=())
     x_range: Range = (0.0, 1.0)
     y_range: Range = (0.0, 1.0)
-    whole: bool = False  # xs are counts, such as epochs
+    whole_numbers: bool = False  # xs are counts, such as epochs
 
 
 def line_style(colour: int, dash: int) -> LineStyle:
@@ -71,7 +71,7 @@ def line_chart(series: Series, xs: Sequence[float], x_title: str, y_title: str, 
     x_title, y_title : str
         Axis labels.
     **more
-        Styles, ranges and `whole` of `LinePanel`.
+        Styles, ranges and `whole_numbers` of `LinePanel`.
     """
     return line_charts([LinePanel(series, xs, x_title, y_title, **more)], f"{y_title} over {x_title}")
 
@@ -85,7 +85,7 @@ def line_charts(panels: Sequence[LinePanel], title: str) -> str:
                 (line,) = axes.plot(panel.xs, ys, color=colour, linestyle=dash, label=name)
                 chart.mark(line, "curve", name)
             axes.set(xlabel=panel.x_title, ylabel=panel.y_title, xlim=panel.x_range, ylim=panel.y_range)
-            if panel.whole:
+            if panel.whole_numbers:
                 axes.set_xticks(whole_ticks(panel.x_range))
             else:
                 _set_ticks(axes.set_xticks, panel.x_range)

@@ -21,7 +21,7 @@ def training_charts(history: Sequence[Mapping[str, float]]) -> str:
     ]
     losses = [row["loss"] for row in history]
     x_range = (1.0, epochs[-1])
-    validation = line_chart(measures, epochs, "epoch", "validation", x_range=x_range, whole=True)
+    validation = line_chart(measures, epochs, "epoch", "validation", x_range=x_range, whole_numbers=True)
     return validation + line_chart(
         [("loss", losses)],
         epochs,
@@ -29,7 +29,7 @@ def training_charts(history: Sequence[Mapping[str, float]]) -> str:
         "loss of training",
         x_range=x_range,
         y_range=round_range(losses),
-        whole=True,
+        whole_numbers=True,
     )
 
 

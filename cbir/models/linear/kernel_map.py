@@ -56,8 +56,8 @@ class KernelMap(NamedTuple):
 
     def linear_weights(self, weights: Floats) -> Floats:
         """Return the weights (d,) of standardised features that equal `weights` (r,) of a linear map's features."""
-        own = self.axes if self.axes.shape[1] else np.eye(len(weights)) / np.sqrt(len(weights))
-        return cast(Floats, own @ weights / np.sqrt(self.tuning.ridge))
+        basis = self.axes if self.axes.shape[1] else np.eye(len(weights)) / np.sqrt(len(weights))
+        return cast(Floats, basis @ weights / np.sqrt(self.tuning.ridge))
 
 
 def project_features(Z: Floats, axes: Floats) -> Floats:
@@ -95,15 +95,15 @@ def fit_kernel_map(
     if tuning is None:
         rows = np.sort(order[:SAMPLE])
         tuning = _tune(project_features(Z[rows], axes), grades[rows], groups[rows])
-    chosen = Tuning(*tuning)
-    if not chosen.width:
-        return KernelMap(axes, np.empty((0, axes.shape[1])), np.empty((0, 0)), chosen)
+    tuned = Tuning(*tuning)
+    if not tuned.width:
+        return KernelMap(axes, np.empty((0, axes.shape[1])), np.empty((0, 0)), tuned)
     # shorter in storage
     landmarks = project_features(Z[np.sort(order[:LANDMARKS])], axes).astype(np.float32).astype(np.float64)
-    values, vectors = np.linalg.eigh(kernels(landmarks, landmarks, chosen.width))
-    kept = values > LEAST * values[-1]
-    root = vectors[:, kept] / np.sqrt(values[kept] * chosen.ridge)
-    return KernelMap(axes, landmarks, root, chosen)
+    values, vectors = np.linalg.eigh(kernels(landmarks, landmarks, tuned.width))
+    large = values > LEAST * values[-1]
+    root = vectors[:, large] / np.sqrt(values[large] * tuned.ridge)
+    return KernelMap(axes, landmarks, root, tuned)
 
 
 def _principal_axes(Z: Floats) -> Floats:
@@ -112,9 +112,9 @@ def _principal_axes(Z: Floats) -> Floats:
     wide = len(Z) < Z.shape[1]
     values, vectors = np.linalg.eigh(Z @ Z.T if wide else Z.T @ Z)
     values, vectors = values[::-1][:COMPONENTS], vectors[:, ::-1][:, :COMPONENTS]
-    kept = values > LEAST * values[0]
-    axes = Z.T @ (vectors[:, kept] / np.sqrt(values[kept])) if wide else vectors[:, kept]
-    return cast(Floats, axes / np.sqrt(values[kept].sum() / len(Z)))
+    large = values > LEAST * values[0]
+    axes = Z.T @ (vectors[:, large] / np.sqrt(values[large])) if wide else vectors[:, large]
+    return cast(Floats, axes / np.sqrt(values[large].sum() / len(Z)))
 
 
 def left_out_error(Z: Floats, grades: Floats, groups: Integers) -> float:

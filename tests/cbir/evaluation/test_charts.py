@@ -116,7 +116,7 @@ def test_ticks_and_points_follow_the_range():
 def test_epochs_are_whole_numbers(last, ticks):
     assert charts.whole_ticks((1.0, float(last))) == ticks
     xs = [float(number) for number in range(1, last + 1)]
-    chart = charts.line_chart([("loss", xs)], xs, "epoch", "loss", x_range=(1.0, xs[-1]), whole=True)
+    chart = charts.line_chart([("loss", xs)], xs, "epoch", "loss", x_range=(1.0, xs[-1]), whole_numbers=True)
     labels = re.findall(r"<text[^>]*>([^<]*)</text>", chart)
     assert [int(label) for label in labels if label in map(str, ticks)] == ticks
     assert "1.8" not in labels
