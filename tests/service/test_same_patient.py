@@ -11,9 +11,12 @@ from flask.testing import FlaskClient
 import cbir
 from cbir import settings
 from cbir.errors import InvalidInput
+from cbir.store import Collection
+from cbir.store.patient_scope import PatientScope
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
 from tests.cbir.images.synthetic_dicom import dicom_set, written
+from tests.service import wards
 from tests.service.conftest import problem
 
 
@@ -85,3 +88,18 @@ def test_in_python(indexed: Path, ids: list[str], tmp_path: Path) -> None:
         assert {hit.image_id for hit in found} == set(ids[4:8])
         with pytest.raises(InvalidInput, match="same_patient"):
             collection.search(vector=collection.vector(ids[0], raw=True), same_patient=True)
+
+
+def test_the_study_of_the_query_is_left_out(tmp_path_factory: pytest.TempPathFactory) -> None:
+    ward = wards.make(tmp_path_factory)
+    with Collection(ward.folder) as collection:
+        view = collection.view()
+        record = next(each for each in ward.visible if each.patient_key and each.study)
+        all_rows = collection.patient_rows(view, PatientScope(record.patient_key))
+        others = collection.patient_rows(view, PatientScope(record.patient_key, record.study))
+        of_study = [
+            each
+            for _, each in collection.iterate()
+            if (each.patient_key, each.study) == (record.patient_key, record.study)
+        ]
+    assert len(all_rows) - len(others) == len(of_study)
