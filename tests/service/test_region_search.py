@@ -8,9 +8,13 @@ import pytest
 
 from cbir import settings
 from cbir.errors import CollectionDamaged, InvalidInput
+from cbir.ingest.query_file import WHOLE_FILE
 from cbir.python_api.collection_search import open as open_collection
+from cbir.python_api.region_query import read_region_query
 from cbir.region_cells import compute_cells
+from cbir.search import Request, Searcher, Stopwatch
 from cbir.store import Collection
+from cbir.store.limited_collection import LimitedCollection
 from cbir.store.region_cells import NAME, PROJECTION, drop_cells, read_cells
 from service.app import create_app
 from tests.service.conftest import cbir, index_once, problem
@@ -194,3 +198,31 @@ def test_command_line(folder, records):
         "--collection", folder, "--format", "json",
     )  # fmt: skip
     assert '"match":{"x"' in found
+
+
+def test_limited_callers_find_only_images_that_they_see(folder, records):
+    key, value = next(iter(records[0].labels.items()))
+    with Collection(folder) as whole, open_collection(folder) as opened:
+        limited = LimitedCollection(whole, whole.conditions([f"{key}={value}"]))
+        query = read_region_query(opened, f"id:{records[0].image_id}", tuple(REGION), WHOLE_FILE)
+        answer = Searcher(limited, settings.load()).by_region(query, Request(k=50), Stopwatch())
+    seen = {record.image_id for record in records if record.labels.get(key) == value}
+    assert {hit.image_id for hit in answer.results} == seen - {records[0].image_id}
+    assert answer.rerank.notes == ()  # nor are others counted
+
+
+def test_erasing_a_patient_deletes_all_cells(own):
+    with Collection(own) as collection, collection.writer() as writer:
+        writer.erase_patient(["0" * 32])
+    assert read_cells(own) is None
+
+
+def test_erasing_a_patient_ends_a_run(own):
+    next((own / NAME).glob("*.npy")).unlink()
+
+    def erase(done, total):
+        drop_cells(own)
+
+    with Collection(own) as collection, pytest.raises(InvalidInput, match="run it again"):
+        compute_cells(collection, erase)
+    assert read_cells(own) is None
