@@ -29,5 +29,7 @@ def copy_to_server(format: Printed = OutputFormat.text) -> None:
         raise InvalidInput("state_database is not set; set it to the PostgreSQL database to copy to")
     source = StateDatabase(active.state_folder)
     if not source.exists():
-        raise InvalidInput(f"state_folder {active.state_folder} has no state.sqlite, so there is nothing to copy")
+        raise InvalidInput(
+            f"state_folder {active.state_folder} has no state.sqlite, so there is nothing to copy"
+        )
     print_values(copy_state(source, open_state(active), continue_numbers), format)

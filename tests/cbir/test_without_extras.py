@@ -59,10 +59,18 @@ grade evaluate --collection graded --ranker ranking-svm --folds 2
 dataset irma-phantoms irma
 token create --scope search
 token list
+study create first --collection collection --a none --b diffusion --queries 2 -k 3
+study list
+study export first answers.csv
+study delete first --yes
+usage show
+usage delete --yes
 """
 REFUSED = """
 collection tune --collection graded
+collection regions --collection collection
 annotate agreement --study-dir missing
+annotate export answers.json --study-dir missing
 audit-log verify
 audit-log head
 dataset irma missing out
@@ -72,11 +80,13 @@ evaluate fuse missing.run --out fused.run
 evaluate irma missing --out irma-results
 evaluate irma-error --tree missing --truth missing --run missing
 evaluate irma-run --collection missing --queries missing --out missing.run
+evaluate replay --collection collection --log missing.csv --rerank none --out replay
 search --collection collection --text chest
 serve --collection missing
 state copy
 similar --collection collection --study 1.2.3
 token revoke missing
+usage export usage.csv
 """
 NEEDS = """
 annotate label --collection graded --study-dir missing : deep
@@ -86,6 +96,7 @@ annotate serve --collection graded : deep
 annotate simulate --collection graded : deep
 encoder get torchvision:resnet18 : hub
 collection map --collection collection : map
+study report first : evaluate
 evaluate run --collection collection --out results : evaluate
 grade evaluate --collection graded --ranker cnn : deep
 index dicomweb http://127.0.0.1:1/dicom-web --collection collection : pacs
