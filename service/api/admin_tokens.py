@@ -87,15 +87,12 @@ def revoke_token(token_id: TokenId) -> Response:
 def _expiry(text: str | None) -> datetime | None:
     """Return the expiry of a new token; raises InvalidInput if it would outlive what the caller may give."""
     caller, now = current_caller(), datetime.now(UTC)
+    limit, until = None, ""
     if caller and not caller.token:  # of a hospital account, whose rights may end with its groups
         limit, until = now + DEFAULT_LIFETIME, "is valid for at most 90 days if a hospital account creates it"
-    else:
-        limit = caller.token.expires if caller and caller.token else None
-        until = (
-            f"cannot outlive the one that creates it, which expires on {limit:%Y-%m-%d %H:%M} UTC"
-            if limit
-            else ""
-        )
+    elif caller and caller.token and caller.token.expires:
+        limit = caller.token.expires
+        until = f"cannot outlive the one that creates it, which expires on {limit:%Y-%m-%d %H:%M} UTC"
     if text is None:
         default = now + DEFAULT_LIFETIME
         return min(limit or default, default).replace(microsecond=0)

@@ -70,7 +70,15 @@ OTHERWISE = {
     "search": {"image_id", "image"},  # `query`
     "render": {"image"},
     "cases": {"cursor"},  # an iterator
-    "save_case": {"image", "case", "search", "rounds", "marks", "method", "answers"},  # `query`, `answer`, `judged`
+    "save_case": {
+        "image",
+        "case",
+        "search",
+        "rounds",
+        "marks",
+        "method",
+        "answers",
+    },  # `query`, `answer`, `judged`
     "grade": {"image_id", "image"},  # `query`
     "explain": {"image_id", "image", "answers"},  # `query`, `image_ids`
     "add": {"image"},  # `images`
