@@ -62,8 +62,10 @@ token list
 study create first --collection collection --a none --b diffusion --queries 2 -k 3
 study list
 study export first answers.csv
-study delete first --yes
+study create second --collection collection --a none --b diffusion --queries 1 -k 2
+study delete second --yes
 usage show
+usage export usage.csv
 usage delete --yes
 """
 REFUSED = """
@@ -80,13 +82,11 @@ evaluate fuse missing.run --out fused.run
 evaluate irma missing --out irma-results
 evaluate irma-error --tree missing --truth missing --run missing
 evaluate irma-run --collection missing --queries missing --out missing.run
-evaluate replay --collection collection --log missing.csv --rerank none --out replay
 search --collection collection --text chest
 serve --collection missing
 state copy
 similar --collection collection --study 1.2.3
 token revoke missing
-usage export usage.csv
 """
 NEEDS = """
 annotate label --collection graded --study-dir missing : deep
@@ -97,6 +97,7 @@ annotate simulate --collection graded : deep
 encoder get torchvision:resnet18 : hub
 collection map --collection collection : map
 study report first : evaluate
+evaluate replay --collection collection --log missing.csv --rerank none --out replay : evaluate
 evaluate run --collection collection --out results : evaluate
 grade evaluate --collection graded --ranker cnn : deep
 index dicomweb http://127.0.0.1:1/dicom-web --collection collection : pacs

@@ -183,12 +183,15 @@ def main(names: list[str]) -> None:
         sys.exit(f"there is no picture {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     chosen = [name for name in known if name in names or not names]
     with tempfile.TemporaryDirectory() as folder:
+        work = {name: Path(folder, name) for name in ("pages", "ohif", "annotation")}
+        for path in work.values():
+            path.mkdir()
         if scenes := [name for name in chosen if name in SCENES]:
-            take_scenes(scenes, Path(folder))
+            take_scenes(scenes, work["pages"])
         if "ohif" in chosen:
-            take_ohif(Path(folder))
+            take_ohif(work["ohif"])
         if "annotation" in chosen:
-            take_annotation(Path(folder))
+            take_annotation(work["annotation"])
 
 
 if __name__ == "__main__":
