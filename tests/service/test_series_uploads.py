@@ -157,7 +157,7 @@ def test_bomb_is_refused(client):
 def test_the_page_takes_a_series_and_shows_its_middle_slice(client, scans):
     page = client.get("/").text
     assert "Drop a CT series here" in page
-    assert "<span data-series>" in page
+    assert "data-series>" in page
     slices = write_series(scans / "more", stack(SHAPE, SPACING, 1), SPACING, uid="1.2.7", order_seed=3)
     shown = client.post("/v1/render", data=zipped(scans / "more"), content_type="application/zip")
     middle = client.post(
