@@ -12,7 +12,7 @@ from flask.testing import FlaskClient
 from cbir import settings
 from cbir.layout.collection_map import compute_map, transform_name
 from cbir.store import Collection
-from cbir.store.map_file import NAME, StoredMap, read_map, write_map
+from cbir.store.map_file import NAME, StoredMap, drop_map, read_map, write_map
 from service.app import create_app
 from service.collections.map_cache import MapCache
 from service.ingest.index_jobs import JobQueue
