@@ -4,7 +4,7 @@ import { toCsv, toJson, toUids } from "./answer_files.js";
 import { renderSheet } from "./answer_sheet.js";
 import { byId, element } from "./dom.js";
 import { withMembers } from "./group_members.js";
-import * as queryView from "./query_view.js";
+import { pictureSource } from "./query_source.js";
 import { selectedView } from "./search_params.js";
 import { state } from "./search_state.js";
 import { tr } from "./translate.js";
@@ -46,7 +46,7 @@ async function dataUrl(address) {
 
 async function saveSheet() {
   const { answer, results } = shownAnswer();
-  const source = await queryView.pictureSource();
+  const source = await pictureSource();
   const query = { caption: byId("caption").textContent, data: source === null ? null : await dataUrl(source ?? "") };
   const pictures = await Promise.all(results.map((hit) => dataUrl(hit.links.thumbnail)));
   save("results.html", "text/html", renderSheet({ note: tr("Re-ranking: {method}", answer.rerank), query, results, pictures }));

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,22 @@ ANSWERS = {
     "job": 404,
     "original": 410,  # the collection was indexed from files that are elsewhere
 }
-CHANGING = {"set_labels": 404, "label_images": 404, "delete": 404, "cancel": 404}  # name nothing real
+CHANGING = {  # name nothing real, or need tokens
+    "set_labels": 404,
+    "label_images": 404,
+    "delete": 404,
+    "cancel": 404,
+    "case": 404,
+    "case_picture": 404,
+    "change_case": 404,
+    "delete_case": 404,
+    "export_case": 404,
+    "create_token": 403,
+    "explain": 422,
+    "map_places": 404,
+    "revoke_token": 404,
+    "save_case": 422,
+}
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +153,8 @@ def test_every_python_line_runs(page: sync_api.Page, folder: Path, monkeypatch: 
                     exec(line, names)
                 assert refused.value.problem.status == expected[name], name
             elif line:
-                exec(line, names)
+                with suppress(StopIteration):  # the first of no saved cases
+                    exec(line, names)
 
 
 def form_of(page: sync_api.Page, name: str) -> sync_api.Locator:
