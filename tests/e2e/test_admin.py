@@ -11,7 +11,6 @@ from playwright.sync_api import expect
 
 from service.access.tokens import Scope, TokenStore
 from service.state.database import StateDatabase
-from service.state.job_history import INTERRUPTED
 from tests.e2e.test_page_axe import AXE, complaints_dark_and_light
 from tests.service.conftest import Served, copy_folder, serving
 
@@ -181,4 +180,4 @@ def test_killed_service_remembers_logins_and_jobs(
         with serving(own, **environment) as second:
             page.goto(f"{second.address}/admin")
             expect(page.locator(".job")).to_have_count(2, timeout=PATIENCE_MS)
-            expect(page.locator(".job[data-state=failed]").first).to_contain_text(INTERRUPTED)
+            expect(page.locator(".job[data-state=failed]").first).to_contain_text("interrupted")
