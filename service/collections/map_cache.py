@@ -45,7 +45,7 @@ class MapCache:
     def placed(self, collection: Collection, view: View) -> PlacedView | None:
         """Return the positions of the rows of a view, which may be limited, of a collection; None without a map.
 
-        Whether a new map is due depends on all images, whoever asks first.
+        Whether a new map is due depends on all images, also if a limited caller asks first.
 
         A map that cannot be read is none: it is computed again.
         """
