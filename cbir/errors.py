@@ -37,6 +37,14 @@ class CollectionDamaged(CbirError):
     """Files of a collection contradict each other or cannot be read."""
 
 
+class DatabaseUnavailable(CbirError):
+    """The database server of a collection does not answer, or refuses."""
+
+
+class IndexUnavailable(CbirError):
+    """The server of a vector index does not answer, or refuses."""
+
+
 class StorageFull(CbirError):
     """No space is left on the disk of a collection."""
 
