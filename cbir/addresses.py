@@ -1,4 +1,4 @@
-"""Validation of URLs in the settings: archive, viewer, framing origins and state database."""
+"""Validation of URLs: archive, viewer, framing origins, state database, collections in PostgreSQL."""
 
 import re
 from urllib.parse import SplitResult, parse_qs, quote, urljoin, urlsplit
@@ -8,8 +8,8 @@ PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 NOT_IN_URL = re.compile(r"[^!-~]|[<>\"\\]")  # RFC 3986
 UID = re.compile(r"(?=.{1,64}\Z)[0-9]+(\.[0-9]+)*")  # PS3.5, 9.1; leading zeros occur in practice
 ORIGIN = re.compile(r"https?://[^/?#@*\s;,'\"]+")
-STATE_SCHEME = "postgresql+psycopg"
-STATE_SCHEMA = "cbir"
+DATABASE_SCHEME = "postgresql+psycopg"
+DEFAULT_SCHEMA = "cbir"
 SCHEMA_NAME = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,62}")  # needs no quotes in SQL
 
 
@@ -73,33 +73,76 @@ def origin_of(url: str, base: str = "") -> str:
 
 def validate_state_database(text: str) -> str:
     """Return the URL of a PostgreSQL database as SQLAlchemy reads it; raise ValueError, which names no password."""
-    example = f"{STATE_SCHEME}://user@host/database"
+    return _validate_database(text, "schema", ("password", "options"))
+
+
+def state_schema(url: str) -> str:
+    """Return the name of the schema in the URL of a state database."""
+    return _query_value(url, "schema")
+
+
+def is_collection_address(text: str) -> bool:
+    """Return whether the text of a collection is an address, and not a folder or an alias."""
+    return "://" in text
+
+
+def validate_collection_address(text: str) -> str:
+    """Return the address of a collection in PostgreSQL as it is; raise ValueError, which names no password."""
+    return _validate_database(text, "collection", ("password", "options", "schema"))
+
+
+def collection_name(address: str) -> str:
+    """Return the name of the collection in an address: that of its schema."""
+    return _query_value(address, "collection")
+
+
+def _validate_database(text: str, schema: str, refused: tuple[str, ...]) -> str:
+    """Return the URL of a PostgreSQL database if all of it can be used.
+
+    Parameters
+    ----------
+    text : str
+        The URL.
+    schema : str
+        Parameter behind the ? that names the schema.
+    refused : tuple of str
+        Parameters that do not belong there.
+
+    Raises
+    ------
+    ValueError
+        With the reason, which does not quote the URL.
+    """
+    example = f"{DATABASE_SCHEME}://user@host/database"
     try:
         parts = urlsplit(text)
         query = parse_qs(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
         _ = parts.port
     except ValueError:
         raise ValueError(f"not a URL; write it as {example}") from None
-    if parts.scheme != STATE_SCHEME or parts.fragment or not parts.path.strip("/"):
+    if parts.scheme != DATABASE_SCHEME or parts.fragment or not parts.path.strip("/"):
         raise ValueError(
             f"not the URL of a PostgreSQL database; write it as {example}, special characters as %40"
         )
     if not (parts.hostname or query.get("host")):
         raise ValueError(
-            f"no host; write it as {example}, or {STATE_SCHEME}://user@/database?host=/folder/of/socket"
+            f"no host; write it as {example}, or {DATABASE_SCHEME}://user@/database?host=/folder/of/socket"
         )
-    if {"password", "options"} & query.keys():
+    if set(refused) & query.keys():
         raise ValueError(
-            "password and options do not belong behind the ?; write the password as user:password@host"
+            f"{' and '.join(refused[:2])} do not belong behind the ?; write the password as user:password@host"
+            if set(refused[:2]) & query.keys()
+            else f"{refused[2]} does not belong behind the ?; name the collection with {schema}=NAME"
         )
-    if not SCHEMA_NAME.fullmatch(state_schema(text)):
-        raise ValueError("schema: at most 63 small letters, digits and _, not beginning with a digit or pg_")
+    if not SCHEMA_NAME.fullmatch(_query_value(text, schema)):
+        raise ValueError(
+            f"{schema}: at most 63 small letters, digits and _, not beginning with a digit or pg_"
+        )
     return text
 
 
-def state_schema(url: str) -> str:
-    """Return the name of the schema in the URL of a state database."""
-    return parse_qs(urlsplit(url).query).get("schema", [STATE_SCHEMA])[-1]
+def _query_value(url: str, name: str) -> str:
+    return parse_qs(urlsplit(url).query, keep_blank_values=True).get(name, [DEFAULT_SCHEMA])[-1]
 
 
 def without_password(url: str | None) -> str | None:

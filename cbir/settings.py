@@ -28,6 +28,7 @@ from cbir.suggestion import close_name, did_you_mean
 
 PREFIX = "CBIR_"  # of environment variables
 OTHER_VARIABLES = (  # which are no settings, some of them since they are secrets
+    "CBIR_COLLECTION_PASSWORDS",
     "CBIR_CONFIG",
     "CBIR_DICOMWEB_PASSWORD",
     "CBIR_DICOMWEB_TOKEN",
@@ -183,6 +184,15 @@ class Settings(BaseSettings):
     )
     state_database_password_file: Path | None = Field(
         None, description="file with the password of state_database; unset: that of the URL, or of libpq"
+    )
+    collection_files: Path | None = Field(
+        None,
+        description="folder for what collections in PostgreSQL keep in files: keys, originals, snapshots; several "
+        "machines may share it; unset: collections in state_folder",
+    )
+    collection_password_file: Path | None = Field(
+        None,
+        description="file with the password of collections in PostgreSQL; unset: that of the address, or of libpq",
     )
     allowed_hosts: Words = Field((), description="host names of the service besides localhost")
     trusted_proxies: Networks = Field((), description="proxies whose X-Forwarded-* headers are trusted")
