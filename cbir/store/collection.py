@@ -22,6 +22,7 @@ from cbir.store.disk_full import raise_when_full
 from cbir.store.filter_conditions import Condition
 from cbir.store.idempotency import StoredReply
 from cbir.store.image_rows import rows_matching
+from cbir.store.index_feed import IndexFeed
 from cbir.store.joint_vectors import JointVectors
 from cbir.store.migration import bring_up_to_date
 from cbir.store.normalisation import Statistics
@@ -255,6 +256,10 @@ class Collection(RecordQueries):
     def patient_rows(self, view: View, patient: PatientScope) -> Rows:
         """Return the rows of a view that show a patient."""
         return view.rows_of(self._read(numbers_where, patient.contains()))
+
+    def index_feed(self) -> IndexFeed:
+        """Return what reads the changes that a vector index follows."""
+        return IndexFeed(self.folder, self._engine)
 
     def joint_vectors(self, view: View, values: int) -> VectorBlocks:
         """Return the raw values of an encoder, the first `values` of the rows of a view, scaled to length 1."""

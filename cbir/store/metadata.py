@@ -16,6 +16,7 @@ from cbir.store.snapshot import SnapshotInfo
 
 AUTO = "auto"  # re-ranker that `auto` stands for, derived from the snapshot
 CANDIDATES = "candidates"  # there if each snapshot is to have a candidate index
+INCOMPLETE_CHANGES = "incomplete_changes"  # number of the history up to which entries may be missing
 UNCHECKED = "generation"  # only tells that something has changed
 SELECT = "SELECT value, checksum FROM meta WHERE key = ?"
 NEXT = "CAST(value AS INTEGER) + 1"
