@@ -11,9 +11,11 @@ import typer
 import typer.core
 
 from cbir import settings
+from cbir.commands import options
 from cbir.commands.lazy_commands import StrictCommand
 from cbir.commands.output import OutputFormat
 from cbir.errors import InvalidInput
+from cbir.python_api.collection_place import place_of
 from cbir.store.default_profile import DEFAULT_PROFILE
 from indexer.dicomweb.crawl_command import crawl_dicomweb
 from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
@@ -74,7 +76,7 @@ def index_files(
         list[Path],
         typer.Argument(help="Folders (searched recursively) and image files.", metavar="SOURCE"),
     ],
-    collection: Annotated[Path, typer.Option(help="Folder of the collection; created if it does not exist.")],
+    collection: options.CreatedFolder,
     profile: Annotated[
         str | None,
         typer.Option(
@@ -127,17 +129,17 @@ def index_files(
         progress_report = progress_lines() if progress is ProgressFormat.json else make_progress()
         summary = run_request(request, progress_report, report_refusal)
     if format is OutputFormat.json:
-        typer.echo(json.dumps(dataclasses.asdict(summary) | {"collection": str(collection)}))
+        typer.echo(json.dumps(dataclasses.asdict(summary) | {"collection": place_of(collection)}))
     else:
         _print_summary(summary, report)
         _advise(collection, with_profile=profile is None and not weight)
     raise typer.Exit(INTERRUPTED if summary.interrupted else SOME_REFUSED if summary.refused else DONE)
 
 
-def parse_weights(options: Sequence[str] | None) -> dict[str, float]:
+def parse_weights(texts: Sequence[str] | None) -> dict[str, float]:
     """Return the factors by part of options of the form PART=FACTOR; raises InvalidInput."""
     weights = {}
-    for text in options or ():
+    for text in texts or ():
         part, _, factor = text.partition("=")
         try:
             weights[part] = float(factor)
@@ -176,7 +178,7 @@ def _advise(folder: Path, with_profile: bool) -> None:
     if statistics and images > REFIT_GROWTH * statistics.fitted_on:
         typer.echo(
             f"the normalisation was computed from {statistics.fitted_on} of {images} images; "
-            f"`cbir collection compact --refit --collection {folder}` computes it again"
+            f"`cbir collection compact --refit --collection {place_of(folder)}` computes it again"
         )
     if advice:
         typer.echo(advice)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cbir import settings
 from cbir.errors import InvalidInput
+from cbir.python_api.collection_place import collection_folder
 from cbir.threads import cores
 from indexer.index_progress import make_progress
 from indexer.index_request import IndexRequest
@@ -66,7 +67,7 @@ def index_images(
     request = IndexRequest.with_settings(
         settings.load(),
         [Path(source) for source in several],
-        Path(collection),
+        collection_folder(collection),
         profile=None if profile is None else os.fspath(profile),
         weights=dict(weights or {}),
         labels=None if labels is None else Path(labels),

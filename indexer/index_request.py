@@ -9,6 +9,7 @@ from cbir.errors import InvalidInput, NotFound
 from cbir.hardware import Device
 from cbir.images import Limits
 from cbir.paths import is_inside
+from cbir.python_api.collection_place import place_of
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store import profile as profiles
@@ -108,7 +109,7 @@ def open_collection(
         requested = existing.model_copy(update={"weights": existing.weights | weights})
     if existing.hash != requested.hash:
         raise InvalidInput(
-            f"{folder} has profile {existing.name} (hash {existing.hash}), not "
+            f"{place_of(folder)} has profile {existing.name} (hash {existing.hash}), not "
             f"{requested.name} (hash {requested.hash}); leave --profile and --weight out, or name another collection"
         )
     return collection

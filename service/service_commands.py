@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cbir import settings
+from cbir.commands.options import PLACE
 from cbir.commands.stage_lines import StageLines
+from cbir.python_api.collection_place import collection_folder
 from cbir.settings import Settings
 
 if TYPE_CHECKING:
@@ -17,7 +19,11 @@ if TYPE_CHECKING:
 def serve(
     collection: Annotated[
         list[Path],
-        typer.Option(help="Folder or alias of a collection; requests use its name. Repeatable."),
+        typer.Option(
+            parser=collection_folder,
+            metavar=PLACE,
+            help="Folder, alias, or address in PostgreSQL of a collection; requests use its name. Repeatable.",
+        ),
     ],
     host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for a free one [8000].")] = None,

@@ -9,6 +9,7 @@ from typer import Argument, Option
 
 from cbir import settings
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, results_console
+from cbir.python_api.collection_place import collection_folder, place_of
 
 if TYPE_CHECKING:
     from cbir.evaluation.collection_comparison import Comparison
@@ -18,8 +19,18 @@ QUARTILES = {"min": 0.0, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "max": 1.0}
 
 
 def compare_collections(
-    a: Annotated[Path, Argument(help="Folder of a collection.")],
-    b: Annotated[Path, Argument(help="Folder of a collection of the same images with another profile.")],
+    a: Annotated[
+        Path,
+        Argument(parser=collection_folder, metavar="A", help="Folder or address of a collection."),
+    ],
+    b: Annotated[
+        Path,
+        Argument(
+            parser=collection_folder,
+            metavar="B",
+            help="Folder or address of a collection of the same images with another profile.",
+        ),
+    ],
     queries: Annotated[int, Option(min=1, help="Number of query images.")] = 50,
     seed: Annotated[int, Option(help="Random seed of their choice.")] = 0,
     k: Annotated[int, Option("-k", "--k", min=1, help="Number of answers to compare.")] = 10,
@@ -68,7 +79,7 @@ def _facts(comparison: "Comparison", first: "Collection", second: "Collection") 
 
     sides = {
         name: {
-            "folder": str(collection.folder),
+            "folder": place_of(collection.folder),
             "profile": collection.profile.name,
             "images": comparison.images[side],
             "milliseconds": comparison.milliseconds[side],

@@ -6,11 +6,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from cbir.errors import InvalidInput
+from cbir.python_api.collection_place import collection_folder
 
 if TYPE_CHECKING:
     from cbir.store import Collection
 
-Folder = Annotated[Path, Option("--collection", help="Folder of the collection.")]
+PLACE = "FOLDER|ADDRESS"  # of a collection, read by `collection_folder`
+Folder = Annotated[
+    Path,
+    Option(
+        "--collection",
+        parser=collection_folder,
+        metavar=PLACE,
+        help="Folder of the collection, or its address in PostgreSQL.",
+    ),
+]
+CreatedFolder = Annotated[
+    Path,
+    Option(
+        "--collection",
+        parser=collection_folder,
+        metavar=PLACE,
+        help="Folder of the collection, or its address in PostgreSQL; created if it does not exist.",
+    ),
+]
 Frame = Annotated[int | None, Option(help="Frame of a multi-frame file, from 1.")]
 Rerank = Annotated[str | None, Option(help="Re-ranker: auto, none, eprf, ...; an unknown name lists all.")]
 Parameter = Annotated[

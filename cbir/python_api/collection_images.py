@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cbir.images import Limits
 from cbir.images.thumbnail import make_thumbnail
+from cbir.python_api.collection_place import collection_folder, place_of
 from cbir.search.query_kinds import list_conditions
 from cbir.search.stored_vectors import read_vectors
 from cbir.settings import Settings
@@ -37,13 +38,13 @@ class CollectionImages:
     Parameters
     ----------
     folder : str or path-like
-        Folder of the collection, or its alias.
+        Folder of the collection, its alias, or its address in PostgreSQL.
     in_force : Settings
         Settings of the searches.
     """
 
     def __init__(self, folder: str | os.PathLike[str], in_force: Settings) -> None:
-        self.collection = Collection(Path(folder))
+        self.collection = Collection(collection_folder(folder))
         self.settings = in_force.model_copy(update={"show_sources": True})
         self.limits = Limits.from_settings(in_force)
 
@@ -64,11 +65,11 @@ class CollectionImages:
         return True  # empty collections too
 
     def __repr__(self) -> str:
-        return f"<collection {self.folder}: {len(self)} images, profile {self.profile.name}>"
+        return f"<collection {place_of(self.folder)}: {len(self)} images, profile {self.profile.name}>"
 
     @property
     def folder(self) -> Path:
-        """Folder of the collection."""
+        """Folder of the collection; of one in PostgreSQL the folder of its files."""
         return self.collection.folder
 
     @property

@@ -249,7 +249,7 @@ def open(folder: str | os.PathLike[str], **options: Any) -> OpenCollection:
     Parameters
     ----------
     folder : str or path-like
-        Folder of the collection, or its alias.
+        Folder of the collection, its alias, or its address in PostgreSQL.
     **options
         Settings in place of those of cbir.toml and the environment (`cbir config` lists them), such as
         device="cpu".
@@ -260,6 +260,8 @@ def open(folder: str | os.PathLike[str], **options: Any) -> OpenCollection:
         If there is no collection.
     CollectionDamaged
         If it cannot be read.
+    DatabaseUnavailable
+        If its database server does not answer, or refuses.
 
     Examples
     --------

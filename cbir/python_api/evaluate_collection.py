@@ -12,6 +12,7 @@ from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.extras import install_command
 from cbir.python_api.collection_images import CollectionImages
+from cbir.python_api.collection_place import collection_folder
 from cbir.search.query_kinds import list_conditions
 from cbir.threads import cores
 
@@ -99,7 +100,7 @@ def evaluate(
     Parameters
     ----------
     collection : OpenCollection, str or path-like
-        Collection, or its folder.
+        Collection, or its folder or address.
     relevance : str
         Labels that relevant images share: label, modality+anatomy, irma:TDAB, grade, anatomy+grade.
     rerank : str or sequence of str
@@ -143,7 +144,7 @@ def evaluate(
     ):
         if value is not None and value < least:
             raise InvalidInput(f"{name}: at least {least}, not {value}")
-    folder = collection.folder if isinstance(collection, CollectionImages) else Path(collection)
+    folder = collection.folder if isinstance(collection, CollectionImages) else collection_folder(collection)
     in_force = collection.settings if isinstance(collection, CollectionImages) else settings.load()
     plan = EvalPlan(
         collection=folder,

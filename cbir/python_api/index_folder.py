@@ -44,7 +44,7 @@ def index_folder(
     sources : str, path-like or sequence of them
         Folders, searched recursively, and image files.
     collection : str or path-like
-        Folder of the collection; created if it does not exist.
+        Folder of the collection, or its address in PostgreSQL; created if it does not exist.
     labels : str or path-like, optional
         CSV file with a column `path`, relative to the file, and any label columns; `patient` becomes a keyed hash.
     **options

@@ -1,15 +1,11 @@
 """Options that `cbir index dicomweb` and `cbir receive` share."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cbir.settings import Settings
 
-CollectionOption = Annotated[
-    Path, typer.Option(help="Folder of the collection; created if it does not exist.")
-]
 FramesOption = Annotated[
     str, typer.Option(help="Frames of multi-frame instances to add: all, middle, or every:N.")
 ]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from cbir import settings
+from cbir.commands import options
 from cbir.commands.output import OutputFormat, StageBars
 from cbir.errors import CollectionBusy, InvalidInput
 from indexer.dicom import intake_options
@@ -28,7 +29,7 @@ FETCHES_A_PROCESS = 2
 
 def crawl_dicomweb(
     url: crawl_options.Url,
-    collection: intake_options.CollectionOption,
+    collection: options.CreatedFolder,
     modality: crawl_options.Modality = None,
     body_part: crawl_options.BodyPart = None,
     since: crawl_options.Since = "",

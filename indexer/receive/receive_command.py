@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from cbir import settings
+from cbir.commands import options
 from cbir.errors import InvalidInput
 from cbir.file_limit import raise_file_limit
 from indexer.dicom import intake_options
@@ -27,7 +28,7 @@ FILES_PER_ASSOCIATION = 4
 
 
 def receive(
-    collection: intake_options.CollectionOption,
+    collection: options.CreatedFolder,
     aet: receive_options.Aet = "CBIR",
     port: receive_options.Port = 11112,
     host: receive_options.Host = "127.0.0.1",

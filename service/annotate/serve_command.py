@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from cbir.commands.options import PLACE
 from cbir.errors import InvalidInput
 from cbir.extras import install_command
+from cbir.python_api.collection_place import collection_folder, place_of
 
 if TYPE_CHECKING:
     from cbir.active.study.study_plan import StudyPlan
@@ -16,7 +18,14 @@ if TYPE_CHECKING:
 
 
 def serve_study(
-    collection: Annotated[Path, typer.Option(help="Folder of the collection whose images are compared.")],
+    collection: Annotated[
+        Path,
+        typer.Option(
+            parser=collection_folder,
+            metavar=PLACE,
+            help="Folder, or address in PostgreSQL, of the collection whose images are compared.",
+        ),
+    ],
     study_dir: Annotated[
         Path | None,
         typer.Option(
@@ -132,7 +141,8 @@ def serve_study(
     with Collection(collection) as opened:  # checked before the study folder is created
         if len(opened) < 2:
             raise InvalidInput(
-                f"comparing needs at least two images; {collection} has {len(opened)}; add some with `cbir index`"
+                f"comparing needs at least two images; {place_of(collection)} has {len(opened)}; add some with "
+                "`cbir index`"
             )
         of_ranker = {"backbone": backbone, "side": side, "weights": weights}
         encoder = _choose_encoder(opened, folder, encoder, of_ranker)

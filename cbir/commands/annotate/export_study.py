@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 import typer
 from typer import Option
 
+from cbir.commands.options import PLACE
 from cbir.errors import InvalidInput
+from cbir.python_api.collection_place import collection_folder
 
 
 def export_study(
@@ -18,7 +20,10 @@ def export_study(
     ] = "judgements",
     format: Annotated[Literal["csv", "json"], Option(help="Format of the file.")] = "csv",
     out: Annotated[Path | None, Option(help="File to write. [standard output]")] = None,
-    collection: Annotated[Path | None, Option(help="Collection of the study, for --write-label.")] = None,
+    collection: Annotated[
+        Path | None,
+        Option(parser=collection_folder, metavar=PLACE, help="Collection of the study, for --write-label."),
+    ] = None,
     write_label: Annotated[
         str | None,
         Option(help="Also write the grade of each image to the collection, as the label of this name."),

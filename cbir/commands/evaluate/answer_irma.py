@@ -15,7 +15,7 @@ from cbir.evaluation.irma.code_error import ErrorRule
 
 
 def answer_irma(
-    collection: Annotated[Path, Option(help="Collection of the labelled training images.")],
+    collection: options.Folder,
     queries: Annotated[Path, Option(help="Test images: a CSV manifest or a folder.")],
     out: Annotated[Path, Option(help="Submission file to write.")],
     tree: Annotated[Path | None, Option(help="IRMA code tree; required for codes.")] = None,
