@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select
+from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, select
 
+from cbir.store import metadata
 from cbir.store.schema import changed_images, changes, forgotten, images
 
 KINDS = ("added", "deleted", "labelled", "erased", "profile")
@@ -61,6 +62,8 @@ def record_change(
 
 def forget_content(connection: Connection, content_hashes: Sequence[str]) -> None:
     """Remove the ids of all images with this content from the history; ids begin with the content hash."""
+    if content_hashes:
+        mark_incomplete(connection)  # other patients may have images with this content
     for content_hash in content_hashes:
         same = changed_images.c.image_id.startswith(content_hash)
         connection.execute(delete(changed_images).where(same))
@@ -68,7 +71,17 @@ def forget_content(connection: Connection, content_hashes: Sequence[str]) -> Non
 
 def prune_changes(connection: Connection, days: int) -> None:
     """Delete changes older than some `days`; the others keep their numbers, and numbers are not used again."""
-    connection.execute(delete(changes).where(changes.c.at <= _days_ago(days)))
+    old = changes.c.at <= _days_ago(days)
+    mark_incomplete(connection, old)
+    connection.execute(delete(changes).where(old))
+
+
+def mark_incomplete(connection: Connection, *conditions: ColumnElement[bool]) -> None:
+    """Note that changes for which `conditions` hold are missing from the history, for indexes that follow it."""
+    last = connection.scalar(select(func.max(changes.c.change)).where(*conditions))
+    earlier = int(metadata.find_value(connection, metadata.INCOMPLETE_CHANGES) or 0)
+    if last and last > earlier:
+        metadata.set_value(connection, metadata.INCOMPLETE_CHANGES, str(last))
 
 
 def prune_deletions(connection: Connection, days: int) -> None:

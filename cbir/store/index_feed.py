@@ -13,7 +13,6 @@ from sqlalchemy import (
     Connection,
     Engine,
     LargeBinary,
-    Row,
     cast,
     func,
     not_,
@@ -117,7 +116,7 @@ class IndexFeed(RecordQueries):
             query = _vectors().where(_among(connection, vectors.c.number, numbers)).order_by(vectors.c.number)
             return self._decode(connection, connection.execute(query).all())
 
-    def _decode(self, connection: Connection, rows: Sequence[Row[Any]]) -> tuple[Numbers, Floats]:
+    def _decode(self, connection: Connection, rows: Sequence[Any]) -> tuple[Numbers, Floats]:
         stored_format = vector_format(metadata.read_profile(connection, self.folder))
         if damaged := damaged_vectors(rows, stored_format.size):
             raise CollectionDamaged(describe_damage(connection, "vectors", damaged))

@@ -47,6 +47,7 @@ from cbir.store.vector_format import VectorFormat, vector_format
 
 DAMAGED = object()  # label that differs from all values, so that it is written again
 UNCHANGED = ("image_id", "content_hash", "labels")  # when a changed source still shows the image
+FILTERED = ("study", "series", "instance", "patient_key")  # what searches filter by besides labels
 
 
 class Writer:
@@ -170,7 +171,14 @@ class Writer:
         by_content = {(record.source, record.content_hash): record for record in records}
         stamps = {record.source: record.source_stamp for record in records}
         c = images.c
-        columns = (c.number, c.image_id, c.source, c.source_stamp, c.content_hash)
+        columns = (
+            c.number,
+            c.image_id,
+            c.source,
+            c.source_stamp,
+            c.content_hash,
+            *(c[name] for name in FILTERED),
+        )
         stale = [
             row
             for row in rows_matching(connection, columns, c.source, stamps)
@@ -190,6 +198,8 @@ class Writer:
                 updated.add((row.source, row.content_hash))
                 values = {name: value for name, value in record.__dict__.items() if name not in UNCHANGED}
                 update_images(connection, [row.number], values)
+                if any(getattr(row, name) != values[name] for name in FILTERED):
+                    change_history.record_change(connection, self.who, "labelled", 1, [row.image_id])
                 self._relabel(connection, [row.number], dict(record.labels))
         return updated
 
@@ -227,7 +237,10 @@ class Writer:
                 other = (images.c.source == source) & images.c.patient_key.is_distinct_from(patient_key)
                 changing = connection.scalars(select(images.c.number).where(other)).all()
                 update_images(connection, changing, {"patient_key": patient_key})
-                reassigned = bool(changing)
+                if reassigned := bool(changing):
+                    ids = ids_of(connection, changing)
+                    change_history.record_change(connection, self.who, "labelled", len(ids), ids)
+                    metadata.bump_generation(connection)
             return self._relabel(connection, numbers, dict(changed)) or reassigned
 
     def set_labels(self, image_id: str, changed: dict[str, str | None]) -> bool:
