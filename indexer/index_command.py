@@ -15,7 +15,7 @@ from cbir.commands import options
 from cbir.commands.lazy_commands import StrictCommand
 from cbir.commands.output import OutputFormat
 from cbir.errors import InvalidInput
-from cbir.python_api.collection_place import place_of
+from cbir.python_api.collection_address import address_or_folder
 from cbir.store.default_profile import DEFAULT_PROFILE
 from indexer.dicomweb.crawl_command import crawl_dicomweb
 from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
@@ -129,7 +129,7 @@ def index_files(
         progress_report = progress_lines() if progress is ProgressFormat.json else make_progress()
         summary = run_request(request, progress_report, report_refusal)
     if format is OutputFormat.json:
-        typer.echo(json.dumps(dataclasses.asdict(summary) | {"collection": place_of(collection)}))
+        typer.echo(json.dumps(dataclasses.asdict(summary) | {"collection": address_or_folder(collection)}))
     else:
         _print_summary(summary, report)
         _advise(collection, with_profile=profile is None and not weight)
@@ -178,7 +178,7 @@ def _advise(folder: Path, with_profile: bool) -> None:
     if statistics and images > REFIT_GROWTH * statistics.fitted_on:
         typer.echo(
             f"the normalisation was computed from {statistics.fitted_on} of {images} images; "
-            f"`cbir collection compact --refit --collection {place_of(folder)}` computes it again"
+            f"`cbir collection compact --refit --collection {address_or_folder(folder)}` computes it again"
         )
     if advice:
         typer.echo(advice)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cbir import settings
 from cbir.errors import InvalidInput
-from cbir.python_api.collection_place import collection_folder
+from cbir.python_api.collection_address import collection_folder
 from cbir.threads import cores
 from indexer.index_progress import make_progress
 from indexer.index_request import IndexRequest

@@ -8,8 +8,9 @@ from typing import Any, Self
 from cbir.errors import InvalidInput, NotFound
 from cbir.hardware import Device
 from cbir.images import Limits
+from cbir.ingest.object_store import check_there
 from cbir.paths import is_inside
-from cbir.python_api.collection_place import place_of
+from cbir.python_api.collection_address import address_or_folder
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store import profile as profiles
@@ -23,15 +24,17 @@ class IndexRequest:
     sources: folders, walked, and files. collection: its folder, created if needed. profile, weights: of a new
     collection. labels: a manifest. within: folders that links may not lead out of; empty: no restriction.
     actor: name in the collection's history. decoder_bytes, decode_seconds: memory for a file, time for a frame.
-    refuse_burned_in: refuse images that declare burned-in text.
+    refuse_burned_in: refuse images that declare burned-in text. objects: prefixes and objects in object stores, after
+    the sources. ray: address of a Ray cluster that describes the images. jobs: processes, on a cluster on each node;
+    None: the number of cores.
     """
 
     sources: Sequence[Path]
     collection: Path
     profile: str | None = None
     weights: dict[str, float] = field(default_factory=dict)
-    labels: Path | None = None
-    jobs: int = 1
+    labels: Path | str | None = None
+    jobs: int | None = 1
     limits: Limits = field(default_factory=Limits)
     device: Device = "auto"
     duplicates: bool = False
@@ -41,6 +44,8 @@ class IndexRequest:
     decoder_bytes: int = 512 * 2**20
     decode_seconds: float = 60.0
     refuse_burned_in: bool = False
+    objects: Sequence[str] = ()
+    ray: str | None = None
 
     @classmethod
     def with_settings(
@@ -71,12 +76,14 @@ class IndexRequest:
 
     def check(self) -> None:
         """Raise NotFound or InvalidInput for a source that is missing, or outside the allowed folders."""
-        for path in [*self.sources, *([self.labels] if self.labels else [])]:
+        for path in [*self.sources, *([self.labels] if isinstance(self.labels, Path) else [])]:
             if self.within and not is_inside(path, self.within):
                 raise InvalidInput(f"{path} lies in none of the folders that may be indexed")
         for source in self.sources:
             if not source.exists():
                 raise NotFound(f"there is no file or folder {source}")
+        for url in self.objects:
+            check_there(url)
 
 
 def open_collection(
@@ -109,7 +116,7 @@ def open_collection(
         requested = existing.model_copy(update={"weights": existing.weights | weights})
     if existing.hash != requested.hash:
         raise InvalidInput(
-            f"{place_of(folder)} has profile {existing.name} (hash {existing.hash}), not "
+            f"{address_or_folder(folder)} has profile {existing.name} (hash {existing.hash}), not "
             f"{requested.name} (hash {requested.hash}); leave --profile and --weight out, or name another collection"
         )
     return collection

@@ -10,7 +10,7 @@ from typer import Argument, Option
 from cbir import settings
 from cbir.commands import options
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json
-from cbir.python_api.collection_place import collection_folder, place_of
+from cbir.python_api.collection_address import address_or_folder, collection_folder
 from cbir.store.default_profile import DEFAULT_PROFILE
 from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
 from indexer.print_summary import print_counts
@@ -25,7 +25,7 @@ def redescribe_collection(
         Path,
         Argument(
             parser=collection_folder,
-            metavar=options.PLACE,
+            metavar=options.FOLDER_OR_ADDRESS,
             help="Folder or address of the second collection; created if it does not exist.",
         ),
     ],
@@ -82,7 +82,7 @@ def redescribe_collection(
         task = dataclasses.replace(task, refuse_burned_in=False)  # these images have been accepted
         summary = RedescribeRun(source, target, task, jobs or cores(), report_refusal, _progress_on(bars))()
     if format is OutputFormat.json:
-        print_json(dataclasses.asdict(summary) | {"collection": place_of(out)})
+        print_json(dataclasses.asdict(summary) | {"collection": address_or_folder(out)})
     else:
         _print_redescribed(summary, report)
     raise typer.Exit(

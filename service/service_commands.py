@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cbir import settings
-from cbir.commands.options import PLACE
+from cbir.commands.options import FOLDER_OR_ADDRESS
 from cbir.commands.stage_lines import StageLines
-from cbir.python_api.collection_place import collection_folder
+from cbir.python_api.collection_address import collection_folder
 from cbir.settings import Settings
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def serve(
         list[Path],
         typer.Option(
             parser=collection_folder,
-            metavar=PLACE,
+            metavar=FOLDER_OR_ADDRESS,
             help="Folder, alias, or address in PostgreSQL of a collection; requests use its name. Repeatable.",
         ),
     ],

@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from cbir import settings
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, results_console
-from cbir.python_api.collection_place import collection_folder, place_of
+from cbir.python_api.collection_address import address_or_folder, collection_folder
 
 if TYPE_CHECKING:
     from cbir.evaluation.collection_comparison import Comparison
@@ -79,7 +79,7 @@ def _facts(comparison: "Comparison", first: "Collection", second: "Collection") 
 
     sides = {
         name: {
-            "folder": place_of(collection.folder),
+            "folder": address_or_folder(collection.folder),
             "profile": collection.profile.name,
             "images": comparison.images[side],
             "milliseconds": comparison.milliseconds[side],

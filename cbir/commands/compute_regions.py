@@ -5,6 +5,7 @@ from time import monotonic
 
 from cbir.commands import options
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_values
+from cbir.python_api.collection_address import address_or_folder
 
 
 def compute_regions(collection: options.Folder, format: Printed = OutputFormat.text) -> None:
@@ -21,7 +22,7 @@ def compute_regions(collection: options.Folder, format: Printed = OutputFormat.t
             counts = compute_cells(opened, partial(bars.show, "computing cells"))
         print_values(
             {
-                "folder": str(opened.folder),
+                "folder": address_or_folder(opened.folder),
                 "images": counts.images,
                 "added": counts.added,
                 "without picture": counts.without_picture,

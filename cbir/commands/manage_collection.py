@@ -16,6 +16,7 @@ from cbir.commands.lazy_commands import LazyCommands
 from cbir.commands.list_labels import list_labels
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, print_values
 from cbir.errors import CollectionDamaged, InvalidInput
+from cbir.python_api.collection_address import address_or_folder
 
 if TYPE_CHECKING:
     from cbir.store import Collection
@@ -57,7 +58,14 @@ def info(collection: options.Folder, format: Printed = OutputFormat.text) -> Non
         lines = [default_profile_advice(opened.profile, collection), *setting_advice(opened)]
         advice = "\n".join(line for line in lines if line) or None
         choice = read_choice(opened.auto_choice(), opened.profile.descriptor)
-        values = {"folder": str(opened.folder), **opened.info(), "auto": f"{choice.method}: {choice.reason}"}
+        address = address_or_folder(opened.folder)
+        named = {} if address == str(opened.folder) else {"address": address}
+        values = {
+            **named,
+            "folder": str(opened.folder),
+            **opened.info(),
+            "auto": f"{choice.method}: {choice.reason}",
+        }
     if format is OutputFormat.json:
         print_values(values | {"advice": advice}, format)
         return
@@ -170,7 +178,7 @@ def build_index(
         else:
             bars.show("building the index")
         images = 0 if drop else writer.build_candidates()
-        print_values({"folder": str(opened.folder), "images_indexed": images}, format)
+        print_values({"folder": address_or_folder(opened.folder), "images_indexed": images}, format)
 
 
 @app.command()

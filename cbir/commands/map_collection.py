@@ -5,6 +5,7 @@ from time import monotonic
 
 from cbir.commands import options
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_values
+from cbir.python_api.collection_address import address_or_folder
 
 
 def map_collection(collection: options.Folder, format: Printed = OutputFormat.text) -> None:
@@ -22,4 +23,6 @@ def map_collection(collection: options.Folder, format: Printed = OutputFormat.te
             computed = compute_map(opened.view(), opened.profile, partial(bars.show, "computing the map"))
             store_map(opened, computed)
         seconds = round(monotonic() - started, 1)
-        print_values({"folder": str(opened.folder), "images": len(computed), "seconds": seconds}, format)
+        print_values(
+            {"folder": address_or_folder(opened.folder), "images": len(computed), "seconds": seconds}, format
+        )

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from cbir.errors import InvalidInput
-from cbir.python_api.collection_place import collection_folder
+from cbir.python_api.collection_address import collection_folder
 
 if TYPE_CHECKING:
     from cbir.store import Collection
 
-PLACE = "FOLDER|ADDRESS"  # of a collection, read by `collection_folder`
+FOLDER_OR_ADDRESS = "FOLDER|ADDRESS"  # of a collection, read by `collection_folder`
 Folder = Annotated[
     Path,
     Option(
         "--collection",
         parser=collection_folder,
-        metavar=PLACE,
+        metavar=FOLDER_OR_ADDRESS,
         help="Folder of the collection, or its address in PostgreSQL.",
     ),
 ]
@@ -26,7 +26,7 @@ CreatedFolder = Annotated[
     Option(
         "--collection",
         parser=collection_folder,
-        metavar=PLACE,
+        metavar=FOLDER_OR_ADDRESS,
         help="Folder of the collection, or its address in PostgreSQL; created if it does not exist.",
     ),
 ]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cbir.images import Limits
 from cbir.images.thumbnail import make_thumbnail
-from cbir.python_api.collection_place import collection_folder, place_of
+from cbir.python_api.collection_address import address_or_folder, collection_folder
 from cbir.search.query_kinds import list_conditions
 from cbir.search.stored_vectors import read_vectors
 from cbir.settings import Settings
@@ -65,7 +65,9 @@ class CollectionImages:
         return True  # empty collections too
 
     def __repr__(self) -> str:
-        return f"<collection {place_of(self.folder)}: {len(self)} images, profile {self.profile.name}>"
+        return (
+            f"<collection {address_or_folder(self.folder)}: {len(self)} images, profile {self.profile.name}>"
+        )
 
     @property
     def folder(self) -> Path:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.extras import install_command
+from cbir.python_api.collection_address import collection_folder
 from cbir.python_api.collection_images import CollectionImages
-from cbir.python_api.collection_place import collection_folder
 from cbir.search.query_kinds import list_conditions
 from cbir.threads import cores
 

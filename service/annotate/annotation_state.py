@@ -8,7 +8,7 @@ from flask import current_app
 from cbir.active.study import study_plan
 from cbir.active.study.study import Study
 from cbir.errors import CollectionBusy, InvalidInput
-from cbir.python_api.collection_place import place_of
+from cbir.python_api.collection_address import address_or_folder
 from cbir.severity.stored_images import matching_records
 from cbir.store import Collection
 from service.annotate.study_trainer import StudyTrainer
@@ -38,7 +38,7 @@ def open_study(collection: Path, folder: Path) -> Study:
         ids = [record.image_id for _, record in matching_records(opened, where)]
     if len(ids) < 2:
         raise InvalidInput(
-            f"{len(ids)} images of {place_of(collection)} fulfil the conditions of the study, and comparing "
+            f"{len(ids)} images of {address_or_folder(collection)} fulfil the conditions of the study, and comparing "
             "needs two; start it with another --where, or --where none"
         )
     return Study(folder, ids, settled_plan)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from cbir.commands.options import PLACE
+from cbir.commands.options import FOLDER_OR_ADDRESS
 from cbir.errors import InvalidInput
 from cbir.extras import install_command
-from cbir.python_api.collection_place import collection_folder, place_of
+from cbir.python_api.collection_address import address_or_folder, collection_folder
 
 if TYPE_CHECKING:
     from cbir.active.study.study_plan import StudyPlan
@@ -22,7 +22,7 @@ def serve_study(
         Path,
         typer.Option(
             parser=collection_folder,
-            metavar=PLACE,
+            metavar=FOLDER_OR_ADDRESS,
             help="Folder, or address in PostgreSQL, of the collection whose images are compared.",
         ),
     ],
@@ -141,8 +141,8 @@ def serve_study(
     with Collection(collection) as opened:  # checked before the study folder is created
         if len(opened) < 2:
             raise InvalidInput(
-                f"comparing needs at least two images; {place_of(collection)} has {len(opened)}; add some with "
-                "`cbir index`"
+                f"comparing needs at least two images; {address_or_folder(collection)} has {len(opened)}; "
+                "add some with `cbir index`"
             )
         of_ranker = {"backbone": backbone, "side": side, "weights": weights}
         encoder = _choose_encoder(opened, folder, encoder, of_ranker)

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 import typer
 from typer import Option
 
-from cbir.commands.options import PLACE
+from cbir.commands.options import FOLDER_OR_ADDRESS
 from cbir.errors import InvalidInput
-from cbir.python_api.collection_place import collection_folder
+from cbir.python_api.collection_address import collection_folder
 
 
 def export_study(
@@ -22,7 +22,11 @@ def export_study(
     out: Annotated[Path | None, Option(help="File to write. [standard output]")] = None,
     collection: Annotated[
         Path | None,
-        Option(parser=collection_folder, metavar=PLACE, help="Collection of the study, for --write-label."),
+        Option(
+            parser=collection_folder,
+            metavar=FOLDER_OR_ADDRESS,
+            help="Collection of the study, for --write-label.",
+        ),
     ] = None,
     write_label: Annotated[
         str | None,

@@ -10,7 +10,7 @@ from cbir.commands import options
 from cbir.commands.output import StageBars
 from cbir.commands.require_torch import require_torch
 from cbir.errors import InvalidInput
-from cbir.python_api.collection_place import place_of
+from cbir.python_api.collection_address import address_or_folder
 
 
 def publish_severity(
@@ -33,7 +33,8 @@ def publish_severity(
         collection_ids = {record.image_id for _, record in opened.iterate()}
         if not collection_ids.intersection(model.ids):
             raise InvalidInput(
-                f"none of the images of {study_dir} is in {place_of(collection)}; name the collection of the study"
+                f"none of the images of {study_dir} is in {address_or_folder(collection)}; name the "
+                "collection of the study"
             )
         ranker = load_severity_ranker(model.folder)
         bars.show("writing labels")

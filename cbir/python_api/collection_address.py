@@ -1,4 +1,4 @@
-"""Where a collection is: its folder, an alias, or an address in PostgreSQL."""
+"""Names of collections: a folder, an alias, or an address in PostgreSQL."""
 
 import os
 from pathlib import Path
@@ -6,13 +6,13 @@ from pathlib import Path
 from cbir.addresses import is_collection_address
 
 
-def collection_folder(place: str | os.PathLike[str]) -> Path:
+def collection_folder(name: str | os.PathLike[str]) -> Path:
     """Return the folder of a collection that is named by its folder, alias or address.
 
     A collection in PostgreSQL has a folder for its files, which is made if it is missing. Raises InvalidInput for an
     address that cannot be used.
     """
-    text = os.fspath(place)
+    text = os.fspath(name)
     if not is_collection_address(text):
         return Path(text)
     from cbir.store.postgresql_address import files_folder
@@ -20,7 +20,7 @@ def collection_folder(place: str | os.PathLike[str]) -> Path:
     return files_folder(text)
 
 
-def place_of(folder: Path) -> str:
+def address_or_folder(folder: Path) -> str:
     """Return what a collection is named by in messages: its address without password, else its folder."""
     from cbir.store.postgresql_address import address_of
 
