@@ -246,6 +246,11 @@ class Health(BaseModel):
     """Health of the service."""
 
     status: str = Field(description='Always "ok".', examples=["ok"])
+    down: dict[str, str] | None = Field(
+        default=None,
+        description="Collections whose PostgreSQL server does not answer, with the reason; absent if there are none.",
+        examples=[{"knees": "the database of the collection does not answer at the moment"}],
+    )
 
 
 class Readiness(BaseModel):

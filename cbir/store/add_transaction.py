@@ -45,6 +45,10 @@ class AddTransaction:
         """Note that the originals of these sources are stored."""
         originals.note_originals(self._connection, sources)
 
+    def find_reply(self, key: str) -> StoredReply | None:
+        """Return the reply to an earlier request with this idempotency key, also of another process."""
+        return idempotency.find_reply(self._connection, key)
+
     def store_reply(self, key: str, reply: StoredReply) -> None:
         """Store the reply to the request with this idempotency key."""
         idempotency.store_reply(self._connection, key, reply)

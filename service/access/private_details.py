@@ -4,7 +4,7 @@ import logging
 
 from flask import Flask, Response
 
-from cbir.errors import CbirError, CollectionBusy, CollectionDamaged, StorageFull
+from cbir.errors import CbirError, CollectionBusy, CollectionDamaged, DatabaseUnavailable, StorageFull
 from service.access.caller import has_admin_rights
 from service.http.problems import NotReady, error_response
 from service.state.errors import StateUnavailable
@@ -13,6 +13,7 @@ PUBLIC_DETAILS: dict[type[CbirError], str] = {
     StorageFull: "the disk of the collection is full; nothing is damaged, and searching continues",
     CollectionBusy: "another request, job or process is writing to the collection; try again later",
     CollectionDamaged: "the collection's files are damaged; the log of the service says which",
+    DatabaseUnavailable: "the database of the collection does not answer at the moment; the log says why",
     StateUnavailable: "the state of the service cannot be used at the moment; the log of the service says why",
     NotReady: "the collection cannot be opened at the moment; the log of the service says why",
 }

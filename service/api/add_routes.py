@@ -35,6 +35,10 @@ KEY_CHARACTERS = 255
 log = logging.getLogger(__name__)
 
 
+class AnsweredMeanwhile(Exception):
+    """Another service has carried out the same request since this one began."""
+
+
 class AddParameters(CollectionParameters):
     """Parameters of adding images."""
 
@@ -133,20 +137,30 @@ def _write(
             return replayed
 
         def in_transaction(transaction: AddTransaction, added: Added) -> None:
+            if identity.key and transaction.find_reply(identity.key):
+                raise AnsweredMeanwhile  # so that nothing of this transaction stays
             body = added_images(uploads, added)
             status = 201 if body.ids else 409 if added.deleted_earlier else 200
             stored.append(StoredReply(identity.digest, status, body.model_dump_json()))
             if identity.key and status != 409:
                 transaction.store_reply(identity.key, stored[0])
 
-        added = add_received_files(
-            writer,
-            uploads,
-            keep_originals=handle.settings.keep_originals,
-            duplicates=params.duplicates,
-            restore=params.restore,
-            in_transaction=in_transaction,
-        )
+        try:
+            added = add_received_files(
+                writer,
+                uploads,
+                keep_originals=handle.settings.keep_originals,
+                duplicates=params.duplicates,
+                restore=params.restore,
+                in_transaction=in_transaction,
+            )
+        except AnsweredMeanwhile:
+            replayed = identity.replay(handle)
+            if replayed is None:  # the reply has been erased since
+                raise Conflict(
+                    "another request with this Idempotency-Key has just been carried out"
+                ) from None
+            return replayed
         log_images(added.ids)
         if stored[0].status == 409:
             raise Conflict("the picture was deleted earlier; restore=true adds it again")

@@ -6,12 +6,12 @@ from contextlib import suppress
 from flask import Blueprint, Response
 
 from cbir.client.messages import Health, Readiness
-from cbir.errors import CbirError
+from cbir.errors import CbirError, DatabaseUnavailable
 from cbir.store import DatabaseError
 from service.access.auth import access_control, is_anonymous
 from service.access.caller import current_rights, has_admin_rights
 from service.access.private_details import public_text
-from service.api.operations import json_response, operation
+from service.api.operations import operation
 from service.collections.app_state import current_state
 from service.collections.mounted_collection import CollectionHandle
 from service.http.problems import NotReady
@@ -22,11 +22,11 @@ blueprint = Blueprint("health", __name__)
 @blueprint.get("/healthz")
 @operation("health", {200: Health}, python="client.health()")
 def get_healthz() -> Response:
-    """Report that the process responds.
+    """Report that the process responds, and name collections whose database server is down.
 
-    It says nothing about the collections; see `ready`.
+    It says nothing else about the collections; see `ready`.
     """
-    return json_response(Health(status="ok"))
+    return _alive(Health(status="ok", down=_down_databases() or None))
 
 
 @blueprint.get("/livez")
@@ -36,7 +36,7 @@ def get_livez() -> Response:
 
     Restart the process if this fails.
     """
-    return get_healthz()
+    return _alive(Health(status="ok"))
 
 
 @blueprint.get("/readyz")
@@ -66,6 +66,17 @@ def get_readyz() -> Response:
         warning=_problem(handle),
     )
     return _ready(facts)
+
+
+def _alive(facts: Health) -> Response:
+    return Response(facts.model_dump_json(exclude_none=True), mimetype="application/json")
+
+
+def _down_databases() -> dict[str, str]:
+    """Return the reasons by collection that the caller may use, as far as they are known: nothing is asked here."""
+    state = current_state()
+    problems = {name: state.collections[name].database_problem for name in state.visible_names()}
+    return {name: public_text(DatabaseUnavailable(problem)) for name, problem in problems.items() if problem}
 
 
 def _ready(facts: Readiness) -> Response:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cbir.client.case_messages import CaseContent, CaseHit, CasePage, CaseSummary, SavedCase
-from cbir.errors import NotFound
+from cbir.errors import DatabaseUnavailable, NotFound
 from cbir.search import record_links
 from cbir.store import Record
 from service.access.caller import actor_name, current_rights, has_admin_rights
@@ -129,7 +129,7 @@ def _query_records(rows: Sequence[Any]) -> dict[str, dict[str, Record]]:
 def _records(collection: str, image_ids: Iterable[str]) -> dict[str, Record]:
     try:
         return current_state().searcher(collection).collection.records_by_id(image_ids)
-    except (NotFound, NotReady):
+    except (NotFound, NotReady, DatabaseUnavailable):
         return {}
 
 

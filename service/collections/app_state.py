@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
@@ -24,8 +25,10 @@ from service.collections.mounted_collection import CollectionHandle
 from service.http.concurrency import ConcurrencyLimit
 from service.http.problems import error_location
 from service.ingest.decoders import Decoders
-from service.ingest.index_jobs import JobQueue
+from service.ingest.job_queue import JobQueue
+from service.ingest.job_worker import JobWorker
 from service.ingest.uploads import describe_task
+from service.ingest.worker_place import WorkerPlace
 from service.state.database import open_state
 
 EXTENSION = "cbir"
@@ -54,10 +57,15 @@ class AppState:
         self.collections = {handle.name: handle for handle in handles}
         self.default = handles[0].name
         self.database = open_state(settings)
-        self.jobs = JobQueue(self.database)
+        place = WorkerPlace({handle.name: handle.path for handle in handles}, settings, self._lock_collection)
+        self.worker = JobWorker(self.database, place, settings.job_workers)
+        self.jobs = JobQueue(self.database, self.worker)
         self.maps = MapCache(self.jobs)
         self.decoders = Decoders(settings)
         self.archive_thumbnails = ArchiveThumbnails(settings, self.decoders)
+
+    def _lock_collection(self, name: str, folder: Path) -> AbstractContextManager[None]:
+        return self.collections[name].indexing(folder, wait=False)
 
     def visible_names(self) -> list[str]:
         """Return the names of the collections that the caller may use, its default one first."""

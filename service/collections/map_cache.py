@@ -1,21 +1,21 @@
 """Maps of the service's collections: read from their files, extended by added images, computed by jobs."""
 
 import logging
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
 from cbir.cancellation import locked
-from cbir.errors import CollectionDamaged
+from cbir.errors import CollectionDamaged, NotFound
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.vector_blocks import Floats
 from cbir.layout.collection_map import current_places, is_outdated
 from cbir.store import Collection
 from cbir.store.collection_view import View
 from cbir.store.map_file import NAME, StoredMap, read_map
-from indexer.map_job import MapRequest, run_map_job
-from service.ingest.index_jobs import IndexJob, JobQueue
+from service.ingest.job_queue import JobQueue
+from service.ingest.job_work import new_map_job
+from service.state.job_history import JobRow
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,8 @@ class MapCache:
         self._lock = Lock()
         self._stored: dict[Path, tuple[FileState, StoredMap | None]] = {}
         self._placed: dict[Path, PlacedView] = {}
-        self._computing: dict[Path, IndexJob] = {}  # the latest job of each
+        self._requesting = Lock()
+        self._computing: dict[Path, str] = {}  # the latest job of each
 
     def placed(self, collection: Collection, view: View) -> PlacedView | None:
         """Return the positions of the rows of a view, which may be limited, of a collection; None without a map.
@@ -62,19 +63,24 @@ class MapCache:
                 self._placed[folder] = placed
             return placed
 
-    def compute(self, name: str, folder: Path) -> IndexJob:
-        """Return the job that computes the map of the collection `name` in a folder, started unless there is one.
+    def compute(self, name: str, folder: Path) -> JobRow:
+        """Return the job that computes the map of the collection `name` in a folder, requested unless there is one.
 
-        A job that failed or was cancelled is not repeated before the service starts again.
+        A job that failed or was cancelled is not repeated before the service starts again. Raises StateUnavailable.
         """
-        with self._lock:
-            job = self._computing.get(folder)
+        with locked(self._requesting):
+            job = self._latest(folder)
             if job is None or job.state == "done":
-                request = MapRequest(folder)
-                job = IndexJob(name, request, nullcontext, kind="map", run=run_map_job)
-                self._jobs.add(job)
-                self._computing[folder] = job
+                job = self._jobs.add(new_map_job(name, folder), once=True)
+                self._computing[folder] = job.job
             return job
+
+    def _latest(self, folder: Path) -> JobRow | None:
+        name = self._computing.get(folder)
+        try:
+            return self._jobs.get(name) if name else None
+        except NotFound:  # so many later jobs that it is not kept
+            return None
 
     def _read(self, folder: Path) -> StoredMap | None:
         file = _file_state(folder)

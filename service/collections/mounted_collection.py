@@ -11,15 +11,19 @@ from typing import NamedTuple
 
 from flask import g, has_request_context
 
-from cbir.errors import CbirError, CollectionBusy, NotFound
+from cbir.errors import CbirError, CollectionBusy, DatabaseUnavailable, NotFound
 from cbir.evaluation.auto_update import ChoiceUpdater
 from cbir.search import Searcher
 from cbir.settings import Settings
+from cbir.store import Collection
 from cbir.store.alias import is_alias, public_name, resolve_alias
+from cbir.store.postgresql_address import NAME as DATABASE_FILE
+from cbir.store.postgresql_address import is_in_postgresql
 from cbir.store.recovery import open_or_fallback
 from cbir.store.schema import DATABASE
 from cbir.store.writer import Writer
 from service.access.caller import current_rights
+from service.collections.database_watcher import DatabaseWatcher
 from service.collections.limited_searchers import LimitedSearchers
 from service.http.problems import NotReady
 
@@ -77,6 +81,7 @@ class CollectionHandle:
         self._logged_problem: str | None = None
         self._limited = LimitedSearchers()
         self.choices = ChoiceUpdater()
+        self._watcher = DatabaseWatcher(self)
 
     @property
     def folder(self) -> Path:
@@ -102,9 +107,19 @@ class CollectionHandle:
         """Return the collection's searcher: a request has the same one from its first call to its end.
 
         So what it describes fits what it searches and writes to, even if the alias is switched meanwhile. Raises
-        NotReady if the collection cannot be opened.
+        NotReady if the collection cannot be opened, DatabaseUnavailable if its server does not answer.
         """
         return self._opened_for_request().searcher
+
+    @property
+    def database_problem(self) -> str | None:
+        """Why the database server of a collection in PostgreSQL cannot be used; None if it can."""
+        return self._watcher.problem
+
+    def open_collection(self) -> Collection | None:
+        """Return the collection in use, without opening it."""
+        opened = self._opened
+        return opened.searcher.collection if opened else None
 
     def _opened_for_request(self) -> OpenedCollection:
         if not has_request_context():
@@ -177,10 +192,16 @@ class CollectionHandle:
             if self._opened:
                 collection.view()  # before it replaces one that works
             searcher = Searcher(collection, self.settings)
+        except DatabaseUnavailable as error:
+            self._watcher.note(str(error))
+            raise
         except CbirError as error:
             self._failed = FailedOpening(files, time.monotonic() + RETRY_SECONDS, str(error))
             raise NotReady(str(error)) from error
         self._failed = None
+        if is_in_postgresql(folder):
+            self._watcher.note(None)
+            self._watcher.start()
         return searcher
 
     @contextmanager
@@ -202,14 +223,20 @@ class CollectionHandle:
             writing.release()
 
     @contextmanager
-    def indexing(self, folder: Path) -> Iterator[None]:
-        """Block writes to `folder` by requests of this service while a job writes to it."""
-        with self._writing.setdefault(folder, Lock()):
-            self._indexing.add(folder)
-            try:
-                yield
-            finally:
-                self._indexing.remove(folder)
+    def indexing(self, folder: Path, *, wait: bool = True) -> Iterator[None]:
+        """Block writes to `folder` by requests of this service while a job writes to it.
+
+        wait: for earlier writes to end; else CollectionBusy is raised.
+        """
+        writing = self._writing.setdefault(folder, Lock())
+        if not writing.acquire(blocking=wait):
+            raise CollectionBusy(f"other requests are writing to the collection {self.name}; try again later")
+        self._indexing.add(folder)
+        try:
+            yield
+        finally:
+            self._indexing.remove(folder)
+            writing.release()
 
     def snapshot_problem(self) -> str | None:
         """Return the damage that queries work around, logged once; None if there is none."""
@@ -223,7 +250,7 @@ class CollectionHandle:
 def _file_states(folder: Path) -> FileStates:
     """Return what changes when the database is written, but not when it is only opened."""
     states = []
-    for name in (DATABASE, f"{DATABASE}-wal"):
+    for name in (DATABASE, f"{DATABASE}-wal", DATABASE_FILE):
         with suppress(OSError):
             status = (folder / name).stat()
             if status.st_size:
@@ -232,8 +259,13 @@ def _file_states(folder: Path) -> FileStates:
 
 
 def _database_identity(folder: Path) -> FileIdentity:
-    try:
-        status = (folder / DATABASE).stat()
-    except OSError as error:
-        raise NotReady(f"there is no collection in {folder}: {error.strerror}") from error
-    return status.st_dev, status.st_ino
+    """Return which file the database is, or names its server."""
+    for name in (DATABASE, DATABASE_FILE):
+        try:
+            status = (folder / name).stat()
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise NotReady(f"there is no collection in {folder}: {error.strerror}") from error
+        return status.st_dev, status.st_ino
+    raise NotReady(f"there is no collection in {folder}")

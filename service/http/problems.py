@@ -74,6 +74,7 @@ KIND_BY_ERROR: dict[type[CbirError], str] = {
     errors.CollectionBusy: "collection-busy",
     errors.CollectionDamaged: "collection-damaged",
     NotReady: "not-ready",
+    errors.DatabaseUnavailable: "database-unavailable",
     StateUnavailable: "state-unavailable",
     Malformed: "malformed",
     NotAllowed: "forbidden",
