@@ -42,7 +42,7 @@ PAGE = 4096  # images read in one transaction
 class FeedState(NamedTuple):
     """State of a collection as its indexes follow it.
 
-    last_number, last_change: largest numbers of an image and of an entry of the history. incomplete_change: entries
+    last_number, last_change: largest numbers that an image, deleted or not, and an entry of the history have had. incomplete_change: entries
     up to this one may be missing from the history. purged_generation: deletions before it may be missing from the
     list of deleted images. fingerprint: of the statistics; None before an indexing run has ended.
     """
@@ -73,7 +73,7 @@ class IndexFeed(RecordQueries):
             statistics = metadata.find_value(connection, "statistics")
             return FeedState(
                 generation,
-                connection.scalar(select(func.max(images.c.number))) or 0,
+                _last_number(connection),
                 connection.scalar(select(func.max(changes.c.change))) or 0,
                 int(metadata.find_value(connection, metadata.INCOMPLETE_CHANGES) or 0),
                 snapshot.generation if snapshot else 0,
@@ -235,6 +235,15 @@ def pages_of(numbers: Numbers) -> list[Numbers]:
     """Return numbers in ascending order, in pages of one statement each."""
     ascending = np.unique(numbers)
     return [ascending[start : start + PAGE] for start in range(0, len(ascending), PAGE)]
+
+
+def _last_number(connection: Connection) -> int:
+    """Return the largest number that an image has had; deleted ones may be missing from SQLite's list of them."""
+    if connection.dialect.name == "sqlite":
+        query = "SELECT seq FROM sqlite_sequence WHERE name = 'images'"
+        return connection.exec_driver_sql(query).scalar() or 0
+    last = (connection.scalar(select(func.max(table.c.number))) or 0 for table in (images, tombstones))
+    return max(last)
 
 
 def _vectors() -> Any:
