@@ -1,5 +1,7 @@
 """`cbir state`: move the state of the service to PostgreSQL."""
 
+from typing import Annotated
+
 import typer
 
 from cbir import settings
@@ -15,11 +17,16 @@ def state() -> None:  # without it `copy` would be no command of its own, since 
 
 
 @app.command("copy")
-def copy_to_server(format: Printed = OutputFormat.text) -> None:
-    """Copy state.sqlite of state_folder to state_database, which must be empty, and print the rows of each table.
+def copy_to_server(
+    only_tokens: Annotated[bool, typer.Option(help="Copy the tokens only, not state.sqlite.")] = False,
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Copy state.sqlite and tokens.json of state_folder to state_database; print the rows of each table.
 
-    Stop the service first: what it stores meanwhile is not copied. The file stays as it is.
+    The tables must be empty. Stop the service first: what it stores meanwhile is not copied. The files stay.
     """
+    from service.access.shared_tokens import copy_tokens
+    from service.access.tokens import TokenStore
     from service.state.database import StateDatabase, open_state
     from service.state.postgresql import continue_numbers
     from service.state.table_copy import copy_state
@@ -27,9 +34,15 @@ def copy_to_server(format: Printed = OutputFormat.text) -> None:
     active = settings.load()
     if not active.state_database:
         raise InvalidInput("state_database is not set; set it to the PostgreSQL database to copy to")
-    source = StateDatabase(active.state_folder)
-    if not source.exists():
+    source, tokens = StateDatabase(active.state_folder), TokenStore(active.state_folder)
+    if only_tokens and not tokens.all():
         raise InvalidInput(
-            f"state_folder {active.state_folder} has no state.sqlite, so there is nothing to copy"
+            f"state_folder {active.state_folder} has no tokens.json, so there is nothing to copy"
         )
-    print_values(copy_state(source, open_state(active), continue_numbers), format)
+    if not source.exists() and not tokens.all():
+        raise InvalidInput(
+            f"state_folder {active.state_folder} has no state.sqlite and no tokens.json, so nothing to copy"
+        )
+    target = open_state(active)
+    copied = {} if only_tokens or not source.exists() else copy_state(source, target, continue_numbers)
+    print_values(copied | {"tokens": copy_tokens(tokens, target)}, format)

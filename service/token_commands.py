@@ -12,7 +12,7 @@ from cbir.commands.output import OutputFormat
 from service.access.token_expiry import parse_expiry
 
 if TYPE_CHECKING:
-    from service.access.tokens import Token, TokenStore
+    from service.access.token_list import Token, TokenList
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Create, list and revoke the service's access tokens."
@@ -70,10 +70,12 @@ def revoke(
         typer.echo(_line(store.revoke(token_id)))
 
 
-def _store() -> "TokenStore":
-    from service.access.tokens import TokenStore
+def _store() -> "TokenList":
+    from service.access.shared_tokens import open_tokens
+    from service.state.database import open_state
 
-    return TokenStore(settings.load().state_folder)
+    active = settings.load()
+    return open_tokens(active, open_state(active))
 
 
 def _line(token: "Token") -> str:

@@ -20,7 +20,8 @@ from service.access.proxies import GROUPS, PEER, USER, VIA_TRUSTED_PROXY, Truste
 from service.access.rate_limits import PatientRate, RequestRate
 from service.access.security import SAFE_METHODS, allow_frames, is_loopback
 from service.access.sessions import Sessions, User
-from service.access.tokens import TokenStore, TokensUnreadable
+from service.access.shared_tokens import open_tokens
+from service.access.token_list import TokensUnreadable
 from service.http import request_body
 from service.http.problems import TooManyRequests, problem_response
 from service.state.database import EXTENSION as STATE
@@ -41,7 +42,7 @@ class AccessControl:
 
     def __init__(self, settings: Settings, database: StateDatabase) -> None:
         self.required = startup_checks.tokens_required(settings)
-        self.tokens = TokenStore(settings.state_folder)
+        self.tokens = open_tokens(settings, database)
         self.last_uses = LastUses(database)
         self.sessions = Sessions(database)
         self.groups = settings.groups

@@ -7,7 +7,7 @@ from flask import g, has_request_context, request
 from cbir.access_rights import ALL_RIGHTS, Rights, Scope
 from service.access.limiter import network_of
 from service.access.sessions import Session
-from service.access.tokens import Token
+from service.access.token_list import Token
 
 
 @dataclass(frozen=True)

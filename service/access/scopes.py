@@ -107,6 +107,7 @@ RULES: dict[str, AccessRule] = {
     "GET /v1/jobs": AccessRule(Scope.ingest),
     "GET /v1/jobs/*": AccessRule(Scope.ingest),
     "POST /v1/jobs/*/cancel": AccessRule(Scope.ingest, "cancel"),
+    "POST /v1/jobs/*/retry": AccessRule(Scope.ingest, "retry"),
     # Changing and deleting.
     "PATCH /v1/images": AccessRule(Scope.annotate, "relabel"),
     "PATCH /v1/images/*": AccessRule(Scope.annotate, "relabel"),

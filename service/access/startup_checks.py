@@ -9,7 +9,9 @@ from service.access import oidc_client
 from service.access.audit import AuditLog
 from service.access.group_rights import check_rights
 from service.access.security import ANY_ADDRESS, is_loopback
-from service.access.tokens import TokenStore
+from service.access.shared_tokens import open_tokens
+from service.access.tokens import FILE
+from service.state.database import StateDatabase, open_state
 
 AUDIT_FILE = "audit.jsonl"
 
@@ -36,16 +38,17 @@ def open_audit_log(settings: Settings) -> AuditLog | None:
 
 
 def check_startup(settings: Settings) -> None:
-    """Raise InvalidInput, with the remedy, if the service must not start with these settings."""
+    """Raise InvalidInput, with the remedy, if the service must not start with these settings.
+
+    Raises StateUnavailable if a shared state database has the tokens and cannot be read.
+    """
     _check_certificate(settings)
     if not is_loopback(settings.host):
         _check_reachable(settings)
     _check_identity(settings)
-    if tokens_required(settings) and not users_log_in(settings) and not _has_valid_token(settings):
-        raise InvalidInput(
-            f"{_reason(settings)} tokens are needed, and {settings.state_folder} has no valid one; "
-            "create one with `cbir token create --scope admin`"
-        )
+    database = open_state(settings)
+    if tokens_required(settings) and not users_log_in(settings):
+        _check_tokens(settings, database)
     log = open_audit_log(settings)
     if log:
         log.close()
@@ -69,8 +72,17 @@ def _check_identity(settings: Settings) -> None:
         check_rights(rights, f"groups.{group}.where")
 
 
-def _has_valid_token(settings: Settings) -> bool:
-    return any(token.state == "valid" for token in TokenStore(settings.state_folder).all().values())
+def _check_tokens(settings: Settings, database: StateDatabase) -> None:
+    """Raise InvalidInput if there is no valid token."""
+    if any(token.state == "valid" for token in open_tokens(settings, database).all().values()):
+        return
+    place = "state_database" if database.shared else settings.state_folder
+    in_file = database.shared and (settings.state_folder / FILE).exists()
+    copying = f", or copy those of {FILE} with `cbir state copy --only-tokens`" if in_file else ""
+    raise InvalidInput(
+        f"{_reason(settings)} tokens are needed, and {place} has no valid one; "
+        f"create one with `cbir token create --scope admin`{copying}"
+    )
 
 
 def _check_reachable(settings: Settings) -> None:

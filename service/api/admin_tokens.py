@@ -12,7 +12,7 @@ from service.access.audit import log_changed_token
 from service.access.auth import access_control
 from service.access.caller import current_caller
 from service.access.token_expiry import parse_expiry
-from service.access.tokens import Token
+from service.access.token_list import Token
 from service.api.operations import json_response, operation
 from service.http.problems import NotAllowed
 from service.http.request_params import JSON, json_body, require_json

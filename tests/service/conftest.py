@@ -23,7 +23,10 @@ from cbir.datasets.phantoms import write_phantoms
 from cbir.file_lock import wait_lock
 from cbir.main import main
 from cbir.store import Collection
+from service.access.shared_tokens import open_tokens
+from service.access.token_list import TokenList
 from service.app import create_app
+from service.state.database import open_state
 from tests.postgresql_server import PostgresqlServer, missing_reason
 
 COUNT = 36
@@ -155,6 +158,12 @@ def each_database(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
         server: PostgresqlServer = request.getfixturevalue("postgresql")
         monkeypatch.setenv("CBIR_STATE_DATABASE", server.new_schema())
     return str(request.param)
+
+
+def stored_tokens(state: Path) -> TokenList:
+    """The tokens of a service with this state folder: those of a shared database, if it has one."""
+    active = settings.load(state_folder=state)
+    return open_tokens(active, open_state(active))
 
 
 ONLY_FILE = pytest.mark.parametrize("each_database", ["sqlite"], indirect=True)

@@ -8,14 +8,14 @@ from flask.testing import FlaskClient
 
 from cbir import settings
 from cbir.settings import Settings
-from service.access.tokens import Scope, TokenStore
+from service.access.tokens import Scope
 from service.api import request_history
 from service.api.admin_overview import LIBRARIES, hide_password
 from service.api.request_history import RequestHistory
 from service.app import create_app
 from service.state.database import open_state
 from service.state.sqlite_file import FILE
-from tests.service.conftest import ONLY_FILE, problem
+from tests.service.conftest import ONLY_FILE, problem, stored_tokens
 
 ADMIN = "/v1/admin"
 
@@ -54,7 +54,7 @@ def test_requests_are_counted_by_day_and_method(client: FlaskClient, ids: list[s
 
 def test_refused_requests_are_counted(indexed: Path, state: Path) -> None:
     client = create_app(indexed, settings.load(require_tokens=True, state_folder=state)).test_client()
-    tokens = TokenStore(state)
+    tokens = stored_tokens(state)
     admin = {"Authorization": f"Bearer {tokens.create([Scope.admin])[1]}"}
     client.get("/v1/images", headers={"Authorization": "Bearer cbir_x_y"})
     client.get("/v1/images", headers={"Authorization": f"Bearer {tokens.create([Scope.ingest])[1]}"})
@@ -98,7 +98,7 @@ def test_old_days_are_forgotten(state: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_health(indexed: Path, state: Path) -> None:
     active = settings.load(require_tokens=True, state_folder=state)
-    token = TokenStore(state).create([Scope.admin])[1]
+    token = stored_tokens(state).create([Scope.admin])[1]
     client = create_app(indexed, active).test_client()
     headers = {"Authorization": f"Bearer {token}"}
     health = client.get(f"{ADMIN}/health", headers=headers).json

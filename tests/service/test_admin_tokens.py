@@ -15,7 +15,7 @@ from service.access import last_uses
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
 from service.state.database import open_state
-from tests.service.conftest import problem
+from tests.service.conftest import problem, stored_tokens
 
 TOKENS = "/v1/admin/tokens"
 ADDRESSES = (TOKENS, "/v1/admin/collections", "/v1/admin/requests", "/v1/admin/health", "/v1/admin/settings")
@@ -23,7 +23,7 @@ ADDRESSES = (TOKENS, "/v1/admin/collections", "/v1/admin/requests", "/v1/admin/h
 
 @pytest.fixture
 def tokens(state: Path) -> TokenStore:
-    return TokenStore(state)
+    return stored_tokens(state)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from cbir import settings
 from cbir.store import Collection
-from service.access.tokens import Scope, TokenStore
+from service.access.tokens import Scope
 from service.app import create_app
 from service.reader_study.erase_reader_studies import erase_from_studies
 from service.reader_study.reader_messages import SidedAnswer
@@ -20,7 +20,7 @@ from service.reader_study.reader_view import from_sides, reader_items
 from service.state import reader_studies
 from service.state.database import StateDatabase, open_state
 from service.state.reader_studies import ReaderStudy, StudyItem
-from tests.service.conftest import ONLY_FILE, command, problem, refusal
+from tests.service.conftest import ONLY_FILE, command, problem, refusal, stored_tokens
 
 STUDY = ReaderStudy("first", "collection", "none", "eprf", 3, 3, 2, True, 5, b"0123456789abcdef")
 
@@ -183,7 +183,7 @@ def guarded(indexed: Path, state: Path) -> Flask:
 
 def holder(app: Flask, state: Path, *scopes: Scope, **limits: Any) -> FlaskClient:
     client = app.test_client()
-    _, text = TokenStore(state).create(scopes, **limits)
+    _, text = stored_tokens(state).create(scopes, **limits)
     client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {text}"
     return client
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from cbir.errors import InvalidInput
 from service.access import sessions
 from service.access.limiter import Limiter
 from service.access.sessions import Sessions, User
+from service.access.shared_tokens import SharedTokens
+from service.access.tokens import Scope, TokenStore
 from service.state import job_history, schema, token_uses
 from service.state.database import StateDatabase, open_state
 from service.state.errors import StateUnavailable
@@ -233,12 +236,16 @@ def test_copy_moves_everything(address: str) -> None:
     add_case(file, "user mia", "knees", case, QueryPicture(b"\x89PNG", "abc"), None)
     row = job_history.JobRow("1", "index", "c", "done", "2026-03-02", None, 1, None, 0, {"added": 1}, None)
     job_history.save_jobs(file, [row])
+    in_file = TokenStore(settings.load().state_folder)
+    in_file.create([Scope.search], expires=None, name="viewer", where=["site=A"])
+    in_file.revoke(in_file.create([Scope.admin], datetime(2090, 1, 1, tzinfo=UTC))[0].token_id)
     code, out, _ = command("state", "copy", "--format", "json")
     assert code == 0
     assert {table: count for table, count in json.loads(out).items() if count} == {
-        "jobs": 1, "login_sessions": 1, "request_counts": 1, "saved_cases": 1,
+        "jobs": 1, "login_sessions": 1, "request_counts": 1, "saved_cases": 1, "tokens": 2,
     }  # fmt: skip
     target = opened()
+    assert list(SharedTokens(target).all().values()) == list(in_file.all().values())
     assert find_session(target, "hash") == session
     assert load_counts(target, "2026-01-01") == {key: 7}
     (copied,) = list_cases(target, Viewer("user mia", ["knees"], True, False))
@@ -250,8 +257,18 @@ def test_copy_moves_everything(address: str) -> None:
     assert (code, "has rows already" in error) == (2, True)
 
 
+def test_tokens_are_copied_alone_and_once(address: str) -> None:
+    assert "nothing to copy" in command("state", "copy", "--only-tokens")[2]
+    state = settings.load().state_folder
+    text = TokenStore(state).create([Scope.search])[1]
+    add_session(opened(), StoredSession("hash", None, "mia", ("ct",), 4_000_000_000), 10, 10)
+    assert json.loads(command("state", "copy", "--only-tokens", "--format", "json")[1]) == {"tokens": 1}
+    assert SharedTokens(opened()).find(text)
+    assert "has tokens already" in command("state", "copy", "--only-tokens")[2]
+
+
 def test_copy_says_what_is_missing(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "no state.sqlite" in command("state", "copy")[2]
+    assert "no state.sqlite and no tokens.json" in command("state", "copy")[2]
     monkeypatch.delenv("CBIR_STATE_DATABASE")
     assert "state_database is not set" in command("state", "copy")[2]
 

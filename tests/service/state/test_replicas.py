@@ -13,7 +13,8 @@ from sqlalchemy import select
 
 from cbir import settings
 from service.access.sessions import CHECK_SECONDS
-from service.access.tokens import Scope, TokenStore
+from service.access.shared_tokens import SharedTokens
+from service.access.tokens import Scope
 from service.state.database import open_state
 from service.state.saved_cases import cases
 from tests.postgresql_server import PostgresqlServer, missing_reason
@@ -48,9 +49,13 @@ def replicas(address: str, indexed: Path, state: Path) -> Iterator[tuple[Served,
         "CBIR_REQUIRE_TOKENS": "true",
         "CBIR_FAILED_ATTEMPTS": "3",
     }
-    TokenStore(state).create([Scope.search], name="first")
+    tokens_of(address).create([Scope.search], name="first")
     with serving(indexed, **environment) as one, serving(indexed, **environment) as other:
         yield one, other
+
+
+def tokens_of(address: str) -> SharedTokens:
+    return SharedTokens(open_state(settings.load(state_database=address)))
 
 
 def browser(service: Served) -> httpx.Client:
@@ -70,7 +75,7 @@ def case(image_id: str, title: str) -> dict[str, object]:
 def test_login_cases_and_failures_are_shared_and_a_killed_server_loses_nothing(
     replicas: tuple[Served, Served], server: PostgresqlServer, address: str, state: Path, ids: list[str]
 ) -> None:
-    text = TokenStore(state).create([Scope.search])[1]
+    text = tokens_of(address).create([Scope.search])[1]
     with browser(replicas[0]) as one, browser(replicas[1]) as other:
         _share_login(one, other, text, ids[0])
         bearer = {"Authorization": f"Bearer {text}"}

@@ -3,26 +3,49 @@
 from pathlib import Path
 
 import pytest
+from flask import Flask
 from flask.testing import FlaskClient
 
 from cbir import settings
-from service.access.tokens import Scope, TokenStore
+from service.access.auth import EXTENSION as ACCESS
+from service.access.tokens import Scope
 from service.app import create_app
-from tests.service.conftest import problem
+from service.state.database import install, open_state
+from tests.postgresql_server import PostgresqlServer
+from tests.service.conftest import problem, stored_tokens
 
 DOWN = "postgresql+psycopg://cbir:s3cret@127.0.0.1:1/hospital"
 
 
 @pytest.fixture
-def bearer(state: Path) -> dict[str, str]:
-    return {"Authorization": f"Bearer {TokenStore(state).create([Scope.admin, Scope.search])[1]}"}
+def app(indexed: Path, state: Path, postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch) -> Flask:
+    """A service that has read its tokens before the server went down."""
+    monkeypatch.setenv("CBIR_STATE_DATABASE", postgresql.new_schema())
+    token = stored_tokens(state).create([Scope.admin, Scope.search])[1]
+    app = create_app(
+        indexed, settings.load(require_tokens=True, state_folder=state, audit_log=state / "audit")
+    )
+    app.config["TOKEN"] = token
+    control = app.extensions[ACCESS]
+    assert control.tokens.find(token)
+    down = open_state(settings.load(state_folder=state, state_database=DOWN))
+    for holder in (control.tokens, control.sessions, control.last_uses, app.extensions["cbir"]):
+        name = "database" if holder is app.extensions["cbir"] else "_database"
+        monkeypatch.setattr(holder, name, down)
+    install(app, down)
+    settings_down = settings.load(state_folder=state, state_database=DOWN)
+    monkeypatch.setattr(app.extensions["cbir"], "settings", settings_down)
+    return app
 
 
 @pytest.fixture
-def client(indexed: Path, state: Path) -> FlaskClient:
-    pytest.importorskip("psycopg")
-    active = settings.load(require_tokens=True, state_folder=state, state_database=DOWN)
-    return create_app(indexed, active).test_client()
+def bearer(app: Flask) -> dict[str, str]:
+    return {"Authorization": f"Bearer {app.config['TOKEN']}"}
+
+
+@pytest.fixture
+def client(app: Flask) -> FlaskClient:
+    return app.test_client()
 
 
 def test_searches_with_a_token_go_on(client: FlaskClient, bearer: dict[str, str], ids: list[str]) -> None:

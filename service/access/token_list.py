@@ -1,0 +1,174 @@
+"""Access tokens: what is stored of them, and what can be done with a list of them."""
+
+import hashlib
+import hmac
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+
+from pydantic import AwareDatetime, ValidationError
+
+from cbir.access_rights import Rights, Scope
+from cbir.errors import InvalidInput, NotFound
+from service.access.group_rights import check_rights
+from service.http.problems import NotReady
+
+PREFIX = "cbir"
+SECRET_BYTES = 32
+ID_BYTES = 4
+MAX_NAME_LENGTH = 100  # characters
+
+
+class TokensUnreadable(NotReady):
+    """The tokens cannot be read, or others could read their file; every request is refused."""
+
+
+class Token(Rights):
+    """Stored form of a token, with its rights.
+
+    `digest` is the SHA-256 of its secret, which is 256 random bits, so no salt is needed.
+    """
+
+    token_id: str
+    name: str
+    digest: str
+    created: AwareDatetime
+    expires: AwareDatetime | None = None
+    revoked: AwareDatetime | None = None
+
+    @property
+    def state(self) -> str:
+        """ "valid", "expired" or "revoked", as of now."""
+        if self.revoked:
+            return "revoked"
+        return "expired" if self.expires and self.expires <= datetime.now(UTC) else "valid"
+
+
+class TokenList(ABC):
+    """Tokens of a service, wherever they are stored. Thread-safe."""
+
+    @abstractmethod
+    def all(self) -> dict[str, Token]:
+        """Return all tokens by id, in order of creation; raise TokensUnreadable if they cannot be read."""
+
+    @abstractmethod
+    def _changing(self) -> AbstractContextManager[dict[str, Token]]:
+        """Yield the tokens for a change, and store them at the end of the block; one process at a time."""
+
+    def get(self, token_id: str) -> Token | None:
+        """Return the token with this id, or None if it is unknown or no longer valid."""
+        token = self.all().get(token_id)
+        return token if token and token.state == "valid" else None
+
+    def find(self, text: str) -> Token | None:
+        """Return the token, valid or not, that a client sent as `text`; None if it is unknown.
+
+        Secrets are compared in constant time.
+        """
+        prefix, _, rest = text.partition("_")
+        secret = rest.partition("_")[2]
+        token = self.all().get(token_id_of(text))
+        expected = token.digest if token else _digest("")
+        same = hmac.compare_digest(expected, _digest(secret))
+        return token if same and token and prefix == PREFIX else None
+
+    def create(
+        self,
+        scopes: Sequence[Scope],
+        expires: datetime | None = None,
+        name: str = "",
+        collections: Sequence[str] = (),
+        where: Sequence[str] = (),
+    ) -> tuple[Token, str]:
+        """Create a token.
+
+        Parameters
+        ----------
+        scopes : sequence of Scope
+            Permissions, at least one.
+        expires : datetime, optional
+            Time at which it expires; None for never.
+        name : str
+            Printable text of at most 100 characters, shown in the list of tokens.
+        collections : sequence of str
+            Names of the collections that it may use; empty for all.
+        where : sequence of str
+            Conditions that an image must fulfil to be visible; empty for every image.
+
+        Returns
+        -------
+        Token
+        str
+            The text that clients send; it cannot be recovered later.
+
+        Raises
+        ------
+        InvalidInput
+            If an argument is out of range or the state folder cannot be written.
+        """
+        now = datetime.now(UTC).replace(microsecond=0)
+        if not scopes:
+            raise InvalidInput(f"--scope: at least one of {', '.join(Scope)} is needed")
+        if expires and expires <= datetime.now(UTC):
+            raise InvalidInput(f"--expires {expires:%Y-%m-%d %H:%M} UTC is in the past")
+        if len(name) > MAX_NAME_LENGTH or not name.isprintable():
+            raise InvalidInput(f"--name: at most {MAX_NAME_LENGTH} printable characters")
+        rights = create_rights(scopes, collections, where)
+        secret = secrets.token_urlsafe(SECRET_BYTES)
+        with self._changing() as tokens:
+            token_id = secrets.token_hex(ID_BYTES)
+            while token_id in tokens:
+                token_id = secrets.token_hex(ID_BYTES)
+            tokens[token_id] = Token(
+                token_id=token_id,
+                name=name,
+                digest=_digest(secret),
+                created=now,
+                expires=expires,
+                **dict(rights),
+            )
+        return tokens[token_id], f"{PREFIX}_{token_id}_{secret}"
+
+    def revoke(self, token_id: str) -> Token:
+        """Revoke a token; raise NotFound if `token_id` is unknown.
+
+        The token stays in the list, for readers of the audit log.
+        """
+        with self._changing() as tokens:
+            if token_id not in tokens:
+                raise NotFound(f"there is no token {token_id!r}; `cbir token list` shows all tokens")
+            if not tokens[token_id].revoked:
+                now = datetime.now(UTC).replace(microsecond=0)
+                tokens[token_id] = tokens[token_id].model_copy(update={"revoked": now})
+        return tokens[token_id]
+
+
+def token_id_of(text: str) -> str:
+    """Return the id of the token that a client sent as `text`, "" if it has none."""
+    return text.partition("_")[2].partition("_")[0]
+
+
+def create_rights(scopes: Sequence[Scope], collections: Sequence[str], where: Sequence[str]) -> Rights:
+    """Return the rights of a new token; raise InvalidInput if they contradict each other.
+
+    Parameters
+    ----------
+    scopes : sequence of Scope
+        Permissions.
+    collections, where : sequence of str
+        Names of collections, and conditions on labels.
+    """
+    try:
+        rights = Rights(scopes=tuple(sorted(set(scopes))), collections=tuple(collections), where=tuple(where))
+    except ValidationError as error:
+        message = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise InvalidInput(f"--where: {message}") from None
+    check_rights(rights, "--where")
+    return rights
+
+
+def _digest(secret: str) -> str:
+    # Headers can hold any bytes, which arrive as lone surrogates.
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()

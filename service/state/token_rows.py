@@ -1,0 +1,78 @@
+"""Access tokens of services that share their state: hashes and rights, never the tokens themselves."""
+
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import JSON, Column, Connection, Table, Text, insert, select, update
+
+from service.state.schema import WholeNumber, tables
+
+tokens = Table(
+    "tokens",
+    tables,
+    Column("number", WholeNumber, primary_key=True),  # ascending with time
+    Column("token_id", Text, nullable=False, unique=True),
+    Column("name", Text, nullable=False),
+    Column("digest", Text, nullable=False),  # SHA-256 of the secret
+    Column("rights", JSON, nullable=False),
+    Column("created", WholeNumber, nullable=False),
+    Column("expires", WholeNumber),
+    Column("revoked", WholeNumber),
+)
+
+
+class TokenRow(NamedTuple):
+    """A token as it is stored, with its `rights` as the fields of `cbir.access_rights.Rights`."""
+
+    token_id: str
+    name: str
+    digest: str
+    rights: dict[str, Any]
+    created: datetime
+    expires: datetime | None
+    revoked: datetime | None
+
+
+def read_tokens(connection: Connection) -> list[TokenRow]:
+    """Return all tokens, the oldest first."""
+    rows = connection.execute(select(tokens).order_by(tokens.c.number))
+    return [
+        TokenRow(
+            row.token_id,
+            row.name,
+            row.digest,
+            row.rights,
+            datetime.fromtimestamp(row.created, UTC),
+            _date(row.expires),
+            _date(row.revoked),
+        )
+        for row in rows
+    ]
+
+
+def add_token(connection: Connection, token: TokenRow) -> None:
+    """Store a new token."""
+    times = {name: _seconds(getattr(token, name)) for name in ("created", "expires", "revoked")}
+    connection.execute(insert(tokens).values(token._asdict() | times))
+
+
+def revoke_token(connection: Connection, token_id: str, at: datetime) -> None:
+    """Mark a token as revoked.
+
+    Parameters
+    ----------
+    connection : Connection
+    token_id : str
+    at : datetime
+        Time of the revocation.
+    """
+    row = update(tokens).where(tokens.c.token_id == token_id)
+    connection.execute(row.values(revoked=_seconds(at)))
+
+
+def _date(seconds: int | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+
+
+def _seconds(date: datetime | None) -> int | None:
+    return None if date is None else int(date.timestamp())
