@@ -21,12 +21,12 @@ DIGEST = 16  # bytes of the checksum
 
 @dataclass(frozen=True, eq=False)
 class StoredIndex:
-    """Content of the file. numbers: (rows,) int64, the image of each row. position: None during the first fill."""
+    """Content of the file. numbers: (rows,) int64, the image of each row. changes: number of the file of changes."""
 
-    kind: str
     index: Any
     numbers: Numbers
-    position: IndexPosition | None
+    position: IndexPosition
+    changes: int
 
 
 class _CheckedWriter:
@@ -45,7 +45,12 @@ class _CheckedWriter:
 
 def write_index_file(path: Path, stored: StoredIndex) -> None:
     """Write `path` atomically; its folder must exist."""
-    header = {"format": FORMAT, "kind": stored.kind, "position": stored.position, "rows": len(stored.numbers)}
+    header = {
+        "format": FORMAT,
+        "position": stored.position,
+        "rows": len(stored.numbers),
+        "changes": stored.changes,
+    }
     with atomic_binary(path, permissions=file_mode(path.parent)) as file:
         writer = _CheckedWriter(file)
         writer.write(json.dumps(header).encode() + b"\n")
@@ -69,8 +74,7 @@ def read_index_file(path: Path) -> StoredIndex | None:
         return None
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise CollectionDamaged(f"the index {path.name} cannot be read") from error
-    position = IndexPosition(*header["position"]) if header["position"] else None
-    return StoredIndex(header["kind"], index, numbers, position)
+    return StoredIndex(index, numbers, IndexPosition(*header["position"]), header["changes"])
 
 
 def _require_checksum(file: BinaryIO, path: Path) -> None:

@@ -1,67 +1,114 @@
-"""HNSW graph (Malkov and Yashunin 2020) of FAISS, whose rows can be searched behind a filter and be emptied."""
+"""HNSW graph (Malkov and Yashunin 2020) of FAISS by image number, with filters, replacements and deletions."""
 
 from typing import Any
 
 import faiss
 import numpy as np
+from numpy.typing import NDArray
 
 from cbir.gallery.vector_blocks import Floats, Rows
+from cbir.vector_index.numbered_rows import NumberedRows
+from cbir.vector_index.port import Neighbours, Numbers
 
 LINKS = 32  # of a row, and twice as many on the lowest level (M of the paper)
 BUILD_WIDTH = 200  # rows that building compares at a time (efConstruction)
 SEARCH_WIDTH = 200  # the same of a search without a filter (ef), at least
+COMPARED = 32  # images that are compared in the time in which a search of the graph passes one
 MEAN_OF = 4  # rows whose mean shows none of them
 
 
-def new_graph(dimensions: int) -> Any:
-    """Return an empty graph of vectors (d,) float32."""
-    graph = faiss.IndexHNSWFlat(dimensions, LINKS)
-    graph.hnsw.efConstruction = BUILD_WIDTH
-    return graph
+class FaissGraph:
+    """Vectors (d,) by image number. Not thread-safe while it changes.
 
-
-def search_graph(graph: Any, queries: Floats, k: int, selected: Any, share: float) -> tuple[Floats, Rows]:
-    """Search nearest rows.
-
-    Parameters
-    ----------
-    graph : faiss.IndexHNSWFlat
-    queries : (q, d) float32
-    k : int
-        Rows to find.
-    selected : faiss.IDSelector or None
-        Rows to find among; None for all.
-    share : float
-        Share of the rows that are selected. A search passes by the others too, so it is wider by as much.
-
-    Returns
-    -------
-    squared : (q, k) float32
-        Squared distances, ascending.
-    rows : (q, k) int64
-        -1 where no further one was found.
+    index: faiss.IndexHNSWFlat. FAISS removes no row of a graph: those of deleted images are emptied and never found.
     """
-    width = min(int(max(SEARCH_WIDTH, k) / share), graph.ntotal)
-    options = faiss.SearchParametersHNSW(efSearch=width, sel=selected)
-    squared, rows = graph.search(queries, k, params=options)
-    return squared, rows
 
+    def __init__(self, dimensions: int, index: Any = None, numbers: Numbers | None = None) -> None:
+        if index is None:
+            index = faiss.IndexHNSWFlat(dimensions, LINKS)
+            index.hnsw.efConstruction = BUILD_WIDTH
+        self.index, self.rows = index, NumberedRows(numbers)
+        self._mask: NDArray[np.uint8] | None = None
 
-def empty_rows(graph: Any, rows: Rows) -> None:
-    """Replace the values of rows by the mean of those that each is linked to.
+    def __len__(self) -> int:
+        return self.rows.images
 
-    Searches still pass over emptied rows, so their values must stay near; yet none of the image's own remains.
-    """
-    if not len(rows):
-        return
-    vectors = faiss.rev_swig_ptr(faiss.downcast_index(graph.storage).get_xb(), graph.ntotal * graph.d)
-    vectors = vectors.reshape(graph.ntotal, graph.d)
-    links = faiss.rev_swig_ptr(graph.hnsw.neighbors.data(), graph.hnsw.neighbors.size())
-    emptied = np.zeros(graph.ntotal, bool)
-    emptied[rows] = True
-    for row in rows.tolist():
-        begin = graph.hnsw.offsets.at(row)
-        linked = links[begin : begin + 2 * LINKS]
-        linked = linked[linked >= 0]
-        linked = linked[~emptied[linked]]
-        vectors[row] = vectors[linked].mean(axis=0) if len(linked) >= MEAN_OF else 0
+    def nearest(self, queries: Floats, k: int, numbers: Numbers | None) -> list[Neighbours]:
+        """Return the k nearest images of each query, all of them where there are fewer.
+
+        Parameters
+        ----------
+        queries : (q, d) float32
+        k : int
+        numbers : (m,) int64 or None
+            Images to search, known or not; None for all.
+        """
+        rows = None if numbers is None else np.unique(self.rows.rows(numbers))
+        count = len(self) if rows is None else len(rows)
+        k = min(k, count)
+        if not k or not len(queries):
+            return [Neighbours(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in queries]
+        # A search passes by the images outside of the filter too, so it is wider by as much.
+        width = int(max(SEARCH_WIDTH, k) * len(self.rows) / count)
+        if count > COMPARED * width:
+            options = faiss.SearchParametersHNSW(efSearch=width, sel=self._selector(rows))
+            squared, found = self.index.search(queries, k, params=options)
+            if (found >= 0).all():
+                return self._neighbours(squared, found)
+        rows = np.flatnonzero(self.rows.used()) if rows is None else rows
+        squared, places = faiss.knn(queries, self.index.reconstruct_batch(rows), k)
+        return self._neighbours(squared, rows[places])
+
+    def vectors(self, numbers: Numbers) -> tuple[Numbers, Floats]:
+        """Return those of the numbers that are known, ascending, and their vectors (n, d)."""
+        rows = self.rows.rows(np.unique(numbers))
+        return self.rows.numbers[rows].copy(), self.index.reconstruct_batch(rows)
+
+    def put(self, numbers: Numbers, vectors: Floats) -> None:
+        """Add images with their vectors (n, d), or replace them."""
+        self.delete(numbers)
+        self.rows.add(numbers)
+        self.index.add(vectors)
+        self._mask = None
+
+    def delete(self, numbers: Numbers) -> None:
+        """Delete images; unknown numbers are ignored."""
+        rows = self.rows.drop(numbers)
+        if len(rows):
+            self._empty(rows)
+            self._mask = None
+
+    def _selector(self, rows: Rows | None) -> Any:
+        """Return what selects the rows in a search; without `rows` those that have an image, None for all rows."""
+        if rows is None:
+            if len(self) == len(self.rows):
+                return None
+            if self._mask is None:
+                self._mask = np.packbits(self.rows.used(), bitorder="little")
+            return faiss.IDSelectorBitmap(self._mask)
+        chosen = np.zeros(len(self.rows), bool)
+        chosen[rows] = True
+        return faiss.IDSelectorBitmap(np.packbits(chosen, bitorder="little"))
+
+    def _neighbours(self, squared: Floats, rows: Rows) -> list[Neighbours]:
+        distances = np.sqrt(np.maximum(squared, 0))
+        return [Neighbours(*pair) for pair in zip(self.rows.numbers[rows], distances, strict=True)]
+
+    def _empty(self, rows: Rows) -> None:
+        """Replace the values of rows by the mean of those that each is linked to.
+
+        Searches still pass over emptied rows, so their values must stay near; yet none of the image's own remains.
+        """
+        total, dimensions = self.index.ntotal, self.index.d
+        stored = faiss.downcast_index(self.index.storage).get_xb()
+        vectors = faiss.rev_swig_ptr(stored, total * dimensions).reshape(total, dimensions)
+        graph = self.index.hnsw
+        links = faiss.rev_swig_ptr(graph.neighbors.data(), graph.neighbors.size())
+        emptied = np.zeros(total, bool)
+        emptied[rows] = True
+        for row in rows.tolist():
+            begin = graph.offsets.at(row)
+            linked = links[begin : begin + 2 * LINKS]
+            linked = linked[linked >= 0]
+            linked = linked[~emptied[linked]]
+            vectors[row] = vectors[linked].mean(axis=0) if len(linked) >= MEAN_OF else 0

@@ -21,8 +21,10 @@ def sqlite_tables(tmp_path: Path) -> Iterator[Engine]:
 
 @pytest.fixture
 def subject(tmp_path: Path, sqlite_tables: Engine) -> Subject:
-    path = tmp_path / "indexes" / "1.hnsw"
+    folder = tmp_path / "indexes"
     return Subject(
         sqlite_tables,
-        lambda: FaissIndex(path, DIMENSIONS, lambda scope: matching_numbers(sqlite_tables, scope)),
+        lambda: FaissIndex(
+            folder, "cbir_1", DIMENSIONS, lambda scope: matching_numbers(sqlite_tables, scope)
+        ),
     )

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from sqlalchemy import Engine, delete, insert, select
 
 from cbir.store.dicom_instances import DicomScope
+from cbir.store.index_feed import scope_conditions
 from cbir.store.schema import images, labels
 from cbir.vector_index.port import IndexedImage, IndexScope, Neighbours, Numbers, VectorIndex
-from cbir.vector_index.scope_conditions import scope_conditions
 
 DIMENSIONS = 16
 BODY_PARTS = ("knee", "HAND", "foot", "chest")
@@ -65,7 +65,7 @@ class Subject:
 def matching_numbers(engine: Engine, scope: IndexScope) -> Numbers:
     """Return the numbers of the images in a scope, by SQL."""
     with engine.connect() as connection:
-        found = connection.scalars(select(images.c.number).where(*scope_conditions(scope)))
+        found = connection.scalars(select(images.c.number).where(*scope_conditions(**vars(scope))))
         return np.array(sorted(found), np.int64)
 
 
