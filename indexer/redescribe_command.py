@@ -25,7 +25,7 @@ def redescribe_collection(
         Path,
         Argument(
             parser=collection_folder,
-            metavar=options.FOLDER_OR_ADDRESS,
+            metavar="OUT",
             help="Folder or address of the second collection; created if it does not exist.",
         ),
     ],

@@ -13,6 +13,7 @@ EXAMPLES = {
     "collection build-index": "cbir collection build-index --collection hospital",
     "collection compact": "cbir collection compact --collection hospital --refit",
     "collection compare": "cbir collection compare hospital hospital-2 --report report.html",
+    "collection copy": "cbir collection copy hospital 'postgresql+psycopg://cbir@db/images?collection=hospital'",
     "collection delete": "cbir collection delete --collection hospital --where source=test --dry-run",
     "collection erase-patient": "cbir collection erase-patient 4711 --collection hospital --dry-run",
     "collection export": "cbir collection export exported --collection hospital",
@@ -68,4 +69,5 @@ EXAMPLES = {
     "usage delete": "cbir usage delete --collection hospital",
     "usage export": "cbir usage export usage.csv --collection hospital",
     "usage show": "cbir usage show",
+    "worker": "cbir worker --collection hospital",
 }

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
+from cbir.addresses import is_collection_address
 from cbir.commands import options
+from cbir.commands.copy_collection import copy_whole_collection
 from cbir.commands.delete_images import delete_from_collection, erase_patient, patient_keys
 from cbir.commands.lazy_commands import LazyCommands
 from cbir.commands.list_labels import list_labels
@@ -41,6 +43,7 @@ class CollectionCommands(LazyCommands):
 app = typer.Typer(
     cls=CollectionCommands, no_args_is_help=True, add_completion=False, help="Look after a collection."
 )
+app.command("copy")(copy_whole_collection)
 app.command("delete")(delete_from_collection)
 app.command("erase-patient")(erase_patient)
 app.command("labels")(list_labels)
@@ -85,6 +88,8 @@ def verify(
     from cbir.store.repair import repair_rows
     from cbir.store.verify import verify_collection
 
+    if repair:
+        _refuse_address(collection, "backups and ways to repair")
     opened_collection, repaired = _open_repaired(collection, repair)
     with opened_collection as opened, StageBars() as bars:
         problems = verify_collection(opened, bars.show)
@@ -108,6 +113,25 @@ def verify(
         lines += [ENDED_LOG] if repaired.ended_log else []
         typer.echo("\n".join([*lines, *(problems or ["no problems"])]))
     raise typer.Exit(1 if problems else 0)
+
+
+def _refuse_address(folder: Path, means: str) -> None:
+    """Raise InvalidInput for the files folder of a collection in PostgreSQL."""
+    from cbir.store.postgresql_address import is_in_postgresql
+
+    if is_in_postgresql(folder):
+        raise InvalidInput(
+            f"{address_or_folder(folder)} is in PostgreSQL, which has {means} of its own: see docs/postgresql.md"
+        )
+
+
+def folder_only(text: str) -> Path:
+    """Return the path of a folder; raises InvalidInput for an address."""
+    if is_collection_address(text):
+        raise InvalidInput(
+            "a backup is restored into a folder; `cbir collection copy FOLDER ADDRESS` then copies it into PostgreSQL"
+        )
+    return Path(text)
 
 
 def _find_traces(collection: "Collection", patient: str) -> list[str]:
@@ -264,6 +288,7 @@ def backup(
     if log and append:
         raise InvalidInput("--log makes a new backup, --append continues one; use one of them")
     with Collection(collection) as opened:
+        _refuse_address(opened.folder, "backups")
         if append:
             with opened.writer(), StageBars() as bars:
                 bars.show("copying the log")
@@ -279,7 +304,7 @@ def backup(
 @app.command()
 def restore(
     backup: Annotated[Path, Argument(help="Folder of the backup.")],
-    out: Annotated[Path, Argument(help="New folder for the collection.")],
+    out: Annotated[Path, Argument(parser=folder_only, metavar="OUT", help="New folder for the collection.")],
     at: Annotated[
         str | None,
         Option(help="State after this change of the history, or at this time (ISO 8601, UTC) [the latest]."),
