@@ -45,6 +45,10 @@ class IndexUnavailable(CbirError):
     """The server of a vector index does not answer, or refuses."""
 
 
+class ClusterFailed(CbirError):
+    """A Ray cluster does not answer, or its nodes cannot describe images."""
+
+
 class StorageFull(CbirError):
     """No space is left on the disk of a collection."""
 

@@ -1,24 +1,25 @@
 """Files to records and vectors, in parallel processes."""
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from math import inf
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from cbir.descriptors.descriptor import Batched
 from cbir.errors import UndescribableImage
-from cbir.images import Image
+from cbir.images import Image, decode
 from cbir.images.ct_series import CtSeries, read_volume
 from cbir.images.volume import VolumeGrid
 from cbir.ingest.description import (
     FILE_FRAMES,
     DescribedFile,
     DescribeTask,
+    Refusal,
     describe_images,
     refuse,
     refused_file,
@@ -26,6 +27,7 @@ from cbir.ingest.description import (
 )
 from cbir.ingest.image_files import file_stamp, series_stamp
 from cbir.ingest.memory_limit import memory_limit
+from cbir.ingest.object_store import ObjectStoreFailed, StoredObject, read_object
 from cbir.ingest.process_pool import (
     ProcessPool,
     WorkerDied,
@@ -38,11 +40,14 @@ from indexer.guarded_read import read_file_inside, read_inside
 CHUNK = 32  # files of one task
 AHEAD = 8  # tasks waiting for each process: busy through a commit, and memory bounded
 DIED = "its process died on it: a decoder crashed, or memory ran out"
+NO_FILE = refused_file("cannot be looked into, or is no file")
+NOT_HERE = DescribedFile(
+    refusal=Refusal.not_here, refused="is not seen by the machine that should describe it"
+)
 TOO_SLOW = "takes longer to decode than index_decode_seconds allows"
 
-SomeSource = TypeVar("SomeSource", Path, CtSeries)
-Source = Path | CtSeries  # a file with images, or the files of a series
-FilePool = ProcessPool[Sequence[Source], list[DescribedFile]]
+Source = Path | StoredObject | CtSeries  # a file or object with images, or the files of a series
+SomeSource = TypeVar("SomeSource", Path, Path | StoredObject, CtSeries)
 
 
 @dataclass(frozen=True)
@@ -57,53 +62,110 @@ class FileTask:
     grid: VolumeGrid | None = None
 
 
-def describe_all(
-    paths: Iterable[SomeSource], task: FileTask, jobs: int
-) -> Generator[tuple[SomeSource, DescribedFile], None, None]:
-    """Describe every file or series in `jobs` processes; yield results in the order of `paths`.
+@dataclass(frozen=True, eq=False)
+class SentSource:
+    """A source that another machine describes.
 
-    The rows of a collection then have the same order for any `jobs`, and of equal pictures the same one is kept. If
+    stamp: of the source as this machine sees it; None where it is described on the same machine. contents: of its
+    files, where the other machine does not see them.
+    """
+
+    source: Source
+    stamp: str | None = None
+    contents: Mapping[Path | StoredObject, bytes] | None = None
+
+
+class FilePool(Protocol):
+    """Processes that describe files."""
+
+    @property
+    def jobs(self) -> int:
+        """Number of processes."""
+        ...
+
+    def submit(self, task: Sequence[Source]) -> "Future[list[DescribedFile]]":
+        """Queue files; the result raises WorkerDied if the process died on one of them."""
+        ...
+
+
+def describe_all(
+    sources: Iterable[SomeSource], task: FileTask, jobs: int
+) -> Generator[tuple[SomeSource, DescribedFile], None, None]:
+    """Describe every file or series in `jobs` processes of this machine; see `describe_in`."""
+    with ProcessPool(
+        partial(describe_files, task=task), jobs, use_one_thread_silently, task.describe.seconds
+    ) as pool:
+        yield from describe_in(pool, sources, task)
+
+
+def describe_in(
+    pool: FilePool, sources: Iterable[SomeSource], task: FileTask
+) -> Generator[tuple[SomeSource, DescribedFile], None, None]:
+    """Describe every file or series in the processes of `pool`; yield results in the order of `sources`.
+
+    The rows of a collection then have the same order for any pool, and of equal pictures the same one is kept. If
     a process dies or takes too long, the files of its chunk are tried again one by one; the file that is the reason
     is refused.
 
     Parameters
     ----------
-    paths : iterable of Path or CtSeries
+    pool : FilePool
+        Calls `describe_files` with the settings of the run.
+    sources : iterable of Path, StoredObject or CtSeries
         Files or series, read a bounded number ahead.
     task : FileTask
         Settings of the run.
-    jobs : int
-        Greatest number of processes.
     """
-    source = iter(paths)
+    source = iter(sources)
     begun: deque[tuple[list[SomeSource], Future[list[DescribedFile]]]] = deque()
     size = 1 if task.grid else CHUNK  # a volume at a time in memory
-    function, seconds = partial(describe_files, task=task), task.describe.seconds
-    with FilePool(function, jobs, use_one_thread_silently, seconds) as pool:
-        while True:
-            while len(begun) < AHEAD * jobs and (chunk := list(islice(source, size))):
-                begun.append((chunk, pool.submit(chunk)))
-            if not begun:
-                return
-            chunk, future = begun.popleft()
-            try:
-                yield from zip(chunk, future.result(), strict=True)
-            except WorkerDied as error:
-                if len(chunk) == 1:
-                    reason = TOO_SLOW if isinstance(error, WorkerTimedOut) else DIED
-                    yield chunk[0], refused_file(reason)
-                else:
-                    begun.extendleft(([path], pool.submit([path])) for path in reversed(chunk))
+    while True:
+        while len(begun) < AHEAD * pool.jobs and (chunk := list(islice(source, size))):
+            begun.append((chunk, pool.submit(chunk)))
+        if not begun:
+            return
+        chunk, future = begun.popleft()
+        try:
+            yield from zip(chunk, future.result(), strict=True)
+        except WorkerDied as error:
+            if len(chunk) == 1:
+                reason = TOO_SLOW if isinstance(error, WorkerTimedOut) else DIED
+                yield chunk[0], refused_file(reason)
+            else:
+                begun.extendleft(([path], pool.submit([path])) for path in reversed(chunk))
 
 
-def describe_files(paths: Sequence[Source], task: FileTask) -> list[DescribedFile]:
+def describe_files(sources: Sequence[Source | SentSource], task: FileTask) -> list[DescribedFile]:
     """Decode and describe files or series. A file that cannot be used comes back refused."""
     descriptor = task.describe.load_descriptor()
+    sent = [source if isinstance(source, SentSource) else SentSource(source) for source in sources]
     if not isinstance(descriptor, Batched):
-        return [_describe_file(path, task, descriptor) for path in paths]
-    files = [_describe_file(path, task, descriptor.prepare) for path in paths]
+        return [_describe_source(source, task, descriptor) for source in sent]
+    files = [_describe_source(source, task, descriptor.prepare) for source in sent]
     extend_deadline(inf)  # a network is loaded with the first chunk
     return _describe_prepared(files, descriptor)
+
+
+def read_source(path: Path | StoredObject, task: FileTask) -> bytes:
+    """Return the content of a file, if it is inside the allowed folders, or of an object."""
+    limits = task.describe.limits
+    return (
+        read_object(path, limits)
+        if isinstance(path, StoredObject)
+        else read_file_inside(path, task.within, limits)
+    )
+
+
+def source_stamp(source: Source) -> str:
+    """Return a text that changes when a file, an object or a series does; raises OSError if a file is missing."""
+    if isinstance(source, StoredObject):
+        return source.stamp
+    return series_stamp(source) if isinstance(source, CtSeries) else file_stamp(source)
+
+
+def files_of(source: Source) -> tuple[Path | StoredObject, ...]:
+    """Return the files that a source consists of."""
+    return source.paths if isinstance(source, CtSeries) else (source,)
 
 
 def _describe_prepared(files: list[DescribedFile], descriptor: Batched) -> list[DescribedFile]:
@@ -117,45 +179,55 @@ def _describe_prepared(files: list[DescribedFile], descriptor: Batched) -> list[
     return [replace(file, vectors=tuple(islice(vectors, len(file.vectors)))) for file in files]
 
 
-def _describe_file(path: Source, task: FileTask, compute: Callable[[Image], Any]) -> DescribedFile:
-    if isinstance(path, CtSeries):
-        return _describe_series(path, task, compute)
-    if not path.is_file():
-        return refused_file("cannot be looked into, or is no file")
+def _describe_source(sent: SentSource, task: FileTask, compute: Callable[[Image], Any]) -> DescribedFile:
+    describe, source = task.describe, sent.source
+    if isinstance(source, Path) and not sent.contents and not sent.stamp and not source.is_file():
+        return NO_FILE
     try:
-        describe = task.describe
-        images = with_deadline(read_inside(path, task.within, describe.limits), describe.seconds)
+        if (stamp := _stamp(sent)) is None:
+            return NOT_HERE
+        if isinstance(source, StoredObject) and sent.contents is None:  # the limit is for decoding
+            extend_deadline(FILE_FRAMES * describe.seconds)
+            sent = replace(sent, contents={source: read_object(source, describe.limits)})
         with memory_limit(describe.memory_bytes):
             return describe_images(
-                images,
+                _images(sent, task),
                 compute,
                 describe.secret,
-                str(path),
-                file_stamp(path),
+                str(source.source if isinstance(source, CtSeries) else source),
+                stamp,
                 refuse_burned_in=describe.refuse_burned_in,
             )
+    except ObjectStoreFailed as error:
+        return NOT_HERE if sent.stamp else refuse(error)
     except Exception as error:  # a bug that one file triggers must not stop the others
         return refuse(error)
 
 
-def _describe_series(series: CtSeries, task: FileTask, compute: Callable[[Image], Any]) -> DescribedFile:
-    describe = task.describe
-    assert task.grid is not None
+def _stamp(sent: SentSource) -> str | None:
+    """Return the stamp of a source; None if this machine does not see the same."""
+    if sent.stamp is None or sent.contents is not None:
+        return sent.stamp or source_stamp(sent.source)
     try:
+        return sent.stamp if source_stamp(sent.source) == sent.stamp else None
+    except OSError:
+        return None
+
+
+def _images(sent: SentSource, task: FileTask) -> Iterator[Image]:
+    """Yield the frames of a file, or the volume of a series."""
+    describe, source = task.describe, sent.source
+    if isinstance(source, CtSeries):
+        assert task.grid is not None
         extend_deadline(FILE_FRAMES * describe.seconds)
-        with memory_limit(describe.memory_bytes):
-            volume = read_volume(series, describe.limits, task.grid, partial(_read_inside, task=task))
-            return describe_images(
-                [volume],
-                compute,
-                describe.secret,
-                str(series.source),
-                series_stamp(series),
-                refuse_burned_in=describe.refuse_burned_in,
-            )
-    except Exception as error:  # a bug that one series triggers must not stop the others
-        return refuse(error)
+        yield read_volume(source, describe.limits, task.grid, partial(_read, sent=sent, task=task))
+        return
+    if isinstance(source, Path) and sent.contents is None:
+        frames = read_inside(source, task.within, describe.limits)
+    else:
+        frames = decode(_read(source, sent, task), source.name, limits=describe.limits)
+    yield from with_deadline(frames, describe.seconds)
 
 
-def _read_inside(path: Path, task: FileTask) -> bytes:
-    return read_file_inside(path, task.within, task.describe.limits)
+def _read(path: Path | StoredObject, sent: SentSource, task: FileTask) -> bytes:
+    return read_source(path, task) if sent.contents is None else sent.contents[path]

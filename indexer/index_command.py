@@ -17,9 +17,11 @@ from cbir.commands.output import OutputFormat
 from cbir.errors import InvalidInput
 from cbir.python_api.collection_address import address_or_folder
 from cbir.store.default_profile import DEFAULT_PROFILE
+from indexer.dicom.intake_options import JobsOption
 from indexer.dicomweb.crawl_command import crawl_dicomweb
 from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
 from indexer.print_summary import print_counts
+from indexer.ray_cluster.ray_option import RayOption
 from indexer.refusal_report import refusal_report
 
 if TYPE_CHECKING:
@@ -73,8 +75,10 @@ def _index() -> None:
 )
 def index_files(
     sources: Annotated[
-        list[Path],
-        typer.Argument(help="Folders (searched recursively) and image files.", metavar="SOURCE"),
+        list[str],
+        typer.Argument(
+            help="Folders (searched recursively), image files, and s3://BUCKET/PREFIX.", metavar="SOURCE"
+        ),
     ],
     collection: options.CreatedFolder,
     profile: Annotated[
@@ -89,9 +93,11 @@ def index_files(
         typer.Option(help="PART=FACTOR of a part's share of the distance, for a new collection. Repeatable."),
     ] = None,
     labels: Annotated[
-        Path | None, typer.Option(help="CSV file with a column `path` and any label columns.")
+        str | None,
+        typer.Option(help="CSV file (or s3:// address) with a column `path` and any label columns."),
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes. [default: number of cores]")] = None,
+    jobs: JobsOption = None,
+    ray: RayOption = None,
     report: Annotated[
         Path | None, typer.Option(help="Write refused files and the reasons to this CSV file.")
     ] = None,
@@ -108,7 +114,6 @@ def index_files(
 
     Exit code 0: all done; 3: done, but some files were refused; 2: wrong use; 130: interrupted.
     """
-    from cbir.threads import cores
     from indexer.index_progress import make_progress, progress_lines
     from indexer.index_request import IndexRequest
     from indexer.index_run import run_request
@@ -120,7 +125,8 @@ def index_files(
         profile=profile,
         weights=parse_weights(weight),
         labels=labels,
-        jobs=jobs if jobs is not None else cores(),
+        jobs=jobs,
+        ray=ray,
         duplicates=duplicates,
         restore=restore,
     )

@@ -2,12 +2,10 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.python_api.collection_address import collection_folder
-from cbir.threads import cores
 from indexer.index_progress import make_progress
 from indexer.index_request import IndexRequest
 from indexer.index_run import IndexSummary, ProgressReport, run_request
@@ -45,6 +43,7 @@ def index_images(
     duplicates: bool = False,
     restore: bool = False,
     progress: bool = False,
+    ray: str | None = None,
 ) -> IndexSummary:
     """Add images to a collection, as `cbir index` does. An interrupted call continues when it is repeated.
 
@@ -55,23 +54,26 @@ def index_images(
     profile, weights
         Of a new collection: name of a descriptor or encoder, and factors of its parts.
     jobs : int, optional
-        Processes, at least 1; by default the number of cores.
+        Processes, at least 1, with `ray` on each node; by default the number of cores.
     duplicates, restore : bool
         Also add pictures that the collection has already, and those that were deleted earlier.
     progress : bool
         Show a bar on stderr.
+    ray : str, optional
+        Address of a Ray cluster that describes the images: "auto", "local", "HOST:PORT" or "ray://HOST:PORT".
     """
     if jobs is not None and jobs < 1:
         raise InvalidInput(f"jobs: at least 1, not {jobs}")
     several = [sources] if isinstance(sources, str | os.PathLike) else sources
     request = IndexRequest.with_settings(
         settings.load(),
-        [Path(source) for source in several],
+        [os.fspath(source) for source in several],
         collection_folder(collection),
         profile=None if profile is None else os.fspath(profile),
         weights=dict(weights or {}),
-        labels=None if labels is None else Path(labels),
-        jobs=cores() if jobs is None else jobs,
+        labels=None if labels is None else os.fspath(labels),
+        jobs=jobs,
+        ray=ray,
         duplicates=duplicates,
         restore=restore,
         actor="Python",

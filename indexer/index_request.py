@@ -8,7 +8,7 @@ from typing import Any, Self
 from cbir.errors import InvalidInput, NotFound
 from cbir.hardware import Device
 from cbir.images import Limits
-from cbir.ingest.object_store import check_there
+from cbir.ingest.object_store import check_object_url, check_there
 from cbir.paths import is_inside
 from cbir.python_api.collection_address import address_or_folder
 from cbir.settings import Settings
@@ -49,23 +49,33 @@ class IndexRequest:
 
     @classmethod
     def with_settings(
-        cls, settings: Settings, sources: Sequence[Path], collection: Path, **options: Any
+        cls,
+        settings: Settings,
+        sources: Sequence[str | Path],
+        collection: Path,
+        labels: str | Path | None = None,
+        **options: Any,
     ) -> Self:
         """Return a request with the limits and the device of settings.
 
         Parameters
         ----------
         settings : Settings
-        sources : sequence of Path
-            Folders and files.
+        sources : sequence of str or Path
+            Folders, files, and addresses in object stores.
         collection : Path
             Folder of the collection.
+        labels : str or Path, optional
+            A manifest: a file, or the address of an object.
         **options
             The other fields.
         """
+        names = [(source, _is_address(source)) for source in sources]
         return cls(
-            sources,
+            [Path(source) for source, is_address in names if not is_address],
             collection,
+            labels=check_object_url(str(labels)) if _is_address(labels) else Path(labels) if labels else None,
+            objects=tuple(check_object_url(str(source)) for source, is_address in names if is_address),
             limits=Limits.from_settings(settings),
             decoder_bytes=settings.decoder_bytes,
             decode_seconds=settings.index_decode_seconds,
@@ -84,6 +94,10 @@ class IndexRequest:
                 raise NotFound(f"there is no file or folder {source}")
         for url in self.objects:
             check_there(url)
+
+
+def _is_address(source: str | Path | None) -> bool:
+    return isinstance(source, str) and "://" in source
 
 
 def open_collection(

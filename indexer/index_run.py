@@ -11,19 +11,21 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cbir.datasets.manifest import Manifest
-from cbir.errors import NotFound
+from cbir.errors import CbirError
 from cbir.evaluation.auto_choice import update_choice
 from cbir.images.ct_series import CtSeries, find_series
 from cbir.ingest.description import DescribedFile, DescribeTask
-from cbir.ingest.image_files import file_stamp, find_images, series_stamp
+from cbir.ingest.image_files import find_images, series_stamp
+from cbir.ingest.object_store import StoredObject
 from cbir.paths import is_inside
 from cbir.store import Collection
 from cbir.store.records import add_labels, hash_patient
 from cbir.store.writer import Writer
-from indexer.check_manifest import check_manifest
-from indexer.describe_files import FileTask, describe_all
+from indexer.describe_files import FileTask, describe_in, source_stamp
+from indexer.find_sources import check_series_sources, find_sources, read_manifest, source_exists
 from indexer.guarded_read import OUTSIDE, read_file_inside
 from indexer.index_request import IndexRequest, open_collection
+from indexer.open_file_pool import connect_cluster, open_file_pool
 
 BATCH_IMAGES = 512  # committed together, or as many as came within BATCH_SECONDS
 BATCH_SECONDS = 1.0
@@ -71,7 +73,7 @@ class ProgressReport(Protocol):
         ...
 
     def begin_stage(self, stage: str) -> None:
-        """Take the name of what follows when all files are done."""
+        """Take the name of what follows: the nodes at work, or what is done when all files are."""
         ...
 
 
@@ -95,10 +97,12 @@ def run_request(
         For a wrong request, before anything is written.
     """
     request.check()
-    manifest = Manifest(request.labels) if request.labels else None
-    if manifest:
-        check_manifest(manifest, request.sources, request.within)
-    with open_collection(request.collection, request.profile, request.weights) as collection, progress:
+    manifest = read_manifest(request)
+    with (
+        connect_cluster(request),
+        open_collection(request.collection, request.profile, request.weights) as collection,
+        progress,
+    ):
         if collection.profile.volume_grid is None:  # series are counted when they have been grouped
             threading.Thread(target=_count_files, args=(request, progress), daemon=True).start()
         return IndexRun(collection, request, manifest, progress, report_refusal)()
@@ -106,8 +110,8 @@ def run_request(
 
 def _count_files(request: IndexRequest, progress: ProgressReport) -> None:
     """Set the total once all files are counted; indexing starts meanwhile."""
-    with suppress(OSError, NotFound):  # the run itself reports a source that disappears
-        progress.total = sum(1 for _ in find_images(request.sources, request.within))
+    with suppress(OSError, CbirError):  # the run itself reports a source that disappears
+        progress.total = sum(1 for _ in find_sources(request))
 
 
 @dataclass
@@ -122,7 +126,7 @@ class IndexRun:
     summary: IndexSummary = field(default_factory=IndexSummary)
     done: int = 0
     # of files under way
-    _pending_labels: dict[Path, dict[str, str]] = field(default_factory=dict, init=False)
+    _pending_labels: dict[Path | StoredObject, dict[str, str]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         request, collection = self.request, self.collection
@@ -141,6 +145,7 @@ class IndexRun:
         """Run. Ctrl-C ends the run in order; the same call continues where it stopped."""
         started = time.monotonic()
         with self.collection.writer(self.request.actor) as writer:
+            writer.source_exists = source_exists
             try:
                 self._index(writer)
             except KeyboardInterrupt:
@@ -159,7 +164,7 @@ class IndexRun:
         return self.summary
 
     def _index(self, writer: Writer) -> None:
-        batch: list[tuple[Path, DescribedFile]] = []
+        batch: list[tuple[Path | StoredObject, DescribedFile]] = []
         images, first_added = 0, 0.0
         try:
             with closing(self._describe(writer)) as files:
@@ -178,16 +183,18 @@ class IndexRun:
             raise
         self._commit(writer, batch)
 
-    def _describe(self, writer: Writer) -> Generator[tuple[Path, DescribedFile], None, None]:
-        if self.task.grid is None:
-            yield from describe_all(self._new_files(writer), self.task, self.request.jobs)
-            return
-        with closing(describe_all(self._new_series(writer), self.task, self.request.jobs)) as all_series:
-            for series, described in all_series:
-                yield series.source, described
+    def _describe(self, writer: Writer) -> Generator[tuple[Path | StoredObject, DescribedFile], None, None]:
+        with open_file_pool(self.request, self.task, self.progress.begin_stage) as pool:
+            if self.task.grid is None:
+                yield from describe_in(pool, self._new_files(writer), self.task)
+                return
+            with closing(describe_in(pool, self._new_series(writer), self.task)) as all_series:
+                for series, described in all_series:
+                    yield series.source, described
 
     def _new_series(self, writer: Writer) -> Iterator[CtSeries]:
         """Yield series that are not in the collection, or have changed since."""
+        check_series_sources(self.request)
         paths = [
             path for path in find_images(self.request.sources, self.task.within) if self._is_allowed(path)
         ]
@@ -215,7 +222,7 @@ class IndexRun:
         named = self.manifest.labels(sorted({path.parent for path in series.paths} | set(series.paths)))
         return {key: value for path in sorted(named) for key, value in named[path].items()}
 
-    def _count_already(self, path: Path, labels: dict[str, str], writer: Writer) -> None:
+    def _count_already(self, path: Path | StoredObject, labels: dict[str, str], writer: Writer) -> None:
         """Count a source that is in the collection, with the labels that it has now."""
         self.summary.already += 1
         if labels:
@@ -223,9 +230,9 @@ class IndexRun:
             self.summary.relabelled += writer.relabel(str(path), labels, patient)
         self._step(1)
 
-    def _new_files(self, writer: Writer) -> Iterator[Path]:
+    def _new_files(self, writer: Writer) -> Iterator[Path | StoredObject]:
         """Yield files that are not in the collection, or have changed since."""
-        paths = find_images(self.request.sources, self.task.within)
+        paths = find_sources(self.request)
         while part := list(islice(paths, LOOKUP)):
             self.summary.files += len(part)
             allowed = [path for path in part if self._is_allowed(path)]
@@ -238,18 +245,18 @@ class IndexRun:
                     continue
                 self._count_already(path, labels.get(path, {}), writer)
 
-    def _is_allowed(self, path: Path) -> bool:
+    def _is_allowed(self, path: Path | StoredObject) -> bool:
         try:
             str(path).encode()
         except UnicodeEncodeError:
             self._refuse(path, "its name is not UTF-8; rename it")
             return False
-        if self.task.within and not is_inside(path, self.task.within):
+        if self.task.within and isinstance(path, Path) and not is_inside(path, self.task.within):
             self._refuse(path, OUTSIDE)
             return False
         return True
 
-    def _refuse(self, path: Path, reason: str) -> None:
+    def _refuse(self, path: Path | StoredObject, reason: str) -> None:
         self._pending_labels.pop(path, None)
         name = str(path).encode(errors="backslashreplace").decode()
         self.summary.refused += 1
@@ -258,7 +265,7 @@ class IndexRun:
         self.report_refusal(name, reason)
         self._step(1)
 
-    def _commit(self, writer: Writer, batch: Sequence[tuple[Path, DescribedFile]]) -> None:
+    def _commit(self, writer: Writer, batch: Sequence[tuple[Path | StoredObject, DescribedFile]]) -> None:
         if not batch:
             return
         labelled = [(self._pending_labels.pop(path, {}), described) for path, described in batch]
@@ -280,8 +287,8 @@ class IndexRun:
         self.progress(self.done, self.summary)
 
 
-def _stamp_or_missing(path: Path) -> str:
+def _stamp_or_missing(path: Path | StoredObject) -> str:
     try:
-        return file_stamp(path)
+        return source_stamp(path)
     except OSError:
         return "missing"  # describing it gives the reason

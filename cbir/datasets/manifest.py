@@ -1,6 +1,7 @@
 """Manifests: a csv with a row for each image, `path` and any labels (label, grade, patient, modality, ...)."""
 
 import csv
+import io
 import json
 import os
 import re
@@ -8,9 +9,11 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import TextIO, TypeVar
 
 from cbir.errors import InvalidInput
 
+Named = TypeVar("Named")  # a path, or what has an address as its text
 PATIENT = {"patient", "patientid", "patientidentifier", "patientname", "patientkey"}
 
 
@@ -32,6 +35,12 @@ def _canonical_text(base: str, path: str) -> str:
     return os.path.join(_resolve(folder), name)
 
 
+def _open_text(path: Path, content: bytes | None) -> TextIO:
+    if content is None:
+        return path.open(newline="", encoding="utf-8-sig")
+    return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
+
+
 class Manifest:
     """Labels by file.
 
@@ -40,13 +49,25 @@ class Manifest:
     them take no memory. Not thread-safe. Raises InvalidInput, naming the line, if the csv cannot be used.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path | str, content: bytes | None = None, folder: str | None = None) -> None:
+        """Read a manifest.
+
+        Parameters
+        ----------
+        path : Path or str
+            The csv; with `content` its name, for messages.
+        content : bytes, optional
+            Content of the csv, where it is in no file.
+        folder : str, optional
+            Address of the folder in an object store that paths are relative to; the csv's own by default.
+        """
+        self.path = Path(path)
+        self._folder = folder
         self.columns: tuple[str, ...] = ()
         self._rows = sqlite3.connect("")  # a temporary file that SQLite deletes by itself
         self._rows.execute("CREATE TABLE rows (path TEXT PRIMARY KEY, labels TEXT, used INTEGER DEFAULT 0)")
         try:
-            with path.open(newline="", encoding="utf-8-sig") as file:
+            with _open_text(self.path, content) as file:
                 self._rows.executemany("INSERT INTO rows (path, labels) VALUES (?, ?)", self._read(file))
         except sqlite3.IntegrityError:
             raise InvalidInput(
@@ -72,9 +93,14 @@ class Manifest:
                 )
             labels = {name: value.strip() for name, value in row.items() if value.strip()}
             try:
-                yield _canonical_text(base, labels.pop("path", "")), json.dumps(labels)
+                yield self._address(base, labels.pop("path", "")), json.dumps(labels)
             except (OSError, ValueError, RuntimeError) as error:  # embedded zeros, links in a circle
                 raise InvalidInput(f"{self.path}, line {reader.line_num}: the path cannot be used") from error
+
+    def _address(self, base: str, path: str) -> str:
+        if "://" in path:
+            return path
+        return _canonical_text(base, path) if self._folder is None else f"{self._folder}/{path}"
 
     def _header(self, names: Sequence[str]) -> list[str]:
         """Return column names without surrounding spaces; every spelling of `patient` becomes that."""
@@ -94,12 +120,17 @@ class Manifest:
     def __len__(self) -> int:
         return int(self._rows.execute("SELECT count(*) FROM rows").fetchone()[0])
 
+    def texts(self) -> Iterator[tuple[str, dict[str, str]]]:
+        """Yield every path, or address in an object store, with its labels, in the order of the csv."""
+        for path, text in self._rows.execute("SELECT path, labels FROM rows ORDER BY rowid"):
+            yield path, json.loads(text)
+
     def rows(self) -> Iterator[tuple[Path, dict[str, str]]]:
         """Yield every file with its labels, in the order of the csv."""
-        for path, text in self._rows.execute("SELECT path, labels FROM rows ORDER BY rowid"):
-            yield Path(path), json.loads(text)
+        for path, labels in self.texts():
+            yield Path(path), labels
 
-    def labels(self, paths: Sequence[Path]) -> dict[Path, dict[str, str]]:
+    def labels(self, paths: Sequence[Named]) -> dict[Named, dict[str, str]]:
         """Return the labels of those of `paths` (canonical, at most 10,000) that the manifest contains."""
         by_text = {str(path): path for path in paths}
         among = f"WHERE path IN ({','.join('?' * len(by_text))})"

@@ -31,6 +31,7 @@ class Refusal(Enum):
     out_of_memory = "out of memory"
     failed = "failed"
     burned_in = "burned-in text"
+    not_here = "not on this machine"  # another one has the file
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from cbir.images.other_files import REFUSED_SUFFIXES
 from cbir.paths import is_inside
 
 VOLUME = ".nii.gz"
+HEAD_BYTES = 132  # that tell what a file is
 SUFFIXES = {
     ".png",
     ".jpg",
@@ -92,14 +93,24 @@ def looks_like_image(path: Path | str) -> bool:
     try:
         if not S_ISREG(os.stat(path).st_mode):
             return False
-        name = os.path.basename(path).lower()
-        suffix = os.path.splitext(name)[1]
-        if suffix in SUFFIXES or suffix in REFUSED_SUFFIXES or name.endswith(VOLUME):
+        if has_image_name(os.path.basename(path)):
             return True
         with open(path, "rb") as file:
-            head = file.read(132)
+            head = file.read(HEAD_BYTES)
     except OSError:
         return True
+    return starts_like_image(head)
+
+
+def has_image_name(name: str) -> bool:
+    """Return whether a file is worth decoding by its suffix."""
+    name = name.lower()
+    suffix = os.path.splitext(name)[1]
+    return suffix in SUFFIXES or suffix in REFUSED_SUFFIXES or name.endswith(VOLUME)
+
+
+def starts_like_image(head: bytes) -> bool:
+    """Return whether a file is worth decoding by its first HEAD_BYTES."""
     without_preamble = head[:2] == b"\x08\x00" and head[3:4] == b"\0"  # group 0008, little endian
     return head[128:132] == b"DICM" or head.startswith(SIGNATURES) or without_preamble
 

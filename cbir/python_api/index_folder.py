@@ -42,16 +42,18 @@ def index_folder(
     Parameters
     ----------
     sources : str, path-like or sequence of them
-        Folders, searched recursively, and image files.
+        Folders, searched recursively, image files, and addresses in object stores (s3://BUCKET/PREFIX).
     collection : str or path-like
         Folder of the collection, or its address in PostgreSQL; created if it does not exist.
     labels : str or path-like, optional
-        CSV file with a column `path`, relative to the file, and any label columns; `patient` becomes a keyed hash.
+        CSV file, or its address in an object store, with a column `path`, relative to the file, and any label
+        columns; `patient` becomes a keyed hash.
     **options
         profile : str or path-like, of a new collection: encoder, descriptor, folder of a trained embedding, or
         NETWORK+DESCRIPTOR. weights : mapping of str to float, of a new collection: factors of the parts. jobs : int,
         number of processes, by default of cores. duplicates, restore : bool, also add pictures that the collection
-        has already, or that were deleted earlier. progress : bool, show a bar on stderr.
+        has already, or that were deleted earlier. progress : bool, show a bar on stderr. ray : str, address of a Ray
+        cluster that describes the images.
 
     Returns
     -------

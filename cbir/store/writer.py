@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, delete, select
-from sqlalchemy.dialects.sqlite import insert as insert_or
+from sqlalchemy import Connection, delete, select
 
 from cbir.errors import CbirError, CollectionBusy
 from cbir.store import (
@@ -27,6 +27,7 @@ from cbir.store.add_transaction import Added, AddTransaction
 from cbir.store.checksums import values_checksum, with_checksum
 from cbir.store.compaction import compact_files
 from cbir.store.damage import DAMAGE
+from cbir.store.database import Database, is_sqlite
 from cbir.store.erasure import erase_rows, require_others_sound
 from cbir.store.image_rows import (
     batches,
@@ -43,7 +44,10 @@ from cbir.store.image_rows import (
 from cbir.store.profile import Profile
 from cbir.store.records import Entry, Record
 from cbir.store.schema import forgotten, images, labels
+from cbir.store.statements import insert_missing
+from cbir.store.stored_snapshot import note_erasure
 from cbir.store.vector_format import VectorFormat, vector_format
+from cbir.store.writer_lock import wait_for_writer, writer_lock
 
 DAMAGED = object()  # label that differs from all values, so that it is written again
 UNCHANGED = ("image_id", "content_hash", "labels")  # when a changed source still shows the image
@@ -51,10 +55,14 @@ FILTERED = ("study", "series", "instance", "patient_key")  # what searches filte
 
 
 class Writer:
-    """Writes to a collection whose lock `Collection.writer()` holds."""
+    """Writes to a collection whose lock `Collection.writer()` holds.
 
-    def __init__(self, folder: Path, engine: Engine, who: str = "command line") -> None:
+    source_exists: says whether the file that images come from is still there; by default objects in a store are.
+    """
+
+    def __init__(self, folder: Path, engine: Database, who: str = "command line") -> None:
         self.folder = folder
+        self.source_exists: Callable[[str], bool] = _source_exists
         self.who = who
         self._engine = engine
 
@@ -207,7 +215,7 @@ class Writer:
         """Make the file of `record` the source of an image with the same content whose own file is missing."""
         same = select(images.c.number, images.c.source).where(images.c.content_hash == record.content_hash)
         for row in connection.execute(same).all():
-            if not row.source.startswith(originals.UPLOAD) and not Path(row.source).exists():
+            if not row.source.startswith(originals.UPLOAD) and not self.source_exists(row.source):
                 source = {"source": record.source, "source_stamp": record.source_stamp, "frame": record.frame}
                 update_images(connection, [row.number], source)
                 self._relabel(connection, [row.number], dict(record.labels))
@@ -314,7 +322,7 @@ class Writer:
                     )
                     for row in rows
                 ]
-                connection.execute(insert_or(forgotten).on_conflict_do_nothing(), contents)
+                insert_missing(connection, forgotten, contents)
                 delete_images(connection, [row.number for row in rows])
                 change_history.record_change(connection, self.who, "deleted", len(deleted), deleted)
                 metadata.bump_generation(connection)
@@ -351,17 +359,21 @@ class Writer:
         reader still holds old pages of the database; then call it again. Raises CollectionDamaged, and erases
         nothing, if rows of other images are damaged.
         """
-        with self._engine.connect() as connection:
-            require_others_sound(connection, keys)
-        last_good.drop_last_good(self.folder)
+        if is_sqlite(self._engine):
+            with self._engine.connect() as connection:
+                require_others_sound(connection, keys)
+            last_good.drop_last_good(self.folder)
         with self._engine.begin() as connection:
             count = erase_rows(connection, keys, self.folder)
             if count:
                 change_history.record_change(connection, self.who, "erased", count)
             metadata.bump_generation(connection)
+            note_erasure(connection)
         map_file.drop_map(self.folder)  # also one that a job has written since the transaction began
         # Also without a matching image: an earlier attempt may have been interrupted.
-        if not self.compact(refit=True):
+        with self._files_when_free():
+            complete = compact_files(self.folder, self._engine, refit=True)
+        if not complete:
             raise CollectionBusy(
                 "the patient is erased, but a reader still holds old pages of the database; run the same command "
                 "again when it has ended"
@@ -391,22 +403,39 @@ class Writer:
         """End an indexing run: write a snapshot if there is none or too much has changed since."""
         outgrown = index_build.statistics_are_outgrown(self._engine)
         if outgrown or index_build.index_is_stale(self.folder, self._engine):
-            self.snapshot(refit=outgrown)
+            with self._files_when_free():
+                if outgrown or index_build.index_is_stale(self.folder, self._engine):
+                    index_build.rebuild_index(self.folder, self._engine, outgrown)
 
     def compact(
         self, refit: bool = False, history_days: int | None = None, deleted_days: int | None = None
     ) -> bool:
         """Write a snapshot without deleted images and free unused space; see `compaction.compact_files`."""
-        return compact_files(self.folder, self._engine, refit, history_days, deleted_days)
+        with self._files():
+            return compact_files(self.folder, self._engine, refit, history_days, deleted_days)
 
     def build_candidates(self) -> int:
         """Write the candidate index of the snapshot and return its number of images; later snapshots have one too."""
-        return index_build.build_candidates(self.folder, self._engine).images
+        with self._files():
+            return index_build.build_candidates(self.folder, self._engine).images
 
     def drop_candidates(self) -> None:
         """Delete the candidate index."""
-        index_build.drop_candidates(self.folder, self._engine)
+        with self._files():
+            index_build.drop_candidates(self.folder, self._engine)
 
     def snapshot(self, refit: bool = False) -> None:
         """Rebuild the derived index from the database and switch to it; `refit` fits new statistics."""
-        index_build.rebuild_index(self.folder, self._engine, refit)
+        with self._files():
+            index_build.rebuild_index(self.folder, self._engine, refit)
+
+    def _files(self) -> AbstractContextManager[None]:
+        """Hold the lock of the files: in SQLite, `Collection.writer` does. Raises CollectionBusy."""
+        return nullcontext() if is_sqlite(self._engine) else writer_lock(self.folder)
+
+    def _files_when_free(self) -> AbstractContextManager[None]:
+        return nullcontext() if is_sqlite(self._engine) else wait_for_writer(self.folder)
+
+
+def _source_exists(source: str) -> bool:
+    return "://" in source or Path(source).exists()

@@ -1,0 +1,251 @@
+"""Images in object stores, by fsspec: addresses, listing in pages, reading of bounded size.
+
+Endpoint, region and keys come from the environment and the configuration files of the store's own library.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import PurePosixPath
+from typing import Any
+
+from cbir.errors import InvalidInput, NotFound, UnreadableImage
+from cbir.images import Limits
+from cbir.ingest.image_files import HEAD_BYTES, has_image_name, starts_like_image
+
+SCHEMES = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs"}  # and the packages that read them
+
+for _name in ("aiobotocore", "botocore", "s3fs", "fsspec"):  # their messages quote addresses
+    logging.getLogger(_name).setLevel(logging.CRITICAL)
+
+
+class ObjectStoreFailed(UnreadableImage):
+    """An object store does not answer, or refuses."""
+
+
+@dataclass(frozen=True)
+class StoredObject:
+    """An object, as a listing shows it. stamp: changes when the object does."""
+
+    url: str
+    size: int
+    stamp: str
+
+    def __str__(self) -> str:
+        return self.url
+
+    @property
+    def name(self) -> str:
+        """Name without its prefix."""
+        return PurePosixPath(self.url).name
+
+
+def is_object_url(text: str) -> bool:
+    """Return whether a source is in an object store."""
+    return text.partition("://")[0] in SCHEMES and "://" in text
+
+
+def check_object_url(url: str) -> str:
+    """Return the address of an object or prefix without a final slash; raises InvalidInput if it is malformed."""
+    scheme, separator, rest = url.partition("://")
+    bucket = rest.partition("/")[0]
+    if not separator or scheme not in SCHEMES:
+        raise InvalidInput(
+            f"{scheme}:// is not read; write {', '.join(f'{name}://' for name in SCHEMES)}, or a folder"
+        )
+    if not bucket or set(bucket) & set("@:?#"):  # not repeated: it may hold a key
+        raise InvalidInput(
+            f"write {scheme}://BUCKET/PREFIX; keys come from the environment, not from the address"
+        )
+    return url.rstrip("/")
+
+
+def find_objects(url: str) -> Iterator[StoredObject]:
+    """Yield the images below a prefix, or the object that `url` names, in the order of the listing.
+
+    As in folders, what begins with a dot is skipped, and what by name and first bytes is no image.
+
+    Raises
+    ------
+    NotFound
+        If nothing is there.
+    ObjectStoreFailed
+        If the store refuses, or does not answer.
+    """
+    found = False
+    below = len(url) + 1
+    for entry in _list(url):
+        found = True
+        hidden = any(part.startswith(".") for part in entry.url[below:].split("/"))
+        if entry.url == url or (not hidden and _looks_like_image(entry)):
+            yield entry
+    if not found:
+        raise NotFound(f"there is no object {url}, and none below it")
+
+
+def check_there(url: str) -> None:
+    """Raise NotFound if there is nothing at or below `url`, ObjectStoreFailed if that cannot be said."""
+    if next(_list(url), None) is None:
+        raise NotFound(f"there is no object {url}, and none below it")
+
+
+def object_exists(url: str) -> bool:
+    """Return whether there is an object; raises ObjectStoreFailed if that cannot be said."""
+    try:
+        _file_system(url).info(url)
+    except FileNotFoundError:
+        return False
+    except Exception as error:
+        raise _failure(url, error) from None
+    return True
+
+
+def read_object(stored: StoredObject, limits: Limits) -> bytes:
+    """Return the content of an object.
+
+    Raises UnreadableImage if it is too large, gone or changed since it was listed, ObjectStoreFailed if the store
+    does not deliver it.
+    """
+    data = _read(stored.url, stored.size, limits)
+    if len(data) != stored.size:
+        raise UnreadableImage(f"{stored.name} was changed while it was read; run the command again")
+    return data
+
+
+def read_url(url: str, limits: Limits) -> bytes:
+    """Return the content of the object at `url`; raises as `read_object`."""
+    try:
+        size = int(_file_system(url).info(url)["size"])
+    except Exception as error:
+        raise _failure(url, error) from None
+    return _read(url, size, limits)
+
+
+def _read(url: str, size: int, limits: Limits) -> bytes:
+    name = PurePosixPath(url).name
+    try:
+        limits.check_bytes(size)
+    except UnreadableImage as error:
+        raise UnreadableImage(f"{name} {error}") from error
+    try:
+        return bytes(
+            _file_system(url).cat_file(url, start=0, end=size + 1)
+        )  # one more shows that it has grown
+    except FileNotFoundError:
+        raise UnreadableImage(f"{name} cannot be read: it is gone") from None
+    except Exception as error:
+        raise _failure(url, error) from None
+
+
+def _looks_like_image(entry: StoredObject) -> bool:
+    if has_image_name(entry.name):
+        return True
+    if not entry.size:
+        return False  # the mark of a folder
+    try:
+        head = _file_system(entry.url).cat_file(entry.url, start=0, end=min(HEAD_BYTES, entry.size))
+    except Exception:  # reading it gives the reason
+        return True
+    return starts_like_image(head)
+
+
+def _list(url: str) -> Iterator[StoredObject]:
+    files = _file_system(url)
+    try:
+        if url.startswith("s3://"):
+            yield from _list_s3(files, url)
+        else:
+            yield from _list_folders(files, url)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except (InvalidInput, GeneratorExit):
+        raise
+    except Exception as error:
+        raise _failure(url, error) from None
+
+
+def _list_s3(files: Any, url: str) -> Iterator[StoredObject]:
+    """Yield all objects below a prefix, a page of 1,000 at a time: fsspec would list all of them first."""
+    from fsspec.asyn import sync
+
+    bucket, _, prefix = url.removeprefix("s3://").partition("/")
+    client = sync(files.loop, files.get_s3, bucket)
+    if prefix and (single := _single(files, url)):
+        yield single
+        return
+    more: dict[str, str] = {"Prefix": f"{prefix}/"} if prefix else {}
+    while True:
+        page = sync(files.loop, client.list_objects_v2, Bucket=bucket, **more)
+        for entry in page.get("Contents", ()):
+            yield StoredObject(f"s3://{bucket}/{entry['Key']}", entry["Size"], _stamp(entry))
+        if not page.get("IsTruncated"):
+            return
+        more["ContinuationToken"] = page["NextContinuationToken"]
+
+
+def _list_folders(files: Any, url: str) -> Iterator[StoredObject]:
+    """Yield all objects below a prefix, a folder at a time."""
+    scheme = url.partition("://")[0]
+    if single := _single(files, url):
+        yield single
+        return
+    for _, folders, entries in files.walk(url, detail=True):
+        for name in sorted(folders):  # walked in this order
+            folders[name] = folders.pop(name)
+        for name in sorted(entries):
+            entry = entries[name]
+            address = f"{scheme}://{entry['name'].lstrip('/')}"
+            yield StoredObject(address, int(entry["size"]), _stamp(entry))
+
+
+def _single(files: Any, url: str) -> StoredObject | None:
+    """Return the object at `url`; None if there is none."""
+    try:
+        info = files.info(url)
+    except FileNotFoundError:
+        return None
+    return StoredObject(url, int(info["size"]), _stamp(info)) if info["type"] == "file" else None
+
+
+def _stamp(entry: dict[str, Any]) -> str:
+    """Return the size and the hash of the content that the store keeps, or else the time of modification."""
+    size = entry["Size"] if "Size" in entry else entry["size"]
+    version = next((entry[key] for key in ("ETag", "etag", "content_md5") if entry.get(key)), None)
+    if version is None:
+        times = ("LastModified", "last_modified", "updated", "mtime", "created")
+        version = next((entry[key] for key in times if entry.get(key)), "")
+    return f"{size}-{str(version).strip(chr(34))}"
+
+
+def _failure(url: str, error: Exception) -> ObjectStoreFailed:
+    """Say in one line why a store failed, without what the store or the library says: it may quote keys."""
+    scheme, _, rest = url.partition("://")
+    place = f"{scheme}://{rest.partition('/')[0]}"
+    name = type(error).__name__
+    if isinstance(error, PermissionError) or "Credential" in name or "Token" in name:
+        return ObjectStoreFailed(
+            f"{place} cannot be read: it refuses the credentials in the environment, or there are none"
+        )
+    if isinstance(error, FileNotFoundError):
+        return ObjectStoreFailed(f"{place} cannot be read: the object or the bucket is gone")
+    return ObjectStoreFailed(f"{place} cannot be read: the store does not answer as it should ({name})")
+
+
+@cache
+def _file_system_of(scheme: str) -> Any:
+    try:
+        import fsspec
+
+        return fsspec.filesystem(scheme, use_listings_cache=False, skip_instance_cache=True)
+    except ImportError as error:
+        missing = getattr(error, "name", None)
+        if missing in ("fsspec", "s3fs"):
+            raise
+        if scheme == "s3":
+            raise ModuleNotFoundError("no s3fs", name="s3fs") from None
+        raise InvalidInput(f"{scheme}:// needs {SCHEMES[scheme]}: pip install {SCHEMES[scheme]}") from None
+
+
+def _file_system(url: str) -> Any:
+    return _file_system_of(url.partition("://")[0])

@@ -1,0 +1,109 @@
+"""Connect to a Ray cluster, or make one on this machine."""
+
+import logging
+import os
+import secrets
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from cbir.errors import ClusterFailed, InvalidInput
+from cbir.threads import cores
+
+LOCAL = "local"  # a cluster of one node, made on the spot
+AUTO = "auto"
+CLIENT = "ray://"
+CLIENT_PORT = 10001
+ANSWER_SECONDS = 5.0  # for the head to accept a connection
+STORE_BYTES = 512 * 2**20  # of the object store of a local cluster
+
+
+@contextmanager
+def connect(address: str, jobs: int | None) -> Iterator[None]:
+    """Connect to the cluster at an address while the context lasts.
+
+    Parameters
+    ----------
+    address : str
+        "local", "auto" (the cluster that runs on this machine), "HOST:PORT" or "ray://HOST:PORT".
+    jobs : int or None
+        CPUs of a local cluster; None: the number of cores.
+
+    Raises
+    ------
+    InvalidInput, ClusterFailed
+        If this is no address, or no cluster answers there.
+    """
+    check_address(address)
+    with tempfile.TemporaryDirectory(prefix="cbir-ray-") as folder:
+        options = _local_options(folder, jobs) if address == LOCAL else {"address": address}
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        import ray
+
+        try:
+            ray.init(**options, log_to_driver=False, logging_level=logging.CRITICAL, namespace="cbir")
+        except Exception as error:  # Ray raises anything, in several lines
+            raise ClusterFailed(_init_message(address, error)) from None
+        try:
+            yield
+        finally:
+            ray.shutdown()
+
+
+def check_address(address: str) -> None:
+    """Raise InvalidInput for what is no address of a cluster, ClusterFailed if nothing listens there."""
+    if address in (LOCAL, AUTO):
+        return
+    try:
+        parts = urlsplit(address if "://" in address else f"//{address}")
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = None
+    is_client = address.startswith(CLIENT)
+    if not host or not (port or is_client) or ("://" in address and not is_client) or parts.path.strip("/"):
+        raise InvalidInput(
+            f"--ray {address}: write auto, local, HOST:PORT (of the head, usually 6379) or ray://HOST:{CLIENT_PORT}"
+        )
+    try:
+        socket.create_connection((host, port or CLIENT_PORT), ANSWER_SECONDS).close()
+    except OSError as error:
+        raise ClusterFailed(
+            f"no Ray cluster answers at {address}: {error.strerror or error}; start one with `ray start --head`"
+        ) from None
+
+
+def _local_options(folder: str, jobs: int | None) -> dict[str, Any]:
+    """Return the options of a cluster that listens on loopback only, and needs a token that nobody else knows."""
+    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # else it binds the first address of the network
+    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    return {
+        "address": LOCAL,
+        "num_cpus": jobs or cores(),
+        "include_dashboard": False,
+        "object_store_memory": STORE_BYTES,
+        "_node_ip_address": "127.0.0.1",
+        "_temp_dir": folder,  # its logs go with it
+    }
+
+
+def _init_message(address: str, error: Exception) -> str:
+    text = " ".join(str(error).split())
+    if "ersion mismatch" in text:
+        import platform
+
+        import ray
+
+        return (
+            f"the Ray cluster at {address} has another version of Ray or Python than this machine "
+            f"(Ray {ray.__version__}, Python {platform.python_version()}); install the same everywhere"
+        )
+    if address == AUTO and isinstance(error, ConnectionError):
+        return "no Ray cluster runs on this machine; start one with `ray start --head`, or use --ray local"
+    if "uthentication" in text or "token" in text:
+        return f"the Ray cluster at {address} refuses the token; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN as there"
+    return (
+        f"the Ray cluster at {address} cannot be used ({type(error).__name__}); `ray status` says how it is"
+    )
