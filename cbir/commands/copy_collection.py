@@ -10,7 +10,10 @@ from typer import Argument
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_values
 from cbir.python_api.collection_address import address_or_folder, collection_folder
 
-CHANGED = "others have written to the source meanwhile, and the copy may lack that: stop them, delete the copy and copy again"
+CHANGED = (
+    "others have written to the source meanwhile, and the copy may lack that: "
+    "stop them, delete the copy and copy again"
+)
 
 
 def copy_whole_collection(

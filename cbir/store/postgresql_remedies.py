@@ -1,0 +1,31 @@
+"""What to do about a reason that PostgreSQL or libpq gives for refusing."""
+
+# Words of the reason, all of which must occur; English, as libpq's messages are for `LC_MESSAGES=C` and by default.
+REMEDIES = (
+    (
+        ("password authentication failed",),
+        "correct the password: the setting collection_password_file, or PGPASSWORD",
+    ),
+    (
+        ("no password supplied",),
+        "name a file with the password: the setting collection_password_file, or PGPASSFILE",
+    ),
+    (("database", "does not exist"), "correct the address, or create the database: docs/postgresql.md"),
+    (("role", "does not exist"), "correct the user in the address, or create the role: docs/postgresql.md"),
+    (("permission denied",), "give the user the rights on the schema: docs/postgresql.md"),
+    (("pg_hba.conf",), "let pg_hba.conf of the server admit this user from this machine"),
+    (("resolve host",), "correct the host in the address"),
+    (("certificate",), "correct sslmode and sslrootcert in the address"),
+    (("SSL",), "correct sslmode in the address"),
+    (("too many clients",), "raise max_connections of the server, or use fewer threads and services"),
+    (("Connection refused",), "start the server, or correct host and port in the address"),
+    (("No such file or directory",), "start the server, or correct the folder of its socket in the address"),
+    (("timeout expired",), "start the server, or correct host and port in the address"),
+)
+OTHERWISE = "try again; the log of the server may say more"
+
+
+def remedy_for(reason: str) -> str:
+    """Return what to do about the reason for which PostgreSQL cannot be used."""
+    matching = (remedy for words, remedy in REMEDIES if all(word in reason for word in words))
+    return next(matching, OTHERWISE)
