@@ -1,14 +1,51 @@
 """Each kind of vector index, empty, beside the tables of a collection."""
 
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, create_engine, text
 
 from cbir.store import schema
+from cbir.store.number_function import number_function
 from cbir.vector_index.faiss_index import FaissIndex
+from tests import postgresql_server
 from tests.cbir.vector_index.subjects import DIMENSIONS, Subject, matching_numbers
+
+KINDS = (
+    "hnsw",
+    pytest.param("pgvector", marks=pytest.mark.slow),
+)
+
+
+@pytest.fixture(scope="session")
+def vector_server() -> Iterator[postgresql_server.PostgresqlServer]:
+    """A PostgreSQL server with pgvector."""
+    if reason := postgresql_server.missing_reason():
+        pytest.skip(reason)
+    server = postgresql_server.PostgresqlServer()
+    try:
+        engine = create_engine(server.url)
+        with engine.begin() as connection:
+            connection.execute(text("CREATE EXTENSION vector"))
+        engine.dispose()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def postgresql_tables(vector_server: postgresql_server.PostgresqlServer) -> Iterator[Engine]:
+    name = f"test_{secrets.token_hex(8)}"
+    options = {"options": f"-c search_path={name},public"}
+    engine = create_engine(vector_server.url, connect_args=options, pool_pre_ping=True)
+    with engine.begin() as connection:
+        connection.execute(text(f"CREATE SCHEMA {name}"))
+        schema.tables.create_all(connection)
+        connection.exec_driver_sql(number_function().replace("%", "%%"))
+    yield engine
+    engine.dispose()
 
 
 @pytest.fixture
@@ -19,12 +56,16 @@ def sqlite_tables(tmp_path: Path) -> Iterator[Engine]:
     engine.dispose()
 
 
-@pytest.fixture
-def subject(tmp_path: Path, sqlite_tables: Engine) -> Subject:
+@pytest.fixture(params=KINDS)
+def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Subject:
+    if request.param == "pgvector":
+        from cbir.vector_index.pgvector_index import PgvectorIndex
+
+        tables = request.getfixturevalue("postgresql_tables")
+        return Subject(tables, lambda: PgvectorIndex(tables, "cbir_0_1", DIMENSIONS))
+    tables = request.getfixturevalue("sqlite_tables")
     folder = tmp_path / "indexes"
     return Subject(
-        sqlite_tables,
-        lambda: FaissIndex(
-            folder, "cbir_1", DIMENSIONS, lambda scope: matching_numbers(sqlite_tables, scope)
-        ),
+        tables,
+        lambda: FaissIndex(folder, "cbir_0_1", DIMENSIONS, lambda scope: matching_numbers(tables, scope)),
     )
