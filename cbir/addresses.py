@@ -76,6 +76,26 @@ def validate_state_database(text: str) -> str:
     return _validate_database(text, "schema", ("password", "options"))
 
 
+def validate_index(text: str) -> str:
+    """Return the name of an index, or the address of a Milvus server without its trailing slash; raise ValueError."""
+    if text in INDEXES:
+        return text
+    parts = urlsplit(text)
+    try:
+        port = parts.port
+    except ValueError:
+        port = None
+    if parts.scheme != "milvus":
+        raise ValueError(f"{text} is none of {', '.join(INDEXES)} and milvus://host:port")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("user and password do not belong in the URL; use the setting index_password_file")
+    if not parts.hostname or not port or parts.path.strip("/") or parts.query or parts.fragment:
+        raise ValueError(
+            f"{text} is not of the form milvus://host:port, for instance milvus://localhost:19530"
+        )
+    return text.rstrip("/")
+
+
 def state_schema(url: str) -> str:
     """Return the name of the schema in the URL of a state database."""
     return _query_value(url, "schema")

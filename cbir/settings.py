@@ -17,6 +17,7 @@ from pydantic_settings import (
 from cbir.access_rights import Rights, validate_header_name
 from cbir.addresses import (
     validate_http_url,
+    validate_index,
     validate_issuer,
     validate_origin,
     validate_state_database,
@@ -69,6 +70,7 @@ Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_commas)]
 Networks = Annotated[Words, AfterValidator(lambda words: tuple(str(ip_network(word)) for word in words))]
 Origins = Annotated[Words, AfterValidator(lambda words: tuple(map(validate_origin, words)))]
 HeaderName = Annotated[str, AfterValidator(validate_header_name)]
+IndexName = Annotated[str, AfterValidator(validate_index)]
 Issuer = Annotated[str, AfterValidator(validate_issuer)]
 WebAddress = Annotated[str, AfterValidator(validate_http_url)]
 StateAddress = Annotated[
@@ -144,8 +146,13 @@ class Settings(BaseSettings):
         default_factory=_feature_folder,
         description="folder of encoders' values of training images, see `cbir train`; may be deleted",
     )
-    index: Literal["exact", "flat", "ivf"] = Field(
-        "exact", description="index of nearest neighbours for re-rankers of the top; flat, ivf: FAISS"
+    index: IndexName = Field(
+        "exact",
+        description="index of nearest neighbours; exact: none; flat, ivf: FAISS, for re-rankers of the top; hnsw, "
+        "pgvector, milvus://host:port: vector index, so that no process loads all vectors",
+    )
+    index_password_file: Path | None = Field(
+        None, description="file with the password, or user:password, of the Milvus server"
     )
     keep_originals: bool = Field(False, description="store the files sent, not only thumbnails")
     store_thumbnails: bool = Field(True, description="store thumbnails; false: show the archive's")
@@ -160,12 +167,20 @@ class Settings(BaseSettings):
     )
     frame_origins: Origins = Field((), description="origins whose pages may embed /similar; empty: none")
     index_roots: Words = Field((), description="folders that jobs may index; empty: none")
+    job_workers: int = Field(
+        1, ge=0, description="jobs that the service runs at a time; 0: none, `cbir worker` runs them"
+    )
     exact_limit: int = Field(2_000_000, ge=1, description="largest collection that is re-ranked as a whole")
     candidates: int = Field(50_000, ge=1, description="images re-ranked in a larger one, plus a sample")
     indexed_candidates: int = Field(
         5000,
         ge=1,
         description="the same, where `cbir collection build-index` has made an index that finds them",
+    )
+    indexed_sample: int = Field(
+        2000,
+        ge=1,
+        description="images of a sample that stand for the others, where a vector index finds candidates",
     )
     index_probes: int = Field(
         64, ge=1, description="lists of that index that a search reads: more find more, and take longer"
@@ -245,8 +260,17 @@ class Settings(BaseSettings):
     failed_attempts_seconds: int = Field(
         300, ge=1, description="time window of failed_attempts; length of block"
     )
-    audit_log: Path | None = Field(
-        None, description="audit log file; unset: audit.jsonl in state_folder if tokens are required"
+    audit_log: Literal["database"] | Path | None = Field(
+        None,
+        description="audit log file, or database: a table of state_database; unset: if tokens are required, the table, "
+        "or audit.jsonl in state_folder if state_database is not set",
+    )
+    audit_key_file: Path | None = Field(
+        None,
+        description="file with the key of an audit log in state_database; unset: audit.key in state_folder",
+    )
+    audit_log_days: int = Field(
+        0, ge=0, description="days after which lines of an audit log in state_database are removed; 0: never"
     )
     audit_log_bytes: int = Field(
         64 * 2**20, ge=0, description="size at which the audit log is rotated; 0: never"

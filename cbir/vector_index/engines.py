@@ -12,11 +12,9 @@ from cbir.vector_index.port import IndexScope, Numbers, VectorIndex
 class IndexEngine(Protocol):
     """Opens and deletes editions by name.
 
-    local: each process has a copy of its own in memory, which it follows itself. durable: images are stored for good
-    when `put` returns, so that an interrupted fill can go on.
+    durable: images are stored for good when `put` returns, so that an interrupted fill can go on.
     """
 
-    local: bool
     durable: bool
 
     def open(self, name: str, dimensions: int) -> VectorIndex:
@@ -32,7 +30,7 @@ class IndexEngine(Protocol):
 class HnswEngine:
     """Graphs of FAISS in files of the collection's files folder."""
 
-    local, durable = True, False
+    durable = False
 
     def __init__(self, collection: Collection) -> None:
         self._folder: Path = collection.folder / FOLDER
@@ -42,20 +40,18 @@ class HnswEngine:
         """Return an edition, which is created if it does not exist."""
         from cbir.vector_index.faiss_index import FaissIndex
 
-        return FaissIndex(self._path(name), dimensions, self._matching)
+        return FaissIndex(self._folder, name, dimensions, self._matching)
 
     def drop(self, name: str) -> None:
-        """Delete the file of an edition; copies in memory go when no search uses them any more."""
-        self._path(name).unlink(missing_ok=True)
+        """Delete the files of an edition; copies in memory go when no search uses them any more."""
+        for path in self._folder.glob(f"{name}.*"):
+            path.unlink(missing_ok=True)
 
     def drop_others(self, names: set[str]) -> None:
         """Delete the files of other editions."""
         for path in self._folder.glob("cbir_*"):
             if path.name.partition(".")[0] not in names:
                 path.unlink(missing_ok=True)
-
-    def _path(self, name: str) -> Path:
-        return self._folder / f"{name}.hnsw"
 
     def _matching(self, scope: IndexScope) -> Numbers:
         conditions = scope_conditions(

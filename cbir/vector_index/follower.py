@@ -50,8 +50,6 @@ class Follower:
         with self._lock, self._current.editions.lock() as held:
             if held:
                 self._follow_editions(rebuild, progress)
-            elif self._current.engine.local and (opened := self._current.find()):
-                self._catch_up(opened)  # the copy in the memory of this process
             return held
 
     def drop(self) -> bool:
@@ -125,14 +123,14 @@ class Follower:
 
     def _delete_unlisted(self, index: VectorIndex, last_number: int) -> bool:
         """Delete images that the collection no longer lists as deleted; False if the index lacks some."""
-        if len(index) == self._feed.count_upto(last_number):
+        if len(index) == self._feed.count_between(0, last_number):
             return True
         for after in range(0, last_number, PAGE):
             upto = min(after + PAGE, last_number)
             absent = np.setdiff1d(np.arange(after + 1, upto + 1), self._feed.numbers_between(after, upto))
             if len(absent):
                 index.delete(absent)
-        return len(index) >= self._feed.count_upto(last_number)
+        return len(index) >= self._feed.count_between(0, last_number)
 
     # Editions
 
@@ -174,7 +172,11 @@ class Follower:
         present: OpenedEdition | None, progress: Progress | None,
     ) -> int:  # fmt: skip
         """Put all images; return the largest number."""
-        total, done, filled = len(self._feed), self._feed.count_upto(started.filled_to), started.filled_to
+        total, done, filled = (
+            len(self._feed),
+            self._feed.count_between(0, started.filled_to),
+            started.filled_to,
+        )
         followed = saved = time.monotonic()
         while True:
             records, numbers, raw = self._feed.added(filled, np.iinfo(np.int64).max)

@@ -1,0 +1,81 @@
+"""The gap between an index and its collection, found again when the collection has changed."""
+
+import time
+from collections.abc import Callable
+from threading import Lock
+
+import numpy as np
+
+from cbir.gallery.vector_blocks import Floats
+from cbir.store.index_feed import IndexFeed
+from cbir.vector_index.current_index import CurrentIndex, OpenedEdition
+from cbir.vector_index.index_gap import IndexGap, find_gap
+from cbir.vector_index.port import Numbers
+
+OPEN_SECONDS = 2.0  # after which a gap is found again, since the index may have followed
+
+
+class CurrentGap:
+    """The latest gap, and the vectors of samples. Thread-safe."""
+
+    def __init__(self, feed: IndexFeed, current: CurrentIndex) -> None:
+        self._feed, self._current = feed, current
+        self._lock = Lock()
+        self._gap: IndexGap | None = None
+        self._found_at = 0.0
+        self._sampled: tuple[OpenedEdition, Numbers, Floats] | None = None
+
+    def now(self) -> IndexGap:
+        """Return the gap of the current edition; raises IndexUnavailable."""
+        edition, generation = self._current.opened(), self._feed.generation()
+        gap = self._gap
+        if gap and self._is_current(gap, edition, generation):
+            return gap
+        with self._lock:
+            gap = self._gap
+            if gap is None or not self._is_current(gap, edition, generation):
+                gap = self._gap = find_gap(self._feed, edition, gap)
+                self._found_at = time.monotonic()
+            return gap
+
+    def _is_current(self, gap: IndexGap, edition: OpenedEdition, generation: int) -> bool:
+        followed = not gap.closed and time.monotonic() > self._found_at + OPEN_SECONDS
+        return gap.edition is edition and gap.generation == generation and not followed
+
+    def sample_vectors(
+        self, gap: IndexGap, numbers: Numbers, read: Callable[[Numbers], tuple[Numbers, Floats]]
+    ) -> tuple[Numbers, Floats]:
+        """Return the vectors (n, d) of ascending numbers, from memory where an earlier sample had them.
+
+        Parameters
+        ----------
+        gap : IndexGap
+        numbers : (n,) int64
+            Images that exist.
+        read : callable
+            Reads vectors that are not in memory.
+        """
+        before = self._sampled
+        if before is None or before[0] is not gap.edition:
+            before = (
+                gap.edition,
+                np.empty(0, np.int64),
+                np.empty((0, gap.edition.statistics.dimensions), np.float32),
+            )
+        missing = np.setdiff1d(numbers, before[1], assume_unique=True)
+        known, vectors = before[1], before[2]
+        if len(missing):
+            read_numbers, read_vectors = read(missing)
+            joined = np.concatenate([known, read_numbers])
+            order = np.argsort(joined)
+            known, vectors = joined[order], np.concatenate([vectors, read_vectors])[order]
+        rows = np.flatnonzero(np.isin(known, numbers))
+        return self._remember(gap.edition, known, vectors, rows)
+
+    def _remember(
+        self, edition: OpenedEdition, known: Numbers, vectors: Floats, rows: Numbers
+    ) -> tuple[Numbers, Floats]:
+        numbers, chosen = known[rows], vectors[rows]
+        # Only what the latest sample had, so that deleted images do not stay in memory.
+        self._sampled = edition, numbers, chosen
+        return numbers, chosen

@@ -1,0 +1,200 @@
+"""Nearest images, vectors and samples of a collection by a vector index, right whatever the index has followed."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import TypeVar
+
+import numpy as np
+
+from cbir.errors import IndexUnavailable
+from cbir.gallery.vector_blocks import Floats
+from cbir.store.index_feed import IndexFeed
+from cbir.store.limited_collection import LimitedCollection
+from cbir.store.normalisation import Statistics
+from cbir.vector_index.current_gap import CurrentGap
+from cbir.vector_index.current_index import NOT_BUILT
+from cbir.vector_index.index_gap import IndexGap
+from cbir.vector_index.nearest_vectors import join_neighbours, nearest_vectors
+from cbir.vector_index.port import IndexScope, Neighbours, Numbers
+from cbir.vector_index.scope_numbers import ScopeNumbers
+
+EVERYTHING = IndexScope()
+COMPARED = 20_000  # images whose vectors are read at a time, to compare them one by one
+SPARE = 32  # images fetched besides, in place of those that are dropped, at least
+WIDER = 4  # times as many, where too many were dropped
+
+T = TypeVar("T")
+
+
+class IndexedVectors:
+    """Vectors of a collection by an index, normalised by its statistics. Thread-safe.
+
+    Images that the index lacks are compared one by one, and no deleted image is ever returned. Every call may raise
+    IndexUnavailable: while the engine does not answer, before the index is built, or while it lacks too much.
+    """
+
+    def __init__(self, feed: IndexFeed, gap: CurrentGap, limited: LimitedCollection | None = None) -> None:
+        self._gap, self._limited = gap, limited
+        self._limits = limited.conditions if limited else ()
+        self._visible = limited.index_feed() if limited else feed
+        self._feed, self._scopes = feed, ScopeNumbers(self._visible)
+
+    def over(self, limited: LimitedCollection) -> "IndexedVectors":
+        """Return the vectors of a limited view of this collection: other images are never returned."""
+        return IndexedVectors(self._feed, self._gap, limited)
+
+    @property
+    def statistics(self) -> Statistics:
+        """Statistics that normalise a query as they normalised the vectors."""
+        return self._gap.now().edition.statistics
+
+    def generation(self) -> int:
+        """Return the number of transactions that have changed the collection."""
+        return self._feed.generation()
+
+    def __len__(self) -> int:
+        return self._scopes.total(self.generation())
+
+    def count(self, scope: IndexScope = EVERYTHING) -> int | None:
+        """Return the number of images in a scope; None if that takes long."""
+        if scope == EVERYTHING:
+            return len(self)
+        few = self._scopes.few(self._narrowed(scope), self.generation())
+        return None if few is None else len(few)
+
+    def within(self, numbers: Numbers, scope: IndexScope = EVERYTHING) -> Numbers:
+        """Return those of the numbers whose images are in a scope, ascending."""
+        return self._scopes.among(numbers, self._narrowed(scope))
+
+    def nearest(self, queries: Floats, k: int, scope: IndexScope = EVERYTHING) -> list[Neighbours]:
+        """Return the k nearest images of each query, or all in the scope where there are fewer.
+
+        Parameters
+        ----------
+        queries : (q, d) float32
+            Normalised query vectors.
+        k : int
+            Number of images.
+        scope : IndexScope
+            Images that may be answers.
+        """
+        return self._with_gap(lambda gap: self._nearest(gap, queries, k, self._narrowed(scope)))
+
+    def vectors(self, numbers: Numbers) -> tuple[Numbers, Floats]:
+        """Return the numbers of those images that exist, ascending, and their vectors (n, d)."""
+        return self._with_gap(lambda gap: self._vectors(gap, np.unique(numbers)))
+
+    def sample(self, count: int, scope: IndexScope = EVERYTHING) -> tuple[Numbers, Floats]:
+        """Return random images of a scope, the same in every process, ascending, and their vectors (n, d).
+
+        A smaller sample is part of a larger one. Where a scope leaves out few images of a wider one, the sample is
+        that of the wider one without them.
+
+        Parameters
+        ----------
+        count : int
+            Number of images; all where there are fewer.
+        scope : IndexScope
+            Images to draw from.
+        """
+        return self._with_gap(lambda gap: self._sample(gap, count, self._narrowed(scope)))
+
+    def _narrowed(self, scope: IndexScope) -> IndexScope:
+        return replace(scope, where=(*scope.where, *self._limits)) if self._limits else scope
+
+    def _with_gap(self, read: Callable[[IndexGap], T]) -> T:
+        """Call `read`, again if the edition that it read has meanwhile been replaced and deleted."""
+        gap = self._gap.now()
+        try:
+            return read(gap)
+        except IndexUnavailable:
+            latest = self._gap.now()
+            if latest.edition is gap.edition:
+                raise
+            return read(latest)
+
+    def _nearest(self, gap: IndexGap, queries: Floats, k: int, scope: IndexScope) -> list[Neighbours]:
+        few = self._scopes.few(scope, gap.generation)
+        if few is not None:
+            return nearest_vectors(queries, *self._vectors(gap, few), k)
+        left_out, pushed = self._scopes.left_out(scope)
+        apart = gap.apart
+        found = self._search(gap, queries, k, pushed, np.union1d(left_out, apart), scope)
+        if len(apart):
+            compared = self._vectors(gap, self._scopes.among(apart, scope))
+            one_by_one = nearest_vectors(queries, *compared, k)
+            found = [join_neighbours(pair, k) for pair in zip(found, one_by_one, strict=True)]
+        if min(map(len, (answer.numbers for answer in found)), default=k) < k:
+            return self._compare_all(gap, queries, k, scope, found)
+        return found
+
+    def _search(
+        self, gap: IndexGap, queries: Floats, k: int, pushed: IndexScope, left_out: Numbers, scope: IndexScope
+    ) -> list[Neighbours]:
+        """Search the index, for more images until k of each query are left."""
+        fetched = k + min(len(left_out), max(SPARE, k // 8))
+        while True:
+            answers = gap.edition.index.nearest(queries, fetched, pushed)
+            kept = self._keep(gap, answers, left_out, scope)
+            pairs = zip(answers, kept, strict=True)
+            if all(len(rest.numbers) >= k or len(answer.numbers) < fetched for answer, rest in pairs):
+                return [Neighbours(rest.numbers[:k], rest.distances[:k]) for rest in kept]
+            fetched *= WIDER
+
+    def _keep(
+        self, gap: IndexGap, answers: Sequence[Neighbours], left_out: Numbers, scope: IndexScope
+    ) -> list[Neighbours]:
+        """Drop images that are left out, deleted, or not visible."""
+        present = None
+        if not gap.closed or self._limited:
+            all_numbers = reduce(np.union1d, (answer.numbers for answer in answers), np.empty(0, np.int64))
+            # What the index has of labels may be wrong if too many have changed to list them.
+            checked = scope if gap.changed is None or self._limited else EVERYTHING
+            present = self._scopes.among(all_numbers, checked)
+        kept = []
+        for numbers, distances in answers:
+            keep = ~np.isin(numbers, left_out)
+            if present is not None:
+                keep &= np.isin(numbers, present)
+            kept.append(Neighbours(numbers[keep], distances[keep]))
+        return kept
+
+    def _compare_all(
+        self, gap: IndexGap, queries: Floats, k: int, scope: IndexScope, found: list[Neighbours]
+    ) -> list[Neighbours]:
+        """Compare the queries with all images of a scope, if it has more than were found."""
+        if gap.edition.index.position() is None:  # deleted meanwhile: read the next edition
+            raise IndexUnavailable(NOT_BUILT)
+        numbers = self._scopes.all(scope)
+        if min(len(answer.numbers) for answer in found) >= min(k, len(numbers)):
+            return found
+        best = [Neighbours(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in queries]
+        for start in range(0, len(numbers), COMPARED):
+            page = nearest_vectors(queries, *self._vectors(gap, numbers[start : start + COMPARED]), k)
+            best = [join_neighbours(pair, k) for pair in zip(best, page, strict=True)]
+        return best
+
+    def _vectors(self, gap: IndexGap, numbers: Numbers) -> tuple[Numbers, Floats]:
+        """Return vectors of ascending numbers: of the index, of the gap, and of the collection for the others."""
+        if not gap.closed or self._limited:
+            numbers = self._scopes.among(numbers, EVERYTHING)
+        known, vectors = gap.edition.index.vectors(numbers)
+        missing = np.setdiff1d(numbers, known, assume_unique=True)
+        in_tail = np.isin(gap.tail, missing)
+        parts = [(known, vectors)]
+        if in_tail.any():
+            parts.append((gap.tail[in_tail], gap.vectors[in_tail]))
+            missing = np.setdiff1d(missing, gap.tail, assume_unique=True)
+        if len(missing):
+            read, raw = self._feed.vectors(missing)
+            parts.append((read, gap.edition.statistics.normalise(raw)))
+        if len(parts) == 1:
+            return known, vectors
+        joined = np.concatenate([part[0] for part in parts])
+        order = np.argsort(joined)
+        return joined[order], np.concatenate([part[1] for part in parts])[order]
+
+    def _sample(self, gap: IndexGap, count: int, scope: IndexScope) -> tuple[Numbers, Floats]:
+        drawn = self._scopes.drawn(count, scope, gap.generation, gap.last_number)
+        return self._gap.sample_vectors(gap, np.sort(drawn), lambda missing: self._vectors(gap, missing))

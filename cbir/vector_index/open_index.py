@@ -1,0 +1,43 @@
+"""The vector index that the settings name for a collection."""
+
+from dataclasses import dataclass
+
+from cbir.errors import InvalidInput
+from cbir.settings import Settings
+from cbir.store.collection import Collection
+from cbir.vector_index.current_gap import CurrentGap
+from cbir.vector_index.current_index import CurrentIndex
+from cbir.vector_index.editions import FolderEditions
+from cbir.vector_index.engines import HnswEngine, IndexEngine
+from cbir.vector_index.follower import Follower
+from cbir.vector_index.indexed_vectors import IndexedVectors
+
+WITHOUT = ("exact", "flat", "ivf")  # values of the setting `index` that name no vector index
+
+
+@dataclass(frozen=True)
+class CollectionIndex:
+    """The vector index of a collection: what searches read, and what follows the collection."""
+
+    kind: str
+    vectors: IndexedVectors
+    follower: Follower
+
+
+def open_index(collection: Collection, settings: Settings) -> CollectionIndex | None:
+    """Return the index of a collection, which need not be built yet; None if the settings name none.
+
+    Nothing connects before it is needed. Raises InvalidInput if the index does not fit the collection.
+    """
+    if settings.index in WITHOUT:
+        return None
+    kind, engine = settings.index.partition(":")[0], _engine(collection, settings)
+    current = CurrentIndex(FolderEditions(collection.folder, kind), engine)
+    feed = collection.index_feed()
+    return CollectionIndex(kind, IndexedVectors(feed, CurrentGap(feed, current)), Follower(feed, current))
+
+
+def _engine(collection: Collection, settings: Settings) -> IndexEngine:
+    if settings.index == "hnsw":
+        return HnswEngine(collection)
+    raise InvalidInput(f"the setting index: {settings.index} is not a vector index")

@@ -1,0 +1,138 @@
+"""Numbers of the images in a scope, from the collection, with what is asked for often kept in memory."""
+
+import time
+from dataclasses import replace
+from threading import Lock
+
+import numpy as np
+
+from cbir.store.index_feed import IndexFeed, exclusions, scope_conditions
+from cbir.vector_index.fixed_sample import RandomOrder, lowest
+from cbir.vector_index.port import IndexScope, Numbers
+
+FEW = 20_000  # images of a scope that are compared one by one
+LEFT_OUT = 2000  # images up to which more are fetched from an index, in place of a filter in it
+KEPT = 32  # scopes in memory
+MANY_SECONDS = 60.0  # for which a scope with many images is taken to have many
+COUNTED = 200_000  # images that are counted again at once, since that takes milliseconds
+COUNT_SECONDS = 5.0  # between two counts of more
+
+
+class ScopeNumbers:
+    """Reads the numbers of the images in scopes. Thread-safe."""
+
+    def __init__(self, feed: IndexFeed) -> None:
+        self._feed = feed
+        self._lock = Lock()
+        self._few: dict[IndexScope, tuple[int, Numbers]] = {}  # generation, numbers
+        self._many: dict[IndexScope, float] = {}  # until when
+        self._drawn: dict[IndexScope, tuple[int, int, Numbers]] = {}  # generation, count, numbers
+        self._counted = (-1, -1, 0.0)  # generation, images, when
+        self._order = RandomOrder()
+
+    def total(self, generation: int) -> int:
+        """Return the number of all images; a large one may be some seconds old."""
+        counted, images, at = self._counted
+        if counted != generation and (images <= COUNTED or time.monotonic() > at + COUNT_SECONDS):
+            images = len(self._feed)
+            self._counted = generation, images, time.monotonic()
+        return images
+
+    def all(self, scope: IndexScope) -> Numbers:
+        """Return the numbers of all images in a scope, ascending."""
+        return self._feed.matching(_conditions(scope))
+
+    def among(self, numbers: Numbers, scope: IndexScope) -> Numbers:
+        """Return those of the numbers whose images are in a scope, ascending."""
+        return self._feed.matching(_conditions(scope), among=numbers)
+
+    def few(self, scope: IndexScope, generation: int) -> Numbers | None:
+        """Return the numbers of the images in a scope if labels or patients leave at most FEW; else None."""
+        if not scope.where and not scope.of_patients:
+            return None
+        narrow = IndexScope(where=scope.where, of_patients=scope.of_patients)
+        numbers = self._few_of(narrow, generation)
+        return numbers if numbers is None or narrow == scope else self.among(numbers, scope)
+
+    def _few_of(self, scope: IndexScope, generation: int) -> Numbers | None:
+        with self._lock:
+            known, numbers = self._few.get(scope, (-1, None))
+            if known == generation:
+                return numbers
+            if time.monotonic() < self._many.get(scope, 0.0):
+                return None
+        numbers = self._feed.matching(_conditions(scope), most=FEW + 1)
+        with self._lock:
+            if len(numbers) > FEW:
+                self._many[scope] = time.monotonic() + MANY_SECONDS
+                numbers = None
+            else:
+                self._few[scope] = generation, numbers
+            for kept in (self._few, self._many):
+                while len(kept) > KEPT:
+                    del kept[next(iter(kept))]
+        return numbers
+
+    def left_out(self, scope: IndexScope) -> tuple[Numbers, IndexScope]:
+        """Return images that a scope leaves out, ascending, and the wider scope that leaves the others out.
+
+        A part of the scope that leaves out many images stays in it.
+        """
+        numbers = np.empty(0, np.int64)
+        parts = {
+            "without_patients": exclusions(without_patients=scope.without_patients)[0],
+            "without_contents": exclusions(without_contents=scope.without_contents)[1],
+            "outside": exclusions(outside=scope.outside)[2],
+        }
+        for name, condition in parts.items():
+            if not getattr(scope, name):
+                continue
+            excluded = self._feed.matching([condition], most=LEFT_OUT + 1)
+            if len(excluded) <= LEFT_OUT:
+                numbers = np.union1d(numbers, excluded)
+                scope = replace(scope, **{name: getattr(IndexScope(), name)})
+        return numbers, scope
+
+    def drawn(self, count: int, scope: IndexScope, generation: int, last_number: int) -> Numbers:
+        """Return up to `count` random images of a scope, in the fixed random order.
+
+        Parameters
+        ----------
+        count : int
+        scope : IndexScope
+        generation, last_number : int
+            Of the collection.
+        """
+        few = self.few(scope, generation)
+        if few is not None:
+            return lowest(few, count)
+        left_out, wide = self.left_out(scope)
+        with self._lock:
+            known, asked, numbers = self._drawn.get(wide, (-1, 0, left_out[:0]))
+        if known != generation or asked < count + len(left_out):
+            asked = count + len(left_out)
+            numbers = self._draw(asked, wide, last_number)
+            with self._lock:
+                self._drawn[wide] = generation, asked, numbers
+                while len(self._drawn) > KEPT:
+                    del self._drawn[next(iter(self._drawn))]
+        return numbers[~np.isin(numbers, left_out)][:count]
+
+    def _draw(self, count: int, scope: IndexScope, last_number: int) -> Numbers:
+        with self._lock:
+            order = self._order.upto(last_number)
+        size = count + count // 4 + 64
+        for tried in (size, 4 * size):
+            first = order[:tried]
+            present = first[np.isin(first, self.among(first, scope))]
+            if len(present) >= count:
+                return present[:count]
+            if tried >= len(order):
+                break
+        return lowest(self.all(scope), count)
+
+
+def _conditions(scope: IndexScope) -> list:  # type: ignore[type-arg]  # of SQL, which this package does not import
+    return scope_conditions(
+        scope.where, scope.of_patients, scope.without_patients, scope.without_contents, scope.outside
+    )
