@@ -4,6 +4,7 @@ import _thread
 import os
 import signal
 import threading
+import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,11 +13,15 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, ClassVar, Protocol
 
-from cbir.errors import CbirError
+from cbir.errors import CbirError, CollectionBusy
 from cbir.main import error_advice
 from indexer.index_request import IndexRequest
 from indexer.index_run import run_request
 from indexer.throttled_progress import ThrottledProgress
+
+ORPHAN_SECONDS = 5.0  # for a job whose watching process has ended to end in order
+CHECK_SECONDS = 1.0  # between two looks at the clock, which may have gone on while the machine slept
+LEASE_ENDED = 75  # exit code
 
 
 class Summary(Protocol):
@@ -36,17 +41,25 @@ class JobRefusal:
 
 @dataclass(frozen=True)
 class JobEnd:
-    """Last message: the summary, or the error that ended the job."""
+    """Last message: the summary, or the error that ended the job. busy: others were writing to the collection."""
 
     summary: Summary | None = None
     error: str | None = None
+    busy: bool = False
+
+
+def lease_clock() -> float:
+    """Return seconds that all processes of this machine count alike, also while it sleeps where it can tell."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def run_index_job(request: IndexRequest, pipe: Connection) -> None:
     """Index in a process of its own, for the service.
 
-    Sends JobProgress, JobRefusal and JobEnd messages through `pipe`. Any message in the other direction cancels
-    the job, as does the end of the other process; the job ends in order, and what it has indexed stays.
+    Sends JobProgress, JobRefusal and JobEnd messages through `pipe`. A number in the other direction is the end of
+    the job's lease on `lease_clock`: without a later one this process ends at once then, so that no other worker runs
+    the job meanwhile. Any other message cancels the job, as does the end of the other process; the job ends in
+    order, and what it has indexed stays.
     """
     progress = ThrottledProgress(pipe.send)
     run_until_cancelled(lambda: run_request(request, progress, partial(_send_refusal, pipe)), pipe)
@@ -55,13 +68,14 @@ def run_index_job(request: IndexRequest, pipe: Connection) -> None:
 def run_until_cancelled(work: Callable[[], Summary], pipe: Connection) -> None:
     """Run the work of a job and send its summary, or the error that ended it; see `run_index_job`."""
     _silence()
-    threading.Thread(target=_interrupt_when_cancelled, args=(pipe,), daemon=True).start()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # who stops all processes of a group ends this one by its watcher
+    threading.Thread(target=_obey, args=(pipe,), daemon=True).start()
     try:
         end = JobEnd(work())
     except KeyboardInterrupt:
         end = JobEnd(error="interrupted")
     except CbirError as error:
-        end = JobEnd(error=str(error))
+        end = JobEnd(error=str(error), busy=isinstance(error, CollectionBusy))
     except Exception as error:
         end = JobEnd(error=error_advice(error) or "".join(traceback.format_exception_only(error)).strip())
     with suppress(OSError):
@@ -83,9 +97,28 @@ def _send_refusal(pipe: Connection, path: str, reason: str) -> None:
         raise KeyboardInterrupt from None
 
 
-def _interrupt_when_cancelled(pipe: Connection) -> None:
-    with suppress(EOFError, OSError):
-        pipe.recv()
+def _obey(pipe: Connection) -> None:
+    """Interrupt the work when it is cancelled, and end this process at once when its lease ends."""
+    lease_end, is_interrupted = float("inf"), False
+    while lease_clock() < lease_end:
+        try:
+            if not pipe.poll(min(CHECK_SECONDS, max(0.0, lease_end - lease_clock()))):
+                continue
+            message = pipe.recv()
+        except (EOFError, OSError):
+            if not is_interrupted:
+                _interrupt()
+            time.sleep(max(0.0, min(ORPHAN_SECONDS, lease_end - lease_clock())))
+            break
+        if isinstance(message, float):
+            lease_end = message
+        elif not is_interrupted:
+            is_interrupted = True
+            _interrupt()
+    os._exit(LEASE_ENDED)
+
+
+def _interrupt() -> None:
     if os.name == "posix":
         os.kill(os.getpid(), signal.SIGINT)
     else:  # where os.kill ends the process at once

@@ -72,6 +72,7 @@ def serve(
             lines.show("opening the collections", 0, None)
             app = create_app(folders, active_settings)
             app.extensions[EXTENSION].warm_up()
+            app.extensions[EXTENSION].worker.start(stay=True)
         return app
 
     run_server(server_name, make_app, active_settings, listener, ready)

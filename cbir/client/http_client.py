@@ -97,6 +97,12 @@ class Client(
             messages.JobInfo, "POST", f"/v1/jobs/{quote(name, safe='')}/cancel", with_collection=False
         )
 
+    def retry(self, name: str) -> messages.JobInfo:
+        """Let a job that has failed or was cancelled wait again; it goes on where it stopped."""
+        return self._fetch(
+            messages.JobInfo, "POST", f"/v1/jobs/{quote(name, safe='')}/retry", with_collection=False
+        )
+
     def wait(self, name: str, *, seconds: float = 3600.0, every: float = 0.5) -> messages.JobInfo:
         """Wait for a job to end.
 

@@ -56,6 +56,23 @@ class JobInfo(BaseModel):
     state: str = Field(
         description='"waiting", "running", "done", "cancelled" or "failed" (see `error`).', examples=["done"]
     )
+    waits_for: str | None = Field(
+        default=None,
+        description="What a waiting job waits for: another job of the collection, or a worker that has what it "
+        "needs; null if the next free worker takes it.",
+        examples=[None],
+    )
+    attempts: int = Field(
+        default=0,
+        description="Number of workers that have begun it; the job fails when three have been lost with it.",
+        examples=[1],
+    )
+    worker: str | None = Field(
+        default=None,
+        description="Worker that runs it, or ran it last: host and process; null unless the caller has the scope "
+        "admin.",
+        examples=["cbir-1:4711:7f3a"],
+    )
     created: str = Field(description="When the job was requested, ISO 8601.", examples=[example.TIME])
     ended: str | None = Field(
         description="When it ended, ISO 8601; null before.", examples=["2026-03-02T09:42:10+00:00"]
@@ -67,7 +84,9 @@ class JobInfo(BaseModel):
         description="Number of all its files; null while they are counted.", examples=[1000]
     )
     refused: int = Field(description="Number of files without a usable image.", examples=[1])
-    refused_files: list[RefusedFile] = Field(description="The refused files, at most the first 100.")
+    refused_files: list[RefusedFile] = Field(
+        description="The refused files, at most the first 100; they are forgotten a week after the end."
+    )
     summary: dict[str, Any] | None = Field(
         description="Summary of `cbir index`, once the job has ended; null before.",
         examples=[{"added": 999, "refused": 1}],
@@ -79,5 +98,5 @@ class JobList(BaseModel):
     """Jobs of the service."""
 
     items: list[JobInfo] = Field(
-        description="Jobs, newest first; at most 200 of this start that have ended, and 500 of all."
+        description="Jobs of all services that share the state database, newest first, at most 500."
     )

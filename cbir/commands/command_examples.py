@@ -6,6 +6,7 @@ EXAMPLES = {
     "annotate label": "cbir annotate label --collection hospital --study-dir hospital-study",
     "annotate serve": "cbir annotate serve --collection hospital --grades 0,1,2,3,4",
     "annotate simulate": "cbir annotate simulate --collection hospital --strategy random --report report",
+    "audit-log export": "cbir audit-log export --since 2030-01-31",
     "audit-log head": "cbir audit-log head",
     "audit-log verify": "cbir audit-log verify --file audit.jsonl",
     "collection alias": "cbir collection alias current hospital-2",

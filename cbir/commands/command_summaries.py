@@ -22,5 +22,6 @@ SUMMARIES = {  # by the entry point's object, so that a command of another packa
     "service.reader_study.study_commands:app": "Compare two methods in a blinded reader study.",
     "service.state_commands:app": "Move the state of the service to PostgreSQL.",
     "service.token_commands:app": "Create, list and revoke access tokens.",
+    "service.worker_command:run_worker": "Run jobs that services have accepted.",
     "service.usage.usage_commands:app": "Show, export and delete the usage log of the search page.",
 }

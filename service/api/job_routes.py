@@ -1,7 +1,6 @@
 """Endpoints of indexing jobs, and DELETE /v1/patients."""
 
 import os
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,13 +9,11 @@ from pydantic import Field
 
 from cbir.client.messages import Erased, JobInfo, JobList, JobRequest, RefusedFile
 from cbir.errors import InvalidInput, NotFound
-from cbir.images import Limits
 from cbir.paths import is_inside
 from cbir.search import example_values as example
 from cbir.settings import Settings
 from cbir.store.patient_erasers import erase_elsewhere
 from cbir.threads import cores
-from indexer.index_request import IndexRequest
 from service.access.audit import log_images, log_job
 from service.access.caller import actor_name, has_admin_rights
 from service.api.image_routes import CollectionParameters
@@ -24,7 +21,9 @@ from service.api.operations import json_response, operation
 from service.collections.app_state import current_state
 from service.http.problems import NotAllowed
 from service.http.request_params import JSON, PATIENT_KEY, json_body, query_parameters, require_json
-from service.ingest.index_jobs import IndexJob, PastJob
+from service.ingest.job_queue import job_info
+from service.ingest.job_work import new_index_job
+from service.state.job_history import JobRow
 
 blueprint = Blueprint("jobs", __name__, url_prefix="/v1")
 
@@ -43,9 +42,9 @@ PatientKeyInPath = Annotated[
 @blueprint.get("/jobs")
 @operation("jobs", {200: JobList}, python="client.jobs()")
 def get_jobs() -> Response:
-    """List the jobs, newest first, those from before the last start of the service too.
+    """List the jobs, newest first, those of other services with the same state database too.
 
-    Names of files and folders are shown to callers with the scope admin only, and not after a restart.
+    Names of files and folders are shown to callers with the scope admin only, until a week after the end of the job.
     """
     names = current_state().visible_names()
     jobs = [job for job in current_state().jobs.all() if job.collection in names]
@@ -64,34 +63,25 @@ def get_jobs() -> Response:
 def post_job() -> Response:
     """Index a folder of the server.
 
-    It must be below one of the setting `index_roots`. One job runs at a time; the others wait. The header `Location`
-    is the address of the job.
+    It must be below one of the setting `index_roots`. Any service or `cbir worker` with the same state database that
+    has the collection and the folder runs the job, the oldest first. The header `Location` is the address of the job.
     """
     require_json()
     state, body = current_state(), json_body(JobRequest)
     handle = state.handle(body.collection)
     folder = allowed_path(state.settings, body.folder)
     available = cores()
-    processes = body.processes if body.processes is not None else max(1, available // 2)
-    if not 1 <= processes <= available:
-        raise InvalidInput(f"processes: 1 to {available}, not {processes}")
-    request = IndexRequest(
-        sources=(folder,),
-        collection=handle.folder,
-        labels=allowed_path(state.settings, body.labels) if body.labels is not None else None,
-        jobs=processes,
-        limits=Limits.from_settings(state.settings),
-        decoder_bytes=state.settings.decoder_bytes,
-        decode_seconds=state.settings.index_decode_seconds,
-        refuse_burned_in=state.settings.burned_in == "refuse",
-        device=state.settings.device,
-        duplicates=body.duplicates,
-        restore=body.restore,
-        within=tuple(map(Path, state.settings.index_roots)),
-        actor=actor_name(),
-    )
-    job = IndexJob(handle.name, request, partial(handle.indexing, request.collection))
-    state.jobs.add(job)
+    if body.processes is not None and not 1 <= body.processes <= available:
+        raise InvalidInput(f"processes: 1 to {available}, not {body.processes}")
+    options = {
+        "sources": [str(folder)],
+        "labels": str(allowed_path(state.settings, body.labels)) if body.labels is not None else None,
+        "processes": body.processes,
+        "duplicates": body.duplicates,
+        "restore": body.restore,
+        "actor": actor_name(),
+    }
+    job = state.jobs.add(new_index_job(handle.name, handle.folder, options))
     log_job(job.job)
     response = json_response(_job_info(job), 202)
     response.headers["Location"] = url_for("jobs.get_job", name=job.job)
@@ -103,8 +93,8 @@ def post_job() -> Response:
 def get_job(name: JobName) -> Response:
     """Show state and progress of a job.
 
-    Poll it until `state` is done, cancelled or failed. A job that was waiting or running when the service ended has
-    failed, half a minute later.
+    Poll it until `state` is done, cancelled or failed. If the process that runs it ends, another one goes on with it:
+    at once, or half a minute later if the process was killed.
     """
     return json_response(_job_info(_requested_job(name)))
 
@@ -118,12 +108,29 @@ def get_job(name: JobName) -> Response:
     python=f'client.cancel("{example.JOB}")',
 )
 def cancel_job(name: JobName) -> Response:
-    """Cancel a job.
+    """Cancel a job, at whichever service it runs: at once while it waits, else within seconds.
 
     Images that it has indexed stay, and indexing the folder again continues from there. 409 if the job has ended.
     """
     log_job(_requested_job(name).job)
     return json_response(_job_info(current_state().jobs.cancel(name)), 202)
+
+
+@blueprint.post("/jobs/<name>/retry")
+@operation(
+    "retry",
+    {202: JobInfo},
+    problems=(404, 409),
+    confirm="Run this job again?",
+    python=f'client.retry("{example.JOB}")',
+)
+def retry_job(name: JobName) -> Response:
+    """Let a job that has failed or was cancelled wait again; it goes on where it stopped.
+
+    409 if it has neither failed nor was cancelled, or its request is not stored any more, a week after its end.
+    """
+    log_job(_requested_job(name).job)
+    return json_response(_job_info(current_state().jobs.retry(name)), 202)
 
 
 @blueprint.delete("/patients/<key>")
@@ -154,7 +161,7 @@ def delete_patient(key: PatientKeyInPath) -> Response:
     return json_response(Erased(erased=erased))
 
 
-def _requested_job(name: str) -> IndexJob | PastJob:
+def _requested_job(name: str) -> JobRow:
     """Return the job `name`; raises NotFound, also for a job of a collection that the caller may not use."""
     job = current_state().jobs.get(name)
     if job.collection not in current_state().visible_names():
@@ -162,15 +169,16 @@ def _requested_job(name: str) -> IndexJob | PastJob:
     return job
 
 
-def _job_info(job: IndexJob | PastJob) -> JobInfo:
+def _job_info(job: JobRow) -> JobInfo:
     """Return a job as its caller may see it: names of files and folders, which may be of patients, as admin only."""
-    info = job.info()
+    info = job_info(job)
     if has_admin_rights():
         return info
     files = [RefusedFile(path="", reason=_without_name(file)) for file in info.refused_files]
     summary = info.summary and info.summary | {"collection": job.collection, "examples": []}
     error = info.error and "the job failed; the scope admin shows why"
-    return info.model_copy(update={"refused_files": files, "summary": summary, "error": error})
+    hidden = {"refused_files": files, "summary": summary, "error": error, "worker": None}
+    return info.model_copy(update=hidden)
 
 
 def _without_name(file: RefusedFile) -> str:

@@ -16,6 +16,7 @@ from cbir.client.map_messages import (
     MapPlaces,
     MapPoint,
 )
+from cbir.errors import StorageFull
 from cbir.extras import install_command
 from cbir.gallery.vector_blocks import Floats, Rows, spread_rows
 from cbir.layout.placing import place_among
@@ -31,6 +32,7 @@ from service.collections.map_cache import PlacedView
 from service.collections.mounted_collection import CollectionHandle
 from service.http import request_params
 from service.http.query_deadline import query_deadline
+from service.state.errors import StateUnavailable
 
 blueprint = Blueprint("maps", __name__, url_prefix="/v1/map")
 
@@ -181,8 +183,11 @@ def _progress(handle: CollectionHandle, placed: PlacedView | None) -> dict[str, 
         if not is_installed():
             reason = f"this needs openTSNE: {install_command('map')}"
         else:
-            job = current_state().maps.compute(handle.name, handle.folder)
-            if job.state in ("failed", "cancelled"):
+            try:
+                job = current_state().maps.compute(handle.name, handle.folder)
+            except (StateUnavailable, StorageFull):
+                reason = "the job that computes it cannot be stored: the state database does not answer"
+            if job and job.state in ("failed", "cancelled"):
                 reason = f"the job {job.job} was not completed: {job.state}"
     if placed is None and reason:
         state = "failed" if job else "unavailable"

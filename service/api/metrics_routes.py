@@ -59,7 +59,7 @@ class CollectionGauges(Collector):
         yield GaugeMetricFamily("cbir_requests_working", "Requests at work.", limit.working)
         yield GaugeMetricFamily("cbir_queue_length", "Requests that wait for a thread.", limit.waiting)
         yield GaugeMetricFamily("cbir_queue_limit", "Requests that may wait.", limit.queue)
-        jobs = GaugeMetricFamily("cbir_jobs", "Jobs by state.", labels=["state"])
+        jobs = GaugeMetricFamily("cbir_jobs", "Jobs of all services by state.", labels=["state"])
         for name, count in self.state.jobs.counts().items():
             jobs.add_metric([name], count)
         yield jobs

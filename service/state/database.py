@@ -72,12 +72,14 @@ class StateDatabase:
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self, *, in_turn: bool = True) -> Iterator[Connection]:
         """Yield a connection for a transaction: committed at the end of the block, rolled back after an error.
+
+        in_turn: transactions wait for one another. False: those of PostgreSQL lock what they change only.
 
         Raises StateUnavailable, and StorageFull. IntegrityError passes: its meaning depends on the table.
         """
-        with self._translated_errors(), _begin_writing(self._open()) as connection:
+        with self._translated_errors(), _begin_writing(self._open(), in_turn) as connection:
             yield connection
 
     def drop_old_rows(self) -> None:
@@ -142,8 +144,9 @@ class StateDatabase:
 
 
 @contextmanager
-def _begin_writing(engine: Engine) -> Iterator[Connection]:
-    with engine.connect().execution_options(cbir_writing=True) as connection, connection.begin():
+def _begin_writing(engine: Engine, in_turn: bool = True) -> Iterator[Connection]:
+    options = {"cbir_writing": True, "cbir_in_turn": in_turn}
+    with engine.connect().execution_options(**options) as connection, connection.begin():
         yield connection
 
 

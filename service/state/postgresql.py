@@ -31,7 +31,7 @@ TIMEOUTS = "-c lock_timeout=10s -c idle_in_transaction_session_timeout=60s"
 class PostgresqlSchema:
     """A schema of a PostgreSQL database.
 
-    Transactions that write take turns, as in SQLite: the queries of this package count on it.
+    Transactions that write take turns, as in SQLite: the queries of this package count on it, but for those of jobs.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class PostgresqlSchema:
 
         @event.listens_for(engine, "begin")
         def _begin(connection: Connection) -> None:
-            if connection.get_execution_options().get("cbir_writing"):
+            if connection.get_execution_options().get("cbir_in_turn"):
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK}, hashtext('{self.schema}'))")
 
         return engine

@@ -34,9 +34,23 @@ class Migration(NamedTuple):
     statement: str
 
 
-MIGRATIONS: tuple[
-    Migration, ...
-] = ()  # in order; the version of a database is the number of those it has had
+# In order; the version of a database is the number of those it has had.
+MIGRATIONS: tuple[Migration, ...] = (
+    # Jobs that any worker can run: those from before have no stored request.
+    Migration(
+        "jobs",
+        "UPDATE jobs SET state = 'failed', error = 'the service ended while the job was waiting or running; "
+        "start it again to continue' WHERE state IN ('waiting', 'running')",
+    ),
+    Migration("jobs", "ALTER TABLE jobs RENAME COLUMN renewed TO claimable_from"),
+    Migration("jobs", "ALTER TABLE jobs ADD COLUMN place TEXT"),
+    Migration("jobs", "ALTER TABLE jobs ADD COLUMN lane TEXT"),
+    Migration("jobs", "ALTER TABLE jobs ADD COLUMN attempts BIGINT NOT NULL DEFAULT 0"),
+    Migration("jobs", "ALTER TABLE jobs ADD COLUMN claim TEXT"),
+    Migration("jobs", "ALTER TABLE jobs ADD COLUMN worker TEXT"),
+    Migration("jobs", "ALTER TABLE jobs ADD COLUMN cancel_requested BOOLEAN NOT NULL DEFAULT FALSE"),
+    Migration("jobs", "CREATE UNIQUE INDEX jobs_running_lane ON jobs (lane) WHERE state = 'running'"),
+)
 
 
 class NewerSchema(Exception):

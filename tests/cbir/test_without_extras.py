@@ -87,6 +87,7 @@ serve --collection missing
 state copy
 similar --collection collection --study 1.2.3
 token revoke missing
+worker --collection missing
 """
 NEEDS = """
 annotate label --collection graded --study-dir missing : deep

@@ -200,6 +200,7 @@ def walk(ward: Ward, image: Record, seen: Record) -> dict[str, list[tuple[str, d
         "job": [(f"/v1/jobs/{name}", {})],
         "index": [("/v1/jobs", {"json": {"folder": "/", "collection": ward.other.name}})],
         "cancel": [(f"/v1/jobs/{name}/cancel", {})],
+        "retry": [(f"/v1/jobs/{name}/retry", {})],
         "erase_patient": [(f"/v1/patients/{key}", {}), (f"/v1/patients/{key}?{two}", {})],
         "similar": [
             (f"/v1/similar?study={image.study}&series={image.series}&instance={image.instance}", {}),

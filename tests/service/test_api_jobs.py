@@ -16,11 +16,9 @@ from cbir.store import Collection
 from cbir.store import profile as profiles
 from service.app import create_app
 from service.collections.app_state import EXTENSION
-from service.ingest import index_jobs, job_recorder
-from service.state import job_history
+from service.ingest import job_queue
 from service.state.database import open_state
-from service.state.job_history import JobRow, load_jobs, save_jobs
-from service.state.schema import unix_time
+from service.state.job_history import forget_files
 from tests.service.conftest import problem
 
 JOBS = "/v1/jobs"
@@ -173,7 +171,8 @@ def test_a_link_that_changes_while_its_job_waits(
         ended = until(client, job, "done", "failed")
         assert ended["state"] == "failed", ended
         assert "may be indexed" in ended["error"]
-    assert client.get("/v1/collection").json == collection
+    after = client.get("/v1/collection").json
+    assert after | {"bytes_on_disk": 0} == collection | {"bytes_on_disk": 0}  # a job gives the folder an identity
 
 
 def test_no_roots_no_jobs(indexed: Path, pictures: list[Path]) -> None:
@@ -209,7 +208,7 @@ def test_requests_that_are_none(client: FlaskClient) -> None:
 def test_one_job_too_many(
     client: FlaskClient, app: Flask, archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_jobs, "MAX_WAITING", 1)
+    monkeypatch.setattr(job_queue, "MAX_WAITING", 1)
     handle = app.extensions[EXTENSION].handle()
     with handle.indexing(handle.folder):  # so that jobs wait
         answers = [client.post(JOBS, json={"folder": str(archive)}) for _ in range(2)]
@@ -227,58 +226,40 @@ def test_a_job_that_fails_says_why(client: FlaskClient, archive: Path) -> None:
     assert "labels.csv" in ended["error"]
 
 
-def stored_job(folder: Path, **more: Any) -> JobRow:
-    """A job that another process of the service has stored."""
-    values = {"state": "running", "ended": None, "error": None, "summary": None} | more
-    row = JobRow(
-        job="0123456789abcdef", kind="index", collection="collection", created="2026-03-02T09:41:10+00:00",
-        done=7, total=20, refused=1, **values,
-    )  # fmt: skip
-    save_jobs(open_state(settings.load(state_folder=folder)), [row])
-    return row
-
-
 @pytest.mark.usefixtures("each_database")
-def test_jobs_of_another_process_are_listed(
-    tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_are_seen_and_cancelled_at_every_service(tmp_path: Path, archive: Path, state: Path) -> None:
     Collection.create(tmp_path / "collection", profiles.get("tamura")).close()
-    client = create_app(tmp_path / "collection", settings.load(state_folder=state)).test_client()
-    name = stored_job(state).job
-    listed = client.get(JOBS).json["items"]
-    assert [(job["job"], job["state"], job["done"]) for job in listed] == [(name, "running", 7)]
-    assert "another service" in problem(client.post(f"{JOBS}/{name}/cancel"), 409)
-    now = unix_time()
-    monkeypatch.setattr(job_history, "unix_time", lambda: now + 31)
-    job = client.get(f"{JOBS}/{name}").json
-    assert (job["state"], job["ended"], job["done"]) == ("failed", None, 7)
-    assert "the service ended" in job["error"]
-    assert "has ended: failed" in problem(client.post(f"{JOBS}/{name}/cancel"), 409)
-    stored_job(state, state="done", ended="2026-03-02T09:42:10+00:00", summary={"indexed": 19})
-    job = client.get(f"{JOBS}/{name}").json
-    assert (job["state"], job["summary"], job["error"]) == ("done", {"indexed": 19}, None)
+    active = settings.load(state_folder=state, index_roots=(str(archive),), job_workers=0)
+    one, other = (create_app(tmp_path / "collection", active).test_client() for _ in range(2))
+    name = one.post(JOBS, json={"folder": str(archive)}).json["job"]
+    (listed,) = other.get(JOBS).json["items"]
+    assert (listed["job"], listed["state"], listed["attempts"]) == (name, "waiting", 0)
+    assert "cbir worker" in listed["waits_for"]
+    assert other.post(f"{JOBS}/{name}/cancel").json["state"] == "cancelled"
+    job = one.get(f"{JOBS}/{name}").json
+    assert job["state"] == "cancelled"
+    assert job["ended"]
+    assert "has ended: cancelled" in problem(one.post(f"{JOBS}/{name}/cancel"), 409)
+    assert other.post(f"{JOBS}/{name}/retry").json["state"] == "waiting"
+    assert "has not failed: waiting" in problem(one.post(f"{JOBS}/{name}/retry"), 409)
 
 
-def test_jobs_of_other_collections_stay_hidden(tmp_path: Path, state: Path) -> None:
-    Collection.create(tmp_path / "another", profiles.get("tamura")).close()
-    client = create_app(tmp_path / "another", settings.load(state_folder=state)).test_client()
-    name = stored_job(state).job
+def test_jobs_of_other_collections_stay_hidden(tmp_path: Path, archive: Path, state: Path) -> None:
+    for name in ("collection", "another"):
+        Collection.create(tmp_path / name, profiles.get("tamura")).close()
+    active = settings.load(state_folder=state, index_roots=(str(archive),), job_workers=0)
+    client = create_app(tmp_path / "collection", active).test_client()
+    name = client.post(JOBS, json={"folder": str(archive)}).json["job"]
+    client = create_app(tmp_path / "another", active).test_client()
     assert client.get(JOBS).json == {"items": []}
     problem(client.get(f"{JOBS}/{name}"), 404)
-
-
-@pytest.mark.usefixtures("each_database")
-def test_history_of_jobs_is_bounded(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_history, "MAX_JOBS", 3)
-    row = stored_job(state)
-    save_jobs(
-        open_state(settings.load(state_folder=state)), [row._replace(job=str(number)) for number in range(5)]
-    )
-    assert [job.job for job in load_jobs(open_state(settings.load(state_folder=state)))] == ["4", "3", "2"]
+    problem(client.post(f"{JOBS}/{name}/retry"), 404)
 
 
 @pytest.mark.slow
-def test_ended_job_is_known_after_a_restart(app: Flask, archive: Path, tmp_path: Path) -> None:
+def test_names_of_files_are_kept_for_a_week(
+    app: Flask, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client = app.test_client()
     folder = noise(archive / "Doe_Jane", 3)
     (folder / "Doe_Jane.png").write_bytes(b"no image")
@@ -288,36 +269,44 @@ def test_ended_job_is_known_after_a_restart(app: Flask, archive: Path, tmp_path:
         name = client.post(JOBS, json={"folder": str(folder)} | more).json["job"]
         until(client, name, "done", "failed")
         names.append(name)
-    for _ in range(100):  # the end is shown before it is stored
-        rows = load_jobs(open_state(settings.load()))
-        if all(row.ended for row in rows):
-            break
-        time.sleep(0.05)
-    assert b"Doe" not in b"".join(path.read_bytes() for path in settings.load().state_folder.iterdir())
     restarted = create_app(tmp_path / "collection", settings.load()).test_client()
     failed, done = restarted.get(JOBS).json["items"]
     assert [failed["job"], done["job"]] == names[::-1]
-    before = client.get(f"{JOBS}/{names[0]}").json
-    assert done == before | {
-        "refused_files": [],
-        "summary": {key: value for key, value in before["summary"].items() if key != "examples"},
-    }
-    assert failed["state"] == "failed"
+    assert done["refused_files"][0]["path"] == "Doe_Jane.png"
+    assert done["summary"]["examples"]
+    assert "Doe_Jane.csv" in failed["error"]
+    database = open_state(settings.load())
+    forget_files(database)
+    assert restarted.get(JOBS).json["items"] == [failed, done]
+    with database.writing() as connection:
+        connection.exec_driver_sql("UPDATE job_files SET keep_until = keep_until - 7 * 24 * 3600 * 1000")
+    forget_files(database)
+    assert b"Doe" not in b"".join(path.read_bytes() for path in settings.load().state_folder.iterdir())
+    unnamed = [item["job"] for item in restarted.get(JOBS).json["items"] if not item["refused_files"]]
+    assert unnamed == names[::-1]
+    assert "start a new job" in problem(restarted.post(f"{JOBS}/{names[1]}/retry"), 409)
 
 
 @pytest.mark.slow
-def test_running_job_renews_itself(app: Flask, archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_recorder, "RENEW_SECONDS", 0.05)
-    client, database = app.test_client(), open_state(settings.load())
-    with app.extensions[EXTENSION].handle().indexing(app.extensions[EXTENSION].handle().folder):
-        name = client.post(JOBS, json={"folder": str(noise(archive / "a", 2))}).json["job"]
-        with database.writing() as connection:
-            connection.exec_driver_sql("UPDATE jobs SET renewed = 0")
-        for _ in range(100):
-            (row,) = load_jobs(database)
-            if row.error is None:
-                break
-            time.sleep(0.05)
-        assert row.state in ("waiting", "running")
-        assert row.error is None
+def test_a_failed_job_is_tried_again(client: FlaskClient, archive: Path) -> None:
+    noise(archive / "a", 3)
+    (archive / "labels.csv").write_text("no such columns\n1\n")
+    values = {"folder": str(archive / "a"), "labels": str(archive / "labels.csv")}
+    name = client.post(JOBS, json=values).json["job"]
     until(client, name, "done", "failed")
+    (archive / "labels.csv").write_text("path,label\n" + "".join(f"a/{n:03d}.png,x\n" for n in range(3)))
+    again = client.post(f"{JOBS}/{name}/retry").json
+    assert (again["state"], again["error"], again["ended"]) == ("waiting", None, None)
+    ended = until(client, name, "done", "failed")
+    assert (ended["state"], ended["summary"]["indexed"]) == ("done", 3)
+    problem(client.post(f"{JOBS}/{name}/retry"), 409)
+
+
+def test_without_the_state_database_no_job_is_accepted(
+    indexed: Path, archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CBIR_STATE_DATABASE", "postgresql+psycopg://cbir@127.0.0.1:1/hospital")
+    client = create_app(indexed, settings.load(index_roots=(str(archive),))).test_client()
+    problem(client.post(JOBS, json={"folder": str(archive)}), 503)
+    assert client.get(JOBS).json == {"items": []}
+    assert "cbir_jobs{" not in client.get("/metrics").text

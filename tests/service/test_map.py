@@ -15,7 +15,7 @@ from cbir.store import Collection
 from cbir.store.map_file import NAME, StoredMap, drop_map, read_map, write_map
 from service.app import create_app
 from service.collections.map_cache import MapCache
-from service.ingest.index_jobs import JobQueue
+from service.ingest.job_queue import JobQueue
 from service.state.database import StateDatabase
 from tests.service import wards
 from tests.service.conftest import problem

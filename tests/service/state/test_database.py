@@ -122,6 +122,7 @@ def test_table_of_a_new_feature_is_added(state: Path, shelves: Table) -> None:
 
 
 def test_migration_runs_once(state: Path, shelves: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema, "MIGRATIONS", ())
     add(open_state(settings.load(state_folder=state)), shelves, "atlas")
     longer = Migration("shelves", "UPDATE shelves SET name = name || '!'")
     absent = Migration("nowhere", "DROP TABLE nowhere")

@@ -19,9 +19,11 @@ from service.access.limiter import Limiter
 from service.access.sessions import Sessions, User
 from service.access.shared_tokens import SharedTokens
 from service.access.tokens import Scope, TokenStore
-from service.state import job_history, schema, token_uses
+from service.state import schema, token_uses
 from service.state.database import StateDatabase, open_state
 from service.state.errors import StateUnavailable
+from service.state.job_history import load_jobs
+from service.state.job_requests import NewJob, add_job
 from service.state.login_sessions import StoredSession, add_session, find_session
 from service.state.postgresql import CONNECTING
 from service.state.request_counts import CountKey, add_counts, load_counts
@@ -234,15 +236,14 @@ def test_copy_moves_everything(address: str) -> None:
 
     case = NewCase(title="Knee", search=CaseSearch())
     add_case(file, "user mia", "knees", case, QueryPicture(b"\x89PNG", "abc"), None)
-    row = job_history.JobRow("1", "index", "c", "done", "2026-03-02", None, 1, None, 0, {"added": 1}, None)
-    job_history.save_jobs(file, [row])
+    add_job(file, NewJob("index", "c", {"sources": ["/archive"]}, "place", "lane"), 10)
     in_file = TokenStore(settings.load().state_folder)
     in_file.create([Scope.search], expires=None, name="viewer", where=["site=A"])
     in_file.revoke(in_file.create([Scope.admin], datetime(2090, 1, 1, tzinfo=UTC))[0].token_id)
     code, out, _ = command("state", "copy", "--format", "json")
     assert code == 0
     assert {table: count for table, count in json.loads(out).items() if count} == {
-        "jobs": 1, "login_sessions": 1, "request_counts": 1, "saved_cases": 1, "tokens": 2,
+        "job_files": 1, "jobs": 1, "login_sessions": 1, "request_counts": 1, "saved_cases": 1, "tokens": 2,
     }  # fmt: skip
     target = opened()
     assert list(SharedTokens(target).all().values()) == list(in_file.all().values())
@@ -250,7 +251,7 @@ def test_copy_moves_everything(address: str) -> None:
     assert load_counts(target, "2026-01-01") == {key: 7}
     (copied,) = list_cases(target, Viewer("user mia", ["knees"], True, False))
     assert read_picture(target, copied.case_id) == b"\x89PNG"
-    assert job_history.load_jobs(target) == job_history.load_jobs(file)
+    assert load_jobs(target) == load_jobs(file)
     add_session(target, session._replace(cookie_hash="new"), 10, 10)  # numbered after those copied
     add_case(target, "user mia", "knees", case, None, None)
     code, _, error = command("state", "copy")
@@ -306,7 +307,9 @@ def test_a_dump_brings_the_state_back(postgresql: PostgresqlServer, address: str
 
 
 def test_newer_database_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "MIGRATIONS", (schema.Migration("nowhere", "DROP TABLE nowhere"),))
+    monkeypatch.setattr(
+        schema, "MIGRATIONS", (*schema.MIGRATIONS, schema.Migration("nowhere", "DROP TABLE nowhere"))
+    )
     opened().check()
     monkeypatch.undo()
     monkeypatch.setenv("CBIR_STATE_DATABASE", address)

@@ -1,0 +1,78 @@
+"""From the request of a stored job to what its process does, with the settings of the worker's machine."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cbir.settings import Settings
+from cbir.threads import cores
+from indexer.index_job import run_index_job
+from indexer.index_request import IndexRequest
+from indexer.map_job import MapRequest, run_map_job
+from service.ingest.folder_place import folder_place, has_many_writers
+from service.state.job_requests import NewJob
+
+
+class JobWork(NamedTuple):
+    """What the process of a job does: run(request, pipe)."""
+
+    run: Callable[..., None]
+    request: IndexRequest | MapRequest
+
+
+def new_index_job(collection: str, folder: Path, options: dict[str, Any]) -> NewJob:
+    """Return a job that indexes into a collection.
+
+    Parameters
+    ----------
+    collection : str
+        Name of the collection.
+    folder : Path
+        Its folder at the moment, if the name is of an alias.
+    options : dict
+        sources: absolute paths; labels: absolute path or None; processes: number or None; duplicates, restore: flags;
+        actor: name in the collection's history.
+    """
+    request = options | {"folder_name": folder.name}
+    if has_many_writers(folder):
+        return NewJob("index", collection, request)
+    place = folder_place(folder, create=True)
+    return NewJob("index", collection, request, place, lane=place)
+
+
+def new_map_job(collection: str, folder: Path) -> NewJob:
+    """Return a job that computes the map of a collection into its folder."""
+    place = folder_place(folder, create=True)
+    return NewJob("map", collection, {"folder_name": folder.name}, place, lane=f"map {place}")
+
+
+def job_work(kind: str, request: dict[str, Any], folder: Path, settings: Settings) -> JobWork:
+    """Return what the process of a job does.
+
+    Parameters
+    ----------
+    kind : {"index", "map"}
+        Kind of job.
+    request : dict
+        Of the job, as above.
+    folder : Path
+        Folder of the collection on this machine.
+    settings : Settings
+        Settings of the worker.
+    """
+    if kind == "map":
+        return JobWork(run_map_job, MapRequest(folder))
+    available = cores()
+    processes = request["processes"] or max(1, available // 2)
+    work = IndexRequest.with_settings(
+        settings,
+        tuple(map(Path, request["sources"])),
+        folder,
+        labels=Path(request["labels"]) if request["labels"] is not None else None,
+        jobs=min(processes, available),
+        duplicates=request["duplicates"],
+        restore=request["restore"],
+        within=tuple(map(Path, settings.index_roots)),
+        actor=request["actor"],
+    )
+    return JobWork(run_index_job, work)

@@ -1,0 +1,54 @@
+"""`cbir worker`."""
+
+import signal
+from pathlib import Path
+from threading import Event
+from typing import Annotated
+
+import typer
+
+from cbir import settings
+from cbir.commands.options import FOLDER_OR_ADDRESS
+from cbir.python_api.collection_address import collection_folder
+
+STOP_SECONDS = 30.0  # for jobs to end in order; then they are killed, and go on elsewhere all the same
+
+
+def run_worker(
+    collection: Annotated[
+        list[Path],
+        typer.Option(
+            parser=collection_folder,
+            metavar=FOLDER_OR_ADDRESS,
+            help="Folder, alias, or address in PostgreSQL of a collection, as of the service. Repeatable.",
+        ),
+    ],
+    count: Annotated[int, typer.Option(min=1, help="Jobs to run at a time.")] = 1,
+) -> None:
+    """Run jobs that services with the same state database have accepted, until Ctrl-C or SIGTERM."""
+    import logging
+
+    from cbir.store.alias import public_name
+    from cbir.store.recovery import open_or_fallback
+    from service.collections.app_state import check_unique_names
+    from service.ingest.job_worker import JobWorker
+    from service.ingest.worker_place import WorkerPlace
+    from service.state.database import open_state
+
+    active = settings.load()
+    for folder in collection:
+        open_or_fallback(folder).close()  # report a missing or foreign collection
+    folders = [folder.resolve() for folder in collection]
+    check_unique_names(folders)
+    database = open_state(active)
+    database.check()
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
+    place = WorkerPlace({public_name(folder): folder for folder in folders}, active)
+    worker = JobWorker(database, place, count, stop_seconds=STOP_SECONDS)
+    is_stopping = Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: is_stopping.set())
+    worker.start(stay=True)
+    typer.echo("Waiting for jobs. Ctrl-C ends it; a running job goes on at another worker.")
+    is_stopping.wait()
+    worker.stop()
