@@ -66,6 +66,10 @@ class PostgresqlServer:
         """URL of a schema that does not exist yet."""
         return f"{self.url}&schema=test_{secrets.token_hex(8)}"
 
+    def new_address(self) -> str:
+        """Address of a collection that does not exist yet."""
+        return f"{self.url}&collection=test_{secrets.token_hex(8)}"
+
     def start(self) -> None:
         """Start the server, and wait until it answers."""
         # Without fsync what is committed outlives the kill of the server, not that of the machine.

@@ -8,17 +8,21 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from cbir.errors import CollectionDamaged
-from cbir.store import metadata
+from cbir.store import postgresql_rows, stored_snapshot
 from cbir.store.checksums import COLUMN, checksum_sql
 from cbir.store.normalisation import Statistics
 from cbir.store.row_damage import REMEDY, damaged_vectors, describe_damage, name_images
 from cbir.store.schema import vectors
 from cbir.store.snapshot import Snapshot, open_snapshot
+from cbir.store.statements import Statement, is_postgresql
 from cbir.store.vector_format import VectorFormat
 
 BLOCK = 65_536  # vectors compared at a time
 SAMPLE = 128  # vectors compared when a snapshot is opened
 RANGES, RANGE = 10, 1000  # of image numbers, whose vectors are compared with their checksums then
+SAMPLED = Statement(
+    "SELECT number, CAST(vector AS BLOB), checksum FROM vectors WHERE number IN ? ORDER BY number"
+)
 
 Vectors = NDArray[np.float32]
 Numbers = NDArray[np.int64]
@@ -53,11 +57,14 @@ def differing_numbers(
 
 def open_intact_snapshot(folder: Path, connection: Connection) -> tuple[Snapshot, Statistics] | None:
     """Open the snapshot of the collection in `folder` if its checksum is right; None otherwise."""
-    info, statistics = metadata.read_snapshot_info(connection), metadata.read_statistics(connection)
-    if info is None or statistics is None:
+    info = stored_snapshot.read_snapshot_info(connection, folder)
+    if info is None:
         return None
     path = folder / "snapshots" / info.file
     try:
+        statistics = stored_snapshot.snapshot_statistics(connection, folder, info)
+        if statistics is None:
+            return None
         return open_snapshot(path, info, statistics.dimensions), statistics
     except (CollectionDamaged, OSError):
         return None
@@ -117,12 +124,7 @@ def require_sample_agreement(
         raise CollectionDamaged(describe_damage(connection, "vectors", damaged))
     size = min(SAMPLE, len(snapshot.ids))
     sample = np.sort(np.random.default_rng().choice(snapshot.ids, size, replace=False, shuffle=False))
-    marks = ", ".join("?" * size)
-    query = (
-        "SELECT number, CAST(vector AS BLOB), checksum FROM vectors "
-        f"WHERE number IN ({marks}) ORDER BY number"
-    )
-    rows = connection.exec_driver_sql(query, tuple(sample.tolist())).all()
+    rows = SAMPLED.run(connection, sample.tolist()).all()
     if damaged := damaged_vectors(rows, stored_format.size):  # also of another length
         raise CollectionDamaged(describe_damage(connection, "vectors", damaged))
     raw = stored_format.decode([row[1] for row in rows])
@@ -141,6 +143,8 @@ def _ranges(ids: Numbers) -> list[tuple[int, int]]:
 
 
 def _damaged_between(connection: Connection, first: int, last: int) -> list[int]:
+    if is_postgresql(connection):
+        return postgresql_rows.damaged_keys(connection, vectors, vectors.c.number.between(first, last))
     differs = f"{COLUMN} IS NOT {checksum_sql(vectors)}"
     query = f"SELECT number FROM vectors WHERE number BETWEEN ? AND ? AND {differs}"
     return list(connection.exec_driver_sql(query, (first, last)).scalars())

@@ -13,6 +13,7 @@ from cbir.atomic import rename_durably
 from cbir.errors import CollectionBusy, CollectionDamaged, InvalidInput
 from cbir.store import change_log
 from cbir.store.collection import Collection
+from cbir.store.database import require_sqlite
 from cbir.store.disk_full import raise_when_full
 from cbir.store.folder_copy import copy_models, copy_originals
 from cbir.store.permissions import OWNER_FOLDER, create_private_file, restrict_files
@@ -37,6 +38,7 @@ def back_up_collection(collection: Collection, folder: Path, log: bool = False) 
     log : bool
         Log all changes from now on, so that `backup_log.append_log` can continue this backup.
     """
+    require_sqlite(collection._engine, "a backup")
     if folder.exists():
         raise InvalidInput(f"{folder} exists; name a new folder for the backup")
     partial = folder.with_name(f"{folder.name}.partial")
@@ -66,7 +68,7 @@ def _copy_collection(collection: Collection, partial: Path) -> None:
     partial.mkdir(parents=True, mode=OWNER_FOLDER)
     copy_originals(collection.folder, partial)  # before any is deleted
     create_private_file(partial / DATABASE)
-    with closing(collection._engine.raw_connection()) as connection:
+    with closing(require_sqlite(collection._engine, "a backup").raw_connection()) as connection:
         connection.cursor().execute("VACUUM INTO ?", (str(partial / DATABASE),))
     made_at = datetime.now(UTC).isoformat(timespec="microseconds")
     shutil.copy2(collection.folder / SECRET, partial / SECRET)

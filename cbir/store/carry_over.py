@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Row, delete, func, select
+from sqlalchemy import Connection, Row, func, select
 
 from cbir.atomic import sync_folder
 from cbir.errors import CollectionBusy, InvalidInput
@@ -42,7 +42,8 @@ from cbir.store.permissions import folder_mode
 from cbir.store.profile import Profile
 from cbir.store.record_queries import numbers_where
 from cbir.store.row_damage import require_sound_rows
-from cbir.store.schema import forgotten, images, instance_copies, meta, original_files, vectors
+from cbir.store.schema import forgotten, images, instance_copies, original_files, vectors
+from cbir.store.stored_snapshot import forget_snapshot, read_snapshot_info
 from cbir.store.vector_format import vector_format
 from cbir.store.writer import Writer
 
@@ -157,17 +158,16 @@ class CarryOver:
                 metadata.bump_generation(connection)
         return len(added)
 
-    @staticmethod
-    def _let_views_see(connection: Connection, first: int) -> None:
+    def _let_views_see(self, connection: Connection, first: int) -> None:
         """Drop the snapshot if an image is to get a number that comes before others.
 
         Views read images after the snapshot, and the latest after those that they have read. `Writer.finish` writes
         another snapshot.
         """
-        info = metadata.read_snapshot_info(connection)
+        info = read_snapshot_info(connection, self._target.folder)
         last = connection.scalar(select(func.max(images.c.number))) or 0
         if info is not None and first <= max(last, info.last_number):
-            connection.execute(delete(meta).where(meta.c.key == "snapshot"))
+            forget_snapshot(connection, self._target.folder)
 
     def update(self) -> Carried:
         """Carry over what has been changed, deleted and erased in the source since the last time.

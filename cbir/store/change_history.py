@@ -9,9 +9,12 @@ from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, sel
 
 from cbir.store import metadata
 from cbir.store.schema import changed_images, changes, forgotten, images
+from cbir.store.statements import Statement
 
 KINDS = ("added", "deleted", "labelled", "erased", "profile")
-INSERT = 'INSERT INTO changes (at, who, what, images, "first", "last") VALUES (?, ?, ?, ?, ?, ?)'
+INSERT = Statement(
+    'INSERT INTO changes (at, who, what, images, "first", "last") VALUES (?, ?, ?, ?, ?, ?) RETURNING change'
+)
 MAX_IDS = 100  # listed per change; `images` counts them all
 
 
@@ -54,7 +57,7 @@ def record_change(
     assert what in KINDS, what
     first, last = numbers or (None, None)
     at = datetime.now(UTC).isoformat(timespec="seconds")
-    number = connection.exec_driver_sql(INSERT, (at, who, what, count, first, last)).lastrowid
+    number = INSERT.run(connection, at, who, what, count, first, last).scalar_one()
     if image_ids:
         rows = [{"change": number, "image_id": image_id} for image_id in image_ids]
         connection.execute(insert(changed_images), rows)

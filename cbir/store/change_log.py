@@ -26,6 +26,7 @@ from cbir.store.schema import (
     thumbnails,
     vectors,
 )
+from cbir.store.statements import is_postgresql
 
 CHAIN = "change_log"  # key in `meta`: name of the log that a collection and its backup have in common
 POSITION = "change_log_position"  # key in `meta` of a backup: last entry that it contains
@@ -57,7 +58,7 @@ def ensure_log(connection: Connection) -> bool:
 
 def is_logged(connection: Connection) -> bool:
     """Return whether the changes of a collection are logged, for a backup."""
-    return metadata.find_value(connection, CHAIN) is not None
+    return not is_postgresql(connection) and metadata.find_value(connection, CHAIN) is not None
 
 
 def start_log(connection: Connection) -> None:
@@ -75,6 +76,8 @@ def start_log(connection: Connection) -> None:
 
 def stop_log(connection: Connection) -> bool:
     """Log no more, and delete what was logged: it no longer continues any backup. Return whether there was a log."""
+    if is_postgresql(connection):
+        return False
     for table in LOGGED:
         for event in ("INSERT", "UPDATE", "DELETE"):
             connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {_trigger(table, event)}")

@@ -2,21 +2,31 @@
 
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.errors import CollectionDamaged, InvalidInput, NotFound
+from cbir.errors import CollectionBusy, CollectionDamaged, InvalidInput, NotFound
 from cbir.gallery.vector_blocks import Rows, VectorBlocks
-from cbir.store import change_history, grade_models, idempotency, image_counts, last_good, metadata, schema
+from cbir.store import (
+    change_history,
+    grade_models,
+    idempotency,
+    image_counts,
+    index_build,
+    last_good,
+    metadata,
+    postgresql_creation,
+)
 from cbir.store.alias import is_alias, resolve_alias
 from cbir.store.change_history import Change
 from cbir.store.collection_view import View, vectors_of
-from cbir.store.creation import collection_exists, create_files, read_secret
+from cbir.store.creation import collection_exists, create_files
 from cbir.store.damage import raise_when_damaged
+from cbir.store.database import connect_once, is_sqlite, open_database
 from cbir.store.dicom_instances import DicomScope
 from cbir.store.disk_full import raise_when_full
 from cbir.store.filter_conditions import Condition
@@ -28,10 +38,13 @@ from cbir.store.migration import bring_up_to_date
 from cbir.store.normalisation import Statistics
 from cbir.store.patient_scope import PatientScope
 from cbir.store.permissions import warn_if_open_to_others
+from cbir.store.postgresql_address import is_in_postgresql
 from cbir.store.profile import Profile
 from cbir.store.record_queries import LabelledImage, RecordQueries, numbers_where, read_labelled_images
 from cbir.store.records import hash_patient
 from cbir.store.schema import images
+from cbir.store.secret_key import read_secret
+from cbir.store.stored_snapshot import statistics_fingerprint
 from cbir.store.vector_format import vector_format
 from cbir.store.view_cache import ViewCache
 from cbir.store.writer import Writer
@@ -55,10 +68,13 @@ class Collection(RecordQueries):
             raise NotFound(
                 f"there is no collection in {folder}; `cbir index SOURCE --collection {folder}` creates one"
             )
-        self._engine = schema.connect(self.folder)
+        self._engine = open_database(self.folder)
         try:
             with raise_when_damaged(self.folder), raise_when_full(self.folder):
-                bring_up_to_date(self.folder, self._engine)
+                if is_sqlite(self._engine):
+                    bring_up_to_date(self.folder, self._engine)
+                else:
+                    postgresql_creation.prepare(self._engine, self.folder)
                 profile = self._read(metadata.read_profile, self.folder)
         except BaseException:
             self._engine.dispose()
@@ -73,7 +89,11 @@ class Collection(RecordQueries):
     def exists(folder: Path | str) -> bool:
         """Return whether `folder` holds a collection; an interrupted creation does not count. An alias exists."""
         path = Path(folder)
-        return path.is_file() if is_alias(path) else collection_exists(path)
+        if is_alias(path):
+            return path.is_file()
+        if is_in_postgresql(path):
+            return postgresql_creation.collection_exists(path)
+        return collection_exists(path)
 
     @classmethod
     def create(cls, folder: Path | str, profile: Profile, secret: bytes | None = None) -> "Collection":
@@ -85,7 +105,10 @@ class Collection(RecordQueries):
             raise InvalidInput(
                 f"there is no alias {folder}; create the collection in a folder, then the alias"
             )
-        create_files(Path(folder), profile, secret)
+        if is_in_postgresql(Path(folder)):
+            postgresql_creation.create_collection(Path(folder), profile, secret)
+        else:
+            create_files(Path(folder), profile, secret)
         return cls(folder)
 
     @contextmanager
@@ -97,7 +120,9 @@ class Collection(RecordQueries):
         """
         if self.fallback_for:
             raise CollectionDamaged(self.fallback_for)
-        with raise_when_full(self.folder), writer_lock(self.folder):
+        # In PostgreSQL, transactions wait for each other; what writes files takes the lock.
+        lock = writer_lock(self.folder) if self.is_local else nullcontext()
+        with raise_when_full(self.folder), lock:
             yield Writer(self.folder, self._engine, who)
 
     def close(self) -> None:
@@ -122,6 +147,11 @@ class Collection(RecordQueries):
         return self._views.profile
 
     @property
+    def is_local(self) -> bool:
+        """Whether the collection is in SQLite, in its folder; else it is in PostgreSQL."""
+        return is_sqlite(self._engine)
+
+    @property
     def secret(self) -> bytes:
         """Key that patients' identifiers are hashed with."""
         return read_secret(self.folder)
@@ -138,11 +168,34 @@ class Collection(RecordQueries):
 
     def generation(self) -> int:
         """Return the number of transactions that have changed the collection."""
-        return int(self._read(metadata.required_value, "generation"))
+        with connect_once(self._engine) as connection:
+            return int(metadata.required_value(connection, "generation"))
 
     def statistics(self) -> Statistics | None:
         """Return the statistics that normalise vectors; None until an indexing run has ended."""
         return self._read(metadata.read_statistics)
+
+    def statistics_fingerprint(self) -> str | None:
+        """Return the name of these statistics, another one whenever they are fitted again; None without."""
+        return self._read(statistics_fingerprint)
+
+    def snapshot_is_due(self) -> bool:
+        """Return whether `build_due_snapshot` is to be called: see `index_build.snapshot_is_due`."""
+        return index_build.snapshot_is_due(self.folder, self._engine)
+
+    def build_due_snapshot(self) -> bool:
+        """Write a snapshot for this machine if one is due; return whether it was written.
+
+        Does nothing while another process writes one. Raises StorageFull, CollectionDamaged.
+        """
+        try:
+            with raise_when_full(self.folder), writer_lock(self.folder):
+                if not self.snapshot_is_due():
+                    return False
+                index_build.rebuild_index(self.folder, self._engine)
+                return True
+        except CollectionBusy:
+            return False
 
     def info(self) -> dict[str, Any]:
         """Return the summary that `cbir collection info` prints."""

@@ -23,8 +23,9 @@ from cbir.store.row_damage import (
     describe_not_finite,
     vectors_not_finite,
 )
-from cbir.store.schema import tombstones, vectors
+from cbir.store.schema import vectors
 from cbir.store.snapshot import Snapshot, SnapshotInfo
+from cbir.store.tombstones import deleted_numbers
 from cbir.store.vector_format import VectorFormat, vector_format
 
 PAGE = 4096  # vectors read from the database at a time
@@ -225,7 +226,7 @@ def build_view(
         gallery = Gallery(
             (snapshot.vectors, tail), ids, parts, neighbourhood, profile.is_projected, candidates
         )
-    deleted = np.fromiter(connection.scalars(select(tombstones.c.number)), np.int64)
+    deleted = deleted_numbers(connection, info)
     rows = None
     if len(deleted):
         rows = np.flatnonzero(~np.isin(gallery.ids, deleted))

@@ -3,14 +3,15 @@
 from contextlib import closing
 from pathlib import Path
 
-from sqlalchemy import Engine
+from sqlalchemy import text
 
-from cbir.store import change_history, change_log, index_build, originals
+from cbir.store import change_history, change_log, index_build, originals, postgresql_schema
+from cbir.store.database import Database, connect_once, is_sqlite
 
 
 def compact_files(
     folder: Path,
-    engine: Engine,
+    database: Database,
     refit: bool = False,
     history_days: int | None = None,
     deleted_days: int | None = None,
@@ -21,7 +22,7 @@ def compact_files(
     ----------
     folder : Path
         Folder of the collection.
-    engine : Engine
+    database : Database
         Its database.
     refit : bool
         Fit new statistics.
@@ -40,17 +41,21 @@ def compact_files(
     CollectionDamaged
         If rows do not match their checksums; the snapshot and the last good copy stay as they are.
     """
-    with engine.begin() as connection:
+    with database.begin() as connection:
         originals.forget_unused(connection)
         if history_days is not None:
             change_history.prune_changes(connection, history_days)
         if deleted_days is not None:
             change_history.prune_deletions(connection, deleted_days)
-    index_build.rebuild_index(folder, engine, refit)
-    with engine.connect() as connection:
+    index_build.rebuild_index(folder, database, refit)
+    with database.connect() as connection:
         if not change_log.is_logged(connection):  # else the backup has to get them first
             originals.sweep_originals(connection, folder)
-    with closing(engine.raw_connection()) as raw_connection:  # neither may run inside a transaction
+    if not is_sqlite(database):
+        with connect_once(database) as connection:
+            connection.execute(text(f"VACUUM {', '.join(postgresql_schema.tables.tables)}"))
+        return True
+    with closing(database.raw_connection()) as raw_connection:  # neither may run inside a transaction
         raw_connection.cursor().execute("VACUUM")
         (busy, *_) = raw_connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     return not busy

@@ -1,6 +1,5 @@
 """Create the files of a collection, and check that a folder holds one that this program can read."""
 
-import errno
 import secrets
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -9,7 +8,7 @@ from pathlib import Path
 from sqlalchemy import inspect
 
 from cbir.atomic import write_bytes
-from cbir.errors import CollectionDamaged, InvalidInput
+from cbir.errors import InvalidInput
 from cbir.store import descriptor_model, metadata, schema
 from cbir.store.damage import is_damage
 from cbir.store.disk_full import raise_when_full
@@ -18,11 +17,8 @@ from cbir.store.permissions import OWNER_FILE, OWNER_FOLDER, create_private_file
 from cbir.store.profile import Profile
 from cbir.store.row_totals import start_totals
 from cbir.store.schema import SECRET, meta
+from cbir.store.secret_key import SECRET_BYTES
 from cbir.store.writer_lock import writer_lock
-
-OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}  # says nothing about the file
-
-SECRET_BYTES = 32
 
 
 def collection_exists(folder: Path) -> bool:
@@ -91,20 +87,3 @@ def _create_database(folder: Path, profile: Profile) -> None:
         for key, value in values.items():
             metadata.set_value(connection, key, value)
     engine.dispose()
-
-
-def read_secret(folder: Path) -> bytes:
-    """Return the key that patients' identifiers are hashed with.
-
-    Raises CollectionDamaged, or OSError if the process cannot open files at the moment.
-    """
-    damaged = f"the key file {SECRET} of {folder} is missing or damaged; restore it from a backup"
-    try:
-        secret = bytes.fromhex((folder / SECRET).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        if isinstance(error, OSError) and error.errno in OUT_OF_RESOURCES:
-            raise
-        raise CollectionDamaged(damaged) from error
-    if len(secret) != SECRET_BYTES:
-        raise CollectionDamaged(damaged)
-    return secret

@@ -10,13 +10,13 @@ from datetime import date, timedelta
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, and_, false, func, or_, select
-from sqlalchemy.dialects.sqlite import insert
 
 from cbir.cancellation import with_checkpoints
 from cbir.store.checksums import with_checksum
 from cbir.store.image_rows import batches, rows_matching
 from cbir.store.records import Record
 from cbir.store.schema import images, instance_copies, labels
+from cbir.store.statements import insert_missing
 
 MAX_SHIFT_YEARS = 5
 
@@ -113,7 +113,7 @@ def store_copies(connection: Connection, copies: Iterable[tuple[Record, str]]) -
         if rows[image_id].instance != record.instance
     ]
     if values:
-        connection.execute(insert(instance_copies).on_conflict_do_nothing(), values)
+        insert_missing(connection, instance_copies, values)
 
 
 def shift_study_date(secret: bytes, patient: str, day: str) -> str:

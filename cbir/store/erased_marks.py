@@ -9,8 +9,8 @@ from pathlib import Path
 from sqlalchemy import Connection, delete
 
 from cbir.store import metadata
-from cbir.store.creation import read_secret
 from cbir.store.schema import AT_ONCE, erased
+from cbir.store.secret_key import read_secret
 
 MIRRORED = "mirrored_marks"  # key in `meta`
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, select
 
-from cbir.store import change_log, last_good, metadata, originals, schema
+from cbir.store import change_log, last_good, originals, schema, stored_snapshot
 from cbir.store.collection import Collection
 from cbir.store.schema import images
 
@@ -46,7 +46,7 @@ def _contains(path: Path, pattern: bytes) -> bool:
 
 
 def _old_snapshots(folder: Path, connection: Connection) -> Iterator[str]:
-    info = metadata.read_snapshot_info(connection)
+    info = stored_snapshot.read_snapshot_info(connection, folder)
     current = set(info.files) if info else set()
     for path in sorted((folder / "snapshots").glob("*")):
         if path.name not in current:

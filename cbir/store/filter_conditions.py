@@ -1,11 +1,12 @@
 """Label filters in text form: `modality=CT`, `label!=knee`, `severity>=1.5`, `grade?`, `!grade?`."""
 
+import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, false, func, select
 
 from cbir.errors import InvalidInput
 from cbir.store.schema import images, labels
@@ -48,6 +49,8 @@ class Condition:
         if self.operator == "!=":
             return images.c.number.not_in(having_key.where(labels.c.value == self.value))
         compare: Callable[[Any, float], ColumnElement[bool]] = COMPARISONS[self.operator]
+        if math.isnan(float(self.value)):  # PostgreSQL sorts it above all numbers
+            return false()
         holds = compare(func.as_number(labels.c.value), float(self.value))
         return images.c.number.in_(having_key.where(holds))
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy import Connection, func, select
 
-from cbir.store import metadata
+from cbir.store import metadata, stored_snapshot
 from cbir.store.profile import Profile
 from cbir.store.schema import images, labels
 
@@ -53,7 +53,8 @@ def collection_info(connection: Connection, folder: Path, profile: Profile) -> d
     profile : Profile
         Its profile.
     """
-    snapshot, statistics = metadata.read_snapshot_info(connection), metadata.read_statistics(connection)
+    snapshot = stored_snapshot.read_snapshot_info(connection, folder)
+    statistics = metadata.read_statistics(connection)
     return {
         "images": connection.scalar(select(func.count()).select_from(images)) or 0,
         "profile": profile.name,

@@ -1,15 +1,19 @@
 """Groups of images: of a patient, a DICOM study or series, or with the same value of a label."""
 
-import json
 from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
 from cbir.store.label_facets import check_label_keys
+from cbir.store.statements import Statement
 
 COLUMNS = {"patient": "patient_key", "study": "study", "series": "series"}
 LABEL = "label:"
-_GIVEN = "number IN (SELECT value FROM json_each(?))"
+_BY_COLUMN = {
+    name: Statement(f"SELECT number, {column} FROM images WHERE number IN ? AND {column} <> ''")
+    for name, column in COLUMNS.items()
+}
+_BY_LABEL = Statement("SELECT number, value FROM labels WHERE number IN ? AND key = ?")
 
 
 def read_group_keys(connection: Connection, numbers: Sequence[int], by: str) -> dict[int, str]:
@@ -29,12 +33,9 @@ def read_group_keys(connection: Connection, numbers: Sequence[int], by: str) -> 
     InvalidInput
         If no image has the label.
     """
-    given = json.dumps(list(numbers))
+    given = list(numbers)
     if by in COLUMNS:
-        column = COLUMNS[by]  # one of three constants: no text of a request becomes part of the statement
-        query = f"SELECT number, {column} FROM images WHERE {_GIVEN} AND {column} <> ''"
-        return dict(connection.exec_driver_sql(query, (given,)).all())
+        return dict(map(tuple, _BY_COLUMN[by].run(connection, given)))
     key = by.removeprefix(LABEL)
     check_label_keys(connection, [key])
-    query = f"SELECT number, value FROM labels WHERE {_GIVEN} AND key = ?"
-    return dict(connection.exec_driver_sql(query, (given, key)).all())
+    return dict(map(tuple, _BY_LABEL.run(connection, given, key)))

@@ -5,15 +5,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Column, Connection, delete, insert, select, text
-from sqlalchemy.dialects.sqlite import insert as insert_or
+from sqlalchemy import Column, Connection, delete, select, text
 
 from cbir.errors import CollectionDamaged
+from cbir.store import postgresql_rows
 from cbir.store.checksums import COLUMN, checksum_sql, values_checksum, vector_checksum, with_checksum
 from cbir.store.erased_marks import claim_marks, content_marker, delete_marks
 from cbir.store.records import Entry
 from cbir.store.row_damage import describe_damage
-from cbir.store.schema import AT_ONCE, erased, forgotten, images, tombstones
+from cbir.store.schema import AT_ONCE, erased, forgotten, images
+from cbir.store.statements import Statement, insert_missing, is_postgresql
+from cbir.store.tombstones import store_tombstones
 from cbir.store.vector_format import VectorFormat
 
 T = TypeVar("T")
@@ -23,6 +25,12 @@ _INSERT_IMAGE = (
     f"INSERT INTO images ({', '.join([*COLUMNS, COLUMN])}) "
     f"VALUES ({', '.join(f':{name}' for name in COLUMNS)}, {checksum_sql(images, ':')})"
 )
+_INSERT_CHECKED_IMAGE = (
+    f"INSERT INTO images ({', '.join([*COLUMNS, COLUMN])}) "
+    f"VALUES ({', '.join(f'%({name})s' for name in [*COLUMNS, COLUMN])})"
+)
+_INSERT_VECTOR = Statement("INSERT INTO vectors (number, vector, checksum) VALUES (?, ?, ?)")
+_INSERT_LABEL = Statement("INSERT INTO labels (key, value, number, checksum) VALUES (?, ?, ?, ?)")
 
 
 def insert_entries(
@@ -44,29 +52,39 @@ def insert_entries(
     """
     if not entries:
         return {}
-    last = connection.exec_driver_sql("SELECT seq FROM sqlite_sequence WHERE name = 'images'").scalar()
     image_rows: list[dict[str, Any]] = []
     label_rows: list[tuple[str, str, int]] = []
     vector_rows: list[tuple[int, bytes, int]] = []
-    for number, (record, vector) in enumerate(entries, start=(last or 0) + 1):
+    for number, (record, vector) in enumerate(entries, start=last_number(connection) + 1):
         values = dict(record.__dict__)
         label_rows += [(key, value, number) for key, value in values.pop("labels").items()]
         image_rows.append({"number": number, **values})
         stored = stored_format.encode(vector)
         vector_rows.append((number, stored, vector_checksum(number, stored)))
     # The many small rows go to the driver as they are: otherwise a quarter of the time of an indexing run.
-    connection.exec_driver_sql(_INSERT_IMAGE, image_rows)
-    connection.exec_driver_sql("INSERT INTO vectors (number, vector, checksum) VALUES (?, ?, ?)", vector_rows)
+    if is_postgresql(connection):
+        checked = [postgresql_rows.with_image_checksum(row) for row in image_rows]
+        connection.exec_driver_sql(_INSERT_CHECKED_IMAGE, checked)
+    else:
+        connection.exec_driver_sql(_INSERT_IMAGE, image_rows)
+    _INSERT_VECTOR.run_many(connection, vector_rows)
     insert_labels(connection, label_rows)
     return {row["image_id"]: row["number"] for row in image_rows}
+
+
+def last_number(connection: Connection) -> int:
+    """Return the largest number that an image has ever had."""
+    if is_postgresql(connection):
+        return postgresql_rows.last_number(connection)
+    last = connection.exec_driver_sql("SELECT seq FROM sqlite_sequence WHERE name = 'images'").scalar()
+    return int(last or 0)
 
 
 def insert_labels(connection: Connection, rows: Iterable[tuple[str, str, int]]) -> None:
     """Insert labels: keys, values and image numbers."""
     values = [(key, value, number, values_checksum(key, value, number)) for key, value, number in rows]
     if values:
-        insert_sql = "INSERT INTO labels (key, value, number, checksum) VALUES (?, ?, ?, ?)"
-        connection.exec_driver_sql(insert_sql, values)
+        _INSERT_LABEL.run_many(connection, values)
 
 
 def update_images(connection: Connection, numbers: Sequence[int], values: Mapping[str, Any]) -> None:
@@ -87,6 +105,12 @@ def update_images(connection: Connection, numbers: Sequence[int], values: Mappin
     )
     for batch in batches(numbers):
         among = images.c.number.in_(batch)
+        if is_postgresql(connection):
+            rows = connection.execute(select(images).where(among)).all()
+            if wrong := postgresql_rows.unsound_images(rows):
+                raise CollectionDamaged(describe_damage(connection, "records", wrong))
+            postgresql_rows.update_images(connection, rows, values)
+            continue
         damaged = text(f"{COLUMN} IS NOT {checksum_sql(images)}")
         if wrong := list(connection.scalars(select(images.c.number).where(among, damaged))):
             raise CollectionDamaged(describe_damage(connection, "records", wrong))
@@ -112,9 +136,10 @@ def rows_matching(
         Values to look up.
     """
     names = ", ".join(column_.name for column_ in columns)
-    query = f"SELECT {names} FROM {column.table.name} WHERE {column.name} IN (SELECT value FROM json_each(?))"
-    values_json = json.dumps([value for value in values if "\0" not in value])  # SQLite would cut them there
-    return list(connection.exec_driver_sql(query, (values_json,)))
+    query = Statement(f"SELECT {names} FROM {column.table.name} WHERE {column.name} IN ?")
+    return list(
+        query.run(connection, [value for value in values if "\0" not in value])
+    )  # SQLite would cut them
 
 
 def ids_by_content(connection: Connection, hashes: Iterable[str]) -> dict[str, set[str]]:
@@ -154,7 +179,7 @@ def store_erased_marks(connection: Connection, hashes: Iterable[str], folder: Pa
     rows = [with_checksum(erased, {"mark": mark(content_hash)}) for content_hash in set(hashes)]
     if rows:
         claim_marks(connection, [row["mark"] for row in rows])
-        connection.execute(insert_or(erased).on_conflict_do_nothing(), rows)
+        insert_missing(connection, erased, rows)
 
 
 def restore_content(connection: Connection, hashes: Sequence[str], folder: Path) -> None:
@@ -166,7 +191,7 @@ def restore_content(connection: Connection, hashes: Sequence[str], folder: Path)
 def delete_images(connection: Connection, numbers: Sequence[int]) -> None:
     """Delete images (vectors and labels follow by cascade) and add tombstones for the snapshot."""
     for batch in batches(numbers):
-        connection.execute(insert(tombstones), [{"number": number} for number in batch])
+        store_tombstones(connection, batch)
         connection.execute(delete(images).where(images.c.number.in_(batch)))
 
 

@@ -1,11 +1,12 @@
 """Build the data derived from the database: statistics, snapshot, k-NN file and last good copy."""
 
+import secrets
 from pathlib import Path
 
 import faiss
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Engine, delete, func, select, text
+from sqlalchemy import Connection, delete, func, select
 
 from cbir.atomic import sync_folder
 from cbir.errors import InvalidInput
@@ -17,14 +18,28 @@ from cbir.store import snapshot as snapshots
 from cbir.store.agreement import require_agreement
 from cbir.store.candidate_file import write_candidate_index
 from cbir.store.collection_view import load_vectors, vector_pages
+from cbir.store.database import Database, is_sqlite
+from cbir.store.image_rows import last_number
 from cbir.store.knn_file import write_knn
 from cbir.store.normalisation import Statistics
 from cbir.store.permissions import folder_mode
 from cbir.store.profile import Profile
 from cbir.store.projection import Projection, fit_projection
 from cbir.store.row_damage import require_sound_rows
-from cbir.store.schema import tombstones, vectors
+from cbir.store.schema import vectors
 from cbir.store.snapshot import SnapshotInfo
+from cbir.store.statements import is_postgresql
+from cbir.store.stored_snapshot import (
+    ERASED_GENERATION,
+    forget_snapshot,
+    is_outdated,
+    read_snapshot_info,
+    snapshot_statistics,
+    statistics_fingerprint,
+    store_snapshot_info,
+    store_statistics,
+)
+from cbir.store.tombstones import count_deleted, forget_tombstones
 from cbir.store.vector_format import vector_format
 
 Matrix = NDArray[np.float32]
@@ -32,19 +47,21 @@ Matrix = NDArray[np.float32]
 STALE_SHARE = 0.05  # of the snapshot, added or deleted since: then an indexing run makes a new one
 
 
-def index_is_stale(folder: Path, engine: Engine) -> bool:
+def index_is_stale(folder: Path, database: Database) -> bool:
     """Return True if there is no snapshot, or too much has changed since it was written."""
-    with engine.connect() as connection:
-        info = metadata.read_snapshot_info(connection)
+    with database.connect() as connection:
+        info = read_snapshot_info(connection, folder)
         after = vectors.c.number > (info.last_number if info else 0)
         added = connection.scalar(select(func.count()).select_from(vectors).where(after)) or 0
-        deleted = connection.scalar(select(func.count()).select_from(tombstones)) or 0
+        deleted = count_deleted(connection, info)
+        if info and is_outdated(connection, info):
+            return True
     return not info or not _intact(folder, info) or added + deleted > STALE_SHARE * info.images
 
 
-def statistics_are_outgrown(engine: Engine) -> bool:
+def statistics_are_outgrown(database: Database) -> bool:
     """Return True if the collection has grown so much that its statistics are to be fitted again."""
-    with engine.connect() as connection:
+    with database.connect() as connection:
         statistics = metadata.read_statistics(connection)
         count = connection.scalar(select(func.count()).select_from(vectors)) or 0
     return statistics is not None and normalisation.needs_refit(statistics, count)
@@ -56,8 +73,16 @@ def _intact(folder: Path, info: SnapshotInfo) -> bool:
     return complete and info.neighbours_checksum is not None and path.stat().st_size == info.size
 
 
-def rebuild_index(folder: Path, engine: Engine, refit: bool = False) -> None:
-    """Write the derived index from the database and switch to it.
+def snapshot_is_due(folder: Path, database: Database) -> bool:
+    """Return whether there are statistics, and the snapshot is missing or too old for them or for the images."""
+    with database.connect() as connection:
+        if metadata.find_value(connection, "statistics") is None:
+            return False  # the end of the first indexing run fits them
+    return index_is_stale(folder, database)
+
+
+def rebuild_index(folder: Path, database: Database, refit: bool = False) -> None:
+    """Write the derived index from the database and switch to it; the caller holds the lock of the files.
 
     Raises CollectionDamaged, before it changes anything, if rows do not match their checksums, or the vectors not the
     present snapshot: damage must not spread to the only sound copies.
@@ -66,28 +91,37 @@ def rebuild_index(folder: Path, engine: Engine, refit: bool = False) -> None:
     ----------
     folder : Path
         Folder of the collection.
-    engine : Engine
+    database : Database
         Its database.
     refit : bool
         Fit new statistics.
     """
-    with engine.connect() as connection:
+    before = _fingerprint(database)
+    while not _rebuild(folder, database, refit):
+        refit = refit and _fingerprint(database) == before  # else those of another machine are as new
+
+
+def _rebuild(folder: Path, database: Database, refit: bool) -> bool:
+    """Write the index; return False if another machine fitted statistics, or erased patients, meanwhile."""
+    with database.connect() as connection:
+        shared = is_postgresql(connection)
+        before = statistics_fingerprint(connection)
         profile = Profile.model_validate_json(metadata.required_value(connection, "profile"))
         statistics = None if refit else metadata.read_statistics(connection)
         with_candidates = metadata.find_value(connection, metadata.CANDIDATES) is not None
-        generation = int(metadata.required_value(connection, "generation")) + 1
-        last = connection.scalar(text("SELECT seq FROM sqlite_sequence WHERE name = 'images'")) or 0
+        generation = int(metadata.required_value(connection, "generation")) + (0 if shared else 1)
+        last = last_number(connection)
         count = connection.scalar(select(func.count()).select_from(vectors)) or 0
         require_sound_rows(connection)
         if count or statistics:
             normalise = _project if profile.is_projected else _standardise
             statistics, flat, matrix, numbers = normalise(folder, connection, profile, statistics, count)
     if statistics is None:
-        _drop_index(folder, engine)  # nothing to fit statistics to, and old ones must not outlive the images
-        return
+        # Nothing to fit statistics to, and old ones must not outlive the images.
+        return _drop_index(folder, database)
     snapshot_folder = folder / "snapshots"
     snapshot_folder.mkdir(mode=folder_mode(folder), exist_ok=True)
-    name = f"{generation}.index"
+    name = f"{generation}-{secrets.token_hex(4)}.index" if shared else f"{generation}.index"
     size, checksum = snapshots.write_snapshot(snapshot_folder / name, flat, numbers)
     info = SnapshotInfo(
         file=name, generation=generation, images=count, last_number=last, size=size, checksum=checksum
@@ -99,21 +133,39 @@ def rebuild_index(folder: Path, engine: Engine, refit: bool = False) -> None:
     info.neighbours_checksum = write_knn(snapshot_folder / info.neighbours, neighbours)
     if with_candidates and count:
         info.candidates_checksum = _write_candidates(snapshot_folder / name, info, matrix)
-    with engine.begin() as connection:
-        metadata.set_value(connection, "statistics", statistics.to_json())
-        metadata.set_value(connection, "snapshot", info.model_dump_json())
-        connection.execute(delete(tombstones))
-        metadata.bump_generation(connection)
-    _keep_current_files(folder, engine, info)
+    if shared:
+        store_statistics(snapshot_folder / name, info, statistics)
+    with database.begin() as connection:
+        if shared and _is_overtaken(connection, generation, before):
+            return False
+        if not shared or info.statistics_fingerprint != before:
+            metadata.set_value(connection, "statistics", statistics.to_json())
+            metadata.bump_generation(connection)
+        store_snapshot_info(connection, folder, info)
+        forget_tombstones(connection)
+    _keep_current_files(folder, database, info)
+    return True
 
 
-def build_candidates(folder: Path, engine: Engine) -> SnapshotInfo:
+def _is_overtaken(connection: Connection, generation: int, before: str | None) -> bool:
+    """Return whether the statistics are no longer those before, or patients were erased after the generation."""
+    erased = int(metadata.find_value(connection, ERASED_GENERATION) or 0)
+    return erased > generation or statistics_fingerprint(connection) != before
+
+
+def _fingerprint(database: Database) -> str | None:
+    with database.connect() as connection:
+        return statistics_fingerprint(connection)
+
+
+def build_candidates(folder: Path, database: Database) -> SnapshotInfo:
     """Write the candidate index of the present snapshot and switch to it; later snapshots have one too.
 
     Raises InvalidInput without a snapshot, and CollectionDamaged if it cannot be read.
     """
-    with engine.connect() as connection:
-        info, statistics = metadata.read_snapshot_info(connection), metadata.read_statistics(connection)
+    with database.connect() as connection:
+        info = read_snapshot_info(connection, folder)
+        statistics = snapshot_statistics(connection, folder, info)
     if info is None or statistics is None or not info.images:
         raise InvalidInput(
             f"{folder} has no snapshot to index; `cbir collection compact --collection {folder}` writes one"
@@ -121,28 +173,28 @@ def build_candidates(folder: Path, engine: Engine) -> SnapshotInfo:
     path = folder / "snapshots" / info.file
     snapshot = snapshots.open_snapshot(path, info, statistics.dimensions)
     info.candidates_checksum = _write_candidates(path, info, snapshot.vectors)
-    with engine.begin() as connection:
+    with database.begin() as connection:
         metadata.set_value(connection, metadata.CANDIDATES, "1")
-        metadata.set_value(connection, "snapshot", info.model_dump_json())
+        store_snapshot_info(connection, folder, info)
         metadata.bump_generation(connection)
-    _keep_current_files(folder, engine, info)
+    _keep_current_files(folder, database, info)
     return info
 
 
-def drop_candidates(folder: Path, engine: Engine) -> None:
+def drop_candidates(folder: Path, database: Database) -> None:
     """Delete the candidate index; later snapshots have none."""
-    with engine.begin() as connection:
+    with database.begin() as connection:
         connection.execute(delete(schema.meta).where(schema.meta.c.key == metadata.CANDIDATES))
-        info = metadata.read_snapshot_info(connection)
+        info = read_snapshot_info(connection, folder)
         if info is None:
             return
         if info.candidates_checksum:
             info.candidates_checksum = None
-            metadata.set_value(connection, "snapshot", info.model_dump_json())
+            store_snapshot_info(connection, folder, info)
             metadata.bump_generation(connection)
         elif not (folder / "snapshots" / info.candidates).exists():  # else a full disk kept it
             return
-    _keep_current_files(folder, engine, info)
+    _keep_current_files(folder, database, info)
 
 
 def _write_candidates(snapshot: Path, info: SnapshotInfo, matrix: Matrix) -> str:
@@ -150,9 +202,11 @@ def _write_candidates(snapshot: Path, info: SnapshotInfo, matrix: Matrix) -> str
     return write_candidate_index(snapshot.with_name(info.candidates), index)
 
 
-def _keep_current_files(folder: Path, engine: Engine, info: SnapshotInfo) -> None:
-    """Renew the last good copy, and delete the files of earlier snapshots."""
-    last_good.store_last_good(folder, engine, (*(f"snapshots/{file}" for file in info.files), schema.SECRET))
+def _keep_current_files(folder: Path, database: Database, info: SnapshotInfo) -> None:
+    """Renew the last good copy, which SQLite needs, and delete the files of earlier snapshots."""
+    if is_sqlite(database):
+        linked = (*(f"snapshots/{file}" for file in info.files), schema.SECRET)
+        last_good.store_last_good(folder, database, linked)
     snapshot_folder = folder / "snapshots"
     for path in snapshot_folder.iterdir():
         if path.name not in info.files and path.is_file():
@@ -197,12 +251,18 @@ def _project(
     return statistics, flat, matrix, numbers
 
 
-def _drop_index(folder: Path, engine: Engine) -> None:
-    """Delete statistics and snapshots: those of an emptied collection would reveal its images."""
-    with engine.begin() as connection:
-        derived = ("statistics", "snapshot", metadata.AUTO)
+def _drop_index(folder: Path, database: Database) -> bool:
+    """Delete statistics and snapshots: those of an emptied collection would reveal its images.
+
+    Returns False if it is no longer empty.
+    """
+    with database.begin() as connection:
+        if connection.scalar(select(vectors.c.number).limit(1)) is not None:
+            return False
+        derived = ("statistics", metadata.AUTO)
         connection.execute(delete(schema.meta).where(schema.meta.c.key.in_(derived)))
-        connection.execute(delete(tombstones))
+        forget_snapshot(connection, folder)
+        forget_tombstones(connection)
         metadata.bump_generation(connection)
     last_good.drop_last_good(folder)
     map_file.drop_map(folder)
@@ -211,3 +271,4 @@ def _drop_index(folder: Path, engine: Engine) -> None:
         file.unlink(missing_ok=True)
     sync_folder(folder / "snapshots")
     sync_folder(folder)
+    return True

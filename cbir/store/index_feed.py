@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Engine,
     LargeBinary,
     cast,
+    false,
     func,
     not_,
     or_,
@@ -23,6 +23,7 @@ from sqlalchemy import (
 
 from cbir.errors import CollectionDamaged, NotFound
 from cbir.store import metadata
+from cbir.store.database import Database
 from cbir.store.dicom_instances import DicomScope
 from cbir.store.filter_conditions import Condition
 from cbir.store.normalisation import Statistics
@@ -31,6 +32,9 @@ from cbir.store.record_queries import RecordQueries
 from cbir.store.records import Record
 from cbir.store.row_damage import damaged_vectors, describe_damage, describe_not_finite, vectors_not_finite
 from cbir.store.schema import changed_images, changes, images, tombstones, vectors
+from cbir.store.statements import is_postgresql
+from cbir.store.stored_snapshot import read_snapshot_info
+from cbir.store.tombstones import deleted_since
 from cbir.store.vector_format import vector_format
 
 Numbers = NDArray[np.int64]
@@ -42,9 +46,10 @@ PAGE = 4096  # images read in one transaction
 class FeedState(NamedTuple):
     """State of a collection as its indexes follow it.
 
-    last_number, last_change: largest numbers that an image, deleted or not, and an entry of the history have had. incomplete_change: entries
-    up to this one may be missing from the history. purged_generation: deletions before it may be missing from the
-    list of deleted images. fingerprint: of the statistics; None before an indexing run has ended.
+    last_number, last_change: largest number of an image, deleted or not, and of an entry of the history.
+    incomplete_change: entries up to this one may be missing from the history. purged_generation: deletions before it
+    may be missing from the list of deleted images. fingerprint: of the statistics; None before an indexing run has
+    ended.
     """
 
     generation: int
@@ -58,7 +63,7 @@ class FeedState(NamedTuple):
 class IndexFeed(RecordQueries):
     """Reads what a vector index takes over. Each call is a transaction of its own, so that none lasts long."""
 
-    def __init__(self, folder: Path, engine: Engine) -> None:
+    def __init__(self, folder: Path, engine: Database) -> None:
         self.folder, self._engine = folder, engine
 
     def generation(self) -> int:
@@ -69,7 +74,8 @@ class IndexFeed(RecordQueries):
         """Return the state; what is read after it is at least as new."""
         with self._engine.connect() as connection:
             generation = int(metadata.required_value(connection, "generation"))  # first: others may write
-            snapshot = metadata.read_snapshot_info(connection)
+            # PostgreSQL keeps what was deleted for ever.
+            snapshot = None if is_postgresql(connection) else read_snapshot_info(connection, self.folder)
             statistics = metadata.find_value(connection, "statistics")
             return FeedState(
                 generation,
@@ -99,12 +105,20 @@ class IndexFeed(RecordQueries):
         after, upto : int
             Numbers of the images: above the one, up to the other.
         """
+        numbers, raw = self.vectors_after(after, upto)
+        return self.records(numbers.tolist()), numbers, raw
+
+    def vectors_after(self, after: int, upto: int) -> tuple[Numbers, Floats]:
+        """Return the next images as `added` does, without their records.
+
+        Parameters
+        ----------
+        after, upto : int
+            Numbers of the images: above the one, up to the other.
+        """
         query = _vectors().where(vectors.c.number > after, vectors.c.number <= upto).limit(PAGE)
         with self._engine.connect() as connection:
-            numbers, raw = self._decode(
-                connection, connection.execute(query.order_by(vectors.c.number)).all()
-            )
-        return self.records(numbers.tolist()), numbers, raw
+            return self._decode(connection, connection.execute(query.order_by(vectors.c.number)).all())
 
     def vectors(self, numbers: Numbers) -> tuple[Numbers, Floats]:
         """Return the numbers of those images that exist, ascending, and their raw vectors (n, d)."""
@@ -145,21 +159,19 @@ class IndexFeed(RecordQueries):
 
     def deleted(self, since: int) -> Numbers:
         """Return the numbers of images deleted after the generation `since`; SQLite returns earlier ones too."""
-        query = select(tombstones.c.number)
-        if "generation" in tombstones.c:
-            query = query.where(tombstones.c.generation.is_(None) | (tombstones.c.generation > since))
-        return self._numbers(query)
+        with self._engine.connect() as connection:
+            return np.fromiter(connection.scalars(deleted_since(connection, since)), np.int64)
 
     def numbers_between(self, after: int, upto: int) -> Numbers:
         """Return the numbers of the images above `after` and up to `upto`, ascending."""
         query = select(images.c.number).where(images.c.number > after, images.c.number <= upto)
         return self._numbers(query.order_by(images.c.number))
 
-    def count_upto(self, upto: int) -> int:
-        """Return the number of images with numbers up to `upto`."""
+    def count_between(self, after: int, upto: int) -> int:
+        """Return how many images have numbers above `after` and up to `upto`."""
         with self._engine.connect() as connection:
-            query = select(func.count()).select_from(images).where(images.c.number <= upto)
-            return connection.scalar(query) or 0
+            query = select(func.count()).select_from(images)
+            return connection.scalar(query.where(images.c.number > after, images.c.number <= upto)) or 0
 
     def matching(
         self,
@@ -229,6 +241,25 @@ def scope_conditions(
     if outside:
         conditions.append(not_(outside.excludes()))
     return conditions
+
+
+def exclusions(
+    without_patients: Sequence[str] = (),
+    without_contents: Sequence[str] = (),
+    outside: DicomScope | None = None,
+) -> list[ColumnElement[bool]]:
+    """Return the SQL conditions of the images that each part of a scope leaves out.
+
+    Parameters
+    ----------
+    without_patients, without_contents, outside
+        As of `cbir.vector_index.port.IndexScope`.
+    """
+    return [
+        images.c.patient_key.in_(without_patients),
+        images.c.content_hash.in_(without_contents),
+        outside.excludes() if outside else false(),
+    ]
 
 
 def pages_of(numbers: Numbers) -> list[Numbers]:

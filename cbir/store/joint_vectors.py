@@ -7,12 +7,12 @@ projected. So texts are compared with the encoder's raw values, scaled to length
 from threading import Lock
 
 import numpy as np
-from sqlalchemy import Engine
 
 from cbir.cancellation import run_to_end
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.vector_blocks import Floats, VectorBlocks
 from cbir.store.collection_view import View, vector_pages
+from cbir.store.database import Database
 from cbir.store.profile import Profile
 from cbir.store.projection import SHORTEST
 from cbir.store.vector_format import vector_format
@@ -27,7 +27,7 @@ def unit_vectors(raw: Floats) -> Floats:
 class JointVectors:
     """Vectors of length 1 of the images of a view, read with the first query by text. Thread-safe."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Database) -> None:
         self._engine = engine
         self._lock = Lock()
         self._loaded: tuple[Gallery, VectorBlocks] | None = None  # gallery of a view, and its vectors

@@ -11,10 +11,12 @@ from sqlalchemy import Connection, MetaData, Select, func, select
 from cbir.errors import InvalidInput
 from cbir.store.filter_conditions import ABSENT, Condition
 from cbir.store.schema import images, labels
+from cbir.store.statements import Statement, is_listed
 from cbir.suggestion import did_you_mean
 
 LISTED_KEYS = 20  # in a message
 Numbers = NDArray[np.int64]
+KNOWN = Statement("SELECT 1 FROM labels WHERE key = ? LIMIT 1")
 
 # The table itself, where the connection of a limited collection shows a view of it.
 ALL_LABELS = labels.to_metadata(MetaData(schema="main"))
@@ -54,7 +56,7 @@ class LabelValues(NamedTuple):
 def check_label_keys(connection: Connection, keys: Sequence[str]) -> None:
     """Raise InvalidInput, which names a close key and all of them, for a key that no image has."""
     for key in keys:
-        if connection.exec_driver_sql("SELECT 1 FROM labels WHERE key = ? LIMIT 1", (key,)).first() is None:
+        if KNOWN.run(connection, key).first() is None:
             known = [
                 row.key for row in connection.execute(select(labels.c.key).distinct().order_by(labels.c.key))
             ]
@@ -88,9 +90,9 @@ def read_label_keys(
         Numbers of the images that count, in place of `where`; also those that the connection hides.
     """
     values = _value_counts(where, numbers).subquery()
-    count = func.sum(values.c.images)
-    query = select(values.c.key, count, func.count()).group_by(values.c.key).order_by(values.c.key)
-    return [LabelKey(*row) for row in connection.execute(query)]
+    total = func.sum(values.c.images)
+    query = select(values.c.key, total, func.count()).group_by(values.c.key).order_by(values.c.key)
+    return [LabelKey(key, int(images_), count) for key, images_, count in connection.execute(query)]
 
 
 def read_label_values(
@@ -126,7 +128,7 @@ def read_label_values(
     total, different, minimum, maximum = connection.execute(totals.select_from(values)).one()
     page = select(values.c.value, values.c.images).order_by(values.c.images.desc(), values.c.value)
     items = [LabelCount(*row) for row in connection.execute(page.offset(offset).limit(limit))]
-    return LabelValues(key, total or 0, different, minimum, maximum, items)
+    return LabelValues(key, int(total or 0), different, minimum, maximum, items)
 
 
 def _value_counts(
@@ -136,8 +138,7 @@ def _value_counts(
     table = labels if numbers is None else ALL_LABELS
     query = select(table.c.key, table.c.value, func.count().label("images"))
     if numbers is not None:
-        given = func.json_each(json.dumps(numbers.tolist())).table_valued("value")
-        query = query.where(table.c.number.in_(select(given.c.value)))
+        query = query.where(is_listed(table.c.number, json.dumps(numbers.tolist())))
     elif where:
         matching = select(images.c.number).where(*(condition.matches() for condition in where))
         query = query.where(table.c.number.in_(matching))

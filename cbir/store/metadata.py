@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from sqlalchemy import Connection
-from sqlalchemy.dialects.sqlite import insert
 
 from cbir.errors import CollectionDamaged
 from cbir.store import normalisation
@@ -12,22 +11,23 @@ from cbir.store.descriptor_model import with_model
 from cbir.store.normalisation import Statistics
 from cbir.store.profile import Profile
 from cbir.store.schema import meta
-from cbir.store.snapshot import SnapshotInfo
+from cbir.store.statements import Statement, insert_or_update, is_postgresql
 
 AUTO = "auto"  # re-ranker that `auto` stands for, derived from the snapshot
 CANDIDATES = "candidates"  # there if each snapshot is to have a candidate index
 INCOMPLETE_CHANGES = "incomplete_changes"  # number of the history up to which entries may be missing
 UNCHECKED = "generation"  # only tells that something has changed
-SELECT = "SELECT value, checksum FROM meta WHERE key = ?"
+SELECT = Statement("SELECT value, checksum FROM meta WHERE key = ?")
 NEXT = "CAST(value AS INTEGER) + 1"
 BUMP = f"""
     UPDATE meta SET value = {NEXT}, checksum = row_checksum(CAST(key AS BLOB), CAST({NEXT} AS BLOB))
     WHERE key = '{UNCHECKED}'"""
+BUMP_POSTGRESQL = f"UPDATE meta SET value = CAST(CAST(value AS BIGINT) + 1 AS TEXT) WHERE key = '{UNCHECKED}'"
 
 
 def find_value(connection: Connection, key: str) -> str | None:
     """Return a value; None if there is none. Raises CollectionDamaged if it does not match its checksum."""
-    row = connection.exec_driver_sql(SELECT, (key,)).first()
+    row = SELECT.run(connection, key).first()
     if row is None:
         return None
     if key != UNCHECKED and row.checksum != row_checksum(key.encode(), str(row.value).encode()):
@@ -54,14 +54,14 @@ def set_value(connection: Connection, key: str, value: str) -> None:
     value : str
         New value.
     """
-    values = {"value": value, "checksum": row_checksum(key.encode(), value.encode())}
-    statement = insert(meta).values(key=key, **values)
-    connection.execute(statement.on_conflict_do_update(index_elements=["key"], set_=values))
+    values = {"key": key, "value": value, "checksum": row_checksum(key.encode(), value.encode())}
+    insert_or_update(connection, meta, "key", values)
 
 
 def bump_generation(connection: Connection) -> None:
     """Increment the generation, which signals a change to readers."""
-    if connection.exec_driver_sql(BUMP).rowcount == 0:
+    bump = BUMP_POSTGRESQL if is_postgresql(connection) else BUMP
+    if connection.exec_driver_sql(bump).rowcount == 0:
         required_value(connection, "generation")  # raises
 
 
@@ -74,9 +74,3 @@ def read_statistics(connection: Connection) -> Statistics | None:
     """Return the statistics that normalise vectors; None until an indexing run has ended."""
     text = find_value(connection, "statistics")
     return normalisation.read_statistics(text) if text else None
-
-
-def read_snapshot_info(connection: Connection) -> SnapshotInfo | None:
-    """Return the description of the snapshot; None if there is none."""
-    text = find_value(connection, "snapshot")
-    return SnapshotInfo.model_validate_json(text) if text else None

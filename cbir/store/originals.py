@@ -10,15 +10,19 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from sqlalchemy import Connection, select
-from sqlalchemy.dialects.sqlite import insert
 
 from cbir.atomic import sync_folder, write_bytes
 from cbir.store.checksums import with_checksum
 from cbir.store.permissions import file_mode, folder_mode
 from cbir.store.schema import images, original_files
+from cbir.store.statements import Statement, insert_missing
 
 FOLDER = "originals"
 UPLOAD = "upload:"  # prefix of the sources of uploaded images
+
+
+USED = Statement("SELECT DISTINCT source FROM images WHERE source IN ?")
+FORGET = Statement("DELETE FROM originals WHERE name IN ?")
 
 
 def source_of(data: bytes) -> str:
@@ -51,7 +55,7 @@ def note_originals(connection: Connection, sources: Iterable[str]) -> None:
     """Note that the originals of these sources are stored."""
     rows = [with_checksum(original_files, {"name": source.removeprefix(UPLOAD)}) for source in sources]
     if rows:
-        connection.execute(insert(original_files).on_conflict_do_nothing(), rows)
+        insert_missing(connection, original_files, rows)
 
 
 def note_files(connection: Connection, folder: Path) -> None:
@@ -81,11 +85,9 @@ def forget_missing(connection: Connection, folder: Path) -> int:
 
 def forget_sources(connection: Connection, sources: Iterable[str]) -> set[str]:
     """Delete the notes of those uploaded `sources` that no image has any more, and return these sources."""
-    uploads = json.dumps([source for source in sources if source.startswith(UPLOAD)])
-    query = "SELECT value FROM json_each(?) WHERE NOT EXISTS (SELECT 1 FROM images WHERE source = value)"
-    unused = set(connection.exec_driver_sql(query, (uploads,)).scalars())
-    query = "DELETE FROM originals WHERE name IN (SELECT value FROM json_each(?))"
-    connection.exec_driver_sql(query, (json.dumps([source.removeprefix(UPLOAD) for source in unused]),))
+    uploads = {source for source in sources if source.startswith(UPLOAD)}
+    unused = uploads.difference(USED.run(connection, list(uploads)).scalars())
+    FORGET.run(connection, [source.removeprefix(UPLOAD) for source in unused])
     return unused
 
 

@@ -49,14 +49,16 @@ def files_folder(address: str) -> Path:
     text = url.render_as_string(hide_password=False)
     known = read_database_file(folder)
     if known is None or known.address != text:
-        write_database_file(folder, DatabaseFile(address=text, collection_id=known and known.collection_id))
+        write_database_file(
+            folder, DatabaseFile(address=text, collection_id=known.collection_id if known else None)
+        )
     return folder
 
 
 def address_of(folder: Path) -> str | None:
     """Return the address, without password, of the collection with these files; None for a collection in SQLite."""
     known = read_database_file(folder)
-    return known and known.address
+    return known.address if known else None
 
 
 def is_in_postgresql(folder: Path) -> bool:

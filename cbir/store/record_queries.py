@@ -1,6 +1,5 @@
 """Queries for the records, vectors and labels of a collection's images, each a transaction of its own."""
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -8,11 +7,12 @@ from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, Engine, Row, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, func, select
 
 from cbir.errors import CollectionDamaged, NotFound
 from cbir.store import dicom_groups, dicom_instances, image_counts, image_groups, image_order, label_facets
 from cbir.store.checksums import row_checksum, values_checksum, vector_checksum
+from cbir.store.database import Database, connect_once
 from cbir.store.dicom_groups import DicomGroup
 from cbir.store.dicom_instances import DicomScope, StudyCounts
 from cbir.store.filter_conditions import Condition, parse_filters
@@ -22,14 +22,18 @@ from cbir.store.label_facets import LabelKey, LabelValues
 from cbir.store.records import Record
 from cbir.store.row_damage import REMEDY, describe_damage
 from cbir.store.schema import images, labels, thumbnails, vectors
+from cbir.store.statements import Statement, joined_numbers
 
 PAGE = 2000  # records that `iterate` reads in one transaction
 
 # Constant statements, run by the driver for every search: SQLAlchemy takes several times as long to build them.
-_GIVEN = "number IN (SELECT value FROM json_each(?))"
-_IMAGES_BY_NUMBER = f"SELECT {', '.join(images.columns.keys())} FROM images WHERE {_GIVEN} ORDER BY number"
-_LABELS_BY_NUMBER = f"SELECT number, key, value, checksum FROM labels WHERE {_GIVEN} ORDER BY key"
-_FIRST_SHOWING = "SELECT image_id FROM images WHERE content_hash = ? ORDER BY number LIMIT 1"
+_IMAGES_BY_NUMBER = Statement(
+    f"SELECT {', '.join(images.columns.keys())} FROM images WHERE number IN ? ORDER BY number"
+)
+_LABELS_BY_NUMBER = Statement(
+    "SELECT number, key, value, checksum FROM labels WHERE number IN ? ORDER BY key"
+)
+_FIRST_SHOWING = Statement("SELECT image_id FROM images WHERE content_hash = ? ORDER BY number LIMIT 1")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,7 +53,7 @@ class LabelledImage:
 class RecordQueries:
     """Reads images by id, number, content, DICOM UIDs and labels."""
 
-    _engine: Engine
+    _engine: Database
 
     def _read(self, query: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call `query` with a connection, in a transaction."""
@@ -57,7 +61,7 @@ class RecordQueries:
             return query(connection, *args, **kwargs)
 
     def _rows(self, query: Select[Any]) -> Sequence[Any]:
-        with self._engine.connect() as connection:
+        with connect_once(self._engine) as connection:
             return connection.execute(query).all()
 
     def __len__(self) -> int:
@@ -154,8 +158,8 @@ class RecordQueries:
 
     def first_id_showing(self, content_hash: str) -> str | None:
         """Return the id of the first image with this content hash; None if there is none."""
-        with self._engine.connect() as connection:
-            image_id = connection.exec_driver_sql(_FIRST_SHOWING, (content_hash,)).scalar()
+        with connect_once(self._engine) as connection:
+            image_id = _FIRST_SHOWING.run(connection, content_hash).scalar()
         return None if image_id is None else str(image_id)
 
     def content_hashes(self) -> dict[int, str]:
@@ -188,14 +192,15 @@ class RecordQueries:
 
     def numbers_in(self, scope: DicomScope) -> list[int]:
         """Return the numbers of the images in a DICOM `scope`, by series and instance, then by frame."""
-        order = (images.c.series, images.c.instance, images.c.frame, images.c.number)
+        order = (images.c.series, images.c.instance, images.c.frame.nulls_first(), images.c.number)
         return [
             row.number for row in self._rows(select(images.c.number).where(scope.contains()).order_by(*order))
         ]
 
     def matching_numbers(self, conditions: Iterable[Condition]) -> NDArray[np.int64]:
         """Return the numbers of the images for which every condition holds, ascending."""
-        return self._read(numbers_where, *(condition.matches() for condition in conditions))
+        with connect_once(self._engine) as connection:
+            return numbers_where(connection, *(condition.matches() for condition in conditions))
 
     def group_keys(self, numbers: Sequence[int], by: str) -> dict[int, str]:
         """Return the key of the group of each image that has one: see `image_groups.read_group_keys`."""
@@ -289,7 +294,7 @@ def numbers_where(connection: Connection, *conditions: ColumnElement[bool]) -> N
     """Return the numbers of the images for which all `conditions` hold, ascending."""
     matching = select(images.c.number).where(*conditions).subquery()
     # One text: a row at a time, SQLAlchemy and Python take eight times as long.
-    listed = connection.scalar(select(func.group_concat(matching.c.number)))
+    listed = connection.scalar(select(joined_numbers(matching.c.number)))
     return np.sort(np.fromstring(listed or "", np.int64, sep=","))
 
 
@@ -317,8 +322,7 @@ def _not_found(image_id: str) -> NotFound:
 
 
 def _records_by_number(connection: Connection, numbers: Sequence[int]) -> dict[int, Record]:
-    numbers_json = json.dumps([int(number) for number in numbers])
-    rows = connection.exec_driver_sql(_IMAGES_BY_NUMBER, (numbers_json,)).all()
+    rows = _IMAGES_BY_NUMBER.run(connection, [int(number) for number in numbers]).all()
     return _with_labels(connection, rows)
 
 
@@ -333,8 +337,7 @@ def _with_labels(connection: Connection, rows: Sequence[Row[Any]]) -> dict[int, 
     damaged = {row.number for row in rows if row.checksum != values_checksum(*row[:-1])}
     if damaged:
         raise CollectionDamaged(describe_damage(connection, "records", sorted(damaged)))
-    labels_json = json.dumps([*labels_of])
-    for number, key, value, checksum in connection.exec_driver_sql(_LABELS_BY_NUMBER, (labels_json,)):
+    for number, key, value, checksum in _LABELS_BY_NUMBER.run(connection, [*labels_of]):
         labels_of[number][key] = value
         if checksum != crc32(f"{key}\0{value}\0{number}".encode()):  # as values_checksum, in half the time
             damaged.add(number)

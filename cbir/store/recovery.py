@@ -10,6 +10,8 @@ from cbir.store import last_good, metadata
 from cbir.store.alias import resolve_alias
 from cbir.store.collection import Collection
 from cbir.store.damage import raise_when_damaged
+from cbir.store.statements import is_postgresql
+from cbir.store.stored_snapshot import read_snapshot_info
 
 
 def open_or_fallback(folder: Path) -> Collection:
@@ -39,9 +41,11 @@ def _open_checked(folder: Path) -> Collection:
     collection = Collection(folder)
     try:
         with raise_when_damaged(folder), collection._engine.connect() as connection:
-            report = connection.scalars(text("PRAGMA quick_check(1)")).all()
+            report = ["ok"]
+            if not is_postgresql(connection):  # which checks every page that it reads
+                report = list(connection.scalars(text("PRAGMA quick_check(1)")))
             metadata.read_statistics(connection)
-            metadata.read_snapshot_info(connection)
+            read_snapshot_info(connection, folder)
         if report != ["ok"]:
             raise CollectionDamaged(f"the database of {folder} is damaged: {' '.join(report)[:200]}")
     except CbirError:

@@ -16,13 +16,14 @@ from cbir.store.agreement import differing_numbers, open_intact_snapshot
 from cbir.store.checksums import COLUMN, checksum_sql, vector_checksum
 from cbir.store.collection import Collection
 from cbir.store.collection_view import vector_pages
-from cbir.store.creation import read_secret
 from cbir.store.damage import raise_when_damaged
+from cbir.store.database import require_sqlite
 from cbir.store.lost_rows import SAME_IMAGE, insert_row, repair_list, restore_missing, restore_vectors
 from cbir.store.profile import Profile
 from cbir.store.row_damage import CONTENT, damaged_keys, name_images
 from cbir.store.row_totals import read_totals, start_totals, stop_totals
 from cbir.store.schema import CHECKED, DATABASE, LISTS, connect, images, labels, meta, thumbnails, vectors
+from cbir.store.secret_key import read_secret
 from cbir.store.standardisation import Standardisation
 from cbir.store.vector_format import vector_format
 from cbir.store.vector_recovery import recover_vector
@@ -50,7 +51,7 @@ def repair_rows(collection: Collection) -> Repair:
     Rows that never change (vectors, thumbnails) are taken by their image; others only if the checksum proves that the
     copy is what was stored. Raises CollectionDamaged, and changes nothing, if the database stays damaged otherwise.
     """
-    return _repair_database(collection.folder, collection._engine)
+    return _repair_database(collection.folder, require_sqlite(collection._engine, "a repair"))
 
 
 def repair_folder(folder: Path) -> Repair:

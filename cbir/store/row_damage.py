@@ -8,13 +8,17 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Table, select
 
 from cbir.errors import CollectionDamaged
+from cbir.store import postgresql_rows
 from cbir.store.checksums import COLUMN, checksum_sql, vector_checksum
 from cbir.store.metadata import UNCHECKED, required_value
 from cbir.store.profile import Profile
 from cbir.store.row_totals import current_total, read_totals
 from cbir.store.schema import CHECKED, LISTS, images, meta, vectors
+from cbir.store.statements import Statement, is_postgresql
 from cbir.store.vector_format import vector_format
 
+VECTOR = Statement("SELECT CAST(vector AS BLOB) FROM vectors WHERE number = ?")
+IMAGE_ID = Statement("SELECT CAST(image_id AS BLOB) FROM images WHERE number = ?")
 Progress = Callable[[str, int, int], None]  # stage, rows done, rows in all
 
 REMEDY = "`cbir collection verify --repair` restores what a sound copy holds"
@@ -44,6 +48,8 @@ def damaged_keys(connection: Connection, table: Table, progress: Progress | None
     progress : callable, optional
         Called with stage, rows done and rows in all.
     """
+    if is_postgresql(connection):
+        return postgresql_rows.damaged_keys(connection, table)
     key = "CAST(key AS TEXT)" if table is meta else "number"
     if table in LISTS:
         (column,) = table.primary_key
@@ -82,11 +88,11 @@ def row_problems(
     progress : callable, optional
         Called with stage, rows done and rows in all.
     """
-    problems, exempt, totals = [], set(apart_from), read_totals(connection)
+    problems, exempt = list[str](), set(apart_from)
     for table in tables:
         damaged = damaged_keys(connection, table, progress)
         keys = [key for key in damaged if key not in exempt]
-        if not damaged and totals.get(table.name) != current_total(connection, table):
+        if not damaged and _lacks_rows(connection, table):
             problems.append(f"rows of {CONTENT[table.name]} are missing from the database; {REMEDY}")
         elif keys and table in LISTS:
             problems.append(
@@ -97,6 +103,13 @@ def row_problems(
         elif keys:
             problems.append(describe_damage(connection, CONTENT[table.name], keys))
     return problems
+
+
+def _lacks_rows(connection: Connection, table: Table) -> bool:
+    """Return whether a damaged SQLite file has lost rows of a table."""
+    if is_postgresql(connection):
+        return False
+    return read_totals(connection).get(table.name) != current_total(connection, table)
 
 
 def describe_damage(connection: Connection, content: str, numbers: Sequence[int]) -> str:
@@ -119,12 +132,11 @@ def describe_damage(connection: Connection, content: str, numbers: Sequence[int]
 
 
 def _count_not_finite(connection: Connection, numbers: Sequence[int]) -> int:
-    query = "SELECT CAST(vector AS BLOB) FROM vectors WHERE number = ?"
     try:
         stored_format = vector_format(Profile.model_validate_json(required_value(connection, "profile")))
     except (CollectionDamaged, ValueError):
         return 0
-    stored = (connection.exec_driver_sql(query, (number,)).scalar() or b"" for number in numbers)
+    stored = (VECTOR.run(connection, number).scalar() or b"" for number in numbers)
     whole = [vector for vector in stored if len(vector) == stored_format.size]
     return len(vectors_not_finite(stored_format.decode(whole)))
 
@@ -158,8 +170,7 @@ def name_images(connection: Connection, numbers: Sequence[int]) -> str:
     """Return the ids of the first few images, also where the id is damaged."""
     names = []
     for number in numbers[:LISTED]:
-        query = "SELECT CAST(image_id AS BLOB) FROM images WHERE number = ?"
-        stored = connection.exec_driver_sql(query, (number,)).scalar()
+        stored = IMAGE_ID.run(connection, number).scalar()
         name = (stored or b"").decode("ascii", "replace")
         names.append(name if name.isprintable() and name.isascii() and name else f"number {number}")
     return ", ".join(names) + (", ..." if len(numbers) > LISTED else "")
@@ -180,7 +191,14 @@ def missing_vectors(connection: Connection) -> list[str]:
 
 
 def require_sound_rows(connection: Connection, apart_from: Iterable[int] = ()) -> None:
-    """Raise CollectionDamaged if rows do not match their checksums, vectors apart; `apart_from`: image numbers."""
+    """Raise CollectionDamaged if rows do not match their checksums, vectors apart; `apart_from`: image numbers.
+
+    In PostgreSQL, which has no copy that damage could spread to, only images without a vector count.
+    """
+    if is_postgresql(connection):
+        if problems := missing_vectors(connection):
+            raise CollectionDamaged("; ".join(problems))
+        return
     tables = [table for table in CHECKED if table is not vectors]
     if problems := row_problems(connection, tables, apart_from) + missing_vectors(connection):
         raise CollectionDamaged("; ".join(problems))

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from sqlalchemy import Connection, Table
 
 from cbir.store.schema import CHECKED
+from cbir.store.statements import is_postgresql
 
 
 def start_totals(connection: Connection) -> None:
@@ -33,7 +34,9 @@ def stop_totals(connection: Connection) -> None:
 
 
 def store_totals(connection: Connection, totals: Mapping[str, int] | None = None) -> None:
-    """Store these sums, by default those of the rows as they are."""
+    """Store these sums, by default those of the rows as they are; PostgreSQL has none."""
+    if is_postgresql(connection):
+        return
     for table in CHECKED:
         total = totals.get(table.name) if totals is not None else current_total(connection, table)
         if total is not None:

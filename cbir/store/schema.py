@@ -1,4 +1,4 @@
-"""Tables of a collection's SQLite file, and connections to it. All other files are derived from it."""
+"""Tables of a collection's database, and connections to it if it is a SQLite file."""
 
 import math
 import sqlite3
@@ -10,7 +10,6 @@ from sqlalchemy import (
     Column,
     Engine,
     ForeignKey,
-    Integer,
     LargeBinary,
     MetaData,
     PrimaryKeyConstraint,
@@ -24,6 +23,7 @@ from sqlalchemy.exc import DatabaseError
 
 from cbir.cancellation import checkpoint
 from cbir.store.checksums import COLUMN, row_checksum
+from cbir.store.statements import WHOLE_NUMBER
 
 FORMAT = 2  # of these tables and of the snapshot; raised when an older program could misread a newer file
 DATABASE = "collection.sqlite"
@@ -44,7 +44,7 @@ tables = MetaData()
 
 def _checksum() -> Column[int]:
     """Return the column of a table whose rows are checked; empty only if another program added the row."""
-    return Column(COLUMN, Integer)
+    return Column(COLUMN, WHOLE_NUMBER)
 
 
 meta = Table(
@@ -58,19 +58,21 @@ meta = Table(
 images = Table(
     "images",
     tables,
-    Column("number", Integer, primary_key=True),  # never used twice (AUTOINCREMENT), ascending with time
+    Column(
+        "number", WHOLE_NUMBER, primary_key=True, autoincrement=False
+    ),  # never used twice, ascending with time
     Column("image_id", Text, nullable=False, unique=True),
     Column("content_hash", Text, nullable=False, index=True),
     Column("source", Text, nullable=False, index=True),
     Column("source_stamp", Text, nullable=False),
     Column("format", Text, nullable=False),
-    Column("frame", Integer),
-    Column("width", Integer, nullable=False),
-    Column("height", Integer, nullable=False),
+    Column("frame", WHOLE_NUMBER),
+    Column("width", WHOLE_NUMBER, nullable=False),
+    Column("height", WHOLE_NUMBER, nullable=False),
     Column("study", Text, nullable=False, index=True),
     Column("series", Text, nullable=False),
     Column("instance", Text, nullable=False, index=True),
-    Column("burned_in", Integer, nullable=False),
+    Column("burned_in", WHOLE_NUMBER, nullable=False),
     Column("patient_key", Text, index=True),
     Column("sop_class", Text, nullable=False, server_default=""),
     _checksum(),
@@ -98,7 +100,9 @@ labels = Table(
 )
 
 # Numbers deleted since the snapshot was written, which still contains their vectors.
-tombstones = Table("tombstones", tables, Column("number", Integer, primary_key=True))
+tombstones = Table(
+    "tombstones", tables, Column("number", WHOLE_NUMBER, primary_key=True, autoincrement=False)
+)
 
 # Content that a user deleted: indexing its folder again does not add it.
 forgotten = Table(
@@ -117,13 +121,13 @@ erased = Table("erased", tables, Column("mark", Text, primary_key=True), _checks
 changes = Table(
     "changes",
     tables,
-    Column("change", Integer, primary_key=True),
+    Column("change", WHOLE_NUMBER, primary_key=True),
     Column("at", Text, nullable=False),  # UTC, ISO 8601
     Column("who", Text, nullable=False),
     Column("what", Text, nullable=False),  # one of change_history.KINDS
-    Column("images", Integer, nullable=False),
-    Column("first", Integer),  # numbers of the images added
-    Column("last", Integer),
+    Column("images", WHOLE_NUMBER, nullable=False),
+    Column("first", WHOLE_NUMBER),  # numbers of the images added
+    Column("last", WHOLE_NUMBER),
     sqlite_autoincrement=True,
 )
 
@@ -164,16 +168,16 @@ replies = Table(
     tables,
     Column("key", Text, primary_key=True),  # hash of the client's idempotency key
     Column("request", Text, nullable=False),  # hash of the request
-    Column("status", Integer, nullable=False),
+    Column("status", WHOLE_NUMBER, nullable=False),
     Column("body", Text, nullable=False),
-    Column("at", Integer, nullable=False),  # seconds since 1970
+    Column("at", WHOLE_NUMBER, nullable=False),  # seconds since 1970
 )
 
 # Log of changes, if a backup is to be continued: see `change_log`.
 change_log = Table(
     "change_log",
     tables,
-    Column("entry", Integer, primary_key=True),
+    Column("entry", WHOLE_NUMBER, primary_key=True),
     Column("at", Text),  # UTC, ISO 8601; of the entry that ends a transaction
     Column("row", Text),  # JSON
     sqlite_autoincrement=True,
@@ -184,7 +188,7 @@ row_totals = Table(
     "row_totals",
     tables,
     Column("name", Text, primary_key=True),
-    Column("total", Integer, nullable=False),
+    Column("total", WHOLE_NUMBER, nullable=False),
     sqlite_with_rowid=False,
 )
 

@@ -22,12 +22,12 @@ PREAMBLE = b"cbir snapshot 1: a FAISS index follows".ljust(45) + b"\n"
 
 
 class SnapshotInfo(BaseModel):
-    """Description of a snapshot, stored in the database.
+    """Description of a snapshot, see `stored_snapshot`.
 
     generation: of the collection when it was written. last_number: largest image number that it covers, even if that
     image was deleted. size: of the file, bytes. checksum: BLAKE2b of the file. neighbours_checksum: of the k-NN file;
     None if an older program wrote the snapshot without one. candidates_checksum: of the candidate index; None
-    without one.
+    without one. statistics_fingerprint: of the statistics beside the snapshot; None if the database has them.
     """
 
     file: str
@@ -38,6 +38,7 @@ class SnapshotInfo(BaseModel):
     checksum: str
     neighbours_checksum: str | None = None
     candidates_checksum: str | None = None
+    statistics_fingerprint: str | None = None
 
     @property
     def candidates(self) -> str:
@@ -47,8 +48,14 @@ class SnapshotInfo(BaseModel):
     @property
     def files(self) -> tuple[str, ...]:
         """Names of the snapshot and the files beside it."""
-        beside = (self.candidates,) if self.candidates_checksum else ()
-        return (self.file, self.neighbours, *beside)
+        candidates = (self.candidates,) if self.candidates_checksum else ()
+        statistics = (self.statistics,) if self.statistics_fingerprint else ()
+        return (self.file, self.neighbours, *candidates, *statistics)
+
+    @property
+    def statistics(self) -> str:
+        """Name of the file of statistics beside the snapshot."""
+        return str(Path(self.file).with_suffix(".statistics"))
 
     @property
     def neighbours(self) -> str:

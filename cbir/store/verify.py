@@ -9,13 +9,15 @@ from sqlalchemy.exc import DatabaseError
 
 from cbir.atomic import SUFFIX
 from cbir.errors import CbirError, CollectionDamaged
-from cbir.store import descriptor_model, last_good, metadata, originals
+from cbir.store import descriptor_model, last_good, originals, stored_snapshot
 from cbir.store.agreement import describe_disagreement, differing_numbers, open_intact_snapshot
 from cbir.store.collection import Collection
 from cbir.store.collection_view import vector_pages
 from cbir.store.row_damage import Progress, missing_vectors, row_problems
-from cbir.store.schema import CHECKED, DATABASE, images, tombstones, vectors
+from cbir.store.schema import CHECKED, DATABASE, images, vectors
 from cbir.store.snapshot import Snapshot, SnapshotInfo, file_checksum, open_snapshot
+from cbir.store.statements import is_postgresql
+from cbir.store.tombstones import deleted_numbers
 from cbir.store.vector_format import VectorFormat, vector_format
 
 COMPACT = "`cbir collection compact` writes it again"
@@ -65,17 +67,23 @@ def verify_content(collection: Collection, progress: Progress | None = None) -> 
 def _database_problems(collection: Collection, progress: Progress | None = None) -> list[str]:
     """Check the structure of the database, and each row against its checksum."""
     with collection._engine.connect() as connection:
-        report = connection.scalars(text("PRAGMA integrity_check(10)")).all()
-        orphans = connection.execute(text("PRAGMA foreign_key_check")).all()
-        problems = [
-            f"the database is damaged: {line}; restore it from a backup" for line in report if line != "ok"
-        ]
-        if orphans:
-            problems.append(f"{len(orphans)} rows of the database belong to no image")
+        problems = [] if is_postgresql(connection) else _structure_problems(connection)
         problems += missing_vectors(connection)
         if not problems:
             problems += _size_problems(connection, vector_format(collection.profile))
         return problems + row_problems(connection, CHECKED, progress=progress)
+
+
+def _structure_problems(connection: Connection) -> list[str]:
+    """Check a SQLite file; PostgreSQL checks every page that it reads, and keeps rows without an image out."""
+    report = connection.scalars(text("PRAGMA integrity_check(10)")).all()
+    orphans = connection.execute(text("PRAGMA foreign_key_check")).all()
+    problems = [
+        f"the database is damaged: {line}; restore it from a backup" for line in report if line != "ok"
+    ]
+    if orphans:
+        problems.append(f"{len(orphans)} rows of the database belong to no image")
+    return problems
 
 
 def _size_problems(connection: Connection, stored_format: VectorFormat) -> list[str]:
@@ -98,11 +106,14 @@ def _vector_problems(collection: Collection) -> list[str]:
 
 def _snapshot_problems(collection: Collection) -> list[str]:
     with collection._engine.connect() as connection:
-        info, statistics = metadata.read_snapshot_info(connection), metadata.read_statistics(connection)
-        if info is None or statistics is None:
+        info = stored_snapshot.read_snapshot_info(connection, collection.folder)
+        if info is None:
             return []
         path = collection.folder / "snapshots" / info.file
         try:
+            statistics = stored_snapshot.snapshot_statistics(connection, collection.folder, info)
+            if statistics is None:
+                return []
             snapshot = open_snapshot(path, info, statistics.dimensions)
         except CollectionDamaged as damage:
             return [f"{damage}; {COMPACT}"]
@@ -122,7 +133,7 @@ def _snapshot_problems(collection: Collection) -> list[str]:
 def _number_problems(connection: Connection, info: SnapshotInfo, snapshot: Snapshot) -> list[str]:
     """Compare the snapshot's image numbers with the database."""
     numbers = np.fromiter(connection.scalars(select(images.c.number).order_by(images.c.number)), np.int64)
-    deleted = np.fromiter(connection.scalars(select(tombstones.c.number)), np.int64)
+    deleted = deleted_numbers(connection, info)
     covered = numbers[numbers <= info.last_number]
     if not np.array_equal(np.setdiff1d(snapshot.ids, deleted), covered):
         return [f"the snapshot {info.file} does not contain the images of the database; {COMPACT}"]

@@ -3,7 +3,7 @@
 import threading
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection
 
 from cbir.cancellation import run_to_end
 from cbir.errors import CollectionDamaged
@@ -13,10 +13,12 @@ from cbir.store import metadata
 from cbir.store.agreement import require_sample_agreement
 from cbir.store.candidate_file import read_candidate_index
 from cbir.store.collection_view import View, build_view
+from cbir.store.database import Database, connect_once, is_sqlite
 from cbir.store.knn_file import read_knn
 from cbir.store.profile import Profile
 from cbir.store.row_damage import REMEDY
 from cbir.store.snapshot import Snapshot, SnapshotInfo, open_snapshot
+from cbir.store.stored_snapshot import read_snapshot_info, snapshot_stamp, snapshot_statistics
 from cbir.store.vector_format import vector_format
 
 ATTEMPTS = 3  # to open a snapshot, which a writer may just have replaced
@@ -28,11 +30,12 @@ class ViewCache:
     profile: as of the current view. problem: damage that makes the view incomplete; None if there is none.
     """
 
-    def __init__(self, folder: Path, engine: Engine, profile: Profile) -> None:
+    def __init__(self, folder: Path, engine: Database, profile: Profile) -> None:
         self.profile = profile
         self._folder, self._engine = folder, engine
         self._lock = threading.Lock()
         self._view: View | None = None
+        self._stamp = 0  # of the snapshot's description, where that is a file
         self._snapshot: tuple[Snapshot, SnapshotInfo] | None = None
         self._neighbourhood: Neighbourhood | None = None  # of the snapshot
         self._candidates: CandidateIndex | None = None  # of the snapshot
@@ -46,10 +49,10 @@ class ViewCache:
 
     def view(self) -> View:
         """Return the view of the latest generation, from memory if nothing has changed."""
-        with self._engine.connect() as connection:
+        with connect_once(self._engine) as connection:
             generation = int(metadata.required_value(connection, "generation"))
         current = self._view
-        if current is not None and current.generation == generation:
+        if current is not None and current.generation == generation and self._stamp == self._current_stamp():
             return current
         return run_to_end(self._latest, self._lock)
 
@@ -57,19 +60,24 @@ class ViewCache:
         for attempt in range(1, ATTEMPTS + 1):
             with self._engine.connect() as connection:
                 generation = int(metadata.required_value(connection, "generation"))
-                if self._view is not None and self._view.generation == generation:
+                stamp = self._current_stamp()
+                if self._view is not None and self._view.generation == generation and self._stamp == stamp:
                     return self._view
                 if self._open_snapshot(connection) or attempt == ATTEMPTS:
                     self._view = self._build(connection, generation)
+                    self._stamp = stamp
                     return self._view
         raise AssertionError("the last attempt returns")
+
+    def _current_stamp(self) -> int:
+        return 0 if is_sqlite(self._engine) else snapshot_stamp(self._folder)
 
     def _build(self, connection: Connection, generation: int) -> View:
         self.profile = metadata.read_profile(connection, self._folder)
         return build_view(
             connection,
             self.profile,
-            metadata.read_statistics(connection),
+            snapshot_statistics(connection, self._folder, self._snapshot and self._snapshot[1]),
             generation,
             self._snapshot,
             self._view,
@@ -79,7 +87,7 @@ class ViewCache:
 
     def _open_snapshot(self, connection: Connection) -> bool:
         """Open the snapshot that the database names, unless it is open; False if it cannot be read."""
-        info = metadata.read_snapshot_info(connection)
+        info = read_snapshot_info(connection, self._folder)
         self._snapshot_problem = None
         if info is None:
             self._snapshot = self._neighbourhood = self._neighbours_problem = None
@@ -89,13 +97,19 @@ class ViewCache:
             return True
         self._neighbourhood = self._neighbours_problem = None
         self._candidates = self._candidates_problem = None
-        statistics = metadata.read_statistics(connection)
+        path = self._folder / "snapshots" / info.file
+        try:
+            statistics = snapshot_statistics(connection, self._folder, info)
+        except CollectionDamaged as damage:
+            if info.statistics_fingerprint is None:
+                raise
+            self._snapshot, self._snapshot_problem = None, str(damage)
+            return False
         if statistics is None:
             raise CollectionDamaged(
                 f"the collection's database does not contain the statistics of its snapshot; {REMEDY}"
             )
         dimensions = statistics.dimensions
-        path = self._folder / "snapshots" / info.file
         try:
             snapshot = open_snapshot(path, info, dimensions)
         except CollectionDamaged as damage:

@@ -6,10 +6,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cbir.errors import CollectionBusy
-from cbir.file_lock import try_lock
+from cbir.file_lock import try_lock, wait_lock
 from cbir.store.permissions import file_mode
 
 LENGTH = 32  # bytes of the file: the number of the process that holds it, and spaces
+
+
+@contextmanager
+def wait_for_writer(folder: Path) -> Iterator[None]:
+    """Hold the collection's writer lock, once no other process does."""
+    with open(folder / "writer.lock", "r+b", buffering=0, opener=_open_or_create) as file:
+        wait_lock(file.fileno())
+        yield
 
 
 @contextmanager

@@ -1,0 +1,122 @@
+"""Create a collection in PostgreSQL, and check that a files folder belongs to it."""
+
+import hmac
+import secrets
+from datetime import UTC, datetime
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from cbir.atomic import write_bytes
+from cbir.errors import CollectionDamaged, InvalidInput
+from cbir.store import descriptor_model, metadata, postgresql_migration, schema
+from cbir.store.database import Database
+from cbir.store.permissions import OWNER_FOLDER, file_mode
+from cbir.store.postgresql_address import DatabaseFile, read_database_file, write_database_file
+from cbir.store.postgresql_database import PostgresqlDatabase
+from cbir.store.profile import Profile
+from cbir.store.secret_key import SECRET_BYTES, read_secret
+
+COLLECTION_ID, KEY_CHECK = "collection_id", "key_check"  # keys in `meta`
+
+
+def open_database(folder: Path) -> PostgresqlDatabase:
+    """Return the database of a files folder."""
+    return PostgresqlDatabase(_database_file(folder).address)
+
+
+def collection_exists(folder: Path) -> bool:
+    """Return whether the schema of a files folder has a collection. Raises DatabaseUnavailable."""
+    database = open_database(folder)
+    try:
+        with database.connect_once() as connection:
+            return postgresql_migration.has_tables(connection)
+    finally:
+        database.dispose()
+
+
+def create_collection(folder: Path, profile: Profile, secret: bytes | None = None) -> None:
+    """Create an empty collection in the schema of a files folder, in one transaction.
+
+    Parameters
+    ----------
+    folder : Path
+        The files folder.
+    profile : Profile
+        Its profile.
+    secret : bytes, optional
+        Key that patients' identifiers are hashed with; by default the one in the folder, or a random one.
+
+    Raises
+    ------
+    InvalidInput
+        If there is a collection already.
+    """
+    address = _database_file(folder).address
+    database = PostgresqlDatabase(address)
+    collection_id = secrets.token_hex(16)
+    try:
+        with database.begin() as connection:
+            if postgresql_migration.has_tables(connection):
+                raise InvalidInput(f"{address} already holds a collection")
+            postgresql_migration.create_tables(connection, database.schema)
+            if secret is not None or not (folder / schema.SECRET).exists():
+                key = secret or secrets.token_bytes(SECRET_BYTES)
+                write_bytes(folder / schema.SECRET, key.hex().encode(), permissions=file_mode(folder))
+            (folder / "snapshots").mkdir(mode=OWNER_FOLDER, exist_ok=True)
+            descriptor_model.store_descriptor_model(folder, profile)
+            values = {
+                "format": str(schema.FORMAT),
+                "generation": "0",
+                "profile": profile.model_dump_json(),
+                "created": datetime.now(UTC).isoformat(timespec="seconds"),
+                COLLECTION_ID: collection_id,
+                KEY_CHECK: _key_check(read_secret(folder)),
+            }
+            for key_, value in values.items():
+                metadata.set_value(connection, key_, value)
+    finally:
+        database.dispose()
+    write_database_file(folder, DatabaseFile(address=address, collection_id=collection_id))
+
+
+def prepare(database: Database, folder: Path) -> None:
+    """Bring the tables up to date, and check that the files are those of the collection; see the functions."""
+    assert isinstance(database, PostgresqlDatabase)
+    postgresql_migration.bring_up_to_date(database)
+    with database.connect() as connection:
+        require_same_collection(connection, folder)
+
+
+def require_same_collection(connection: Connection, folder: Path) -> None:
+    """Check that a files folder and its key belong to the collection of a connection; the first time, note its id.
+
+    Raises InvalidInput with what to do otherwise.
+    """
+    stored = _database_file(folder)
+    collection_id = metadata.required_value(connection, COLLECTION_ID)
+    if stored.collection_id not in (None, collection_id):
+        raise InvalidInput(
+            f"{folder} has the files of another collection than {stored.address} now has; move the folder away, and "
+            f"put the collection's key into a new one as {schema.SECRET}"
+        )
+    copy = f"copy {schema.SECRET} from the files folder of a machine that has the collection to {folder}"
+    if not (folder / schema.SECRET).exists():
+        raise InvalidInput(f"the key of {stored.address} is not on this machine: {copy}")
+    check = metadata.required_value(connection, KEY_CHECK)
+    if not hmac.compare_digest(check, _key_check(read_secret(folder))):
+        raise InvalidInput(f"{folder / schema.SECRET} is not the key of {stored.address}: {copy}")
+    if stored.collection_id is None:
+        write_database_file(folder, stored.model_copy(update={"collection_id": collection_id}))
+        (folder / "snapshots").mkdir(mode=OWNER_FOLDER, exist_ok=True)
+
+
+def _key_check(secret: bytes) -> str:
+    return hmac.digest(secret, b"key of this collection", "sha256").hex()
+
+
+def _database_file(folder: Path) -> DatabaseFile:
+    stored = read_database_file(folder)
+    if stored is None:
+        raise CollectionDamaged(f"{folder} has no file database.json; name the collection by its address")
+    return stored

@@ -1,0 +1,128 @@
+"""Connections to a collection in PostgreSQL, and what its errors mean."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NoReturn
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import make_url
+
+from cbir.addresses import collection_name
+from cbir.errors import CollectionBusy, DatabaseUnavailable, InvalidInput, StorageFull
+from cbir.extras import install_command
+from cbir.store.postgresql_address import find_password
+
+LOCK = 0x63626973  # not that of the state database
+# Parameters of libpq, which the address may set otherwise; seconds but for the last (milliseconds).
+CONNECTING: dict[str, str | int] = {
+    "application_name": "cbir",
+    "client_encoding": "utf8",
+    "connect_timeout": 5,
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
+# Writers take turns; one that hangs in its transaction must not keep the others waiting.
+TIMEOUTS = "-c lock_timeout=60s -c idle_in_transaction_session_timeout=1h"
+WRITING_TIMEOUT = "60s"
+DISK_FULL, LOCK_TIMEOUT, TOO_LONG = "53100", "55P03", "54000"
+
+
+class PostgresqlDatabase:
+    """Database of a collection in a schema of a PostgreSQL database. Thread-safe.
+
+    Parameters
+    ----------
+    address : str
+        Address of the collection.
+
+    Raises
+    ------
+    InvalidInput
+        If psycopg is not installed.
+    """
+
+    def __init__(self, address: str) -> None:
+        try:
+            import psycopg  # noqa: F401
+        except ImportError as error:  # also without libpq
+            raise InvalidInput(
+                f"a collection in PostgreSQL needs psycopg: {install_command('postgres')}"
+            ) from error
+        self.schema = collection_name(address)
+        self.name = address
+        self._url = make_url(address).difference_update_query(["collection"])
+        engine = self._create_engine()
+        self._engine = engine
+        self._reading = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        self._single = engine.execution_options(isolation_level="AUTOCOMMIT")
+
+    def connect(self) -> Connection:
+        """Return a connection for queries, which all see the database as the first one does."""
+        return self._reading.connect()
+
+    def connect_once(self) -> Connection:
+        """Return a connection for one query, or for several that need not see the same state."""
+        return self._single.connect()
+
+    def begin(self) -> AbstractContextManager[Connection]:
+        """Return a transaction that writes; those of a collection take turns, on all machines."""
+        return self._begin()
+
+    @contextmanager
+    def _begin(self) -> Iterator[Connection]:
+        with self._engine.begin() as connection:
+            connection.exec_driver_sql(
+                f"SELECT set_config('idle_in_transaction_session_timeout', '{WRITING_TIMEOUT}', true), "
+                f"pg_advisory_xact_lock({LOCK}, hashtext('{self.schema}'))"
+            )
+            yield connection
+
+    def dispose(self) -> None:
+        """Close the connections."""
+        self._engine.dispose()
+
+    def _create_engine(self) -> Engine:
+        options = {name: value for name, value in CONNECTING.items() if name not in self._url.query}
+        engine = create_engine(
+            self._url,
+            pool_pre_ping=True,  # the server may have been restarted
+            max_overflow=-1,  # as many connections as there are threads
+            hide_parameters=True,
+            connect_args=options | {"options": f"-c search_path={self.schema},public {TIMEOUTS}"},
+        )
+
+        @event.listens_for(engine, "do_connect")
+        def _add_password(_dialect: Any, _record: Any, _arguments: Any, parameters: dict[str, Any]) -> None:
+            if password := find_password(self._url):
+                parameters["password"] = password
+
+        @event.listens_for(engine, "handle_error")
+        def _translate(context: Any) -> None:
+            self._raise_translated(context.original_exception)
+
+        return engine
+
+    def _raise_translated(self, error: BaseException) -> None:
+        """Raise the error of cbir that an error of psycopg means; no message has values of rows."""
+        import psycopg
+
+        if isinstance(error, psycopg.DataError | UnicodeEncodeError):
+            raise InvalidInput(
+                "PostgreSQL cannot store or compare a text with a NUL character, with half of a surrogate pair, or "
+                "a number of more than 64 bits"
+            ) from error
+        if not isinstance(error, psycopg.Error) or isinstance(error, psycopg.IntegrityError):
+            return
+        if error.sqlstate == TOO_LONG:  # for an index
+            raise InvalidInput("a label or path is too long for PostgreSQL, which takes 2,700 bytes") from error
+        if error.sqlstate == LOCK_TIMEOUT:
+            raise CollectionBusy(f"other processes are writing to {self.name}; try again") from error
+        if error.sqlstate == DISK_FULL:
+            raise StorageFull(f"the disk of {self.name} is full; no data is damaged or lost") from error
+        self._raise_unavailable(error)
+
+    def _raise_unavailable(self, error: Any) -> NoReturn:
+        reason = (error.diag.message_primary or str(error)).strip().splitlines() or ["no reason given"]
+        raise DatabaseUnavailable(f"the collection {self.name} cannot be used: {reason[0]}") from error

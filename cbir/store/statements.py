@@ -1,0 +1,100 @@
+"""Statements in the forms of SQLite and PostgreSQL, where SQLAlchemy has none that both understand."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import BigInteger, Boolean, Connection, CursorResult, Integer, Table, Text
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement, GenericFunction
+
+# SQLite has one type of integers, of up to 64 bits, and numbers rows by INTEGER alone.
+WHOLE_NUMBER = BigInteger().with_variant(Integer(), "sqlite")
+
+
+def is_postgresql(connection: Connection) -> bool:
+    """Return whether a connection is to PostgreSQL."""
+    return connection.dialect.name == "postgresql"
+
+
+class Statement:
+    """A constant statement, run by the driver: SQLAlchemy takes several times as long to build one for every call.
+
+    `?` stands for a parameter, `IN ?` for a list.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._sqlite = text.replace("IN ?", "IN (SELECT value FROM json_each(?))")
+        text = text.replace(" AS BLOB", " AS BYTEA")
+        self._postgresql = text.replace("IN ?", "= ANY(?)").replace("?", "%s")
+
+    def run(self, connection: Connection, *parameters: Any) -> CursorResult[*tuple[Any, ...]]:
+        """Run the statement."""
+        if is_postgresql(connection):
+            return connection.exec_driver_sql(self._postgresql, parameters)
+        given = tuple(json.dumps(value) if isinstance(value, list) else value for value in parameters)
+        return connection.exec_driver_sql(self._sqlite, given)
+
+    def run_many(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Run the statement once for each row of parameters."""
+        text = self._postgresql if is_postgresql(connection) else self._sqlite
+        connection.exec_driver_sql(text, rows)
+
+
+def insert_missing(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert those rows whose key the table does not have yet."""
+    connection.execute(_insert(connection, table).on_conflict_do_nothing(), rows)
+
+
+def insert_or_update(connection: Connection, table: Table, key: str, values: Mapping[str, Any]) -> None:
+    """Insert a row, or give the row with the same `key` these values."""
+    changed = {name: value for name, value in values.items() if name != key}
+    statement = _insert(connection, table).values(values)
+    connection.execute(statement.on_conflict_do_update(index_elements=[key], set_=changed))
+
+
+def _insert(connection: Connection, table: Table) -> Any:
+    if is_postgresql(connection):
+        from sqlalchemy.dialects.postgresql import insert as insert_postgresql
+
+        return insert_postgresql(table)
+    from sqlalchemy.dialects.sqlite import insert as insert_sqlite
+
+    return insert_sqlite(table)
+
+
+class joined_numbers(GenericFunction[str]):  # noqa: N801 - the name of the function in SQL
+    """All numbers of a column as a text, with commas between them; NULL if there are none."""
+
+    type = Text()
+    inherit_cache = True
+
+
+@compiles(joined_numbers, "sqlite")
+def _joined_sqlite(element: Any, compiler: Any, **options: Any) -> str:
+    return f"group_concat({compiler.process(element.clauses, **options)})"
+
+
+@compiles(joined_numbers, "postgresql")
+def _joined_postgresql(element: Any, compiler: Any, **options: Any) -> str:
+    return f"string_agg(CAST({compiler.process(element.clauses, **options)} AS TEXT), ',')"
+
+
+class is_listed(FunctionElement[bool]):  # noqa: N801 - as `joined_numbers`
+    """Condition that a number is in a JSON list: one parameter, however many there are."""
+
+    type = Boolean()
+    inherit_cache = True
+
+
+@compiles(is_listed, "sqlite")
+def _listed_sqlite(element: Any, compiler: Any, **options: Any) -> str:
+    number, listed = (compiler.process(clause, **options) for clause in element.clauses)
+    return f"{number} IN (SELECT value FROM json_each({listed}))"
+
+
+@compiles(is_listed, "postgresql")
+def _listed_postgresql(element: Any, compiler: Any, **options: Any) -> str:
+    number, listed = (compiler.process(clause, **options) for clause in element.clauses)
+    values = f"json_array_elements_text(CAST({listed} AS JSON))"
+    return f"{number} IN (SELECT CAST(value AS BIGINT) FROM {values} AS value)"
