@@ -6,7 +6,10 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, insert, select, text
 
 from cbir.errors import InvalidInput
-from cbir.store.schema import changed_images, changes
+from cbir.store import image_rows
+from cbir.store.postgresql_schema import tombstones
+from cbir.store.schema import changed_images, changes, images
+from cbir.store.statements import is_postgresql
 
 PAGE = 2000  # changes compared at a time
 KEPT = ("profile", "erased")  # changes that the target may have of its own
@@ -94,7 +97,12 @@ def mirror_history(source: Connection, target: Connection, covered_ids: CoveredI
 
 
 def last_number(connection: Connection, table: str) -> int:
-    """Return the largest number that a row of the `table` has ever had."""
+    """Return the largest number that a row of the `table`, images or changes, has ever had."""
+    if is_postgresql(connection):
+        if table == images.name:
+            return image_rows.last_number(connection)
+        sequence = connection.execute(text("SELECT last_value, is_called FROM changes_change_seq")).one()
+        return int(sequence.last_value) if sequence.is_called else 0
     return int(connection.execute(text(_SEQUENCE), {"name": table}).scalar() or 0)
 
 
@@ -109,6 +117,12 @@ def raise_last_number(connection: Connection, table: str, number: int) -> None:
     number : int
     """
     if number <= last_number(connection, table):
+        return
+    if is_postgresql(connection):
+        if table == images.name:
+            connection.execute(insert(tombstones).values(number=number, generation=0))
+        else:
+            connection.execute(text("SELECT setval('changes_change_seq', :number)"), {"number": number})
         return
     query = "DELETE FROM sqlite_sequence WHERE name = :name"
     connection.execute(text(query), {"name": table})

@@ -39,6 +39,7 @@ from cbir.store.normalisation import Statistics
 from cbir.store.patient_scope import PatientScope
 from cbir.store.permissions import warn_if_open_to_others
 from cbir.store.postgresql_address import is_in_postgresql
+from cbir.store.postgresql_database import PostgresqlDatabase
 from cbir.store.profile import Profile
 from cbir.store.record_queries import LabelledImage, RecordQueries, numbers_where, read_labelled_images
 from cbir.store.records import hash_patient
@@ -71,10 +72,10 @@ class Collection(RecordQueries):
         self._engine = open_database(self.folder)
         try:
             with raise_when_damaged(self.folder), raise_when_full(self.folder):
-                if is_sqlite(self._engine):
-                    bring_up_to_date(self.folder, self._engine)
-                else:
+                if isinstance(self._engine, PostgresqlDatabase):
                     postgresql_creation.prepare(self._engine, self.folder)
+                else:
+                    bring_up_to_date(self.folder, self._engine)
                 profile = self._read(metadata.read_profile, self.folder)
         except BaseException:
             self._engine.dispose()

@@ -2,15 +2,17 @@
 
 import hmac
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
+from cbir.addresses import collection_name
 from cbir.atomic import write_bytes
 from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.store import descriptor_model, metadata, postgresql_migration, schema
-from cbir.store.database import Database
 from cbir.store.permissions import OWNER_FOLDER, file_mode
 from cbir.store.postgresql_address import DatabaseFile, read_database_file, write_database_file
 from cbir.store.postgresql_database import PostgresqlDatabase
@@ -20,14 +22,9 @@ from cbir.store.secret_key import SECRET_BYTES, read_secret
 COLLECTION_ID, KEY_CHECK = "collection_id", "key_check"  # keys in `meta`
 
 
-def open_database(folder: Path) -> PostgresqlDatabase:
-    """Return the database of a files folder."""
-    return PostgresqlDatabase(_database_file(folder).address)
-
-
 def collection_exists(folder: Path) -> bool:
     """Return whether the schema of a files folder has a collection. Raises DatabaseUnavailable."""
-    database = open_database(folder)
+    database = PostgresqlDatabase(_database_file(folder).address)
     try:
         with database.connect_once() as connection:
             return postgresql_migration.has_tables(connection)
@@ -52,37 +49,63 @@ def create_collection(folder: Path, profile: Profile, secret: bytes | None = Non
     InvalidInput
         If there is a collection already.
     """
+    with creating(folder, secret) as connection:
+        descriptor_model.store_descriptor_model(folder, profile)
+        values = {
+            "format": str(schema.FORMAT),
+            "generation": "0",
+            "profile": profile.model_dump_json(),
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        for key, value in values.items():
+            metadata.set_value(connection, key, value)
+
+
+@contextmanager
+def creating(folder: Path, secret: bytes | None = None) -> Iterator[Connection]:
+    """Yield a transaction that creates the tables of a collection, and its key.
+
+    Parameters
+    ----------
+    folder : Path
+        The files folder.
+    secret : bytes, optional
+        Key that patients' identifiers are hashed with; by default the one in the folder, or a random one.
+
+    Raises
+    ------
+    InvalidInput
+        If the schema holds a collection, or other tables.
+    """
     address = _database_file(folder).address
     database = PostgresqlDatabase(address)
     collection_id = secrets.token_hex(16)
     try:
         with database.begin() as connection:
-            if postgresql_migration.has_tables(connection):
-                raise InvalidInput(f"{address} already holds a collection")
+            _require_no_tables(connection, address)
             postgresql_migration.create_tables(connection, database.schema)
             if secret is not None or not (folder / schema.SECRET).exists():
                 key = secret or secrets.token_bytes(SECRET_BYTES)
                 write_bytes(folder / schema.SECRET, key.hex().encode(), permissions=file_mode(folder))
             (folder / "snapshots").mkdir(mode=OWNER_FOLDER, exist_ok=True)
-            descriptor_model.store_descriptor_model(folder, profile)
-            values = {
-                "format": str(schema.FORMAT),
-                "generation": "0",
-                "profile": profile.model_dump_json(),
-                "created": datetime.now(UTC).isoformat(timespec="seconds"),
-                COLLECTION_ID: collection_id,
-                KEY_CHECK: _key_check(read_secret(folder)),
-            }
-            for key_, value in values.items():
-                metadata.set_value(connection, key_, value)
+            metadata.set_value(connection, COLLECTION_ID, collection_id)
+            metadata.set_value(connection, KEY_CHECK, _key_check(read_secret(folder)))
+            yield connection
     finally:
         database.dispose()
     write_database_file(folder, DatabaseFile(address=address, collection_id=collection_id))
 
 
-def prepare(database: Database, folder: Path) -> None:
+def _require_no_tables(connection: Connection, address: str) -> None:
+    if postgresql_migration.has_tables(connection):
+        raise InvalidInput(f"{address} already holds a collection")
+    query = "SELECT tablename FROM pg_tables WHERE schemaname = :schema LIMIT 1"
+    if connection.scalar(text(query), {"schema": collection_name(address)}) is not None:
+        raise InvalidInput(f"the schema of {address} holds other tables; name another with ?collection=NAME")
+
+
+def prepare(database: PostgresqlDatabase, folder: Path) -> None:
     """Bring the tables up to date, and check that the files are those of the collection; see the functions."""
-    assert isinstance(database, PostgresqlDatabase)
     postgresql_migration.bring_up_to_date(database)
     with database.connect() as connection:
         require_same_collection(connection, folder)

@@ -1,5 +1,6 @@
 """Connections to a collection in PostgreSQL, and what its errors mean."""
 
+import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NoReturn
@@ -11,6 +12,7 @@ from cbir.addresses import collection_name
 from cbir.errors import CollectionBusy, DatabaseUnavailable, InvalidInput, StorageFull
 from cbir.extras import install_command
 from cbir.store.postgresql_address import find_password
+from cbir.store.postgresql_remedies import remedy_for
 
 LOCK = 0x63626973  # not that of the state database
 # Parameters of libpq, which the address may set otherwise; seconds but for the last (milliseconds).
@@ -26,6 +28,7 @@ CONNECTING: dict[str, str | int] = {
 # Writers take turns; one that hangs in its transaction must not keep the others waiting.
 TIMEOUTS = "-c lock_timeout=60s -c idle_in_transaction_session_timeout=1h"
 WRITING_TIMEOUT = "60s"
+LIBPQ = re.compile(r"connection failed: (connection to server .*? failed: (FATAL:  )?)?")  # before the reason
 DISK_FULL, LOCK_TIMEOUT, TOO_LONG = "53100", "55P03", "54000"
 
 
@@ -79,6 +82,11 @@ class PostgresqlDatabase:
             )
             yield connection
 
+    @property
+    def engine(self) -> Engine:
+        """Connections without the lock of writers, for tables of search indexes."""
+        return self._engine
+
     def dispose(self) -> None:
         """Close the connections."""
         self._engine.dispose()
@@ -116,7 +124,9 @@ class PostgresqlDatabase:
         if not isinstance(error, psycopg.Error) or isinstance(error, psycopg.IntegrityError):
             return
         if error.sqlstate == TOO_LONG:  # for an index
-            raise InvalidInput("a label or path is too long for PostgreSQL, which takes 2,700 bytes") from error
+            raise InvalidInput(
+                "a label or path is too long for PostgreSQL, which takes 2,700 bytes"
+            ) from error
         if error.sqlstate == LOCK_TIMEOUT:
             raise CollectionBusy(f"other processes are writing to {self.name}; try again") from error
         if error.sqlstate == DISK_FULL:
@@ -124,5 +134,8 @@ class PostgresqlDatabase:
         self._raise_unavailable(error)
 
     def _raise_unavailable(self, error: Any) -> NoReturn:
-        reason = (error.diag.message_primary or str(error)).strip().splitlines() or ["no reason given"]
-        raise DatabaseUnavailable(f"the collection {self.name} cannot be used: {reason[0]}") from error
+        lines = (error.diag.message_primary or str(error)).strip().splitlines() or ["no reason given"]
+        reason = LIBPQ.sub("", lines[0])
+        raise DatabaseUnavailable(
+            f"the collection {self.name} cannot be used: {reason}; {remedy_for(reason)}"
+        ) from error

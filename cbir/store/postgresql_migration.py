@@ -15,7 +15,10 @@ FOLDER = Path(__file__).parent / "migrations"
 
 def has_tables(connection: Connection) -> bool:
     """Return whether the schema has a collection."""
-    return connection.scalar(text("SELECT to_regclass('alembic_version') IS NOT NULL")) or False
+    query = """
+        SELECT count(*) = 2 FROM pg_tables
+        WHERE schemaname = current_schema() AND tablename IN ('images', 'alembic_version')"""
+    return connection.scalar(text(query)) or False
 
 
 def create_tables(connection: Connection, schema: str) -> None:

@@ -30,9 +30,13 @@ def read_snapshot_info(connection: Connection, folder: Path) -> SnapshotInfo | N
         text = metadata.find_value(connection, KEY)
         return SnapshotInfo.model_validate_json(text) if text else None
     try:
-        return SnapshotInfo.model_validate_json((folder / FILE).read_bytes())
+        info = SnapshotInfo.model_validate_json((folder / FILE).read_bytes())
     except (FileNotFoundError, ValidationError):  # what is derived can be written again
         return None
+    generation = int(metadata.required_value(connection, metadata.UNCHECKED))
+    return (
+        info if info.generation <= generation else None
+    )  # else the database was restored to an earlier state
 
 
 def store_snapshot_info(connection: Connection, folder: Path, info: SnapshotInfo) -> None:
