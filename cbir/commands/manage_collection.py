@@ -12,6 +12,7 @@ from typer import Argument, Option
 
 from cbir.addresses import is_collection_address
 from cbir.commands import options
+from cbir.commands.build_index import build_index
 from cbir.commands.copy_collection import copy_whole_collection
 from cbir.commands.delete_images import delete_from_collection, erase_patient, patient_keys
 from cbir.commands.lazy_commands import LazyCommands
@@ -47,17 +48,22 @@ app.command("copy")(copy_whole_collection)
 app.command("delete")(delete_from_collection)
 app.command("erase-patient")(erase_patient)
 app.command("labels")(list_labels)
+app.command("build-index")(build_index)
 
 
 @app.command()
 def info(collection: options.Folder, format: Printed = OutputFormat.text) -> None:
     """Print a summary of the collection."""
+    from cbir import settings
     from cbir.evaluation.setting_advice import setting_advice
     from cbir.rerank.auto import read_choice
     from cbir.store import Collection
     from cbir.store.default_profile import default_profile_advice
+    from cbir.vector_index.open_index import open_index
 
+    active_settings = settings.load()
     with Collection(collection) as opened:
+        index = open_index(opened, active_settings)
         lines = [default_profile_advice(opened.profile, collection), *setting_advice(opened)]
         advice = "\n".join(line for line in lines if line) or None
         choice = read_choice(opened.auto_choice(), opened.profile.descriptor)
@@ -69,6 +75,10 @@ def info(collection: options.Folder, format: Printed = OutputFormat.text) -> Non
             **opened.info(),
             "auto": f"{choice.method}: {choice.reason}",
         }
+        if index:
+            values["index"] = {
+                name: value for name, value in asdict(index.status()).items() if value is not None
+            }
     if format is OutputFormat.json:
         print_values(values | {"advice": advice}, format)
         return
@@ -185,24 +195,6 @@ def compact(
         after = opened.info()
     values = {"images": after["images"], "bytes_before": before, "bytes_on_disk": after["bytes_on_disk"]}
     print_values(values, format)
-
-
-@app.command()
-def build_index(
-    collection: options.Folder,
-    drop: Annotated[bool, Option("--drop", help="Delete the index, and make no more.")] = False,
-    format: Printed = OutputFormat.text,
-) -> None:
-    """Index the nearest images of collections beyond `exact_limit`; later snapshots renew the index."""
-    from cbir.store import Collection
-
-    with Collection(collection) as opened, opened.writer() as writer, StageBars() as bars:
-        if drop:
-            writer.drop_candidates()
-        else:
-            bars.show("building the index")
-        images = 0 if drop else writer.build_candidates()
-        print_values({"folder": address_or_folder(opened.folder), "images_indexed": images}, format)
 
 
 @app.command()

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
 from cbir.store.collection import Collection
+from cbir.store.index_feed import IndexFeed
 from cbir.vector_index.current_gap import CurrentGap
 from cbir.vector_index.current_index import CurrentIndex
 from cbir.vector_index.editions import FolderEditions
 from cbir.vector_index.engines import HnswEngine, IndexEngine
 from cbir.vector_index.follower import Follower
+from cbir.vector_index.index_status import IndexStatus, read_status
 from cbir.vector_index.indexed_vectors import IndexedVectors
 
 WITHOUT = ("exact", "flat", "ivf")  # values of the setting `index` that name no vector index
@@ -22,6 +24,12 @@ class CollectionIndex:
     kind: str
     vectors: IndexedVectors
     follower: Follower
+    feed: IndexFeed
+    current: CurrentIndex
+
+    def status(self) -> IndexStatus:
+        """Return its state, also while the engine does not answer."""
+        return read_status(self.kind, self.feed, self.current)
 
 
 def open_index(collection: Collection, settings: Settings) -> CollectionIndex | None:
@@ -34,7 +42,8 @@ def open_index(collection: Collection, settings: Settings) -> CollectionIndex | 
     kind, engine = settings.index.partition(":")[0], _engine(collection, settings)
     current = CurrentIndex(FolderEditions(collection.folder, kind), engine)
     feed = collection.index_feed()
-    return CollectionIndex(kind, IndexedVectors(feed, CurrentGap(feed, current)), Follower(feed, current))
+    vectors = IndexedVectors(feed, CurrentGap(feed, current))
+    return CollectionIndex(kind, vectors, Follower(feed, current), feed, current)
 
 
 def _engine(collection: Collection, settings: Settings) -> IndexEngine:

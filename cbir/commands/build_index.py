@@ -1,0 +1,80 @@
+"""`cbir collection build-index`: build, rebuild or delete the index of a collection."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Option
+
+from cbir.commands import options
+from cbir.commands.output import OutputFormat, Printed, StageBars, print_values
+from cbir.errors import CollectionBusy, InvalidInput
+
+if TYPE_CHECKING:
+    from cbir.store import Collection
+    from cbir.vector_index.open_index import CollectionIndex
+
+
+def build_index(
+    collection: options.Folder,
+    drop: Annotated[bool, Option("--drop", help="Delete the index.")] = False,
+    rebuild: Annotated[
+        bool, Option("--rebuild", help="Build a vector index anew, also if it only has to follow.")
+    ] = False,
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Build the vector index that the setting `index` names, or let it follow the collection.
+
+    Where the setting names none, index the nearest images of collections beyond `exact_limit`; later snapshots renew
+    that index.
+    """
+    from cbir import settings
+    from cbir.store import Collection
+    from cbir.store.postgresql_address import address_or_folder
+    from cbir.vector_index.open_index import open_index
+
+    active_settings = settings.load()
+    with Collection(collection) as opened:
+        index = open_index(opened, active_settings)
+        if index:
+            values = _build_vector_index(opened, index, drop, rebuild)
+        elif rebuild:
+            raise InvalidInput(
+                f"--rebuild is for vector indexes, and the setting index is {active_settings.index}"
+            )
+        else:
+            values = {"images_indexed": _build_candidates(opened, drop)}
+        print_values({"folder": address_or_folder(opened.folder), **values}, format)
+
+
+def _build_vector_index(
+    collection: "Collection", index: "CollectionIndex", drop: bool, rebuild: bool
+) -> dict[str, object]:
+    from cbir.store.postgresql_address import address_or_folder
+
+    with StageBars() as bars:
+        if drop:
+            done = index.follower.drop()
+        else:
+            if collection.statistics() is None:
+                place = address_or_folder(collection.folder)
+                raise InvalidInput(
+                    f"{place} has no snapshot to index; `cbir collection compact --collection {place}` writes one"
+                )
+            bars.show("building the index")
+            done = index.follower.follow(
+                rebuild, lambda images, total: bars.show("building the index", images, total)
+            )
+    if not done:
+        raise CollectionBusy(
+            "another process is building or following the index; wait for it to end, then try again"
+        )
+    return {name: value for name, value in asdict(index.status()).items() if value is not None and not drop}
+
+
+def _build_candidates(collection: "Collection", drop: bool) -> int:
+    with collection.writer() as writer, StageBars() as bars:
+        if drop:
+            writer.drop_candidates()
+            return 0
+        bars.show("building the index")
+        return writer.build_candidates()
