@@ -262,8 +262,8 @@ class Settings(BaseSettings):
     )
     audit_log: Literal["database"] | Path | None = Field(
         None,
-        description="audit log file, or database: a table of state_database; unset: if tokens are required, the table, "
-        "or audit.jsonl in state_folder if state_database is not set",
+        description="audit log file, or database: a table of state_database; unset: where tokens are required, that "
+        "table if state_database is set, else audit.jsonl in state_folder",
     )
     audit_key_file: Path | None = Field(
         None,

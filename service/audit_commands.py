@@ -1,6 +1,7 @@
 """`cbir audit-log`: check that no line of the audit log was changed or removed."""
 
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from cbir.errors import InvalidInput
 if TYPE_CHECKING:
     from service.access.audit_chain import ChainHead
     from service.access.audit_files import AuditFiles
+    from service.access.shared_audit_check import SharedAuditLines
 
 HEAD = re.compile(r"([0-9]{1,18}):([0-9a-f]{32})")
 MAX_FAULTS = 20  # printed
@@ -24,7 +26,7 @@ app = typer.Typer(
 )
 File = Annotated[
     Path | None,
-    typer.Option("--file", help="Audit log file [that of the settings, or audit.jsonl in state_folder]."),
+    typer.Option("--file", help="Audit log file [that of the settings]."),
 ]
 
 
@@ -43,7 +45,7 @@ def verify(
     heads = tuple(map(_parse_head, head or []))
     with StageBars() as bars:
         bars.show("reading the log")
-        report = _files(file).verify(first, heads)
+        report = _log(file).verify(first, heads)
     for note in report.notes:
         typer.echo(f"note: {note}")
     for fault in report.faults[:MAX_FAULTS]:
@@ -58,15 +60,35 @@ def verify(
 @app.command("head")
 def show_head(file: File = None) -> None:
     """Print number and hash of the last line. Keep them elsewhere: `verify --head` finds lines removed after that."""
-    typer.echo(str(_files(file).head()))
+    typer.echo(str(_log(file).head()))
 
 
-def _files(file: Path | None) -> "AuditFiles":
+@app.command()
+def export(
+    since: Annotated[
+        datetime | None, typer.Option(formats=["%Y-%m-%d"], help="First day, UTC, as in 2030-01-31 [all].")
+    ] = None,
+) -> None:
+    """Print the lines of an audit log in state_database, as a file has them."""
+    from service.access.shared_audit_check import SharedAuditLines
+
+    log = _log(None)
+    if not isinstance(log, SharedAuditLines):
+        raise InvalidInput(f"the audit log is the file {log.path}; read that")
+    first = since.replace(tzinfo=UTC).timestamp() if since else 0
+    for line in log.since(int(first)):
+        typer.echo(line)
+
+
+def _log(file: Path | None) -> "AuditFiles | SharedAuditLines":
     from service.access.audit_files import AuditFiles
-    from service.access.startup_checks import AUDIT_FILE
+    from service.access.shared_audit_check import SharedAuditLines
+    from service.access.startup_checks import audit_key_file, audit_log_place
+    from service.state.database import open_state
 
     active = settings.load()
-    return AuditFiles(file or active.audit_log or active.state_folder / AUDIT_FILE)
+    path = file or audit_log_place(active)
+    return AuditFiles(path) if path else SharedAuditLines(open_state(active), audit_key_file(active))
 
 
 def _parse_head(text: str) -> "ChainHead":

@@ -4,9 +4,9 @@ import logging
 import os
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from flask import g
 
@@ -14,14 +14,14 @@ from cbir.atomic import BINARY
 from cbir.errors import InvalidInput
 from service.access.audit_chain import RESTARTED, chain_line
 from service.access.audit_files import AuditFiles, ChainState
+from service.access.audit_writer import AuditWriter, time_of_line
 
 IMAGE_ID = re.compile(r"[0-9a-f]{32}(-[0-9]{1,9})?")
-MAX_IMAGES = 50  # listed in a line; image_count counts them all
 
 log = logging.getLogger(__name__)
 
 
-class AuditLog:
+class AuditLog(AuditWriter):
     """Appends lines to a chain of files. Thread-safe, and several processes may append to one file.
 
     A new file is created when the last one was moved away or deleted, or has reached `max_bytes` (0: never).
@@ -33,7 +33,6 @@ class AuditLog:
         self._lock = Lock()
         self._files = AuditFiles(path)
         self._file = -1
-        self._failed = False
         self.open()
 
     def open(self) -> None:
@@ -57,75 +56,15 @@ class AuditLog:
             os.close(self._file)
             self._file = -1
 
-    def write(
-        self,
-        token_id: str | None,
-        address: str,
-        action: str,
-        images: Iterable[str],
-        status: int,
-        job: str | None = None,
-        user: str | None = None,
-        identifier: bool = False,
-        changed_token: str | None = None,
-    ) -> bool:
-        """Append a line; return False if that failed, which the service's own log reports.
-
-        Parameters
-        ----------
-        token_id : str or None
-            Id of the caller's token; None for a user, and for an unknown or missing token.
-        address : str
-            IP address of the caller.
-        action : str
-            Action of the request, as in `service.access.scopes`.
-        images : iterable of str
-            Ids of the images that the request was about.
-        status : int
-            HTTP status of the response.
-        job : str, optional
-            Name of the indexing job that the request was about.
-        user : str, optional
-            Name of the user, if the hospital's identity was used.
-        identifier : bool
-            Whether the request named a patient by identifier.
-        changed_token : str, optional
-            Id of the token that the request has created or revoked; other lines have no such field.
-        """
-        ids = list(images)
-        fields: dict[str, object] = {
-            "time": _now(),
-            "token": token_id,
-            "address": address,
-            "action": action,
-            "images": ids[:MAX_IMAGES],
-            "job": job,
-            "status": status,
-            "user": user,
-            "image_count": len(ids),
-            "identifier": identifier,
-        }
-        if changed_token:
-            fields["changed_token"] = changed_token
-        try:
-            with self._lock, self._files.locked() as chain:
-                self._note_restart(chain)
-                self._append(chain, fields)
-        except (OSError, InvalidInput) as error:
-            self._failed = True
-            log.error("the audit log cannot be written: %s", error)
-            return False
-        self._failed = False
-        return True
-
-    def is_writable(self) -> bool:
-        """Return False if the last line could not be written, and another one cannot be either."""
-        return not self._failed or self.write(None, "", "audit", (), 200)
+    def _add(self, fields: dict[str, Any]) -> None:
+        with self._lock, self._files.locked() as chain:
+            self._note_restart(chain)
+            self._append(chain, fields)
 
     def _note_restart(self, chain: ChainState) -> None:
         if chain.restarted:
             log.error("%s is missing, so lines of the audit log may have been removed", self._files.note_file)
-            self._append(chain, {"time": _now(), "action": RESTARTED})
+            self._append(chain, {"time": time_of_line(), "action": RESTARTED})
 
     def _append(self, chain: ChainState, fields: dict[str, object]) -> None:
         if self._was_moved():
@@ -157,10 +96,6 @@ class AuditLog:
         except OSError:
             return True
         return (current.st_dev, current.st_ino) != (opened.st_dev, opened.st_ino)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def log_images(image_ids: Iterable[str | None]) -> None:

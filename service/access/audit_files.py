@@ -2,10 +2,8 @@
 
 import json
 import os
-import re
-import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +11,9 @@ from cbir.atomic import BINARY
 from cbir.errors import InvalidInput
 from cbir.file_lock import wait_lock
 from service.access.audit_chain import ChainHead, read_head, start_chain
+from service.access.audit_key import read_key, read_or_create_key
 from service.access.chain_check import ChainReport, LogLine, verify_chain
 
-KEY_BYTES = 32
 HEAD_BYTES = 160  # fixed, so that the note is written in place
 TAIL_BYTES = 64 * 2**10  # longer than any line
 BLOCK_BYTES = 2**20
@@ -73,7 +71,7 @@ class AuditFiles:
         try:
             wait_lock(note)
             had_key = self.key_file.exists()
-            state = self._read_state(self._create_key(), note)
+            state = self._read_state(read_or_create_key(self.key_file), note)
             if state.restarted and not (had_key and (self._has_lines() or not had_note)):  # the first start
                 state.restarted = False
                 state.save(state.head, state.size)
@@ -97,25 +95,6 @@ class AuditFiles:
                 last  # the process stopped between the line and its note, or a power cut lost the note
             )
         return state
-
-    def _create_key(self) -> bytes:
-        with suppress(FileNotFoundError):
-            return self.read_key()
-        key = secrets.token_hex(KEY_BYTES)
-        file = os.open(self.key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o600)
-        try:
-            os.write(file, key.encode())
-            os.fsync(file)
-        finally:
-            os.close(file)
-        return bytes.fromhex(key)
-
-    def read_key(self) -> bytes:
-        """Return the key of the chain; raises InvalidInput if its file is damaged."""
-        text = self.key_file.read_text(encoding="ascii", errors="replace").strip()
-        if not re.fullmatch(rf"[0-9a-f]{{{2 * KEY_BYTES}}}", text):
-            raise InvalidInput(f"{self.key_file} is damaged; restore it from a backup, or move it away")
-        return bytes.fromhex(text)
 
     def _last_line(self, key: bytes) -> ChainHead | None:
         """Return the last authentic line of the log, or of its newest rotated file."""
@@ -169,7 +148,7 @@ class AuditFiles:
             If a file cannot be read.
         """
         try:
-            key = self.read_key()
+            key = read_key(self.key_file)
             noted, sizes = self._snapshot()
             return verify_chain(key, _lines(sizes), noted, first, known)
         except OSError as error:

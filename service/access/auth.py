@@ -48,10 +48,10 @@ class AccessControl:
         self.groups = settings.groups
         self.oidc = OidcClient(settings, database) if settings.oidc_issuer else None
         self.limiter = Limiter(settings.failed_attempts, settings.failed_attempts_seconds, database=database)
-        self.requests = RequestRate(settings.requests_per_minute)
-        self.new_patients = PatientRate(settings.patients_per_hour)
-        self.identifiers = PatientRate(settings.identifiers_per_hour)
-        self.audit = startup_checks.open_audit_log(settings)
+        self.requests = RequestRate(settings.requests_per_minute, database=database)
+        self.new_patients = PatientRate(settings.patients_per_hour, database=database)
+        self.identifiers = PatientRate(settings.identifiers_per_hour, database=database, name="identifiers")
+        self.audit = startup_checks.open_audit_log(settings, database)
         self.audit_required = settings.audit_failure == "closed"
         self.frame_origins = settings.frame_origins
 

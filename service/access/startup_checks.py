@@ -1,19 +1,24 @@
 """Checks of the settings before the service listens on an address that others can reach."""
 
 import ssl
+from pathlib import Path
 
 from cbir.access_rights import Scope
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
 from service.access import oidc_client
 from service.access.audit import AuditLog
+from service.access.audit_writer import AuditWriter
 from service.access.group_rights import check_rights
 from service.access.security import ANY_ADDRESS, is_loopback
+from service.access.shared_audit import SharedAuditLog
 from service.access.shared_tokens import open_tokens
 from service.access.tokens import FILE
 from service.state.database import StateDatabase, open_state
 
 AUDIT_FILE = "audit.jsonl"
+AUDIT_KEY_FILE = "audit.key"
+AUDIT_IN_DATABASE = "database"
 
 
 def tokens_required(settings: Settings) -> bool:
@@ -30,11 +35,28 @@ def users_log_in(settings: Settings) -> bool:
     return bool(settings.proxy_user_header or settings.oidc_issuer)
 
 
-def open_audit_log(settings: Settings) -> AuditLog | None:
-    """Open the audit log that the settings ask for, if any; raise InvalidInput if it is not writable."""
-    default = settings.state_folder / AUDIT_FILE if tokens_required(settings) else None
-    path = settings.audit_log or default
-    return AuditLog(path, settings.audit_log_bytes) if path else None
+def audit_log_place(settings: Settings) -> Path | None:
+    """Return the file of the audit log; None if it is in the state database. Raises InvalidInput."""
+    if settings.audit_log == AUDIT_IN_DATABASE and not settings.state_database:
+        raise InvalidInput("audit_log is database, so state_database must be set too")
+    if settings.audit_log == AUDIT_IN_DATABASE or (settings.state_database and not settings.audit_log):
+        return None
+    return Path(settings.audit_log or settings.state_folder / AUDIT_FILE)
+
+
+def audit_key_file(settings: Settings) -> Path:
+    """Return the file with the key of the audit log in the state database."""
+    return settings.audit_key_file or settings.state_folder / AUDIT_KEY_FILE
+
+
+def open_audit_log(settings: Settings, database: StateDatabase) -> AuditWriter | None:
+    """Return the audit log that the settings ask for, if any; raise InvalidInput if its file is not writable."""
+    if not settings.audit_log and not tokens_required(settings):
+        return None
+    path = audit_log_place(settings)
+    if path is None:
+        return SharedAuditLog(database, audit_key_file(settings), settings.audit_log_days)
+    return AuditLog(path, settings.audit_log_bytes)
 
 
 def check_startup(settings: Settings) -> None:
@@ -49,8 +71,9 @@ def check_startup(settings: Settings) -> None:
     database = open_state(settings)
     if tokens_required(settings) and not users_log_in(settings):
         _check_tokens(settings, database)
-    log = open_audit_log(settings)
+    log = open_audit_log(settings, database)
     if log:
+        log.open()
         log.close()
 
 

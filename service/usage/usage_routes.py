@@ -15,6 +15,7 @@ from service.collections.app_state import current_state
 from service.http.problems import TooManyRequests
 from service.http.request_params import json_body, require_json
 from service.state import usage_log
+from service.state.database import EXTENSION as STATE
 from service.state.database import StateDatabase, state_database
 from service.state.errors import StateUnavailable
 from service.usage.erased_images import follow_deletions, forget_missing
@@ -50,7 +51,9 @@ class UsageEvents(BaseModel):
 def install_usage(app: Flask) -> None:
     """Give `app` a place for pending searches, and a limit of the events of each caller."""
     app.extensions[EXTENSION] = PendingSearches()
-    app.extensions[RATE_EXTENSION] = RequestRate(BATCHES_PER_MINUTE)
+    app.extensions[RATE_EXTENSION] = RequestRate(
+        BATCHES_PER_MINUTE, database=app.extensions[STATE], name="usage"
+    )
     app.after_request(follow_deletions)
 
 

@@ -73,6 +73,7 @@ collection tune --collection graded
 collection regions --collection collection
 annotate agreement --study-dir missing
 annotate export answers.json --study-dir missing
+audit-log export
 audit-log verify
 audit-log head
 dataset irma missing out

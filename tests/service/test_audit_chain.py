@@ -17,9 +17,10 @@ from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.main import app as commands
 from service.access import audit
-from service.access.audit import MAX_IMAGES, AuditLog
+from service.access.audit import AuditLog
 from service.access.audit_chain import ChainHead
 from service.access.audit_files import AuditFiles
+from service.access.audit_writer import MAX_IMAGES
 from service.access.chain_check import ChainReport
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app

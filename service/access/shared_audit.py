@@ -1,0 +1,199 @@
+"""Audit log in the state database: one chain of lines for all services that share it."""
+
+import hashlib
+import hmac
+import logging
+import time
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import IntegrityError
+
+from cbir.errors import CbirError, InvalidInput
+from service.access.audit_chain import RESTARTED, ChainHead, chain_line, read_head, start_chain
+from service.access.audit_key import read_key, read_or_create_key
+from service.access.audit_writer import AuditWriter, time_of_line
+from service.state.audit_lines import (
+    StoredChain,
+    add_lines,
+    begin_chain,
+    last_line,
+    lock_chain,
+    old_line,
+    read_chain,
+    remove_lines,
+    save_chain,
+)
+from service.state.database import StateDatabase
+from service.state.errors import StateUnavailable
+from service.state.schema import unix_time
+
+NOT_WRITTEN = "lines not written"  # action of the line that counts those that were lost
+REMOVED_AT_ONCE = 10_000  # lines
+HOUR, SOON = 3600.0, 10.0  # seconds until old lines are looked for again
+DAY = 86_400
+
+log = logging.getLogger(__name__)
+
+
+class _Entry:
+    """Fields of a line that waits to be written, and what became of it."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.fields = fields
+        self.done = False
+        self.error: CbirError | OSError | None = None
+
+
+class SharedAuditLog(AuditWriter):
+    """Appends lines to a chain in the state database. Thread-safe, and every service appends to the same chain.
+
+    Lines of requests that end while others are being written go into one transaction.
+
+    Parameters
+    ----------
+    database : StateDatabase
+        Database of the service's state.
+    key_file : Path
+        File with the key of the chain, the same for every service; created with the chain.
+    days : int
+        Days after which lines are removed; 0: never.
+    """
+
+    def __init__(self, database: StateDatabase, key_file: Path, days: int = 0) -> None:
+        self._database = database
+        self._key_file = key_file
+        self._days = days
+        self._key: bytes | None = None
+        self._seen = 0  # number of the last line that this service knows of
+        self._lost = 0
+        self._clean_at = time.monotonic()
+        self._writing, self._waiting = Lock(), Lock()
+        self._entries: list[_Entry] = []
+
+    def open(self) -> None:
+        """Begin the chain unless there is one; raise InvalidInput if its key is another one than that of the file."""
+        with self._database.writing() as connection:
+            self._locked_chain(connection)
+
+    def close(self) -> None:
+        """Do nothing: the database has its own connections."""
+
+    def _add(self, fields: dict[str, Any]) -> None:
+        entry = _Entry(fields)
+        with self._waiting:
+            self._entries.append(entry)
+        with self._writing:
+            if not entry.done:  # no thread before has written it with its own
+                with self._waiting:
+                    entries, self._entries = self._entries, []
+                self._write(entries)
+        if entry.error:
+            raise entry.error
+
+    def _write(self, entries: list[_Entry]) -> None:
+        error: CbirError | OSError | None = None
+        try:
+            self._append([entry.fields for entry in entries])
+        except (CbirError, OSError) as failure:
+            error = failure
+        except IntegrityError:  # another service has begun the chain again
+            error = StateUnavailable("another service has changed the audit log")
+        self._lost = self._lost + len(entries) if error else 0
+        for entry in entries:
+            entry.error = error
+            entry.done = True
+        if self._days and error is None and time.monotonic() >= self._clean_at:
+            self._remove_old_lines()
+
+    def _append(self, new: list[dict[str, Any]]) -> None:
+        if self._lost:
+            new = [{"time": time_of_line(), "action": NOT_WRITTEN, "count": self._lost}, *new]
+        # Services that begin the chain take turns; all others only wait for its last line.
+        with self._database.writing(in_turn=self._key is None) as connection:
+            state, restarted = self._locked_chain(connection)
+            if restarted:
+                log.error(
+                    "lines of the audit log in the state database were removed, or the database was set back"
+                )
+                new = [{"time": time_of_line(), "action": RESTARTED}, *new]
+            head, rows, now = ChainHead(state.number, state.mac), [], unix_time()
+            for fields in new:
+                line, head = chain_line(self._key or b"", head, fields)
+                rows.append((head.number, now, line.decode().rstrip("\n")))
+            add_lines(connection, rows)
+            save_chain(connection, state._replace(number=head.number, mac=head.mac))
+        self._seen = head.number
+
+    def _locked_chain(self, connection: Connection) -> tuple[StoredChain, bool]:
+        """Return the state of the chain, and whether lines may have been removed from its end."""
+        state = lock_chain(connection)
+        if state:
+            self._key = self._key or _read_shared_key(self._key_file)
+            if not hmac.compare_digest(state.key_check, key_check(self._key)):
+                raise InvalidInput(
+                    f"{self._key_file} is not the key of the audit log in state_database; copy the file that "
+                    "audit_key_file names at another service"
+                )
+            return state, state.number < self._seen
+        self._key = _create_key(self._key_file)
+        line = last_line(connection)
+        head = (line and read_head(self._key, line.encode())) or start_chain(self._key, ())
+        state = StoredChain(head.number, head.mac, key_check(self._key), 0, mac_of_removed(self._key, 0))
+        begin_chain(connection, state)
+        return state, bool(line or self._seen)
+
+    def _remove_old_lines(self) -> None:
+        self._clean_at = time.monotonic() + HOUR
+        try:
+            with self._database.writing(in_turn=False) as connection:
+                state = lock_chain(connection)
+                last = old_line(connection, unix_time() - self._days * DAY, REMOVED_AT_ONCE)
+                if state and last:
+                    mac = mac_of_removed(self._key or b"", last)
+                    removed = remove_lines(connection, last)
+                    save_chain(connection, state._replace(removed=last, removed_mac=mac))
+                    if removed >= REMOVED_AT_ONCE:
+                        self._clean_at = time.monotonic() + SOON
+        except CbirError as error:
+            log.warning("old lines of the audit log are not removed: %s", error)
+
+
+def key_check(key: bytes) -> str:
+    """Return what tells whether two services have the same key, and nothing else of it."""
+    return hmac.new(key, b"key check", hashlib.sha256).hexdigest()
+
+
+def mac_of_removed(key: bytes, number: int) -> str:
+    """Return what shows that a service has removed the lines up to `number` for their age."""
+    return hmac.new(key, b"removed %d" % number, hashlib.sha256).hexdigest()
+
+
+def read_stored_chain(connection: Connection) -> StoredChain:
+    """Return the state of the chain; raises InvalidInput if no service has begun one."""
+    state = read_chain(connection)
+    if state is None:
+        raise InvalidInput("state_database has no audit log yet; a service that needs tokens begins one")
+    return state
+
+
+def _read_shared_key(file: Path) -> bytes:
+    try:
+        return read_key(file)
+    except FileNotFoundError as error:
+        raise InvalidInput(
+            f"{file}, the key of the audit log in state_database, does not exist; copy the file that audit_key_file "
+            "names at another service"
+        ) from error
+    except OSError as error:
+        raise InvalidInput(f"audit_key_file {file} cannot be read: {error.strerror}") from error
+
+
+def _create_key(file: Path) -> bytes:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return read_or_create_key(file)
+    except OSError as error:
+        raise InvalidInput(f"audit_key_file {file} cannot be written: {error.strerror}") from error

@@ -1,0 +1,107 @@
+"""Audit log of services that share their state: its lines, and the last one, which each new line continues."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from sqlalchemy import Column, Connection, Table, Text, delete, func, insert, select, update
+
+from service.state.schema import WholeNumber, tables
+
+BATCH = 1000  # lines read at once
+
+lines = Table(
+    "audit_lines",
+    tables,
+    Column("number", WholeNumber, primary_key=True, autoincrement=False),
+    Column("time", WholeNumber, nullable=False, index=True),  # seconds since 1970
+    Column("line", Text, nullable=False),  # JSON, as in a file, without the newline
+)
+chain = Table(  # one row
+    "audit_chain",
+    tables,
+    Column("id", WholeNumber, primary_key=True, autoincrement=False),
+    Column("number", WholeNumber, nullable=False),  # of the last line
+    Column("mac", Text, nullable=False),  # of the last line
+    Column("key_check", Text, nullable=False),
+    Column("removed", WholeNumber, nullable=False),  # last line that was removed for its age, 0 for none
+    Column("removed_mac", Text, nullable=False),  # authenticates that number
+)
+
+
+class StoredChain(NamedTuple):
+    """Number and mac of the last line, a check of the key, and the last line that was removed for its age."""
+
+    number: int
+    mac: str
+    key_check: str
+    removed: int
+    removed_mac: str
+
+
+def lock_chain(connection: Connection) -> StoredChain | None:
+    """Return the state of the chain, None without one; no other transaction changes it until the end of this one."""
+    return _chain(connection, for_update=True)
+
+
+def read_chain(connection: Connection) -> StoredChain | None:
+    """Return the state of the chain; None without one."""
+    return _chain(connection, for_update=False)
+
+
+def _chain(connection: Connection, for_update: bool) -> StoredChain | None:
+    query = select(*[chain.c[name] for name in StoredChain._fields])
+    row = connection.execute(query.with_for_update() if for_update else query).one_or_none()
+    return row and StoredChain(*row)
+
+
+def begin_chain(connection: Connection, first: StoredChain) -> None:
+    """Store the state of a chain without lines; raises IntegrityError if there is one."""
+    connection.execute(insert(chain).values(id=1, **first._asdict()))
+
+
+def save_chain(connection: Connection, state: StoredChain) -> None:
+    """Replace the state of the chain."""
+    connection.execute(update(chain).values(**state._asdict()))
+
+
+def add_lines(connection: Connection, new: list[tuple[int, int, str]]) -> None:
+    """Add lines, each with its number and time."""
+    connection.execute(
+        insert(lines), [{"number": number, "time": time, "line": line} for number, time, line in new]
+    )
+
+
+def last_line(connection: Connection) -> str | None:
+    """Return the line with the highest number; None without lines."""
+    return connection.execute(select(lines.c.line).order_by(lines.c.number.desc()).limit(1)).scalar()
+
+
+def read_lines(connection: Connection, since: int = 0) -> Iterator[tuple[int, str]]:
+    """Yield number and text of the lines since a time, in order."""
+    query = select(lines.c.number, lines.c.line).where(lines.c.time >= since).order_by(lines.c.number)
+    streamed = connection.execution_options(stream_results=True, yield_per=BATCH)
+    for row in streamed.execute(query):
+        yield row.number, row.line
+
+
+def old_line(connection: Connection, before: int, limit: int) -> int | None:
+    """Return the number of a line that is older than a time, as all lines before it are; None for no such line.
+
+    Parameters
+    ----------
+    connection : Connection
+    before : int
+        Seconds since 1970.
+    limit : int
+        Number of lines up to it, at most. The last line of all is never returned.
+    """
+    first, last = (select(edge(lines.c.number)).scalar_subquery() for edge in (func.min, func.max))
+    newer = select(func.min(lines.c.number)).where(lines.c.time >= before).scalar_subquery()
+    query = select(func.max(lines.c.number))
+    query = query.where(lines.c.number < first + limit, lines.c.number < func.coalesce(newer, last))
+    return connection.execute(query).scalar()
+
+
+def remove_lines(connection: Connection, last: int) -> int:
+    """Remove the lines up to the number `last`; return how many."""
+    return connection.execute(delete(lines).where(lines.c.number <= last)).rowcount
