@@ -103,10 +103,10 @@ class PgvectorIndex:
 
     def vectors(self, numbers: Numbers) -> tuple[Numbers, Floats]:
         """Return the numbers that the index has of `numbers`, ascending, and their vectors (n, d)."""
-        query = f"COPY (SELECT number, vector FROM {self._edition} WHERE number = ANY(%s) ORDER BY number) TO STDOUT"
-        with self._transaction() as connection:
-            with _cursor(connection).copy(f"{query} (FORMAT BINARY)", (numbers.tolist(),)) as copy:
-                content = b"".join(copy)
+        rows = f"SELECT number, vector FROM {self._edition} WHERE number = ANY(%s) ORDER BY number"
+        query, parameters = f"COPY ({rows}) TO STDOUT (FORMAT BINARY)", (numbers.tolist(),)
+        with self._transaction() as connection, _cursor(connection).copy(query, parameters) as copy:
+            content = b"".join(copy)
         return decode_rows(content, self._dimensions)
 
     def put(self, images: Sequence[IndexedImage], vectors: Floats) -> None:

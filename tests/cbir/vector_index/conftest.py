@@ -10,12 +10,13 @@ from sqlalchemy import Engine, create_engine, text
 from cbir.store import schema
 from cbir.store.number_function import number_function
 from cbir.vector_index.faiss_index import FaissIndex
-from tests import postgresql_server
+from tests import milvus_server, postgresql_server
 from tests.cbir.vector_index.subjects import DIMENSIONS, Subject, matching_numbers
 
 KINDS = (
     "hnsw",
     pytest.param("pgvector", marks=pytest.mark.slow),
+    pytest.param("milvus", marks=pytest.mark.slow),
 )
 
 
@@ -30,6 +31,18 @@ def vector_server() -> Iterator[postgresql_server.PostgresqlServer]:
         with engine.begin() as connection:
             connection.execute(text("CREATE EXTENSION vector"))
         engine.dispose()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def milvus() -> Iterator[milvus_server.MilvusServer]:
+    """A Milvus server."""
+    if reason := milvus_server.missing_reason():
+        pytest.skip(reason)
+    server = milvus_server.MilvusServer()
+    try:
         yield server
     finally:
         server.stop()
@@ -64,6 +77,13 @@ def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Subject:
         tables = request.getfixturevalue("postgresql_tables")
         return Subject(tables, lambda: PgvectorIndex(tables, "cbir_0_1", DIMENSIONS))
     tables = request.getfixturevalue("sqlite_tables")
+    if request.param == "milvus":
+        from cbir.vector_index.milvus_connection import MilvusConnection
+        from cbir.vector_index.milvus_index import MilvusIndex
+
+        connection = MilvusConnection(request.getfixturevalue("milvus").address)
+        name = f"cbir_{secrets.token_hex(8)}_1"
+        return Subject(tables, lambda: MilvusIndex(connection, name, DIMENSIONS))
     folder = tmp_path / "indexes"
     return Subject(
         tables,

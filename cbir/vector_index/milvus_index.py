@@ -1,0 +1,219 @@
+"""Vector index of a Milvus server: a Milvus collection for each edition."""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from cbir.gallery.vector_blocks import Floats
+from cbir.store.schema import as_number
+from cbir.vector_index.milvus_connection import MilvusConnection
+from cbir.vector_index.milvus_expression import LONGEST, scope_expression, stored_text
+from cbir.vector_index.port import IndexedImage, IndexPosition, IndexScope, Neighbours, Numbers
+
+TEXTS = ("content_hash", "patient_key", "study", "series", "instance")
+POSITION = 0  # number of the row with the position, which is no image's
+FAR = 1e6  # each value of that row's vector: farther than any image
+LINKS = 16  # of an image in the graph, and twice as many on the lowest level (M)
+BUILD_WIDTH = 200  # images that building compares at a time (efConstruction)
+SEARCH_WIDTHS = (200, 2000, 16_384)  # the same of a search (ef), at least; the next if the one finds too few
+MOST = 16_384  # images that Milvus returns at most
+AT_ONCE = 2000  # images sent or read in one call, which may have 64 MB
+QUERIES = 100  # of one call
+SETTLING = 6.0  # seconds until others' changes are seen without waiting for them; Milvus promises five
+
+
+class MilvusIndex:
+    """A Milvus collection of vectors with the attributes and labels that filters compare. Thread-safe."""
+
+    def __init__(self, connection: MilvusConnection, edition: str, dimensions: int) -> None:
+        """Open the Milvus collection, or create it.
+
+        Parameters
+        ----------
+        connection : MilvusConnection
+            Of the server; others may share it.
+        edition : str
+            Name of the collection in Milvus.
+        dimensions : int
+            Length of the vectors.
+
+        Raises
+        ------
+        IndexUnavailable
+            If the server does not answer.
+        """
+        self._call, self._edition, self._dimensions = connection.call, edition, dimensions
+        self._changed = time.monotonic()
+        self._known_position: IndexPosition | None = None
+        if not self._call("has_collection", edition):
+            self._create()
+
+    def nearest(self, queries: Floats, k: int, scope: IndexScope) -> list[Neighbours]:
+        """Return up to k images of `scope` for each query (q, d); all that match where fewer do."""
+        expression = scope_expression(scope)
+        found = []
+        for start in range(0, len(queries), QUERIES):
+            some = queries[start : start + QUERIES]
+            found += self._search(some, k, expression, SEARCH_WIDTHS[0])
+        if any(len(neighbours.numbers) < k for neighbours in found):
+            possible = min(k, self._count(expression))
+            for place, neighbours in enumerate(found):
+                if len(neighbours.numbers) < possible:
+                    found[place] = self._search_wider(queries[place], possible, expression)
+        return found
+
+    def vectors(self, numbers: Numbers) -> tuple[Numbers, Floats]:
+        """Return the numbers that the index has of `numbers`, ascending, and their vectors (n, d)."""
+        wanted = np.unique(numbers[numbers > POSITION])
+        rows: list[Any] = []
+        for start in range(0, len(wanted), AT_ONCE):
+            some = wanted[start : start + AT_ONCE].tolist()
+            rows += self._query(f"number in {some}", ["number", "vector"])
+        return self._arrays(rows)
+
+    def put(self, images: Sequence[IndexedImage], vectors: Floats) -> None:
+        """Add images with their vectors (n, d), or replace them."""
+        for start in range(0, len(images), AT_ONCE):
+            some = zip(images[start : start + AT_ONCE], vectors[start : start + AT_ONCE], strict=True)
+            self._call("upsert", self._edition, [_row(image, vector) for image, vector in some], timeout=60)
+            self._changed = time.monotonic()
+
+    def delete(self, numbers: Numbers) -> None:
+        """Delete images; unknown numbers are ignored."""
+        wanted = np.unique(numbers[numbers > POSITION])
+        for start in range(0, len(wanted), AT_ONCE):
+            self._call("delete", self._edition, ids=wanted[start : start + AT_ONCE].tolist())
+            self._changed = time.monotonic()
+
+    def position(self) -> IndexPosition | None:
+        """Return how far it has followed; None before the first fill has ended."""
+        rows = self._query(f"number in [{POSITION}]", ["content_hash"])
+        position = IndexPosition(*json.loads(rows[0]["content_hash"])) if rows else None
+        if position != self._known_position:  # another process has changed the index
+            self._known_position, self._changed = position, time.monotonic()
+        return position
+
+    def set_position(self, position: IndexPosition) -> None:
+        """Store how far it has followed."""
+        row = _row(IndexedImage(POSITION, ""), np.full(self._dimensions, FAR, np.float32))
+        self._call("upsert", self._edition, [row | {"content_hash": json.dumps(position)}])
+        self._known_position, self._changed = position, time.monotonic()
+
+    def finish(self) -> None:
+        """Wait until Milvus has built the graphs of all that was sent."""
+        self._call("flush", self._edition, timeout=None)
+        self._call("load_collection", self._edition, timeout=None)
+
+    def __len__(self) -> int:
+        return self._count("")
+
+    def drop(self) -> None:
+        """Delete the Milvus collection."""
+        if self._call("has_collection", self._edition):
+            self._call("drop_collection", self._edition)
+
+    def close(self) -> None:
+        """Do nothing: the connection may be shared."""
+
+    def _create(self) -> None:
+        from pymilvus import DataType, MilvusClient
+
+        schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
+        schema.add_field("number", DataType.INT64, is_primary=True)
+        schema.add_field("vector", DataType.FLOAT_VECTOR, dim=self._dimensions)
+        for name in TEXTS:
+            schema.add_field(name, DataType.VARCHAR, max_length=LONGEST)
+        schema.add_field("labels", DataType.JSON)
+        schema.add_field("label_numbers", DataType.JSON)
+        self._call("create_collection", self._edition, schema=schema, consistency_level="Bounded")
+        graph = MilvusClient.prepare_index_params()
+        parameters = {"M": LINKS, "efConstruction": BUILD_WIDTH}
+        graph.add_index("vector", index_type="HNSW", metric_type="L2", params=parameters)
+        self._call("create_index", self._edition, graph)
+        self._call("load_collection", self._edition, timeout=60)
+
+    def _consistency(self) -> str:
+        """Return "Strong", which waits a fifth of a second for all changes, until they are seen without it."""
+        return "Strong" if time.monotonic() - self._changed < SETTLING else "Bounded"
+
+    def _search(self, queries: Floats, k: int, expression: str, width: int) -> list[Neighbours]:
+        if k >= MOST:
+            return [_neighbours([])] * len(queries)
+        hits = self._call(
+            "search",
+            self._edition,
+            list(np.ascontiguousarray(queries, np.float32)),
+            filter=expression,
+            limit=k + 1,  # the row with the position may be among them
+            search_params={"metric_type": "L2", "params": {"ef": max(width, k + 1)}},
+            consistency_level=self._consistency(),
+        )
+        return [
+            _neighbours([(hit["id"], hit["distance"]) for hit in some if hit["id"] != POSITION][:k])
+            for some in hits
+        ]
+
+    def _search_wider(self, query: Floats, k: int, expression: str) -> Neighbours:
+        """Search more of the graph, and compare all that match if that finds too few."""
+        for width in SEARCH_WIDTHS[1:]:
+            (found,) = self._search(query[None, :], k, expression, width)
+            if len(found.numbers) >= k:
+                return found
+        best = _neighbours([])
+        for numbers, vectors in self._pages(expression):
+            squared = ((vectors - query) ** 2).sum(axis=1)
+            joined = (
+                np.concatenate([best.numbers, numbers]),
+                np.concatenate([best.distances, np.sqrt(squared)]),
+            )
+            order = np.argsort(joined[1], kind="stable")[:k]
+            best = Neighbours(joined[0][order], joined[1][order])
+        return best
+
+    def _pages(self, expression: str) -> Iterator[tuple[Numbers, Floats]]:
+        """Read all images of an expression."""
+        last = POSITION
+        while True:
+            above = f"number > {last}" + (f" and {expression}" if expression else "")
+            numbers, vectors = self._arrays(self._query(above, ["number", "vector"], limit=AT_ONCE))
+            if len(numbers):
+                yield numbers, vectors
+                last = int(numbers[-1])
+            if len(numbers) < AT_ONCE:
+                return
+
+    def _count(self, expression: str) -> int:
+        images = f"number > {POSITION}" + (f" and {expression}" if expression else "")
+        return int(self._query(images, ["count(*)"])[0]["count(*)"])
+
+    def _query(self, expression: str, fields: list[str], **options: Any) -> Any:
+        level = self._consistency()
+        return self._call(
+            "query", self._edition, expression, output_fields=fields, consistency_level=level, **options
+        )
+
+    def _arrays(self, rows: Sequence[Any]) -> tuple[Numbers, Floats]:
+        numbers = np.array([row["number"] for row in rows], np.int64)
+        vectors = np.array([row["vector"] for row in rows], np.float32).reshape(-1, self._dimensions)
+        order = np.argsort(numbers)
+        return numbers[order], vectors[order]
+
+
+def _row(image: IndexedImage, vector: Floats) -> dict[str, Any]:
+    numbers = {key: as_number(value) for key, value in image.labels.items()}
+    return {
+        "number": image.number,
+        "vector": vector,
+        **{name: stored_text(getattr(image, name)) for name in TEXTS},
+        "labels": {stored_text(key): stored_text(value) for key, value in image.labels.items()},
+        "label_numbers": {stored_text(key): number for key, number in numbers.items() if number is not None},
+    }
+
+
+def _neighbours(hits: Sequence[tuple[int, float]]) -> Neighbours:
+    numbers = np.array([number for number, _ in hits], np.int64)
+    squared = np.array([distance for _, distance in hits], np.float32)
+    return Neighbours(numbers, np.sqrt(np.maximum(squared, 0)))
