@@ -88,11 +88,12 @@ def validate_index(text: str) -> str:
         port = None
     if parts.scheme != "milvus":
         raise ValueError(f"{text} is none of {', '.join(INDEXES)} and milvus://host:port")
-    if parts.username is not None or parts.password is not None:
-        raise ValueError("user and password do not belong in the URL; use the setting index_password_file")
-    if not parts.hostname or not port or parts.path.strip("/") or parts.query or parts.fragment:
+    if parts.password is not None:
+        raise ValueError("a password does not belong in the URL; use the setting index_password_file")
+    options = parse_qs(parts.query, keep_blank_values=True)
+    if not parts.hostname or not port or parts.fragment or options not in ({}, {"tls": ["true"]}):
         raise ValueError(
-            f"{text} is not of the form milvus://host:port, for instance milvus://localhost:19530"
+            "the address of the Milvus server is not of the form milvus://user@host:port/database?tls=true"
         )
     return text.rstrip("/")
 

@@ -152,7 +152,7 @@ class Settings(BaseSettings):
         "pgvector, milvus://host:port: vector index, so that no process loads all vectors",
     )
     index_password_file: Path | None = Field(
-        None, description="file with the password, or user:password, of the Milvus server"
+        None, description="file with the password of the Milvus server, or a token"
     )
     keep_originals: bool = Field(False, description="store the files sent, not only thumbnails")
     store_thumbnails: bool = Field(True, description="store thumbnails; false: show the archive's")

@@ -28,8 +28,8 @@ def build_index(
     that index.
     """
     from cbir import settings
+    from cbir.python_api.collection_address import address_or_folder
     from cbir.store import Collection
-    from cbir.store.postgresql_address import address_or_folder
     from cbir.vector_index.open_index import open_index
 
     active_settings = settings.load()
@@ -49,7 +49,7 @@ def build_index(
 def _build_vector_index(
     collection: "Collection", index: "CollectionIndex", drop: bool, rebuild: bool
 ) -> dict[str, object]:
-    from cbir.store.postgresql_address import address_or_folder
+    from cbir.python_api.collection_address import address_or_folder
 
     with StageBars() as bars:
         if drop:

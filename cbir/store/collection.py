@@ -315,6 +315,10 @@ class Collection(RecordQueries):
         """Return what reads the changes that a vector index follows."""
         return IndexFeed(self.folder, self._engine)
 
+    def postgresql(self) -> PostgresqlDatabase | None:
+        """Return the database if it is PostgreSQL, for tables of search indexes beside those of the collection."""
+        return self._engine if isinstance(self._engine, PostgresqlDatabase) else None
+
     def joint_vectors(self, view: View, values: int) -> VectorBlocks:
         """Return the raw values of an encoder, the first `values` of the rows of a view, scaled to length 1."""
         return self._joint.of_view(view, self.profile, values)

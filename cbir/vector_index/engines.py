@@ -1,12 +1,16 @@
 """What stores the editions of an index: a file of FAISS, a table of pgvector, or a server of Milvus."""
 
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from cbir.errors import InvalidInput
 from cbir.store.collection import Collection
 from cbir.store.index_feed import scope_conditions
 from cbir.vector_index.editions import FOLDER
 from cbir.vector_index.port import IndexScope, Numbers, VectorIndex
+
+if TYPE_CHECKING:
+    from cbir.vector_index.milvus_connection import MilvusConnection
 
 
 class IndexEngine(Protocol):
@@ -58,3 +62,60 @@ class HnswEngine:
             scope.where, scope.of_patients, scope.without_patients, scope.without_contents, scope.outside
         )
         return self._feed.matching(conditions)
+
+
+class PgvectorEngine:
+    """Tables of the extension pgvector in the schema of a collection in PostgreSQL."""
+
+    durable = True
+
+    def __init__(self, collection: Collection) -> None:
+        """Raise InvalidInput for a collection in SQLite."""
+        self._database = collection.postgresql()
+        if self._database is None:
+            raise InvalidInput(
+                "the setting index: pgvector is for collections in PostgreSQL; use hnsw or milvus://host:port"
+            )
+
+    def open(self, name: str, dimensions: int) -> VectorIndex:
+        """Return an edition, which is created if it does not exist."""
+        from cbir.vector_index.pgvector_index import PgvectorIndex
+
+        assert self._database is not None
+        return PgvectorIndex(self._database.engine, name, dimensions)
+
+    def drop(self, name: str) -> None:
+        """Delete the table of an edition."""
+        self.open(name, 1).drop()
+
+    def drop_others(self, names: set[str]) -> None:
+        """Do nothing: the record names all tables."""
+
+
+class MilvusEngine:
+    """Collections of a Milvus server, one for each edition."""
+
+    durable = True
+
+    def __init__(self, address: str, password: str | None) -> None:
+        self._address, self._password = address, password
+        self._connection: MilvusConnection | None = None
+
+    def open(self, name: str, dimensions: int) -> VectorIndex:
+        """Return an edition, which is created if it does not exist."""
+        from cbir.vector_index.milvus_index import MilvusIndex
+
+        return MilvusIndex(self._connected(), name, dimensions)
+
+    def drop(self, name: str) -> None:
+        """Delete the Milvus collection of an edition."""
+        self.open(name, 1).drop()
+
+    def drop_others(self, names: set[str]) -> None:
+        """Do nothing: others may use the server."""
+
+    def _connected(self) -> "MilvusConnection":
+        from cbir.vector_index.milvus_connection import MilvusConnection
+
+        self._connection = self._connection or MilvusConnection(self._address, self._password)
+        return self._connection

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
 from typing import TypeVar
 
 import numpy as np
@@ -148,7 +147,7 @@ class IndexedVectors:
         """Drop images that are left out, deleted, or not visible."""
         present = None
         if not gap.closed or self._limited:
-            all_numbers = reduce(np.union1d, (answer.numbers for answer in answers), np.empty(0, np.int64))
+            all_numbers = np.concatenate([np.empty(0, np.int64), *(answer.numbers for answer in answers)])
             # What the index has of labels may be wrong if too many have changed to list them.
             checked = scope if gap.changed is None or self._limited else EVERYTHING
             present = self._scopes.among(all_numbers, checked)

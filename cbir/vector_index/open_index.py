@@ -1,18 +1,21 @@
 """The vector index that the settings name for a collection."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
 from cbir.store.collection import Collection
 from cbir.store.index_feed import IndexFeed
+from cbir.store.index_record import IndexRecord
 from cbir.vector_index.current_gap import CurrentGap
 from cbir.vector_index.current_index import CurrentIndex
-from cbir.vector_index.editions import FolderEditions
-from cbir.vector_index.engines import HnswEngine, IndexEngine
+from cbir.vector_index.editions import Editions, FolderEditions
+from cbir.vector_index.engines import HnswEngine, IndexEngine, MilvusEngine, PgvectorEngine
 from cbir.vector_index.follower import Follower
 from cbir.vector_index.index_status import IndexStatus, read_status
 from cbir.vector_index.indexed_vectors import IndexedVectors
+from cbir.vector_index.shared_editions import SharedEditions
 
 WITHOUT = ("exact", "flat", "ivf")  # values of the setting `index` that name no vector index
 
@@ -40,13 +43,31 @@ def open_index(collection: Collection, settings: Settings) -> CollectionIndex | 
     if settings.index in WITHOUT:
         return None
     kind, engine = settings.index.partition(":")[0], _engine(collection, settings)
-    current = CurrentIndex(FolderEditions(collection.folder, kind), engine)
+    current = CurrentIndex(_editions(collection, kind), engine)
     feed = collection.index_feed()
     vectors = IndexedVectors(feed, CurrentGap(feed, current))
     return CollectionIndex(kind, vectors, Follower(feed, current), feed, current)
 
 
+def _editions(collection: Collection, kind: str) -> Editions:
+    database = collection.postgresql()
+    if database is None or kind == "hnsw":  # whose files each machine has for itself
+        return FolderEditions(collection.folder, kind)
+    return SharedEditions(IndexRecord(database, kind))
+
+
 def _engine(collection: Collection, settings: Settings) -> IndexEngine:
     if settings.index == "hnsw":
         return HnswEngine(collection)
-    raise InvalidInput(f"the setting index: {settings.index} is not a vector index")
+    if settings.index == "pgvector":
+        return PgvectorEngine(collection)
+    return MilvusEngine(settings.index, _read_password(settings.index_password_file))
+
+
+def _read_password(file: Path | None) -> str | None:
+    if file is None:
+        return None
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"the setting index_password_file: {file} cannot be read") from error
