@@ -35,7 +35,7 @@ class IndexedVectors:
 
     def __init__(self, feed: IndexFeed, gap: CurrentGap, limited: LimitedCollection | None = None) -> None:
         self._gap, self._limited = gap, limited
-        self._limits = limited.conditions if limited else ()
+        self._limits = limited.limits if limited else ()
         self._visible = limited.index_feed() if limited else feed
         self._feed, self._scopes = feed, ScopeNumbers(self._visible)
 

@@ -7,10 +7,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, create_engine, text
 
-from cbir.store import schema
+from cbir.settings import Settings
+from cbir.store import Collection, schema
+from cbir.store import profile as profiles
 from cbir.store.number_function import number_function
+from cbir.store.postgresql_address import files_folder
 from cbir.vector_index.faiss_index import FaissIndex
 from tests import milvus_server, postgresql_server
+from tests.cbir.vector_index.followed import Followed
 from tests.cbir.vector_index.subjects import DIMENSIONS, Subject, matching_numbers
 
 KINDS = (
@@ -89,3 +93,29 @@ def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Subject:
         tables,
         lambda: FaissIndex(folder, "cbir_0_1", DIMENSIONS, lambda scope: matching_numbers(tables, scope)),
     )
+
+
+@pytest.fixture
+def hnsw(tmp_path: Path) -> Iterator[Followed]:
+    """An empty collection in SQLite, with an index in files."""
+    with Collection.create(tmp_path / "collection", profiles.get("tamura")) as collection:
+        yield Followed(collection, Settings(index="hnsw"))
+
+
+@pytest.fixture(params=KINDS)
+def followed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Followed]:
+    """An empty collection, with each kind of index."""
+    if request.param == "hnsw":
+        yield request.getfixturevalue("hnsw")
+        return
+    if request.param == "pgvector":
+        server = request.getfixturevalue("vector_server")
+        address = server.new_address()
+        with Collection.create(files_folder(address), profiles.get("tamura")) as collection:
+            yield Followed(collection, Settings(index="pgvector"))
+        server.drop_schemas([address])
+        return
+    with Collection.create(tmp_path / "collection", profiles.get("tamura")) as collection:
+        settings = Settings(index=request.getfixturevalue("milvus").address)
+        yield Followed(collection, settings)
+        Followed(collection, settings).index.follower.drop()
