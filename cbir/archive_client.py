@@ -74,6 +74,10 @@ class ArchiveClient:
                 return first
         raise ArchiveFailed(f"{self.url} returns no metadata for instance {instance}", answered=True)
 
+    def search_one(self) -> None:
+        """Search for any one study (QIDO-RS, 10.6), to see whether the archive answers."""
+        self._request(f"{self.url}/studies?limit=1", DICOM_JSON)
+
     def store(self, data: bytes) -> None:
         """Store a DICOM file by STOW-RS (10.5); return when the archive confirms it."""
         boundary = secrets.token_hex(16)

@@ -245,7 +245,16 @@ class Erased(BaseModel):
 class Health(BaseModel):
     """Health of the service."""
 
-    status: str = Field(description='Always "ok".', examples=["ok"])
+    status: str = Field(
+        description='"ok", or "degraded" if a part does not answer: then searches go on as far as they can.',
+        examples=["ok"],
+    )
+    degraded: list[str] | None = Field(
+        default=None,
+        description="Parts that do not answer: state database, collection database, index, archive; absent if there "
+        "are none.",
+        examples=[["state database"]],
+    )
     down: dict[str, str] | None = Field(
         default=None,
         description="Collections whose PostgreSQL server does not answer, with the reason; absent if there are none.",
@@ -260,6 +269,9 @@ class Readiness(BaseModel):
     """
 
     status: str = Field(description='"ready" if the default collection can be searched.', examples=["ready"])
+    degraded: list[str] | None = Field(
+        default=None, description="Parts that do not answer, as in `/healthz`.", examples=[["state database"]]
+    )
     images: int | None = Field(
         default=None, description="Number of images of the default collection.", examples=[13549]
     )

@@ -14,6 +14,7 @@ from service.access.private_details import public_text
 from service.api.operations import operation
 from service.collections.app_state import current_state
 from service.collections.mounted_collection import CollectionHandle
+from service.collections.part_checks import names_of_down_parts
 from service.http.problems import NotReady
 
 blueprint = Blueprint("health", __name__)
@@ -22,11 +23,15 @@ blueprint = Blueprint("health", __name__)
 @blueprint.get("/healthz")
 @operation("health", {200: Health}, python="client.health()")
 def get_healthz() -> Response:
-    """Report that the process responds, and name collections whose database server is down.
+    """Report that the process responds, and which of the servers it depends on do not.
 
-    It says nothing else about the collections; see `ready`.
+    The status is always 200. It says nothing else about the collections; see `ready`.
     """
-    return _alive(Health(status="ok", down=_down_databases() or None))
+    degraded = _degraded_parts()
+    facts = Health(
+        status="degraded" if degraded else "ok", degraded=degraded or None, down=_down_databases() or None
+    )
+    return _alive(facts)
 
 
 @blueprint.get("/livez")
@@ -54,10 +59,11 @@ def get_readyz() -> Response:
     collection = handle.whole_searcher().collection
     view = collection.view()
     if stranger or rights is None or rights.limited:
-        return _ready(Readiness(status="ready"))
+        return _ready(Readiness(status="ready", degraded=_degraded_parts() or None))
     others = state.collections if len(state.collections) > 1 else {}
     facts = Readiness(
         status="ready",
+        degraded=_degraded_parts() or None,
         images=len(view),
         generation=view.generation,
         profile=collection.profile.name,
@@ -70,6 +76,13 @@ def get_readyz() -> Response:
 
 def _alive(facts: Health) -> Response:
     return Response(facts.model_dump_json(exclude_none=True), mimetype="application/json")
+
+
+def _degraded_parts() -> list[str]:
+    """Return the names of the parts that do not answer, which tell nothing about collections."""
+    state = current_state()
+    problems = [handle.database_problem for handle in state.collections.values()]
+    return names_of_down_parts(state.parts, problems)
 
 
 def _down_databases() -> dict[str, str]:

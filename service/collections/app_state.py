@@ -22,6 +22,7 @@ from service.collections.grader_cache import GraderCache
 from service.collections.lru_cache import LruCache
 from service.collections.map_cache import MapCache
 from service.collections.mounted_collection import CollectionHandle
+from service.collections.part_checks import checked_parts
 from service.http.concurrency import ConcurrencyLimit
 from service.http.problems import error_location
 from service.ingest.decoders import Decoders
@@ -57,6 +58,7 @@ class AppState:
         self.collections = {handle.name: handle for handle in handles}
         self.default = handles[0].name
         self.database = open_state(settings)
+        self.parts = checked_parts(settings, self.database)
         place = WorkerPlace({handle.name: handle.path for handle in handles}, settings, self._lock_collection)
         self.worker = JobWorker(self.database, place, settings.job_workers)
         self.jobs = JobQueue(self.database, self.worker)

@@ -51,7 +51,7 @@ def read_chain(connection: Connection) -> StoredChain | None:
 def _chain(connection: Connection, for_update: bool) -> StoredChain | None:
     query = select(*[chain.c[name] for name in StoredChain._fields])
     row = connection.execute(query.with_for_update() if for_update else query).one_or_none()
-    return row and StoredChain(*row)
+    return StoredChain(*row) if row else None
 
 
 def begin_chain(connection: Connection, first: StoredChain) -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -15,8 +16,9 @@ from cbir.store import Collection
 from cbir.store.last_good import NAME
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
-from service.collections import mounted_collection
+from service.collections import mounted_collection, part_checks
 from service.collections.app_state import EXTENSION
+from service.collections.part_checks import PartCheck, names_of_down_parts
 from tests.service.conftest import COUNT, cbir, problem
 
 
@@ -72,6 +74,37 @@ def test_snapshot_that_cannot_be_used_is_told(writable: Path, caplog: pytest.Log
     assert detail.json["warning"]
     app.test_client().get("/readyz")
     assert caplog.text.count(f"collection {writable.name}: ") == 1
+
+
+def test_an_archive_that_does_not_answer(indexed: Path) -> None:
+    client = create_app(indexed, settings.load(archive_url="http://127.0.0.1:1/dicom-web")).test_client()
+    for path, status in (("/healthz", "degraded"), ("/readyz", "ready")):
+        answer = client.get(path)
+        assert answer.status_code == 200
+        assert (answer.json["status"], answer.json["degraded"]) == (status, ["archive"])
+    assert client.get("/livez").json == {"status": "ok"}
+
+
+def test_a_part_that_never_answers_counts_as_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part_checks, "ANSWER_SECONDS", 0.05)
+    hangs = Event()
+    part = PartCheck("archive", hangs.wait, 0)
+    try:
+        assert part.is_down()
+        assert names_of_down_parts([part], [None, "no answer"]) == ["archive", "collection database"]
+    finally:
+        hangs.set()
+    end = time.monotonic() + 5
+    while part.is_down():
+        assert time.monotonic() < end
+    assert names_of_down_parts([part], [None]) == []
+
+
+def test_an_answer_holds_for_a_time() -> None:
+    asked: list[int] = []
+    part = PartCheck("archive", lambda: asked.append(1), 3600)
+    assert not any(part.is_down() for _ in range(5))
+    assert asked == [1]
 
 
 def test_warming_up(indexed: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

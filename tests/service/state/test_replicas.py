@@ -1,5 +1,6 @@
 """Two services that share a PostgreSQL database, as replicas behind a proxy do."""
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -85,7 +86,13 @@ def test_login_cases_and_failures_are_shared_and_a_killed_server_loses_nothing(
         assert saved <= set(titles)
         assert len(set(titles)) == len(titles)
         _block_guesses(one, other)
-    assert "unbroken" in command("audit-log", "verify", "--file", state / "audit.jsonl")[1]
+    shared = {"CBIR_STATE_DATABASE": address, "CBIR_STATE_FOLDER": str(state)}
+    verified = command("audit-log", "verify", **shared)
+    assert "unbroken" in verified[1], verified
+    actions = {
+        json.loads(line)["action"] for line in command("audit-log", "export", **shared)[1].splitlines()
+    }
+    assert {"login", "save-case", "lines not written"} <= actions
     for service in replicas:
         code, log = service.stop()
         assert (code, "Traceback" in log) == (0, False), log
@@ -139,6 +146,12 @@ def _save_while_killing(
                 for client in (one, other):  # a search needs no state
                     query = {"image_id": image_id, "k": 3}
                     assert client.post("/v1/search", json=query, headers=bearer).status_code == 200
+                    _wait_for_health(client, {"status": "degraded", "degraded": ["state database"]})
+                    assert client.get("/readyz").json() == {
+                        "status": "ready",
+                        "degraded": ["state database"],
+                    }
+                    assert client.get("/livez").json() == {"status": "ok"}
                 time.sleep(0.5)
                 server.start()
                 end = time.monotonic() + RECOVERY_SECONDS
@@ -147,12 +160,21 @@ def _save_while_killing(
                 }:
                     assert time.monotonic() < end, "a service has not recovered"
                     time.sleep(0.1)
+                for client in (one, other):
+                    _wait_for_health(client, {"status": "ok"})
         finally:
             done.set()
         for each in running:
             each.result()
     assert statuses == {201, 503}
     return saved
+
+
+def _wait_for_health(client: httpx.Client, health: dict[str, object]) -> None:
+    end = time.monotonic() + RECOVERY_SECONDS
+    while client.get("/healthz").json() != health:
+        assert time.monotonic() < end, client.get("/healthz").text
+        time.sleep(0.1)
 
 
 def _block_guesses(one: httpx.Client, other: httpx.Client) -> None:

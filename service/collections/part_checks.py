@@ -1,0 +1,90 @@
+"""Whether the servers that the service depends on answer: asked in the background, so that requests do not wait."""
+
+import time
+from collections.abc import Callable, Iterable
+from threading import Event, Lock, Thread
+
+from cbir.archive_client import ArchiveClient
+from cbir.errors import ArchiveFailed, CbirError
+from cbir.settings import Settings
+from service.state.database import StateDatabase
+
+STATE_DATABASE, COLLECTION_DATABASE, ARCHIVE = "state database", "collection database", "archive"
+STATE_SECONDS, ARCHIVE_SECONDS = 2.0, 30.0  # for which an answer holds
+ANSWER_SECONDS = 3.0  # after which a part that has not answered counts as down
+
+
+class PartCheck:
+    """Last answer of one part; asks it again, in a thread, when that is old. Thread-safe.
+
+    Parameters
+    ----------
+    name : str
+        Name of the part, for everyone.
+    check : callable
+        Raises CbirError if the part does not answer.
+    seconds : float
+        Time for which an answer holds.
+    """
+
+    def __init__(self, name: str, check: Callable[[], object], seconds: float) -> None:
+        self.name = name
+        self._check = check
+        self._seconds = seconds
+        self._lock = Lock()
+        self._asked_at = float("-inf")  # on the monotonic clock
+        self._answered = Event()  # the part has been asked once
+        self._asking = self._down = False
+
+    def is_down(self) -> bool:
+        """Return True if the part did not answer when it was last asked; waits for its first answer only."""
+        with self._lock:
+            now = time.monotonic()
+            if not self._asking and now >= self._asked_at + self._seconds:
+                self._asking, self._asked_at = True, now
+                Thread(target=self._ask, name=f"check of the {self.name}", daemon=True).start()
+        self._answered.wait(ANSWER_SECONDS)
+        return self._down or (self._asking and time.monotonic() >= self._asked_at + ANSWER_SECONDS)
+
+    def _ask(self) -> None:
+        try:
+            self._check()
+            self._down = False
+        except CbirError:  # requests that need the part log the reason
+            self._down = True
+        finally:
+            self._asking = False
+            self._answered.set()
+
+
+def checked_parts(settings: Settings, database: StateDatabase) -> list[PartCheck]:
+    """Return checks of the parts that are on other machines by `settings`: a shared `database`, and the archive."""
+    parts = []
+    if database.shared:
+        parts.append(PartCheck(STATE_DATABASE, lambda: _ask_database(database), STATE_SECONDS))
+    if settings.archive_url:
+        client = ArchiveClient(settings.archive_url, ANSWER_SECONDS)
+        parts.append(PartCheck(ARCHIVE, lambda: _ask_archive(client), ARCHIVE_SECONDS))
+    return parts
+
+
+def names_of_down_parts(parts: Iterable[PartCheck], database_problems: Iterable[str | None]) -> list[str]:
+    """Return the names of the parts that do not answer, without those of collections.
+
+    database_problems: of each collection, None for one whose database answers.
+    """
+    names = [part.name for part in parts if part.is_down()]
+    return [*names, COLLECTION_DATABASE] if any(database_problems) else names
+
+
+def _ask_database(database: StateDatabase) -> None:
+    with database.writing(in_turn=False):
+        pass
+
+
+def _ask_archive(client: ArchiveClient) -> None:
+    try:
+        client.search_one()
+    except ArchiveFailed as error:
+        if not error.answered:
+            raise
