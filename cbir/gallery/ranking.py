@@ -25,6 +25,8 @@ class RankingList:
         (Huang et al. 2012, section 2.1).
     population: ascending rows that the caller may see, the same for all queries; None: all of the gallery.
     passable: ascending rows that relevance may flow through, those of the list among them; None: those of the list.
+    sample: ascending rows of the list that are an even sample of a longer one, of which the list has the best beside
+        them; None: the list is whole.
     """
 
     rows: Rows
@@ -32,9 +34,15 @@ class RankingList:
     similarities: Floats
     population: Rows | None = None
     passable: Rows | None = None
+    sample: Rows | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def evenly(self) -> Rows:
+        """Ascending rows that are as the whole list is: all of it, or the sample."""
+        return self.rows if self.sample is None else self.sample
 
 
 def similarities(distances: Floats) -> Floats:

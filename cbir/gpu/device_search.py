@@ -20,7 +20,8 @@ from cbir.rerank.top_hits import TopHits, rerank_top
 if TYPE_CHECKING:
     from cbir.gpu.accelerator import Accelerator
 
-Index = Literal["exact", "flat", "ivf"]
+Kind = Literal["flat", "ivf"]
+KINDS: dict[str, Kind] = {"flat": "flat", "ivf": "ivf"}
 
 LEAST = 20_000  # images; a smaller collection is searched on the CPU sooner than it is sent anywhere
 SCALED = "similarities are scaled by the largest distance in a sample of the collection"
@@ -46,13 +47,14 @@ class DeviceSearch:
         If `device` is "cuda" and there is none.
     """
 
-    def __init__(self, folder: Path, device: Device, index: Index = "exact", least: int = LEAST) -> None:
+    def __init__(self, folder: Path, device: Device, index: str = "exact", least: int = LEAST) -> None:
         self.device = resolve_device(device)
         self._required = device == "cuda"
         self._folder, self._least, self._process = folder, least, os.getpid()
         self._lock = Lock()
         self._accelerator: Accelerator | None = None
-        self._nearest = NearestIndex(index, self._index_device()) if index != "exact" else None
+        kind = KINDS.get(index)  # other indexes are no part of a device
+        self._nearest = NearestIndex(kind, self._index_device()) if kind else None
 
     def search(
         self, query: Floats, gallery: Gallery, rows: Rows | None, reranker: Reranker, k: int,

@@ -50,7 +50,8 @@ class Backend:
 
     def sample_rows(self, count: int) -> Rows:
         """Return at most `count` gallery rows of the list, evenly spread and ascending."""
-        return self.ranking.rows[spread_rows(len(self.ranking), count)]
+        rows = self.ranking.evenly
+        return rows[spread_rows(len(rows), count)]
 
     def full_list(self) -> RankingList:
         """Return the ranking list of all rows."""
@@ -86,7 +87,10 @@ class Backend:
         -------
         (sets, q) int64
         """
-        return self.ranking.rows[draw_negatives(self.query, scores, P=P, sets=sets, lowest=lowest, seed=seed)]
+        rows = self.ranking.evenly
+        if self.ranking.sample is not None:
+            scores = scores[np.searchsorted(self.ranking.rows, rows)]
+        return rows[draw_negatives(self.query, scores, P=P, sets=sets, lowest=lowest, seed=seed)]
 
     def add_expansion(self, expansion: KernelExpansion, scores: Array, weight: float) -> tuple[Rows, Scores]:
         """Score rows by expansion(x) + weight * score.

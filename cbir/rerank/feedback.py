@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from cbir.cancellation import checkpoint
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, top_k
-from cbir.gallery.vector_blocks import Doubles, Floats, Scores
+from cbir.gallery.vector_blocks import Doubles, Floats, Scores, is_among
 from cbir.rerank.eprf import LEAST_MEMBERSHIP, ProbabilityScores
 from cbir.rerank.kernel_expansion import KernelExpansion
 from cbir.rerank.kernel_width import kernel_gamma
@@ -90,6 +90,8 @@ class Feedback(ParameterSet):
         fill = top_k(scores[unjudged], max(self.P - len(relevant.rows), 0))
         checkpoint()
         others = np.delete(unjudged, fill)
+        if ranking.sample is not None:
+            others = others[is_among(ranking.rows[others], ranking.sample)]
         centre = examples.mean(axis=0, dtype=np.float32)
         picks = draw_negatives(
             centre, scores[others], P=self.M, sets=self.T, lowest=self.lowest, seed=self.seed
@@ -107,7 +109,7 @@ class Feedback(ParameterSet):
             gallery.vectors(irrelevant.rows),
             gallery,
             negatives,
-            kernel_gamma(self.gamma, centre, gallery, ranking.rows, SHARPNESS),
+            kernel_gamma(self.gamma, centre, gallery, ranking.evenly, SHARPNESS),
             centre,
         )
         return training_sets.train(slice(None), self.C, np.maximum(memberships, LEAST_MEMBERSHIP)).sum()

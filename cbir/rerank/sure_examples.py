@@ -6,7 +6,7 @@ import numpy as np
 
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, top_k
-from cbir.gallery.vector_blocks import Doubles, Floats, Rows, Scores
+from cbir.gallery.vector_blocks import Doubles, Floats, Rows, Scores, is_among
 from cbir.rerank.backend import Backend
 from cbir.rerank.eprf import SHARPNESS, Eprf, ProbabilityScores, negative_notes
 from cbir.rerank.kernel_width import kernel_gamma
@@ -126,6 +126,8 @@ class SureExamples:
         pseudo = unjudged[top_k(scores[unjudged], method.P)]
         centre = self.examples.mean(axis=0, dtype=np.float32)
         count = min(len(self.positives) + len(pseudo), MOST_DRAWN)
+        if ranking.sample is not None:
+            unjudged = unjudged[is_among(ranking.rows[unjudged], ranking.sample)]
         picks = draw_negatives(
             centre, scores[unjudged], P=count, sets=sets, lowest=method.lowest, seed=method.seed
         )
@@ -134,7 +136,7 @@ class SureExamples:
         if not drawn.shape[1] and not len(self.negatives):
             return ranking.rows[pseudo], None, notes
         sharpness = method.sharpness if isinstance(method, Eprf) else SHARPNESS
-        gamma = kernel_gamma(method.gamma, centre, gallery, ranking.rows, sharpness)
+        gamma = kernel_gamma(method.gamma, centre, gallery, ranking.evenly, sharpness)
         positives = np.vstack([gallery.vectors(ranking.rows[pseudo]), self.positives])
         training_sets = TrainingSets.sharing(positives, self.negatives, gallery, drawn, gamma, centre)
         return ranking.rows[pseudo], training_sets, notes

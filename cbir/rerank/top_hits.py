@@ -6,7 +6,7 @@ import numpy as np
 
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, top_k
-from cbir.gallery.vector_blocks import Floats, Rows, Scores
+from cbir.gallery.vector_blocks import Floats, Rows, Scores, is_among
 from cbir.rerank.backend import Backend
 from cbir.rerank.reranker import Reranked, Reranker
 
@@ -36,6 +36,11 @@ class TopHits:
     def reported(self) -> Scores:
         """Scores as answers report them."""
         return self.reranked.reported(self.scores)
+
+    def among(self, rows: Rows, k: int) -> "TopHits":
+        """Return the k best of those that are in ascending `rows`."""
+        kept = np.flatnonzero(is_among(self.rows, rows))[:k]
+        return replace(self, rows=self.rows[kept], scores=self.scores[kept], distances=self.distances[kept])
 
     def with_note(self, note: str) -> "TopHits":
         """Return the hits with `note` for the user."""

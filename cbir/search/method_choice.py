@@ -10,7 +10,6 @@ from cbir.rerank.feedback import Feedback
 from cbir.rerank.several_examples import AUTO_REASON, Learner, get_learner, learner_names
 from cbir.search.search_request import Request
 from cbir.store import Collection
-from cbir.store.collection_view import View
 from cbir.store.limited_collection import LimitedCollection
 
 # For callers with rights to a part of a collection: the reason itself counts images and names labels of the rest.
@@ -30,7 +29,7 @@ class ChosenMethod:
     agreement: Mapping[str, AgreementBlocks] = field(default_factory=dict)
 
 
-def choose_reranker(collection: Collection, default: str, request: Request, view: View) -> ChosenMethod:
+def choose_reranker(collection: Collection, default: str, request: Request, auto: str | None) -> ChosenMethod:
     """Return the re-ranker of a request with one example and no judgements.
 
     Parameters
@@ -40,8 +39,8 @@ def choose_reranker(collection: Collection, default: str, request: Request, view
         Re-ranker of requests that name none.
     request : Request
         Parameters of the search.
-    view : View
-        View of the collection that is searched.
+    auto : str or None
+        Text of the re-ranker that `auto` stands for; None if none was chosen.
 
     Raises
     ------
@@ -56,7 +55,7 @@ def choose_reranker(collection: Collection, default: str, request: Request, view
         )
     if method != "auto" or request.parameters:
         return ChosenMethod(rerank.get_tuned(method, tuned, request.parameters))
-    choice = read_choice(view.auto, collection.profile.descriptor)
+    choice = read_choice(auto, collection.profile.descriptor)
     reranker = rerank.get_tuned(choice.method, tuned, dict(choice.parameters))
     if isinstance(collection, LimitedCollection):
         return ChosenMethod(reranker, UNSEEN_REASON)

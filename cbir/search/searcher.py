@@ -2,32 +2,25 @@
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cbir.errors import InvalidInput, NotFound
-from cbir.gallery.candidate_list import CandidateLimits, rank_candidates
+from cbir.errors import InvalidInput
 from cbir.gallery.nearest_distances import OUTLIER
-from cbir.gallery.ranking import RankingList
-from cbir.gallery.vector_blocks import Floats, Rows
+from cbir.gallery.vector_blocks import Floats
 from cbir.gpu.device_search import DeviceSearch
 from cbir.images import Image
 from cbir.query_image import QueryImage
-from cbir.rerank.feedback import apply_judgements
 from cbir.rerank.none import NoReranking
-from cbir.rerank.seeded_diffusion import RelevanceFeedback
-from cbir.rerank.several_examples import learn
-from cbir.rerank.top_hits import rerank_top, select_hits
+from cbir.search.collection_ranking import CollectionRanking
 from cbir.search.hit_selection import Rank, SelectedImages, select_images
 from cbir.search.image_links import record_links
+from cbir.search.index_vectors import Vectors
 from cbir.search.label_agreement import label_agreements
-from cbir.search.method_choice import choose_learner, choose_reranker
-from cbir.search.query_likeness import query_likeness
 from cbir.search.query_patient import query_patient
 from cbir.search.query_vectors import check_vectors, normalise_vectors
-from cbir.search.ranked_images import RankedImages, ranked_images
+from cbir.search.ranked_images import RankedImages
 from cbir.search.region_search import RegionQuery
 from cbir.search.search_models import MAX_EXAMPLES, Answer, DicomPlace, Hit, HitGroup, QueryFacts, RerankFacts
 from cbir.search.search_request import Request
@@ -35,8 +28,9 @@ from cbir.search.stopwatch import Stopwatch
 from cbir.search.text_search import check_text_request, rank_by_text, text_encoder
 from cbir.settings import Settings
 from cbir.store import Collection, Record
-from cbir.store.collection_view import View
+from cbir.store.limited_collection import LimitedCollection
 from cbir.threads import take_turn
+from cbir.vector_index.open_index import open_index
 
 
 class Searcher:
@@ -48,17 +42,22 @@ class Searcher:
         Collection to search.
     settings : Settings
         Limits, default re-ranker, device, addresses of archive and viewer.
+    vectors : Vectors, optional
+        Vectors behind an index, of which searches read candidates alone; None to compare all images.
     """
 
-    def __init__(self, collection: Collection, settings: Settings) -> None:
+    def __init__(self, collection: Collection, settings: Settings, vectors: Vectors | None = None) -> None:
         self.collection = collection
         self.settings = settings
-        self._device = DeviceSearch(collection.folder, settings.device, settings.index)
+        self.index = None if vectors is not None else open_index(collection, settings)
+        device = DeviceSearch(collection.folder, settings.device, settings.index)
+        behind = vectors if self.index is None else self.index.vectors
+        self._ranking = CollectionRanking(collection, settings, device, behind)
 
-    def over(self, collection: Collection) -> "Searcher":
+    def over(self, collection: LimitedCollection) -> "Searcher":
         """Return a searcher of `collection`, a limited view of this one's, that shares its vectors on the device."""
         searcher = copy(self)
-        searcher.collection = collection
+        searcher.collection, searcher._ranking = collection, self._ranking.over(collection)
         return searcher
 
     def by_image(self, image: Image | QueryImage, request: Request, watch: Stopwatch) -> Answer:
@@ -121,7 +120,7 @@ class Searcher:
         """
         extra = [] if vectors is None else [*check_vectors(vectors, self.collection.profile)]
         if extra:
-            normalise_vectors(np.stack(extra), self.collection.view().statistics)
+            normalise_vectors(np.stack(extra), self._ranking.statistics())
         count = len(images) + len(request.examples) + len(extra)
         if not 1 <= count <= MAX_EXAMPLES + 1:
             raise InvalidInput(
@@ -202,11 +201,12 @@ class Searcher:
         """
         check_text_request(text, request)
         encoder = text_encoder(self.collection.profile)
+        self._ranking.require_whole("a search by text")
         vector = encoder.describe_text(text)
         watch.lap("describe")
         view = self.collection.view()
         vectors = self.collection.joint_vectors(view, encoder.dimensions)
-        rows, _ = self._select_rows(view, [], request)
+        rows, _ = self._ranking.whole.select_rows(view, [], request)
         facts = RerankFacts(method=NoReranking.name, parameters={}, scope="collection", notes=())
 
         def rank(k: int) -> RankedImages:
@@ -223,7 +223,7 @@ class Searcher:
     def by_region(self, query: RegionQuery, request: Request, watch: Stopwatch) -> Answer:
         """Search for images with a like region anywhere; scores are mean cosines of cells. See `RegionQuery`."""
         view = self.collection.view()
-        rows, _ = self._select_rows(view, [query.image.content_hash], request)
+        rows, _ = self._ranking.whole.select_rows(view, [query.image.content_hash], request)
         rank = query.ranker(self.collection, view, rows, request, watch)
         return self._answer(self._query_facts([query.image], []), self._select(rank, request), watch)
 
@@ -243,26 +243,7 @@ class Searcher:
         watch : Stopwatch or None
             Times the stages.
         """
-        watch = watch or Stopwatch()
-        view = self.collection.view()
-        query = view.statistics.normalise(raw)
-        rows, passable = self._select_rows(view, [content], request)
-        chosen = choose_reranker(self.collection, self.settings.rerank, request, view)
-        reranker = chosen.reranker
-        scope, hits = None, self._device.search(query, view.gallery, rows, reranker, request.k, passable)
-        if hits is None:
-            ranking, scope = self._rank_candidates([query], view, rows, request.k)
-            ranking = replace(ranking, population=view.rows, passable=None if scope else passable)
-            watch.lap("search")
-            hits = rerank_top(reranker, query, ranking, view.gallery, request.k)
-            rows, distances = ranking.rows, ranking.distances
-        else:
-            watch.lap("search")  # on a device the list and its re-ranking are one stage
-            rows, distances = hits.rows, hits.distances
-        watch.lap("rerank")
-        ranked = ranked_images(view, hits, reranker, scope, chosen.reason)
-        likeness = query_likeness(self.collection, view, [raw], rows, distances)
-        return replace(ranked, likeness=likeness, agreement={} if request.group_by else chosen.agreement)
+        return self._ranking.rank(raw, content, request, watch or Stopwatch())
 
     def learn(
         self,
@@ -288,71 +269,7 @@ class Searcher:
             Whether images judged relevant come first and those judged not relevant last; else the learned score
             alone decides.
         """
-        watch = watch or Stopwatch()
-        view = self.collection.view()
-        learner, reason = choose_learner(self.collection, self.settings.rerank, request)
-        feedback = self._parse_feedback(view, request)
-        examples = np.stack([view.statistics.normalise(vector) for vector in raw])
-        rows, _ = self._select_rows(view, contents, request)
-        ranking, scope = self._rank_candidates(list(examples), view, rows, request.k, feedback.rows)
-        watch.lap("search")
-        reranked = learn(learner, examples, feedback, ranking, view.gallery)
-        if judged_first:
-            reranked = replace(reranked, scores=apply_judgements(reranked.scores, feedback, ranking.rows))
-        watch.lap("rerank")
-        ranked = ranked_images(view, select_hits(ranking, reranked, request.k), learner, scope, reason)
-        likeness = query_likeness(self.collection, view, list(raw), ranking.rows, ranking.distances)
-        return replace(ranked, likeness=likeness)
-
-    def _select_rows(
-        self, view: View, contents: Sequence[str], request: Request
-    ) -> tuple[Rows | None, Rows | None]:
-        """Return the rows to search, and with a filter those that relevance may flow through.
-
-        Neither has copies of the query images or images that the caller may not see.
-        """
-        conditions = self.collection.conditions(request.where)
-        matching = self.collection.matching_rows(view, conditions)
-        if request.of_patient:
-            of_patient = self.collection.patient_rows(view, request.of_patient)
-            matching = of_patient if matching is None else np.intersect1d(matching, of_patient)
-        excluded = self.collection.excluded_rows(
-            view,
-            request.exclude_patient,
-            contents[0] if contents else None,
-            request.outside,
-            exclude_patient_key=request.exclude_patient_key,
-        )
-        if len(contents) > 1:
-            excluded = np.union1d(excluded, view.rows_of(self.collection.numbers_showing(contents[1:])))
-        rows = view.select(matching, excluded)
-        if matching is None:
-            return rows, None
-        passable = view.select(None, excluded)
-        return rows, np.arange(len(view.gallery)) if passable is None else passable
-
-    def _rank_candidates(
-        self, queries: Sequence[Floats], view: View, rows: Rows | None, k: int, include: Rows | None = None
-    ) -> tuple[RankingList, str | None]:
-        settings = self.settings
-        limits = CandidateLimits(
-            settings.exact_limit, settings.candidates, settings.indexed_candidates, settings.index_probes
-        )
-        return rank_candidates(queries, view.gallery, rows, limits, k, include)
-
-    def _parse_feedback(self, view: View, request: Request) -> RelevanceFeedback:
-        """Return the judgements of the request that are not 0; raises NotFound and InvalidInput."""
-        ids = [judgement.image_id for judgement in request.feedback]
-        repeated = next((image_id for index, image_id in enumerate(ids) if image_id in ids[:index]), None)
-        if repeated is not None:
-            raise InvalidInput(f"feedback: image {repeated} is judged more than once")
-        numbers = self.collection.numbers_of(ids)
-        rows = np.searchsorted(view.gallery.ids, numbers)
-        for image_id, number, row in zip(ids, numbers, rows, strict=True):
-            if row == len(view.gallery) or view.gallery.ids[row] != number:
-                raise NotFound(f"there is no image {image_id} in the collection")
-        relevance = np.array([judgement.relevance for judgement in request.feedback], np.float64)
-        return RelevanceFeedback(rows[relevance != 0.0], relevance[relevance != 0.0])
+        return self._ranking.learn(raw, contents, request, watch or Stopwatch(), judged_first)
 
     def _load_hits(self, ranked: RankedImages, groups: Sequence[HitGroup] | None) -> list[Hit]:
         """Load the records of ranked images; those deleted meanwhile are left out."""

@@ -1,0 +1,130 @@
+"""Measure what searches by candidates of an index lose against all images: bench/results/candidate_quality.md.
+
+Queries are labelled images of a collection, drawn evenly from the classes; images of their patient are left out. Each
+is searched with by every method, in all images and in the candidates of an index.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from exact_vectors import ExactVectors
+from method_scores import score_matrix
+from numpy.typing import NDArray
+
+from cbir import rerank
+from cbir.evaluation.candidates import Candidates, select_candidates
+from cbir.evaluation.qrels import Qrels, build_qrels
+from cbir.evaluation.query_images import EvalQuery, leave_one_out, sample_queries
+from cbir.evaluation.relevance import parse_relevance
+from cbir.evaluation.run_matrix import RunMatrix
+from cbir.search import Request, Searcher
+from cbir.settings import Settings
+from cbir.store import Collection
+
+DEEP = 100  # first answers that are compared
+LIST = 1000  # answers that count, the most that a search returns by default
+
+
+class Answers(NamedTuple):
+    """Answers to all queries by one method: positions (q, LIST) of candidates, -1 after the last; milliseconds."""
+
+    positions: NDArray[np.int32]
+    milliseconds: NDArray[np.float64]
+
+    def cut(self, count: int) -> "Answers":
+        """Return the first `count` answers to each query."""
+        positions = self.positions.copy()
+        positions[:, count:] = -1
+        return Answers(positions, self.milliseconds)
+
+
+def answer(
+    searcher: Searcher, among: Candidates, queries: Sequence[EvalQuery], method: str, k: int = LIST
+) -> Answers:
+    """Search with every query for k answers."""
+    positions = np.full((len(queries), LIST), -1, np.int32)
+    milliseconds = np.empty(len(queries))
+    for row, query in enumerate(queries):
+        raw = searcher.collection.vector(query.image_id)
+        request = Request(k=k, rerank=method, exclude_patient=query.patient)
+        started = time.perf_counter()
+        ranked = searcher.rank(raw, query.content, request)
+        milliseconds[row] = (time.perf_counter() - started) * 1000
+        positions[row, : len(ranked)] = among.positions(ranked.numbers)
+    return Answers(positions, milliseconds)
+
+
+def overlap(left: Answers, right: Answers) -> float:
+    """Return the mean share of the first DEEP answers that two methods have in common."""
+    shares = [
+        len(np.intersect1d(one[:DEEP], other[:DEEP])) / DEEP
+        for one, other in zip(left.positions, right.positions, strict=True)
+    ]
+    return float(np.mean(shares))
+
+
+def compare(whole: Answers, part: Answers, qrels: Qrels) -> dict[str, float]:
+    """Return the scores of answers from candidates, and what they lose."""
+    exact, found = (score_matrix(RunMatrix(each.positions), qrels) for each in (whole, part))
+    lost = exact[0] - found[0]
+    return {
+        "map_whole": float(exact[0].mean()), "map": float(found[0].mean()), "map_lost": float(lost.mean()),
+        "map_lost_error": float(lost.std(ddof=1) / len(lost) ** 0.5),
+        "p_at_1_whole": float(exact[1].mean()), "p_at_1": float(found[1].mean()), "overlap": overlap(whole, part),
+        "ms_whole": float(np.median(whole.milliseconds)), "ms": float(np.median(part.milliseconds)),
+    }  # fmt: skip
+
+
+def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Measure all methods at all sizes."""
+    collection, relevance = Collection(options.collection), parse_relevance(options.relevance)
+    among = select_candidates(collection)
+    drawn = sample_queries(
+        [record.labels for record in among.records], relevance, options.queries, options.seed
+    )
+    qrels = build_qrels(among, leave_one_out(among, drawn), relevance)
+    whole_searcher = Searcher(collection, Settings(device="cpu"))
+    rows = []
+    for method in options.methods:
+        whole = answer(whole_searcher, among, qrels.queries, method)
+        for size in options.sizes:
+            settings = Settings(device="cpu", indexed_candidates=size, indexed_sample=options.sample)
+            searcher = Searcher(collection, settings, ExactVectors(collection))
+            part = answer(searcher, among, qrels.queries, method, min(size, LIST))
+            row = {"method": method, "candidates": size} | compare(whole.cut(size), part, qrels)
+            rows.append(row)
+            print(
+                f"{method:15} {size:6}  mAP {100 * row['map_whole']:5.2f} lost {100 * row['map_lost']:+5.2f} "
+                f"+-{100 * row['map_lost_error']:4.2f}  P@1 {100 * row['p_at_1_whole']:5.2f} "
+                f"{100 * (row['p_at_1'] - row['p_at_1_whole']):+5.2f}  overlap {row['overlap']:.3f}  "
+                f"ms {row['ms_whole']:6.1f} {row['ms']:6.1f}",
+                flush=True,
+            )
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--collection", type=Path, required=True, help="collection with labels")
+    parser.add_argument("--relevance", default="label", help="as for `cbir evaluate run`")
+    parser.add_argument("--queries", type=int, default=300)
+    parser.add_argument(
+        "--sizes", type=int, nargs="+", default=[500, 2000, 10_000], help="numbers of candidates"
+    )
+    parser.add_argument("--sample", type=int, default=2000, help="images that stand for the others")
+    parser.add_argument("--methods", nargs="+", default=["auto", *rerank.names()])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path, help="file to write the figures to")
+    options = parser.parse_args()
+    rows = measure(options)
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""Ranking of a collection's images: of all of them, or of the candidates of its index where it has one."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from cbir.errors import IndexUnavailable, InvalidInput
+from cbir.gallery.vector_blocks import Floats
+from cbir.gpu.device_search import DeviceSearch
+from cbir.search.index_vectors import Vectors
+from cbir.search.indexed_ranking import IndexedRanking
+from cbir.search.ranked_images import RankedImages
+from cbir.search.search_request import Request
+from cbir.search.stopwatch import Stopwatch
+from cbir.search.whole_ranking import WholeRanking
+from cbir.settings import Settings
+from cbir.store import Collection
+from cbir.store.limited_collection import LimitedCollection
+from cbir.store.normalisation import Statistics
+
+Ranking = WholeRanking | IndexedRanking
+
+
+class CollectionRanking:
+    """Ranks the images of one collection. Thread-safe.
+
+    Parameters
+    ----------
+    collection : Collection
+        Collection to search.
+    settings : Settings
+        Limits and default re-ranker.
+    device : DeviceSearch
+        Search on a GPU or in FAISS, where there is one.
+    vectors : Vectors or None
+        Vectors behind an index; None to compare all images.
+    """
+
+    def __init__(
+        self, collection: Collection, settings: Settings, device: DeviceSearch, vectors: Vectors | None
+    ) -> None:
+        self.whole = WholeRanking(collection, settings, device)
+        self.indexed = None if vectors is None else IndexedRanking(collection, settings, vectors)
+        self._settings = settings
+
+    def over(self, collection: LimitedCollection) -> "CollectionRanking":
+        """Return the ranking of `collection`, a limited view of this one's."""
+        vectors = None if self.indexed is None else self.indexed.vectors.over(collection)
+        return CollectionRanking(collection, self._settings, self.whole.device, vectors)
+
+    def statistics(self) -> Statistics:
+        """Return the statistics that normalise a query."""
+        try:
+            return self._current().statistics()
+        except IndexUnavailable:
+            return self._instead().statistics()
+
+    def rank(self, raw: Floats, content: str, request: Request, watch: Stopwatch) -> RankedImages:
+        """Search with one vector.
+
+        Parameters
+        ----------
+        raw, content, request, watch
+            As of `Searcher.rank`.
+        """
+        return self._search(lambda ranking: ranking.rank(raw, content, request, watch))
+
+    def learn(
+        self, raw: Floats, contents: Sequence[str], request: Request, watch: Stopwatch, judged_first: bool
+    ) -> RankedImages:
+        """Search with several vectors and the judgements of the request.
+
+        Parameters
+        ----------
+        raw, contents, request, watch, judged_first
+            As of `Searcher.learn`.
+        """
+        return self._search(lambda ranking: ranking.learn(raw, contents, request, watch, judged_first))
+
+    def _search(self, search: Callable[[Ranking], RankedImages]) -> RankedImages:
+        try:
+            return search(self._current())
+        except IndexUnavailable as problem:
+            ranked = search(self._instead())
+            notes = (
+                *ranked.reranking.notes,
+                f"{problem}. All images were compared in place of its candidates.",
+            )
+            return replace(ranked, reranking=ranked.reranking.model_copy(update={"notes": notes}))
+
+    def _current(self) -> Ranking:
+        """Return the ranking to search with: a collection of fewer images than candidates is ranked as a whole."""
+        indexed = self.indexed
+        if indexed is None or len(indexed.vectors) <= self._settings.indexed_candidates:
+            return self.whole
+        return indexed
+
+    def _instead(self) -> WholeRanking:
+        """Return the ranking of all images while the index does not answer; raises IndexUnavailable for too many."""
+        count = len(self.whole.collection)
+        if count > self._settings.exact_limit:
+            raise IndexUnavailable(
+                f"the index does not answer, and {count} images are too many to compare without it (exact_limit)"
+            )
+        return self.whole
+
+    def require_whole(self, what: str) -> None:
+        """Raise InvalidInput where an index is used: `what` reads all vectors."""
+        if self._current() is not self.whole:
+            raise InvalidInput(
+                f"{what} reads all images of the collection, and none are in memory with the setting "
+                f"index={self._settings.index}; a service with index=exact answers it"
+            )

@@ -1,0 +1,71 @@
+"""What is fitted to a collection behind an index: from a fixed sample, so that candidates do not change it."""
+
+from threading import Lock
+
+import numpy as np
+
+from cbir.cancellation import run_to_end
+from cbir.gallery import whitening
+from cbir.gallery.nearest_distances import COPY, NEAREST, NearestDistances
+from cbir.gallery.whitening import Space, fit_space, plain_space
+from cbir.search.index_vectors import Vectors
+from cbir.store import normalisation
+from cbir.store.normalisation import Statistics
+from cbir.store.profile import Profile
+from cbir.vector_index.port import IndexScope, Neighbours, Numbers
+
+SCALED = 1000  # images whose nearest other is asked from the index, in one batch
+
+
+class CollectionScale:
+    """Whitened space and distances between neighbours of a collection, of one generation.
+
+    Parameters
+    ----------
+    vectors : Vectors
+        Vectors of the collection.
+    profile : Profile
+        Profile of the collection.
+    previous : CollectionScale, optional
+        Of an earlier generation; what is fitted to the same sample is taken from it.
+    """
+
+    def __init__(self, vectors: Vectors, profile: Profile, previous: "CollectionScale | None" = None) -> None:
+        self._vectors, self._lock = vectors, Lock()
+        self.generation, self.statistics = vectors.generation(), vectors.statistics
+        self.parts = normalisation.part_bounds(profile, self.statistics)
+        self.projected = profile.is_projected
+        self._sampled, sample = vectors.sample(whitening.SAMPLE, IndexScope())
+        self._distances: NearestDistances | None = None
+        if previous is not None and previous._fits(self.statistics, self._sampled):
+            self.space: Space = previous.space
+            self._distances = previous._distances
+        elif self.projected:
+            self.space = plain_space(self.statistics.dimensions)
+        else:
+            self.space = fit_space(sample, self.parts)
+
+    def _fits(self, statistics: Statistics, sampled: Numbers) -> bool:
+        return self.statistics is statistics and np.array_equal(self._sampled, sampled)
+
+    @property
+    def nearest_distances(self) -> NearestDistances:
+        """Distances of images to their nearest others, asked from the index when they are first needed."""
+        return self._distances or run_to_end(self._ask_distances, self._lock)
+
+    def _ask_distances(self) -> NearestDistances:
+        if self._distances is None:
+            numbers, sample = self._vectors.sample(SCALED, IndexScope())
+            found = self._vectors.nearest(sample, NEAREST + 1, IndexScope()) if len(numbers) else []
+            nearest = [
+                _nearest_other(number, each) for number, each in zip(numbers.tolist(), found, strict=True)
+            ]
+            distances = np.array(nearest, np.float32)
+            self._distances = NearestDistances(np.sort(distances[np.isfinite(distances)]))
+        return self._distances
+
+
+def _nearest_other(number: int, found: Neighbours) -> float:
+    """Return the distance of an image to the nearest that is no copy; infinite if none was found."""
+    others = found.distances[(found.numbers != number) & (found.distances > COPY)]
+    return float(others.min(initial=np.inf))

@@ -1,0 +1,43 @@
+"""What a search asks of the vectors behind an index; `cbir.vector_index.indexed_vectors` answers."""
+
+from typing import Protocol
+
+from cbir.gallery.vector_blocks import Floats
+from cbir.store.limited_collection import LimitedCollection
+from cbir.store.normalisation import Statistics
+from cbir.vector_index.port import IndexScope, Neighbours, Numbers
+
+
+class Vectors(Protocol):
+    """Normalised vectors of a collection by image number, as they are now, whatever the index has seen.
+
+    Every call may raise IndexUnavailable.
+    """
+
+    @property
+    def statistics(self) -> Statistics:
+        """Statistics that normalise a query."""
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+
+    def over(self, limited: LimitedCollection) -> "Vectors":
+        """Return the vectors of the images that a limited view of the collection shows."""
+
+    def generation(self) -> int:
+        """Return the generation of the collection."""
+
+    def nearest(self, queries: Floats, k: int, scope: IndexScope) -> list[Neighbours]:
+        """Return k images of `scope` for each query (q, d), fewer only where fewer match; distances are exact."""
+
+    def vectors(self, numbers: Numbers) -> tuple[Numbers, Floats]:
+        """Return those of `numbers` that are not deleted, ascending, and their vectors (n, d)."""
+
+    def sample(self, count: int, scope: IndexScope) -> tuple[Numbers, Floats]:
+        """Return a fixed random sample of `scope`: numbers, ascending, and vectors; all where fewer match."""
+
+    def within(self, numbers: Numbers, scope: IndexScope) -> Numbers:
+        """Return those of `numbers` that are in `scope`, ascending."""
+
+    def count(self, scope: IndexScope) -> int | None:
+        """Return how many images are in `scope`; None where counting takes long."""

@@ -1,0 +1,149 @@
+"""Ranking of the candidates that a vector index finds: no search holds all vectors of the collection."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from threading import Lock
+
+import numpy as np
+
+from cbir.gallery.vector_blocks import Floats
+from cbir.rerank.diffusion import Diffusion
+from cbir.rerank.feedback import Feedback, apply_judgements
+from cbir.rerank.none import NoReranking
+from cbir.rerank.several_examples import Learner, learn
+from cbir.rerank.top_hits import rerank_top, select_hits
+from cbir.search.candidate_view import NO_NUMBERS, CandidateQuery, CandidateView, find_candidates
+from cbir.search.collection_scale import CollectionScale
+from cbir.search.index_vectors import Vectors
+from cbir.search.judged_images import feedback_in, read_feedback
+from cbir.search.method_choice import choose_learner, choose_reranker
+from cbir.search.ranked_images import RankedImages, ranked_images
+from cbir.search.request_scope import request_scope
+from cbir.search.search_request import Request
+from cbir.search.stopwatch import Stopwatch
+from cbir.settings import Settings
+from cbir.store import Collection
+from cbir.store.normalisation import Statistics
+from cbir.vector_index.port import Numbers
+
+MOST = 20_000  # candidates of a search that asks for more hits, or for hits of many groups
+
+SAMPLED = "Images beyond the candidates count by a sample of them alone."
+
+
+class IndexedRanking:
+    """Ranks the images of one collection that its index finds.
+
+    Parameters
+    ----------
+    collection : Collection
+        Collection to search.
+    settings : Settings
+        Number of candidates, and default re-ranker.
+    vectors : Vectors
+        Vectors of the collection.
+    """
+
+    def __init__(self, collection: Collection, settings: Settings, vectors: Vectors) -> None:
+        self.collection, self.settings, self.vectors = collection, settings, vectors
+        self._lock = Lock()
+        self._scale: CollectionScale | None = None
+
+    def scale(self) -> CollectionScale:
+        """Return what is fitted to the collection."""
+        generation, statistics = self.vectors.generation(), self.vectors.statistics
+        with self._lock:
+            scale = self._scale
+            if scale is None or scale.generation != generation or scale.statistics is not statistics:
+                self._scale = scale = CollectionScale(self.vectors, self.collection.profile, scale)
+            return scale
+
+    def statistics(self) -> Statistics:
+        """Return the statistics that normalise a query."""
+        return self.vectors.statistics
+
+    def rank(self, raw: Floats, content: str, request: Request, watch: Stopwatch) -> RankedImages:
+        """Search with one vector.
+
+        Parameters
+        ----------
+        raw, content, request, watch
+            As of `Searcher.rank`.
+        """
+        scale = self.scale()
+        query = scale.statistics.normalise(raw)
+        chosen = choose_reranker(
+            self.collection, self.settings.rerank, request, self.collection.auto_choice()
+        )
+        flows = isinstance(chosen.reranker, Diffusion)
+        candidates = self._find(query[None, :], [content], request, scale, flows)
+        watch.lap("search")
+        gallery, ranking = candidates.view.gallery, candidates.ranking
+        hits = rerank_top(chosen.reranker, query, ranking, gallery, len(ranking)).among(
+            candidates.hits, request.k
+        )
+        watch.lap("rerank")
+        ranked = ranked_images(candidates.view, hits, chosen.reranker, candidates.scope, chosen.reason)
+        ranked = self._with_notes(ranked, chosen.reranker, candidates, request)
+        return replace(
+            ranked,
+            likeness=_likeness(scale, candidates),
+            agreement={} if request.group_by else chosen.agreement,
+        )
+
+    def learn(
+        self, raw: Floats, contents: Sequence[str], request: Request, watch: Stopwatch, judged_first: bool
+    ) -> RankedImages:
+        """Search with several vectors and the judgements of the request.
+
+        Parameters
+        ----------
+        raw, contents, request, watch, judged_first
+            As of `Searcher.learn`.
+        """
+        scale = self.scale()
+        learner, reason = choose_learner(self.collection, self.settings.rerank, request)
+        numbers, relevance = read_feedback(self.collection, request)
+        examples = np.stack([scale.statistics.normalise(vector) for vector in raw])
+        candidates = self._find(examples, contents, request, scale, isinstance(learner, Feedback), numbers)
+        gallery, ranking = candidates.view.gallery, candidates.ranking
+        feedback = feedback_in(gallery.ids, numbers, relevance)
+        watch.lap("search")
+        reranked = learn(learner, examples, feedback, ranking, gallery)
+        if judged_first:
+            reranked = replace(reranked, scores=apply_judgements(reranked.scores, feedback, ranking.rows))
+        hits = select_hits(ranking, reranked, len(ranking)).among(candidates.hits, request.k)
+        watch.lap("rerank")
+        ranked = ranked_images(candidates.view, hits, learner, candidates.scope, reason)
+        ranked = self._with_notes(ranked, learner, candidates, request)
+        return replace(ranked, likeness=_likeness(scale, candidates))
+
+    def _find(
+        self, queries: Floats, contents: Sequence[str], request: Request, scale: CollectionScale, flows: bool,
+        judged: Numbers = NO_NUMBERS,
+    ) -> CandidateView:  # fmt: skip
+        settings = self.settings
+        count = max(settings.indexed_candidates, min(request.k, MOST))
+        scope = request_scope(self.collection, request, contents)
+        query = CandidateQuery(queries, scope, count, settings.indexed_sample, judged, flows)
+        return find_candidates(self.vectors, scale, query)
+
+    def _with_notes(
+        self, ranked: RankedImages, method: Learner, candidates: CandidateView, request: Request
+    ) -> RankedImages:
+        """Say where a method reads less than the whole collection."""
+        if candidates.scope is None:
+            return ranked
+        notes = list(ranked.reranking.notes)
+        if request.k > MOST:
+            notes.append(f"With an index, a search ranks {MOST} images at most.")
+        if not isinstance(method, NoReranking) and getattr(method, "depth", None) is None:
+            notes.append(SAMPLED)
+        facts = ranked.reranking.model_copy(update={"notes": tuple(notes)})
+        return replace(ranked, reranking=facts)
+
+
+def _likeness(scale: CollectionScale, candidates: CandidateView) -> float | None:
+    if not len(candidates.ranking):
+        return None
+    return scale.nearest_distances.likeness(float(candidates.ranking.distances.min()))

@@ -1,0 +1,70 @@
+"""Vectors behind a perfect index: all images are compared. The reference for those behind a real one."""
+
+import hashlib
+
+import numpy as np
+
+from cbir.gallery.vector_blocks import Floats
+from cbir.store import Collection
+from cbir.store.normalisation import Statistics
+from cbir.vector_index.port import IndexScope, Neighbours, Numbers
+
+
+class ExactVectors:
+    """Implements `cbir.search.index_vectors.Vectors` over the view of a collection."""
+
+    def __init__(self, collection: Collection) -> None:
+        self.collection = collection
+
+    @property
+    def statistics(self) -> Statistics:
+        return self.collection.view().statistics
+
+    def __len__(self) -> int:
+        return len(self.collection.view())
+
+    def over(self, limited: Collection) -> "ExactVectors":
+        return ExactVectors(limited)
+
+    def generation(self) -> int:
+        return self.collection.generation()
+
+    def nearest(self, queries: Floats, k: int, scope: IndexScope) -> list[Neighbours]:
+        rows, view = self._rows(scope), self.collection.view()
+        found = []
+        for query in queries:
+            distances = view.gallery.exact_distances(query, rows)
+            order = np.argsort(distances, kind="stable")[:k]
+            found.append(Neighbours(view.gallery.ids[rows[order]], distances[order]))
+        return found
+
+    def vectors(self, numbers: Numbers) -> tuple[Numbers, Floats]:
+        view = self.collection.view()
+        rows = np.intersect1d(view.rows_of(numbers), self._rows(IndexScope()))
+        return view.gallery.ids[rows], view.gallery.vectors(rows)
+
+    def sample(self, count: int, scope: IndexScope) -> tuple[Numbers, Floats]:
+        view, rows = self.collection.view(), self._rows(scope)
+        hashes = [
+            hashlib.blake2b(number.tobytes(), digest_size=8).digest() for number in view.gallery.ids[rows]
+        ]
+        kept = np.sort(rows[np.argsort(np.array(hashes), kind="stable")[:count]]) if len(rows) else rows
+        return view.gallery.ids[kept], view.gallery.vectors(kept)
+
+    def within(self, numbers: Numbers, scope: IndexScope) -> Numbers:
+        return np.intersect1d(numbers, self.collection.view().gallery.ids[self._rows(scope)])
+
+    def count(self, scope: IndexScope) -> int | None:
+        return len(self._rows(scope))
+
+    def _rows(self, scope: IndexScope) -> Numbers:
+        collection, view = self.collection, self.collection.view()
+        rows = view.select(collection.matching_rows(view, scope.where), np.empty(0, np.int64))
+        rows = np.arange(len(view.gallery)) if rows is None else rows
+        for patient in scope.of_patients:
+            rows = np.intersect1d(rows, collection.patient_rows(view, patient))
+        for key in scope.without_patients:
+            rows = np.setdiff1d(rows, collection.excluded_rows(view, exclude_patient_key=key))
+        for content in scope.without_contents:
+            rows = np.setdiff1d(rows, collection.excluded_rows(view, exclude_content=content))
+        return np.setdiff1d(rows, collection.excluded_rows(view, outside=scope.outside))
