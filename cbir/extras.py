@@ -17,6 +17,7 @@ EXTRAS = {  # packages that are imported where a feature needs them, and the ext
     "open_clip": "hub",
     "pandas": "pandas",
     "psycopg": "postgres",
+    "pymilvus": "milvus",
     "pynetdicom": "pacs",
     "pytorch_metric_learning": "deep",
     "ray": "ray",

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, false, func, select
 
 from cbir.errors import InvalidInput
-from cbir.store.schema import images, labels
+from cbir.store.schema import as_number, images, labels
 
 MAX_CHARACTERS = 1000  # of a condition
 OPERATORS = ("!=", ">=", "<=", "=", ">", "<")
@@ -61,10 +61,8 @@ class Condition:
             return (value is not None) == (self.operator == PRESENT)
         if self.operator in ("=", "!="):
             return (value in self.values) == (self.operator == "=")
-        try:
-            return bool(COMPARISONS[self.operator](float(value or "nan"), float(self.value)))
-        except ValueError:
-            return False
+        number = as_number(value or "")
+        return number is not None and bool(COMPARISONS[self.operator](number, float(self.value)))
 
 
 def parse_filters(texts: Iterable[str]) -> tuple[Condition, ...]:

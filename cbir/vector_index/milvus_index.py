@@ -8,16 +8,13 @@ from typing import Any
 import numpy as np
 
 from cbir.gallery.vector_blocks import Floats
-from cbir.store.schema import as_number
+from cbir.vector_index.milvus_collection import create_collection, milvus_row
 from cbir.vector_index.milvus_connection import MilvusConnection
-from cbir.vector_index.milvus_expression import LONGEST, scope_expression, stored_text
+from cbir.vector_index.milvus_expression import scope_expression
 from cbir.vector_index.port import IndexedImage, IndexPosition, IndexScope, Neighbours, Numbers
 
-TEXTS = ("content_hash", "patient_key", "study", "series", "instance")
 POSITION = 0  # number of the row with the position, which is no image's
 FAR = 1e6  # each value of that row's vector: farther than any image
-LINKS = 16  # of an image in the graph, and twice as many on the lowest level (M)
-BUILD_WIDTH = 200  # images that building compares at a time (efConstruction)
 SEARCH_WIDTHS = (200, 2000, 16_384)  # the same of a search (ef), at least; the next if the one finds too few
 MOST = 16_384  # images that Milvus returns at most
 AT_ONCE = 2000  # images sent or read in one call, which may have 64 MB
@@ -49,7 +46,7 @@ class MilvusIndex:
         self._changed = time.monotonic()
         self._known_position: IndexPosition | None = None
         if not self._call("has_collection", edition):
-            self._create()
+            create_collection(connection, edition, dimensions)
 
     def nearest(self, queries: Floats, k: int, scope: IndexScope) -> list[Neighbours]:
         """Return up to k images of `scope` for each query (q, d); all that match where fewer do."""
@@ -78,7 +75,9 @@ class MilvusIndex:
         """Add images with their vectors (n, d), or replace them."""
         for start in range(0, len(images), AT_ONCE):
             some = zip(images[start : start + AT_ONCE], vectors[start : start + AT_ONCE], strict=True)
-            self._call("upsert", self._edition, [_row(image, vector) for image, vector in some], timeout=60)
+            self._call(
+                "upsert", self._edition, [milvus_row(image, vector) for image, vector in some], timeout=60
+            )
             self._changed = time.monotonic()
 
     def delete(self, numbers: Numbers) -> None:
@@ -98,7 +97,7 @@ class MilvusIndex:
 
     def set_position(self, position: IndexPosition) -> None:
         """Store how far it has followed."""
-        row = _row(IndexedImage(POSITION, ""), np.full(self._dimensions, FAR, np.float32))
+        row = milvus_row(IndexedImage(POSITION, ""), np.full(self._dimensions, FAR, np.float32))
         self._call("upsert", self._edition, [row | {"content_hash": json.dumps(position)}])
         self._known_position, self._changed = position, time.monotonic()
 
@@ -117,23 +116,6 @@ class MilvusIndex:
 
     def close(self) -> None:
         """Do nothing: the connection may be shared."""
-
-    def _create(self) -> None:
-        from pymilvus import DataType, MilvusClient
-
-        schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
-        schema.add_field("number", DataType.INT64, is_primary=True)
-        schema.add_field("vector", DataType.FLOAT_VECTOR, dim=self._dimensions)
-        for name in TEXTS:
-            schema.add_field(name, DataType.VARCHAR, max_length=LONGEST)
-        schema.add_field("labels", DataType.JSON)
-        schema.add_field("label_numbers", DataType.JSON)
-        self._call("create_collection", self._edition, schema=schema, consistency_level="Bounded")
-        graph = MilvusClient.prepare_index_params()
-        parameters = {"M": LINKS, "efConstruction": BUILD_WIDTH}
-        graph.add_index("vector", index_type="HNSW", metric_type="L2", params=parameters)
-        self._call("create_index", self._edition, graph)
-        self._call("load_collection", self._edition, timeout=60)
 
     def _consistency(self) -> str:
         """Return "Strong", which waits a fifth of a second for all changes, until they are seen without it."""
@@ -200,17 +182,6 @@ class MilvusIndex:
         vectors = np.array([row["vector"] for row in rows], np.float32).reshape(-1, self._dimensions)
         order = np.argsort(numbers)
         return numbers[order], vectors[order]
-
-
-def _row(image: IndexedImage, vector: Floats) -> dict[str, Any]:
-    numbers = {key: as_number(value) for key, value in image.labels.items()}
-    return {
-        "number": image.number,
-        "vector": vector,
-        **{name: stored_text(getattr(image, name)) for name in TEXTS},
-        "labels": {stored_text(key): stored_text(value) for key, value in image.labels.items()},
-        "label_numbers": {stored_text(key): number for key, number in numbers.items() if number is not None},
-    }
 
 
 def _neighbours(hits: Sequence[tuple[int, float]]) -> Neighbours:

@@ -8,33 +8,20 @@ from typing import Any
 import numpy as np
 from sqlalchemy import BigInteger, Column, Connection, Engine, MetaData, Table, cast, func, select, text
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.types import UserDefinedType
 
-from cbir.errors import DatabaseUnavailable, IndexUnavailable, InvalidInput
+from cbir.errors import DatabaseUnavailable, IndexUnavailable
 from cbir.gallery.vector_blocks import Floats
 from cbir.store.index_feed import scope_conditions
 from cbir.store.schema import images
+from cbir.vector_index.pgvector_extension import PgVector, require_pgvector
 from cbir.vector_index.pgvector_rows import decode_rows, encode_rows
 from cbir.vector_index.port import IndexedImage, IndexPosition, IndexScope, Neighbours, Numbers
 
-OLDEST = (0, 8)  # pgvector that goes on searching where a filter leaves too few
 LINKS = 16  # of an image in the graph, and twice as many on the lowest level (m)
 BUILD_WIDTH = 128  # images that building compares at a time (ef_construction)
 SEARCH_WIDTH = 200  # the same of a search (ef_search), at least; pgvector allows 1000
 SCANNED = 100_000  # images that a search passes before it compares all that match instead
 BUILD_BYTES = 2 << 30  # largest memory that building asks the server for
-
-
-class _Vector(UserDefinedType[Any]):
-    """SQL type of pgvector. name: "vector" or "halfvec"."""
-
-    cache_ok = True
-
-    def __init__(self, name: str, dimensions: int) -> None:
-        self.name, self.dimensions = name, dimensions
-
-    def get_col_spec(self, **_: Any) -> str:
-        return f"{self.name}({self.dimensions})"
 
 
 class PgvectorIndex:
@@ -63,7 +50,7 @@ class PgvectorIndex:
             If it lacks the extension.
         """
         self._engine, self._edition, self._dimensions = engine, edition, dimensions
-        self._vector, self._half = _Vector("vector", dimensions), _Vector("halfvec", dimensions)
+        self._vector, self._half = PgVector("vector", dimensions), PgVector("halfvec", dimensions)
         self._table = Table(
             edition,
             MetaData(),
@@ -71,7 +58,7 @@ class PgvectorIndex:
             Column("vector", self._vector, nullable=False),
         )
         with self._transaction() as connection:
-            _require_extension(connection)
+            require_pgvector(connection)
             if connection.scalar(select(func.to_regclass(edition))) is None:
                 self._table.create(connection)
 
@@ -191,18 +178,6 @@ class PgvectorIndex:
     def _delete(self, connection: Connection, numbers: Numbers) -> None:
         connection.execute(
             text(f"DELETE FROM {self._edition} WHERE number = ANY(:numbers)"), {"numbers": numbers.tolist()}
-        )
-
-
-def _require_extension(connection: Connection) -> None:
-    version = connection.scalar(text("SELECT extversion FROM pg_extension WHERE extname = 'vector'"))
-    if version is None:
-        raise InvalidInput(
-            "the database lacks the extension pgvector; an administrator installs it and runs CREATE EXTENSION vector"
-        )
-    if tuple(map(int, version.split(".")[:2])) < OLDEST:
-        raise InvalidInput(
-            f"the database has pgvector {version}; update it to {OLDEST[0]}.{OLDEST[1]} or later"
         )
 
 
