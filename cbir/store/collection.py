@@ -152,6 +152,10 @@ class Collection(RecordQueries):
         """Whether the collection is in SQLite, in its folder; else it is in PostgreSQL."""
         return is_sqlite(self._engine)
 
+    def reload_profile(self) -> None:
+        """Read the profile again, which another process may have set; `view` does so too, with all vectors."""
+        self._views.reload_profile()
+
     @property
     def secret(self) -> bytes:
         """Key that patients' identifiers are hashed with."""

@@ -47,6 +47,11 @@ class ViewCache:
     def problem(self) -> str | None:
         return self._snapshot_problem or self._neighbours_problem or self._candidates_problem
 
+    def reload_profile(self) -> None:
+        """Read the profile again, as `view` does, without vectors."""
+        with connect_once(self._engine) as connection:
+            self.profile = metadata.read_profile(connection, self._folder)
+
     def view(self) -> View:
         """Return the view of the latest generation, from memory if nothing has changed."""
         with connect_once(self._engine) as connection:

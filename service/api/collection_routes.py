@@ -64,7 +64,7 @@ def get_profile() -> Response:
     It decides how images become comparable vectors, and holds the parameters of re-rankers.
     """
     _, collection = requested_collection()
-    collection.view()  # picks up a profile that another process has set
+    collection.reload_profile()
     profile = collection.profile
     descriptor = profile.load_descriptor()
     parts = {part.name: part.stop - part.start for part in descriptor.parts}

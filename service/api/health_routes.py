@@ -57,15 +57,15 @@ def get_readyz() -> Response:
     rights = current_rights()
     handle = state.collections[state.default]
     collection = handle.whole_searcher().collection
-    view = collection.view()
+    images = handle.image_count()
     if stranger or rights is None or rights.limited:
         return _ready(Readiness(status="ready", degraded=_degraded_parts() or None))
     others = state.collections if len(state.collections) > 1 else {}
     facts = Readiness(
         status="ready",
         degraded=_degraded_parts() or None,
-        images=len(view),
-        generation=view.generation,
+        images=images,
+        generation=collection.generation(),
         profile=collection.profile.name,
         collections={name: collection_state(other) for name, other in others.items()} or None,
         folders=_alias_folders(state.collections.values()) or None,
@@ -81,8 +81,9 @@ def _alive(facts: Health) -> Response:
 def _degraded_parts() -> list[str]:
     """Return the names of the parts that do not answer, which tell nothing about collections."""
     state = current_state()
-    problems = [handle.database_problem for handle in state.collections.values()]
-    return names_of_down_parts(state.parts, problems)
+    handles = state.collections.values()
+    databases = [handle.database_problem for handle in handles]
+    return names_of_down_parts(state.parts, databases, [handle.index_problem for handle in handles])
 
 
 def _down_databases() -> dict[str, str]:
@@ -117,7 +118,7 @@ def _problem(handle: CollectionHandle) -> str | None:
 def collection_state(handle: CollectionHandle) -> str:
     """Return "ready", or what the caller may know about the problem of a collection."""
     try:
-        handle.whole_searcher().collection.view()
+        handle.image_count()
     except CbirError as error:
         return public_text(error)
     except DatabaseError:

@@ -49,12 +49,13 @@ class CollectionGauges(Collector):
         ready = GaugeMetricFamily("cbir_collection_ready", ready_text, labels=["collection"])
         for name, handle in self.state.collections.items():
             try:
-                images.add_metric([name], len(handle.whole_searcher().collection.view()))
+                images.add_metric([name], handle.image_count())
                 ready.add_metric([name], 1)
             except (CbirError, DatabaseError):
                 ready.add_metric([name], 0)
         yield images
         yield ready
+        yield from self._index_gauges()
         limit = self.state.concurrency
         yield GaugeMetricFamily("cbir_requests_working", "Requests at work.", limit.working)
         yield GaugeMetricFamily("cbir_queue_length", "Requests that wait for a thread.", limit.waiting)
@@ -63,6 +64,23 @@ class CollectionGauges(Collector):
         for name, count in self.state.jobs.counts().items():
             jobs.add_metric([name], count)
         yield jobs
+
+    def _index_gauges(self) -> Iterator[Metric]:
+        up_text = "1 if the vector index of the collection answers."
+        up = GaugeMetricFamily("cbir_index_up", up_text, labels=["collection"])
+        lag_text = "Images of the collection that its vector index lacks."
+        lag = GaugeMetricFamily("cbir_index_lag", lag_text, labels=["collection"])
+        for name, handle in self.state.collections.items():
+            try:
+                status = handle.index_status()
+            except (CbirError, DatabaseError):
+                continue
+            if status:
+                up.add_metric([name], int(status.problem is None))
+            if status and status.lacking is not None:
+                lag.add_metric([name], status.lacking)
+        yield up
+        yield lag
 
 
 def install(app: Flask, state: AppState) -> None:

@@ -22,8 +22,11 @@ from cbir.store.postgresql_address import is_in_postgresql
 from cbir.store.recovery import open_or_fallback
 from cbir.store.schema import DATABASE
 from cbir.store.writer import Writer
+from cbir.vector_index.index_status import IndexStatus
+from cbir.vector_index.open_index import CollectionIndex, open_index
 from service.access.caller import current_rights
 from service.collections.database_watcher import DatabaseWatcher
+from service.collections.index_thread import IndexThread
 from service.collections.limited_searchers import LimitedSearchers
 from service.http.problems import NotReady
 
@@ -50,6 +53,7 @@ class OpenedCollection(NamedTuple):
     folder: Path
     file: FileIdentity
     searcher: Searcher
+    vector_index: CollectionIndex | None = None  # the vector index that the settings name
 
 
 class CollectionHandle:
@@ -82,6 +86,7 @@ class CollectionHandle:
         self._limited = LimitedSearchers()
         self.choices = ChoiceUpdater()
         self._watcher = DatabaseWatcher(self)
+        self._index_thread: IndexThread | None = None
 
     @property
     def folder(self) -> Path:
@@ -115,6 +120,26 @@ class CollectionHandle:
     def database_problem(self) -> str | None:
         """Why the database server of a collection in PostgreSQL cannot be used; None if it can."""
         return self._watcher.problem
+
+    @property
+    def index_problem(self) -> str | None:
+        """Why the vector index of the collection in use cannot answer; None if it can, or if there is none."""
+        return self._index_thread.problem if self._index_thread else None
+
+    @property
+    def is_indexed(self) -> bool:
+        """True if a vector index stands for the vectors of the collection, which are not to be loaded then."""
+        return self._opened_for_request().vector_index is not None
+
+    def index_status(self) -> IndexStatus | None:
+        """Return the state of the vector index; None if the settings name none. Asks its engine."""
+        index = self._opened_for_request().vector_index
+        return index.status() if index else None
+
+    def image_count(self) -> int:
+        """Return the number of images that searches see; without an index it loads all vectors."""
+        collection = self.whole_searcher().collection
+        return len(collection) if self.is_indexed else len(collection.view())
 
     def open_collection(self) -> Collection | None:
         """Return the collection in use, without opening it."""
@@ -163,7 +188,7 @@ class CollectionHandle:
         before = self._opened
         if before and (before.folder, before.file) == (folder, file):
             return before
-        opened = OpenedCollection(folder, file, self._open(folder))
+        opened = self._open(folder, file)
         self._limited.clear()
         self._opened = opened
         self._switch_problem = None
@@ -181,7 +206,7 @@ class CollectionHandle:
         self._switch_problem = f"the alias cannot be followed, {opened.folder.name} stays in use: {reason}"
         return opened
 
-    def _open(self, folder: Path) -> Searcher:
+    def _open(self, folder: Path, file: FileIdentity) -> OpenedCollection:
         files = _file_states(folder)
         failed = self._failed
         if failed and failed.files == files and time.monotonic() < failed.until:
@@ -189,9 +214,10 @@ class CollectionHandle:
         try:
             collection = open_or_fallback(folder)
             collection.close_when_unused()
-            if self._opened:
+            index = None if collection.fallback_for else open_index(collection, self.settings)
+            if self._opened and index is None:
                 collection.view()  # before it replaces one that works
-            searcher = Searcher(collection, self.settings)
+            searcher = Searcher(collection, self.settings, index.vectors if index else None)
         except DatabaseUnavailable as error:
             self._watcher.note(str(error))
             raise
@@ -202,7 +228,8 @@ class CollectionHandle:
         if is_in_postgresql(folder):
             self._watcher.note(None)
             self._watcher.start()
-        return searcher
+        self._index_thread = IndexThread(self.name, index) if index else None
+        return OpenedCollection(folder, file, searcher, index)
 
     @contextmanager
     def writer(self, actor: str) -> Iterator[Writer]:
@@ -221,6 +248,7 @@ class CollectionHandle:
                 yield writer
         finally:
             writing.release()
+            self._wake_index()
 
     @contextmanager
     def indexing(self, folder: Path, *, wait: bool = True) -> Iterator[None]:
@@ -237,6 +265,11 @@ class CollectionHandle:
         finally:
             self._indexing.remove(folder)
             writing.release()
+            self._wake_index()
+
+    def _wake_index(self) -> None:
+        if self._index_thread:
+            self._index_thread.wake()
 
     def snapshot_problem(self) -> str | None:
         """Return the damage that queries work around, logged once; None if there is none."""

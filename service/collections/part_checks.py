@@ -10,6 +10,7 @@ from cbir.settings import Settings
 from service.state.database import StateDatabase
 
 STATE_DATABASE, COLLECTION_DATABASE, ARCHIVE = "state database", "collection database", "archive"
+INDEX = "index"
 STATE_SECONDS, ARCHIVE_SECONDS = 2.0, 30.0  # for which an answer holds
 ANSWER_SECONDS = 3.0  # after which a part that has not answered counts as down
 
@@ -68,13 +69,23 @@ def checked_parts(settings: Settings, database: StateDatabase) -> list[PartCheck
     return parts
 
 
-def names_of_down_parts(parts: Iterable[PartCheck], database_problems: Iterable[str | None]) -> list[str]:
+def names_of_down_parts(
+    parts: Iterable[PartCheck],
+    database_problems: Iterable[str | None],
+    index_problems: Iterable[str | None] = (),
+) -> list[str]:
     """Return the names of the parts that do not answer, without those of collections.
 
-    database_problems: of each collection, None for one whose database answers.
+    Parameters
+    ----------
+    parts : iterable of PartCheck
+    database_problems, index_problems : iterable of str or None
+        Of each collection, None for one whose database, or index, answers.
     """
     names = [part.name for part in parts if part.is_down()]
-    return [*names, COLLECTION_DATABASE] if any(database_problems) else names
+    if any(database_problems):
+        names.append(COLLECTION_DATABASE)
+    return [*names, INDEX] if any(index_problems) else names
 
 
 def _ask_database(database: StateDatabase) -> None:

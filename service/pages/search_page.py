@@ -43,7 +43,7 @@ def index() -> tuple[str, HTTPStatus]:
         collection=handle.name,
         collections=names,
         collection_arg=handle.name if len(names) > 1 else None,
-        images=len(collection.view()),
+        images=len(collection) if handle.is_indexed else len(collection.view()),
         profile=collection.profile.name,
         by_text=can_search_by_text(collection.profile),
         of_series=collection.profile.volume_grid is not None,
@@ -52,7 +52,7 @@ def index() -> tuple[str, HTTPStatus]:
         label_keys=list(collection.label_keys()),
         filters=label_filters_of(collection),
         grade_columns=searcher.collection.graded_labels(),
-        examples=_examples(searcher),
+        examples=_examples(searcher, handle.is_indexed),
         title_of=_title,
         choices=rerank.RERANKERS,
         takes_judgements=takes_several_examples,
@@ -76,8 +76,10 @@ def _title(record: Record) -> str:
     return record.labels.get("label") or values[0]
 
 
-def _examples(searcher: Searcher) -> list[Record]:
-    """Return a few images from all over the collection, in the order of insertion."""
+def _examples(searcher: Searcher, is_indexed: bool) -> list[Record]:
+    """Return a few images from all over the collection, in the order of insertion; of an index the first."""
+    if is_indexed:
+        return [record for _, record in searcher.collection.page(limit=EXAMPLES)]
     view = searcher.collection.view()
     rows = np.arange(len(view.gallery)) if view.rows is None else view.rows
     sample = rows[np.unique(np.linspace(0, len(rows) - 1, EXAMPLES).astype(int))] if len(rows) else rows

@@ -1,0 +1,61 @@
+"""Thread in which the vector index of a collection follows it."""
+
+import logging
+import threading
+import weakref
+
+from cbir.errors import CbirError, DatabaseUnavailable
+from cbir.vector_index.open_index import CollectionIndex
+from service.http.problems import error_location
+
+FOLLOW_SECONDS = 3.0  # between two looks at the collection
+LONGEST_SECONDS = 60.0  # between two attempts while the index does not answer
+
+log = logging.getLogger(__name__)
+
+
+class IndexThread:
+    """Lets an index follow its collection for as long as there is the index; one for each open collection.
+
+    problem: why the index cannot answer, as of the last attempt; None if it can.
+    """
+
+    def __init__(self, name: str, index: CollectionIndex) -> None:
+        self.problem: str | None = None
+        self._name, self._seconds = name, FOLLOW_SECONDS
+        self._awake = threading.Event()
+        self._index = weakref.ref(index, lambda _: self._awake.set())
+        self._thread = threading.Thread(target=self._run, name=f"index of {name}", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Follow at once, since this service has changed the collection."""
+        self._awake.set()
+
+    def _run(self) -> None:
+        while index := self._index():
+            self._follow(index)
+            del index  # so that the thread does not keep it
+            self._awake.wait(self._seconds)
+            self._awake.clear()
+
+    def _follow(self, index: CollectionIndex) -> None:
+        try:
+            self._note(index.status().problem)
+            index.follower.follow()
+            self._note(index.status().problem)
+            self._seconds = FOLLOW_SECONDS
+            return
+        except DatabaseUnavailable:  # others say so
+            pass
+        except CbirError as error:
+            self._note(str(error))
+        except Exception as error:  # the next attempt must come all the same
+            self._note(f"the vector index cannot follow the collection: {error_location(error)}")
+        self._seconds = min(2 * self._seconds, LONGEST_SECONDS)
+
+    def _note(self, problem: str | None) -> None:
+        """Note whether the index can answer; log it if that has changed."""
+        if (problem is None) != (self.problem is None):
+            log.warning("collection %s: %s", self._name, problem or "the vector index answers")
+        self.problem = problem
