@@ -99,7 +99,7 @@ def run_request(
     request.check()
     manifest = read_manifest(request)
     with (
-        connect_cluster(request),
+        connect_cluster(request.ray, request.jobs),
         open_collection(request.collection, request.profile, request.weights) as collection,
         progress,
     ):

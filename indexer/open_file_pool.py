@@ -10,13 +10,13 @@ from indexer.describe_files import FilePool, FileTask, describe_files
 from indexer.index_request import IndexRequest
 
 
-def connect_cluster(request: IndexRequest) -> AbstractContextManager[None]:
-    """Connect to the Ray cluster of a request, if it names one."""
-    if request.ray is None:
+def connect_cluster(address: str | None, jobs: int | None) -> AbstractContextManager[None]:
+    """Connect to the Ray cluster at an address, if there is one; `jobs` as of `connection.connect`."""
+    if address is None:
         return nullcontext()
     from indexer.ray_cluster.connection import connect
 
-    return connect(request.ray, request.jobs)
+    return connect(address, jobs)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """`cbir report`."""
 
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -137,7 +138,9 @@ def _header_of(
     """Read the header of an image of the collection, which stores none, from the archive or its file."""
     from pydicom import Dataset
 
+    from cbir.images import Limits
     from cbir.images.suppress_logs import suppress_decoder_logs
+    from cbir.ingest.object_store import is_object_url, read_url
     from cbir.store import originals
 
     name = f"image {record.image_id}"
@@ -153,13 +156,15 @@ def _header_of(
         if header.get("SOPInstanceUID") != record.instance:
             raise InvalidInput(f"{archive_client.url} returned another instance for {name}")
         return _check_uids(header, name)
+    if is_object_url(record.source):
+        return _read_header(BytesIO(read_url(record.source, Limits())), name)
     path = originals.original_path(collection.folder, record.source) or Path(record.source)
     if not path.is_file():
         raise InvalidInput(f"only the archive knows the patient of {name}: name it with --archive")
     return _read_header(path, name)
 
 
-def _read_header(path: Path, name: str) -> "Dataset":
+def _read_header(path: Path | BytesIO, name: str) -> "Dataset":
     from pydicom import dcmread
 
     from cbir.images.suppress_logs import suppress_decoder_logs

@@ -11,10 +11,11 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from cbir.errors import InvalidInput, NotFound, UnreadableImage
-from cbir.images import Limits
+from cbir.images import Image, Limits, decode, read_images
 from cbir.ingest.image_files import HEAD_BYTES, has_image_name, starts_like_image
 
 SCHEMES = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs"}  # and the packages that read them
+PAGE = 1000  # objects of one answer to a listing
 
 for _name in ("aiobotocore", "botocore", "s3fs", "fsspec"):  # their messages quote addresses
     logging.getLogger(_name).setLevel(logging.CRITICAL)
@@ -122,6 +123,14 @@ def read_url(url: str, limits: Limits) -> bytes:
     return _read(url, size, limits)
 
 
+def read_images_at(source: str, limits: Limits) -> Iterator[Image]:
+    """Yield the frames of a file, or of an object in a store; raises as `cbir.images.read_images`, and `read_url`."""
+    if is_object_url(source):
+        yield from decode(read_url(source, limits), PurePosixPath(source).name, limits=limits)
+    else:
+        yield from read_images(source, limits=limits)
+
+
 def _read(url: str, size: int, limits: Limits) -> bytes:
     name = PurePosixPath(url).name
     try:
@@ -166,17 +175,14 @@ def _list(url: str) -> Iterator[StoredObject]:
 
 
 def _list_s3(files: Any, url: str) -> Iterator[StoredObject]:
-    """Yield all objects below a prefix, a page of 1,000 at a time: fsspec would list all of them first."""
-    from fsspec.asyn import sync
-
+    """Yield all objects below a prefix, a page at a time: fsspec would list all of them first."""
     bucket, _, prefix = url.removeprefix("s3://").partition("/")
-    client = sync(files.loop, files.get_s3, bucket)
     if prefix and (single := _single(files, url)):
         yield single
         return
-    more: dict[str, str] = {"Prefix": f"{prefix}/"} if prefix else {}
+    more: dict[str, Any] = {"MaxKeys": PAGE} | ({"Prefix": f"{prefix}/"} if prefix else {})
     while True:
-        page = sync(files.loop, client.list_objects_v2, Bucket=bucket, **more)
+        page = files.call_s3("list_objects_v2", Bucket=bucket, **more)
         for entry in page.get("Contents", ()):
             yield StoredObject(f"s3://{bucket}/{entry['Key']}", entry["Size"], _stamp(entry))
         if not page.get("IsTruncated"):

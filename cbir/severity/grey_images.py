@@ -1,15 +1,15 @@
 """Collection images as grey pictures of one size."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cbir import settings
 from cbir.errors import CbirError
-from cbir.images import Image, Limits, decode, read_images
+from cbir.images import Image, Limits, decode
 from cbir.images.pad_resize import pad_resize
+from cbir.ingest.object_store import read_images_at
 from cbir.search import select_frame
 from cbir.severity.stored_images import Show, StoredImages, matching_records, read_images_of
 from cbir.store import Collection, Record, originals
@@ -93,11 +93,9 @@ def read_grey_images(
 
 
 def _from_file(collection: Collection, record: Record, pixels: int) -> Image | None:
-    path = originals.original_path(collection.folder, record.source) or Path(record.source)
-    if not path.is_file():
-        return None
+    source = str(originals.original_path(collection.folder, record.source) or record.source)
     try:
-        image = select_frame(read_images(path, limits=Limits(pixels=pixels)), record.frame, "the file")
+        image = select_frame(read_images_at(source, Limits(pixels=pixels)), record.frame, "the file")
     except CbirError:
         return None
     return image if image.content_hash == record.content_hash else None

@@ -3,12 +3,14 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from queue import Empty, Queue
 from threading import Lock, Thread
+from typing import Protocol
 
 from cbir.errors import CollectionBusy, StorageFull
 from cbir.evaluation.auto_update import ChoiceUpdater
@@ -39,6 +41,23 @@ TOO_SLOW = InstanceOutcome(Fate.unreadable, "takes longer to decode than index_d
 log = logging.getLogger(__name__)
 
 
+class InstancePool(Protocol):
+    """Processes that describe instances."""
+
+    @property
+    def jobs(self) -> int:
+        """Number of processes."""
+        ...
+
+    def run(self, task: SharedBytes) -> InstanceOutcome:
+        """Describe an instance; raises WorkerDied if the process died on it."""
+        ...
+
+    def close(self) -> None:
+        """End the processes."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class _PendingInstance:
     file: ReceivedFile
@@ -62,6 +81,8 @@ class Intake:
         Name in the collection's history.
     settings : Settings
         Device, and whether files and thumbnails are stored.
+    on_cluster : bool
+        Describe on the Ray cluster that is connected; `jobs` is per node then.
     """
 
     def __init__(
@@ -73,20 +94,17 @@ class Intake:
         jobs: int | None,
         who: str,
         settings: Settings,
+        on_cluster: bool = False,
     ) -> None:
         self.collection, self.limits, self.who, self.settings = collection, limits, who, settings
-        self.jobs = jobs or cores()
         self.counts: Counter[Fate] = Counter()
         self._counts_lock = Lock()
         describe = DescribeTask.of_collection(collection, settings, limits, settings.index_decode_seconds)
         task = InstanceTask(describe, instance_filter, settings.store_thumbnails)
-        self._pool: ProcessPool[SharedBytes, InstanceOutcome] = ProcessPool(
-            partial(describe_shared_instance, task=task),
-            self.jobs,
-            use_one_thread_silently,
-            describe.seconds,
-        )
-        self._pool.start()
+        self._pool = _pool_on_cluster(task, jobs) if on_cluster else _pool_here(task, jobs or cores())
+        self._share: Callable[[bytes], AbstractContextManager[SharedBytes]]
+        self._share = nullcontext if on_cluster else share_bytes
+        self.jobs = self._pool.jobs
         self._queue: Queue[_PendingInstance | None] = Queue()
         self._choices = ChoiceUpdater()
         self._stored = 0  # images since the snapshot was last checked
@@ -133,7 +151,7 @@ class Intake:
         self._pool.close()
 
     def _describe(self, data: bytes) -> InstanceOutcome:
-        with share_bytes(data) as shared:
+        with self._share(data) as shared:
             try:
                 return self._pool.run(shared)
             except WorkerTimedOut:
@@ -217,6 +235,21 @@ class Intake:
         except Exception as error:  # this thread must go on: it acknowledges every instance
             log.warning("no new snapshot after adding images: %s", type(error).__name__)
             self._stored = 0
+
+
+def _pool_here(task: InstanceTask, jobs: int) -> InstancePool:
+    function = partial(describe_shared_instance, task=task)
+    pool: ProcessPool[SharedBytes, InstanceOutcome] = ProcessPool(
+        function, jobs, use_one_thread_silently, task.describe.seconds
+    )
+    pool.start()
+    return pool
+
+
+def _pool_on_cluster(task: InstanceTask, jobs: int | None) -> InstancePool:
+    from indexer.ray_cluster.ray_pool import RayPool
+
+    return RayPool(describe_shared_instance, task, jobs)
 
 
 def _fate(outcomes: Sequence[str]) -> Fate:

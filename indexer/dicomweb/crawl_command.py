@@ -17,6 +17,7 @@ from cbir.errors import CollectionBusy, InvalidInput
 from indexer.dicom import intake_options
 from indexer.dicomweb import crawl_options
 from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
+from indexer.ray_cluster.ray_option import RayOption
 from indexer.refusal_report import refusal_report
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def crawl_dicomweb(
     secondary_captures: intake_options.SecondaryCapturesOption = True,
     study_dates: intake_options.StudyDatesOption = "drop",
     jobs: intake_options.JobsOption = None,
+    ray: RayOption = None,
     report: crawl_options.Report = None,
     profile: intake_options.ProfileOption = None,
     format: crawl_options.Format = OutputFormat.text,
@@ -65,6 +67,7 @@ def crawl_dicomweb(
     from indexer.dicomweb.dicomweb_archive import DicomwebArchive
     from indexer.dicomweb.orthanc_changes import OrthancChanges
     from indexer.index_request import open_collection
+    from indexer.open_file_pool import connect_cluster
 
     _check_days(since, until)
     if changes and not watch:
@@ -80,9 +83,19 @@ def crawl_dicomweb(
     archive.check()  # before the collection is created
     orthanc = OrthancChanges(check_url(changes), session) if changes else None
     stop = Event()
-    with open_collection(collection, profile) as opened, refusal_report(report) as report_refusal:
+    with (
+        connect_cluster(ray, jobs),
+        open_collection(collection, profile) as opened,
+        refusal_report(report) as report_refusal,
+    ):
         intake = Intake(
-            opened, instance_filter=instance_filter, limits=limits, jobs=jobs, who="DICOMweb", settings=loaded
+            opened,
+            instance_filter=instance_filter,
+            limits=limits,
+            jobs=jobs,
+            who="DICOMweb",
+            settings=loaded,
+            on_cluster=ray is not None,
         )
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())

@@ -41,10 +41,15 @@ def connect(address: str, jobs: int | None) -> Iterator[None]:
     with tempfile.TemporaryDirectory(prefix="cbir-ray-") as folder:
         options = _local_options(folder, jobs) if address == LOCAL else {"address": address}
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # else it writes to our stderr
         import ray
+        from ray._private import worker
 
+        # Ray prints there that a worker or node was lost, among our JSON; there is no setting for it
+        worker.print_to_stdstream = _print_nothing
         try:
-            ray.init(**options, log_to_driver=False, logging_level=logging.CRITICAL, namespace="cbir")
+            with _silent_stderr():
+                ray.init(**options, log_to_driver=False, logging_level=logging.CRITICAL, namespace="cbir")
         except Exception as error:  # Ray raises anything, in several lines
             raise ClusterFailed(_init_message(address, error)) from None
         try:
@@ -73,6 +78,23 @@ def check_address(address: str) -> None:
         raise ClusterFailed(
             f"no Ray cluster answers at {address}: {error.strerror or error}; start one with `ray start --head`"
         ) from None
+
+
+def _print_nothing(*_: object, **__: object) -> None:
+    pass
+
+
+@contextmanager
+def _silent_stderr() -> Iterator[None]:
+    """Drop what Ray writes to stderr while it starts, for instance that it has a log level."""
+    with open(os.devnull, "wb") as null:
+        kept = os.dup(2)
+        os.dup2(null.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
 
 
 def _local_options(folder: str, jobs: int | None) -> dict[str, Any]:

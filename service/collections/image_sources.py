@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from cbir.errors import UnreadableImage
-from cbir.images import Region
+from cbir.images import Limits, Region
 from cbir.ingest.decoder_tasks import ImageChoice, OtherPicture
+from cbir.ingest.object_store import ObjectStoreFailed, is_object_url, read_url
+from cbir.ingest.shared_bytes import SharedBytes
 from cbir.store import Collection, Record, originals
 from service.http.problems import SourceGone
 from service.http.timeouts import Deadline
@@ -45,12 +47,13 @@ def decode_source(
     Raises
     ------
     SourceGone
-        If the file is missing, unreadable, or shows another picture than when it was indexed.
+        If the file is missing, unreadable, or shows another picture than when it was indexed; or the object store
+        that has it does not deliver it.
     """
     # Of a series the file shows one slice, and the hash is that of its voxels
     content = None if collection.profile.volume_grid else record.content_hash
     limits = decoders.limits
-    file = _source_path(collection, record)
+    file = _source_file(collection, record, limits)
     choice = ImageChoice(file, "the file", limits, record.frame, region, content_hash=content)
     try:
         return decoders.run(partial(function, choice), Deadline().check)
@@ -60,7 +63,14 @@ def decode_source(
         raise SourceGone(UNREADABLE) from error
 
 
-def _source_path(collection: Collection, record: Record) -> Path:
+def _source_file(collection: Collection, record: Record, limits: Limits) -> SharedBytes | Path:
+    if is_object_url(record.source):
+        try:
+            return read_url(record.source, limits)
+        except ObjectStoreFailed as error:
+            raise SourceGone(str(error)) from None
+        except UnreadableImage as error:
+            raise SourceGone(UNREADABLE) from error
     path = originals.original_path(collection.folder, record.source) or Path(record.source)
     if not path.is_file():
         raise SourceGone(NO_FILE)

@@ -6,7 +6,8 @@ from pathlib import Path
 import cv2
 
 from cbir.errors import UnreadableImage
-from cbir.images import Limits, read_images
+from cbir.images import Limits
+from cbir.ingest.object_store import read_images_at
 from cbir.search import select_frame
 
 SIDE = 128  # pixels of the longer side
@@ -29,7 +30,7 @@ class ReportPictures:
         Parameters
         ----------
         source : str
-            Path of the file.
+            Path of the file, or address of the object.
         frame : int or None
         content : str
             Hash of the picture; a file with another picture is not shown.
@@ -39,12 +40,12 @@ class ReportPictures:
         if burned_in:
             return f'<span class="none">{BURNED_IN}</span>'
         if content not in self._cache:
-            self._cache[content] = self._render(Path(source), frame, content)
+            self._cache[content] = self._render(source, frame, content)
         return self._cache[content]
 
-    def _render(self, path: Path, frame: int | None, content: str) -> str:
+    def _render(self, source: str, frame: int | None, content: str) -> str:
         try:
-            image = select_frame(read_images(path, limits=self.limits), frame, path.name)
+            image = select_frame(read_images_at(source, self.limits), frame, Path(source).name)
         except (UnreadableImage, OSError):
             return f'<span class="none">{MISSING}</span>'
         if image.content_hash != content:

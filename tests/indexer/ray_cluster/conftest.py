@@ -1,0 +1,59 @@
+"""Two nodes of Ray, started once for all tests of this folder."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import IO
+
+import pytest
+
+if not find_spec("ray"):
+    pytest.skip("ray is not installed", allow_module_level=True)
+LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # 0: Ray takes 127.0.0.1 for this machine's address
+
+
+@dataclass
+class TwoNodes:
+    """A running cluster. address: of its head."""
+
+    address: str
+    process: "subprocess.Popen[str]"
+
+    def tell(self, command: str) -> None:
+        """Send a command of `two_nodes` and wait until it is done."""
+        _pipe(self.process.stdin).write(f"{command}\n")
+        _pipe(self.process.stdin).flush()
+        assert _pipe(self.process.stdout).readline() == "done\n"
+
+
+def _pipe(stream: IO[str] | None) -> IO[str]:
+    assert stream is not None
+    return stream
+
+
+@pytest.fixture(scope="session")
+def two_nodes() -> Iterator[TwoNodes]:
+    """Yield a cluster of two nodes with a CPU each."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(LOOPBACK, "0")
+        yield from _run_cluster()
+
+
+def _run_cluster() -> Iterator[TwoNodes]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.indexer.ray_cluster.two_nodes"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        address = _pipe(process.stdout).readline().strip()
+        assert address, "the cluster did not start"
+        yield TwoNodes(address, process)
+        _pipe(process.stdin).close()
+        try:
+            process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            process.kill()

@@ -1,0 +1,162 @@
+"""Indexing from an object store, with a server of its interface on loopback."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cbir.errors import InvalidInput, UnreadableImage
+from cbir.images import Limits
+from cbir.ingest import object_store
+from cbir.ingest.object_store import (
+    ObjectStoreFailed,
+    StoredObject,
+    check_object_url,
+    find_objects,
+    read_object,
+    read_url,
+)
+from cbir.store import Collection
+from tests.indexer.commands import call, index
+from tests.indexer.conftest import picture
+from tests.object_store import SECRET, serve_bucket
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[Any]:
+    pytest.importorskip("moto")
+    pytest.importorskip("s3fs")
+    with serve_bucket() as files:
+        yield files
+
+
+@pytest.fixture
+def prefix(store: Any, tmp_path: Path) -> Iterator[str]:
+    """Five pictures below a prefix, and things that are none."""
+    name = f"images/{tmp_path.name}"
+    for seed in range(5):
+        store.pipe(
+            f"{name}/{'ab'[seed % 2]}/{seed}.png", picture(tmp_path / f"{seed}.png", seed).read_bytes()
+        )
+    store.pipe(f"{name}/notes.txt", b"no picture")
+    store.pipe(f"{name}/.hidden/0.png", b"no picture")
+    store.pipe(f"{name}-2/9.png", picture(tmp_path / "9.png", 9).read_bytes())
+    yield f"s3://{name}"
+    store.rm(name, recursive=True)
+
+
+def sources(place: Path) -> list[str]:
+    with Collection(place) as collection:
+        return [record.source for _, record in collection.iterate()]
+
+
+def test_the_same_as_from_a_folder(prefix: str, tmp_path: Path) -> None:
+    place = tmp_path / "collection"
+    assert index(prefix, place)["indexed"] == 5
+    assert sources(place) == [f"{prefix}/{name}.png" for name in ("a/0", "a/2", "a/4", "b/1", "b/3")]
+    folder = tmp_path / "local"
+    for seed in range(5):
+        picture(folder / f"{'ab'[seed % 2]}/{seed}.png", seed)
+    index(folder, tmp_path / "other")
+    with Collection(place) as remote, Collection(tmp_path / "other") as local:
+        ids = [record.image_id for _, record in remote.iterate()]
+        assert ids == [record.image_id for _, record in local.iterate()]
+        assert [remote.stored_vector(name) for name in ids] == [local.stored_vector(name) for name in ids]
+
+
+def test_changed_moved_and_unchanged_objects(prefix: str, store: Any, tmp_path: Path) -> None:
+    place = tmp_path / "collection"
+    index(prefix, place)
+    again = index(prefix, place)
+    assert (again["indexed"], again["already"]) == (0, 5)
+    name = prefix.removeprefix("s3://")
+    store.pipe(f"{name}/a/0.png", picture(tmp_path / "new.png", 77).read_bytes())
+    store.mv(f"{name}/b/3.png", f"{name}/c/3.png")
+    changed = index(prefix, place)
+    assert (changed["indexed"], changed["already"], changed["duplicates"]) == (1, 3, 1)
+    assert f"{prefix}/c/3.png" in sources(place)
+    assert f"{prefix}/b/3.png" not in sources(place)
+    assert index(prefix, place)["already"] == 5
+
+
+def test_labels_from_an_object_and_from_a_file(prefix: str, store: Any, tmp_path: Path) -> None:
+    store.pipe(f"{prefix.removeprefix('s3://')}/labels.csv", b"path,label\na/0.png,chest\nb/1.png,hand\n")
+    place, other = tmp_path / "collection", tmp_path / "other"
+    assert index(prefix, place, "--labels", f"{prefix}/labels.csv")["indexed"] == 5
+    (tmp_path / "labels.csv").write_text(f"path,label\n{prefix}/a/0.png,chest\n{prefix}/b/1.png,hand\n")
+    index(prefix, other, "--labels", tmp_path / "labels.csv")
+    for folder in (place, other):
+        with Collection(folder) as collection:
+            labels = {record.source: record.labels.get("label") for _, record in collection.iterate()}
+        assert labels[f"{prefix}/a/0.png"] == "chest"
+        assert labels[f"{prefix}/b/1.png"] == "hand"
+        assert labels[f"{prefix}/a/2.png"] is None
+    (tmp_path / "labels.csv").write_text("path,label\ns3://images/elsewhere/0.png,chest\n")
+    assert (
+        "names a file"
+        in call("index", prefix, "--collection", place, "--labels", tmp_path / "labels.csv", code=2)[1]
+    )
+
+
+def test_damaged_and_large_objects_are_refused(prefix: str, store: Any, tmp_path: Path) -> None:
+    name = prefix.removeprefix("s3://")
+    store.pipe(f"{name}/broken.png", b"\x89PNG\r\n\x1a\n....")
+    store.pipe(f"{name}/empty.png", b"")
+    summary = index(prefix, tmp_path / "collection", code=3)
+    assert (summary["indexed"], summary["refused"]) == (5, 2)
+    with pytest.raises(UnreadableImage, match="at most 10 are read"):
+        read_url(f"{prefix}/a/0.png", Limits(bytes=10))
+    with pytest.raises(UnreadableImage, match="changed while it was read"):
+        read_object(StoredObject(f"{prefix}/a/0.png", 3, "3-x"), Limits())
+    with pytest.raises(UnreadableImage, match="gone"):
+        read_object(StoredObject(f"{prefix}/none.png", 3, "3-x"), Limits())
+
+
+def test_a_page_at_a_time(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_store, "PAGE", 4)
+    for number in range(9):
+        store.pipe(f"images/many/{number:04d}.png", b"x")
+    found = find_objects("s3://images/many")
+    assert next(found).name == "0000.png"
+    assert [stored.name for stored in found] == [f"{number:04d}.png" for number in range(1, 9)]
+    (single,) = find_objects("s3://images/many/0007.png")
+    assert single.size == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("s3://images/nothing-here", "there is no object"),
+        ("s3://no-such-bucket/x", "there is no object"),
+        ("s3://KEY:SECRET@images/x", "keys come from the environment"),
+        ("s3://", "BUCKET/PREFIX"),
+        ("https://images.example/x", "is not read"),
+        ("gs://images/x", "gs:// needs gcsfs: pip install gcsfs"),
+    ],
+)
+def test_wrong_addresses_are_one_line(store: Any, source: str, reason: str, tmp_path: Path) -> None:
+    printed, errors = call("index", source, "--collection", tmp_path / "none", code=2)
+    assert reason in errors
+    assert len(errors.splitlines()) == 1
+    assert "SECRET" not in printed + errors
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_store_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, prefix: str) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    object_store._file_system_of.cache_clear()
+    monkeypatch.setattr(object_store._file_system_of("s3"), "retries", 1)
+    with pytest.raises(ObjectStoreFailed, match="does not answer as it should") as caught:
+        read_url(f"{prefix}/a/0.png", Limits())
+    assert SECRET not in str(caught.value)
+    object_store._file_system_of.cache_clear()
+
+
+def test_addresses() -> None:
+    assert check_object_url("s3://bucket/scans/") == "s3://bucket/scans"
+    with pytest.raises(InvalidInput, match="BUCKET/PREFIX"):
+        check_object_url("s3://")
