@@ -11,6 +11,8 @@ import hypothesis
 import pytest
 from flask.testing import FlaskClient
 
+from tests.postgresql_server import PostgresqlServer, missing_reason
+
 TESTS = Path(__file__).parent
 # Folders and files of tests, and the mark of all tests in them.
 MARKED = {
@@ -148,3 +150,15 @@ def buffered_responses(monkeypatch: pytest.MonkeyPatch) -> None:
         return unbuffered(self, *args, buffered=buffered, **kwargs)
 
     monkeypatch.setattr(FlaskClient, "open", open_buffered)
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgresqlServer]:
+    """A PostgreSQL server; each test uses a schema of its own."""
+    if reason := missing_reason():
+        pytest.skip(reason)
+    server = PostgresqlServer()
+    try:
+        yield server
+    finally:
+        server.stop()

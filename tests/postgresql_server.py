@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,14 @@ class PostgresqlServer:
     def new_address(self) -> str:
         """Address of a collection that does not exist yet."""
         return f"{self.url}&collection=test_{secrets.token_hex(8)}"
+
+    def drop_schemas(self, addresses: Iterable[str]) -> None:
+        """Drop the schemas of these addresses of collections."""
+        import psycopg
+
+        with psycopg.connect(host=str(self.folder), user=USER, dbname=USER, autocommit=True) as connection:
+            for address in addresses:
+                connection.execute(f"DROP SCHEMA IF EXISTS {address.rpartition('=')[2]} CASCADE")
 
     def start(self) -> None:
         """Start the server, and wait until it answers."""

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from threading import Lock
 from typing import Any, NoReturn, TypeVar
 
@@ -13,7 +12,7 @@ import numpy as np
 from sqlalchemy import (
     Boolean,
     ColumnElement,
-    Engine,
+    Dialect,
     FromClause,
     MetaData,
     event,
@@ -23,23 +22,27 @@ from sqlalchemy import (
     literal_column,
     select,
     text,
+    true,
 )
 from sqlalchemy.dialects import sqlite
 
 from cbir.errors import InvalidInput
-from cbir.store import label_facets, metadata, schema
+from cbir.store import label_facets, metadata, postgresql_schema, schema
 from cbir.store.checksums import COLUMN, checksum_sql
 from cbir.store.collection import Collection
 from cbir.store.collection_view import View
+from cbir.store.database import Database
 from cbir.store.filter_conditions import ABSENT, COMPARISONS, PRESENT, Condition
 from cbir.store.label_facets import LabelKey, LabelValues
 from cbir.store.normalisation import Statistics
+from cbir.store.postgresql_database import PostgresqlDatabase
 from cbir.store.profile import Profile
 from cbir.store.record_queries import numbers_where
 from cbir.store.view_cache import ViewCache
 
 Counts = TypeVar("Counts")
 ATTEMPTS = 3  # to count labels between two changes
+SOUND = literal_column(f"condition.{COLUMN} = {checksum_sql(schema.labels, 'condition.')}", Boolean)
 WHOLE_TABLES = ("meta", "tombstones")  # facts about the collection, not about images
 
 
@@ -54,7 +57,8 @@ class LimitedCollection(Collection):
         """Limit the open collection `whole` to the images for which all `conditions` hold."""
         self.folder = whole.folder
         self.fallback_for = whole.fallback_for
-        self._engine = _limited_engine(whole.folder, conditions)
+        self.limits = tuple(conditions)
+        self._engine = _limited_database(whole, conditions)
         self._views: ViewCache = LimitedViews(whole._views, self._engine)
         self._joint = whole._joint
 
@@ -109,10 +113,10 @@ class LimitedCollection(Collection):
 
 
 class LimitedViews(ViewCache):
-    """Views of a whole collection, with the rows of the images that the connections of `engine` can see."""
+    """Views of a whole collection, with the rows of the images that the connections of `database` can see."""
 
-    def __init__(self, whole: ViewCache, engine: Engine) -> None:
-        self._whole, self._limited_engine = whole, engine
+    def __init__(self, whole: ViewCache, database: Database) -> None:
+        self._whole, self._limited = whole, database
         self._rows_lock = Lock()
         self._current: tuple[View, View] | None = None  # of the whole collection, and limited
 
@@ -124,6 +128,10 @@ class LimitedViews(ViewCache):
     def problem(self) -> str | None:
         return self._whole.problem
 
+    def reload_profile(self) -> None:
+        """Read the profile of the whole collection again."""
+        self._whole.reload_profile()
+
     def view(self) -> View:
         """Return the view of the latest generation, limited to the visible rows."""
         whole = self._whole.view()
@@ -132,16 +140,21 @@ class LimitedViews(ViewCache):
             return current[1]
         with self._rows_lock:
             if self._current is None or self._current[0] is not whole:
-                with self._limited_engine.connect() as connection:
+                with self._limited.connect() as connection:
                     visible = whole.rows_of(numbers_where(connection))
                 limited = replace(whole, rows=whole.select(visible, visible[:0]))
                 self._current = whole, limited
             return self._current[1]
 
 
-def _limited_engine(folder: Path, conditions: Sequence[Condition]) -> Engine:
-    engine = schema.connect(folder)
-    statements = _view_statements(conditions)
+def _limited_database(whole: Collection, conditions: Sequence[Condition]) -> Database:
+    if isinstance(whole._engine, PostgresqlDatabase):
+        from sqlalchemy.dialects import postgresql
+
+        dialect = postgresql.dialect(paramstyle="named")  # which leaves % as it is
+        return whole._engine.limited(_view_statements(conditions, whole._engine.schema, dialect))
+    engine = schema.connect(whole.folder)
+    statements = _view_statements(conditions, "main", sqlite.dialect())
 
     @event.listens_for(engine, "connect")
     def _limit(connection: Any, _record: Any) -> None:
@@ -163,35 +176,42 @@ def check_conditions(conditions: Sequence[Condition]) -> None:
             )
 
 
-def _view_statements(conditions: Sequence[Condition]) -> list[str]:
+def _view_statements(conditions: Sequence[Condition], schema_name: str, dialect: Dialect) -> list[str]:
     """Return statements that create a temporary view over each table, under its name.
 
-    SQLite looks up unqualified names among temporary views first.
+    SQLite and PostgreSQL look up unqualified names among temporary views first.
     """
-    everything = MetaData(schema="main")
+    everything = MetaData(schema=schema_name)
     whole = {table.name: table.to_metadata(everything) for table in schema.tables.tables.values()}
+    in_sqlite = dialect.name == "sqlite"
+    left_out = () if in_sqlite else tuple(table.name for table in postgresql_schema.LEFT_OUT)
+    sound = SOUND if in_sqlite else true()  # PostgreSQL checks its pages
     statements = []
     for name, table in whole.items():
-        if name in WHOLE_TABLES:
+        if name in (*WHOLE_TABLES, *left_out):
             continue
-        row = table.alias("row")
+        row = table.alias("shown")
         visible = (
-            [_holds(condition, row.c.number, whole["labels"].alias("condition")) for condition in conditions]
+            [
+                _holds(condition, row.c.number, whole["labels"].alias("condition"), sound)
+                for condition in conditions
+            ]
             if "number" in row.c
             else [false()]
         )
         query = select(text("*")).select_from(row).where(*visible)
-        compiled = query.compile(dialect=sqlite.dialect(), compile_kwargs={"literal_binds": True})
+        compiled = query.compile(dialect=dialect, compile_kwargs={"literal_binds": True})
         statements.append(f"CREATE TEMP VIEW {name} AS {compiled}")
     return statements
 
 
-def _holds(condition: Condition, number: ColumnElement[int], labels: FromClause) -> ColumnElement[bool]:
+def _holds(
+    condition: Condition, number: ColumnElement[int], labels: FromClause, sound: ColumnElement[bool]
+) -> ColumnElement[bool]:
     """Return the SQL condition that the image `number` fulfils `condition`; faster for one image than a set.
 
-    Labels that do not match their checksums show no image.
+    Labels that are not `sound`, which do not match their checksums, show no image.
     """
-    sound = literal_column(f"condition.{COLUMN} = {checksum_sql(schema.labels, 'condition.')}", Boolean)
     having_key = exists().where(labels.c.number == number, labels.c.key == condition.key)
     if condition.operator in COMPARISONS:
         compare = COMPARISONS[condition.operator]

@@ -2,22 +2,24 @@
 
 import sys
 import unicodedata
+from functools import cache
 
 DIGITS = "[0-9]+(_[0-9]+)*"
 FORM = rf"^[+-]?({DIGITS}\.?({DIGITS})?|\.{DIGITS})([eE][+-]?{DIGITS})?$"
 # Halfway between the largest number and the next, and between 0 and the smallest: what is beyond is rounded to
 # infinity, or to 0.
 TOO_LARGE = f"{2**1024 - 2**970}"
+NO_SPACES = "\x1c\x1d\x1e\x1f"  # for `float`
 EXPONENTS = 400  # beyond these the value is out of range, whatever its digits
 
 
+@cache
 def number_function() -> str:
     """Return the statement that creates the function in the current schema."""
-    characters = [chr(code) for code in range(1, sys.maxunicode + 1) if not 0xD800 <= code < 0xE000]
-    digits = [character for character in characters if unicodedata.decimal(character, None) is not None]
-    foreign = "".join(digit for digit in digits if not digit.isascii())
+    characters = list(map(chr, range(1, sys.maxunicode + 1)))
+    foreign = "".join(digit for digit in characters if digit.isdecimal() and not digit.isascii())
     ascii_digits = "".join(str(unicodedata.decimal(digit)) for digit in foreign)
-    spaces = "".join(character for character in characters if character.isspace())
+    spaces = "".join(space for space in characters if space.isspace() and space not in NO_SPACES)
     return f"""
 CREATE FUNCTION as_number(given text) RETURNS double precision
 LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS $function$

@@ -1,7 +1,8 @@
 """Connections to a collection in PostgreSQL, and what its errors mean."""
 
 import re
-from collections.abc import Iterator
+import weakref
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NoReturn
 
@@ -57,6 +58,26 @@ class PostgresqlDatabase:
         self.name = address
         self._url = make_url(address).difference_update_query(["collection"])
         engine = self._create_engine()
+        weakref.finalize(self, engine.dispose).atexit = False
+        self._connect_to(engine)
+
+    def limited(self, statements: Sequence[str]) -> "PostgresqlDatabase":
+        """Return the database with connections that run these statements first, and can write nothing.
+
+        What is in the schema "main" of a query is in that of the collection, whatever the statements create.
+        """
+        database = PostgresqlDatabase(self.name)
+
+        @event.listens_for(database.engine, "connect")
+        def _limit(connection: Any, _record: Any) -> None:
+            for statement in (*statements, "SET default_transaction_read_only = on"):
+                connection.execute(statement)
+            connection.commit()
+
+        database._connect_to(database.engine.execution_options(schema_translate_map={"main": self.schema}))
+        return database
+
+    def _connect_to(self, engine: Engine) -> None:
         self._engine = engine
         self._reading = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         self._single = engine.execution_options(isolation_level="AUTOCOMMIT")
