@@ -166,10 +166,11 @@ sbom: $(TOOLS)/installed
 	$(UV) $(EXTRAS:%=--extra %) --constraint requirements.lock --output-file build/image.lock pyproject.toml
 	$(TOOLS)/bin/cyclonedx-py requirements build/image.lock --pyproject pyproject.toml --output-reproducible --output-file $(SBOM)
 
-# Dockerfile, compose files and workflows.
+# Dockerfile, compose files, Kubernetes manifests and workflows.
 lint-delivery: $(TOOLS)/installed
 	$(TOOLS)/bin/hadolint Dockerfile
-	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml deploy/compose.*.yaml
+	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml deploy/compose*.yaml
+	$(TOOLS)/bin/kubernetes-validate --strict $(filter-out deploy/kubernetes/kustomization.yaml,$(wildcard deploy/kubernetes/*.yaml))
 	$(TOOLS)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(TOOLS)/bin/zizmor --offline --quiet .github/workflows
 
