@@ -1,7 +1,10 @@
 """Measure what searches by candidates of an index lose against all images: bench/results/candidate_quality.md.
 
 Queries are labelled images of a collection, drawn evenly from the classes; images of their patient are left out. Each
-is searched with by every method, in all images and in the candidates of an index.
+is searched with by every method, in all images and in the candidates of an index. Lists of both are as long as the
+candidates, and 1,000 at most. `--exact` finds candidates by comparing all images, without an index.
+
+    python bench/candidate_quality.py --collection DIR [--queries 300] [--sizes 500 2000 10000] [--out FILE.md]
 """
 
 import argparse
@@ -23,8 +26,10 @@ from cbir.evaluation.query_images import EvalQuery, leave_one_out, sample_querie
 from cbir.evaluation.relevance import parse_relevance
 from cbir.evaluation.run_matrix import RunMatrix
 from cbir.search import Request, Searcher
+from cbir.search.index_vectors import Vectors
 from cbir.settings import Settings
 from cbir.store import Collection
+from cbir.vector_index.open_index import open_index
 
 DEEP = 100  # first answers that are compared
 LIST = 1000  # answers that count, the most that a search returns by default
@@ -89,12 +94,19 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
     )
     qrels = build_qrels(among, leave_one_out(among, drawn), relevance)
     whole_searcher = Searcher(collection, Settings(device="cpu"))
+    vectors: Vectors = ExactVectors(collection)
+    if not options.exact:
+        index = open_index(collection, Settings(index="hnsw"))
+        assert index is not None
+        index.follower.follow()
+        vectors = index.vectors
     rows = []
     for method in options.methods:
         whole = answer(whole_searcher, among, qrels.queries, method)
         for size in options.sizes:
             settings = Settings(device="cpu", indexed_candidates=size, indexed_sample=options.sample)
-            searcher = Searcher(collection, settings, ExactVectors(collection))
+            searcher = Searcher(collection, settings, vectors)
+            searcher.rank(collection.vector(among.records[0].image_id), "", Request())  # fits what all searches share
             part = answer(searcher, among, qrels.queries, method, min(size, LIST))
             row = {"method": method, "candidates": size} | compare(whole.cut(size), part, qrels)
             rows.append(row)
@@ -117,6 +129,7 @@ def main() -> None:
         "--sizes", type=int, nargs="+", default=[500, 2000, 10_000], help="numbers of candidates"
     )
     parser.add_argument("--sample", type=int, default=2000, help="images that stand for the others")
+    parser.add_argument("--exact", action="store_true", help="find candidates without an index")
     parser.add_argument("--methods", nargs="+", default=["auto", *rerank.names()])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, help="file to write the figures to")

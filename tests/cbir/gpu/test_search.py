@@ -45,7 +45,7 @@ def collection(tmp_path_factory) -> Collection:
 def searched(collection: Collection, device: DeviceSearch | None, image_id: str, **options):
     searcher = Searcher(collection, settings.load(device="cpu"))
     if device is not None:
-        searcher._device = device
+        searcher._ranking.whole.device = device
     return searcher.by_id(image_id, Request(**options), Stopwatch())
 
 

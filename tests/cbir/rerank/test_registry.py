@@ -77,7 +77,7 @@ def test_search_and_device_search(collection):
         for name in ("none", "reversal")
     )
     assert reversed_ == plain[2::-1] + plain[3:]
-    searcher._device = DeviceSearch(collection.folder, "cpu", "flat", least=1)
+    searcher._ranking.whole.device = DeviceSearch(collection.folder, "cpu", "flat", least=1)
     by_index = searcher.by_id(image_id, Request(rerank="reversal"), Stopwatch())
     assert [hit.image_id for hit in by_index.results] == reversed_
     assert "sample" in str(by_index.rerank.notes) or len(by_index.results) == len(plain)
