@@ -2,7 +2,10 @@
 
     python bench/kills.py --count 1000 --record kills.jsonl --results bench/results/kills.md
 
-Index, re-index, serve, receive, compact and erase take turns. After every kill nothing that was acknowledged may be
+    python bench/kills.py --count 100 --targets postgresql
+
+Index, re-index, serve, receive, compact and erase take turns; `postgresql` has a collection in PostgreSQL with two
+services and a command at once, and kills the server too. After every kill nothing that was acknowledged may be
 lost, nothing stored twice, nothing that was deleted come back, and `cbir collection verify` finds no problem. With
 `--record` an interrupted campaign goes on where it stopped, if seed and targets are the same. A kill counts if the
 command was at work: with the collection open, or, of a service and a receiver, after its first answer.
@@ -26,6 +29,7 @@ from typing import Any
 from reliability.command_targets import CompactTarget, EraseTarget
 from reliability.index_targets import IndexTarget, ReindexTarget
 from reliability.pictures import PictureFolder
+from reliability.postgresql_target import PostgresqlTarget
 from reliability.receive_target import ReceiveTarget
 from reliability.serve_target import ServeTarget
 from reliability.shim import ONE_THREAD
@@ -33,7 +37,15 @@ from reliability.target import Target, run_to_end
 
 TARGETS: dict[str, type[Target]] = {
     target.name: target
-    for target in (IndexTarget, ServeTarget, CompactTarget, ReceiveTarget, EraseTarget, ReindexTarget)
+    for target in (
+        IndexTarget,
+        ServeTarget,
+        CompactTarget,
+        ReceiveTarget,
+        EraseTarget,
+        ReindexTarget,
+        PostgresqlTarget,
+    )
 }
 # Those that start quickly take more turns.
 TURNS = {"index": 3, "serve": 2, "compact": 4, "receive": 2, "erase": 4, "re-index": 2}
@@ -70,6 +82,8 @@ def main() -> None:
                     shutil.copytree(target.folder, options.keep / f"round-{number}", dirs_exist_ok=True)
                 target.start_again()
             write_record(options, rounds)
+        for target in targets.values():
+            target.close()
     print(file=sys.stderr)
     table = summary(rounds, options.seed)
     print(table)

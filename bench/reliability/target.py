@@ -46,6 +46,9 @@ class Target(ABC):
         }
         self.ledger.labels, self.ledger.gone = labels, set()
 
+    def close(self) -> None:  # noqa: B027 - most start nothing
+        """Stop what the target has started for all rounds."""
+
     def kill_once(self, rng: random.Random) -> list[str]:
         """Work, be killed at a random moment, and return what is wrong afterwards."""
         if len(self.ledger.labels) > LARGEST:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Row, Table, func, insert, select
 
-from cbir.atomic import SUFFIX, rename_durably, write_bytes
+from cbir.atomic import SUFFIX, rename_durably
 from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.store import carried_history, metadata, originals, postgresql_address, schema, severity_model
 from cbir.store.alias import is_alias
@@ -18,7 +18,6 @@ from cbir.store.creation import create_files
 from cbir.store.damage import raise_when_damaged
 from cbir.store.disk_full import raise_when_full
 from cbir.store.folder_copy import copy_models, copy_originals
-from cbir.store.permissions import file_mode
 from cbir.store.verify import verify_content
 
 Progress = Callable[[str, int, int], None]  # stage, rows done, rows in all
@@ -122,8 +121,7 @@ def _copy_to_schema(source: Collection, folder: Path, progress: Progress) -> Cop
     key = folder / schema.SECRET
     if key.exists() and key.read_text(encoding="utf-8") != source.secret.hex():
         raise InvalidInput(f"{folder} has the key of another collection; move the folder away")
-    with postgresql_creation.creating(folder) as target:
-        write_bytes(key, source.secret.hex().encode(), permissions=file_mode(folder))
+    with postgresql_creation.creating(folder, source.secret) as target:
         severity_model.drop_severity_model(folder)  # of an interrupted copy
         return _copy_everything(source, target, folder, progress)
 
@@ -183,9 +181,9 @@ def _pages(connection: Connection, table: Table) -> Iterator[list[Row[object]]]:
     if table is schema.meta:
         key = schema.meta.c.key
         query = query.where(key.not_in(OWN_KEYS), ~key.startswith(OWN_PREFIX, autoescape=True))
-    result = connection.execution_options(yield_per=PAGE).execute(query)
-    for rows in result.partitions(PAGE):
-        yield list(rows)
+    with connection.execute(query, execution_options={"yield_per": PAGE}) as result:
+        for rows in result.partitions(PAGE):
+            yield list(rows)
 
 
 def _require_originals(connection: Connection, folder: Path) -> None:
