@@ -13,7 +13,8 @@ from cbir.vector_index.port import IndexedImage, IndexScope
 from tests.cbir.vector_index.subjects import DIMENSIONS, Subject, is_in_scope
 
 HOSTILE = (
-    'a"b', "a'b", "a\\", '\\"', "100%", "%25", "_", "*", "a\nb", "Ünïcödé", "日本", "🫀", "é", "e\u0301", " ", "'; DROP",
+    'a"b', "a'b",
+    "a\\", '\\"', "100%", "%25", "_", "*", "a\nb", "Ünïcödé", "日本", "🫀", "é", "e\u0301", " ", "'; DROP",
     '"] == "x" or number > 0 or labels["x', "{}", "$meta", "labels", "number", "null", "true", "1e3", "-0", "x" * 900,
     "1.0", "1", "٣", "0x10", "1_0", "nan", "inf", "-inf", "1e400",
 )  # fmt: skip
