@@ -91,7 +91,15 @@ class FilePool(Protocol):
 def describe_all(
     sources: Iterable[SomeSource], task: FileTask, jobs: int
 ) -> Generator[tuple[SomeSource, DescribedFile], None, None]:
-    """Describe every file or series in `jobs` processes of this machine; see `describe_in`."""
+    """Describe every file or series in processes of this machine.
+
+    Parameters
+    ----------
+    sources, task
+        As of `describe_in`.
+    jobs : int
+        Greatest number of processes.
+    """
     with ProcessPool(
         partial(describe_files, task=task), jobs, use_one_thread_silently, task.describe.seconds
     ) as pool:

@@ -11,12 +11,12 @@ from indexer.index_request import IndexRequest
 
 
 def connect_cluster(address: str | None, jobs: int | None) -> AbstractContextManager[None]:
-    """Connect to the Ray cluster at an address, if there is one; `jobs` as of `connection.connect`."""
+    """Connect to the Ray cluster at an address, if there is one; `jobs` as of `connect_ray`."""
     if address is None:
         return nullcontext()
-    from indexer.ray_cluster.connection import connect
+    from indexer.ray_cluster.ray_connection import connect_ray
 
-    return connect(address, jobs)
+    return connect_ray(address, jobs)
 
 
 @contextmanager

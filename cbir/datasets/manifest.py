@@ -13,7 +13,7 @@ from typing import TextIO, TypeVar
 
 from cbir.errors import InvalidInput
 
-Named = TypeVar("Named")  # a path, or what has an address as its text
+SomePath = TypeVar("SomePath")  # a path, or what has an address as its text
 PATIENT = {"patient", "patientid", "patientidentifier", "patientname", "patientkey"}
 
 
@@ -130,7 +130,7 @@ class Manifest:
         for path, labels in self.texts():
             yield Path(path), labels
 
-    def labels(self, paths: Sequence[Named]) -> dict[Named, dict[str, str]]:
+    def labels(self, paths: Sequence[SomePath]) -> dict[SomePath, dict[str, str]]:
         """Return the labels of those of `paths` (canonical, at most 10,000) that the manifest contains."""
         by_text = {str(path): path for path in paths}
         among = f"WHERE path IN ({','.join('?' * len(by_text))})"

@@ -74,14 +74,14 @@ def find_objects(url: str) -> Iterator[StoredObject]:
     ObjectStoreFailed
         If the store refuses, or does not answer.
     """
-    found = False
+    is_empty = True
     below = len(url) + 1
     for entry in _list(url):
-        found = True
+        is_empty = False
         hidden = any(part.startswith(".") for part in entry.url[below:].split("/"))
         if entry.url == url or (not hidden and _looks_like_image(entry)):
             yield entry
-    if not found:
+    if is_empty:
         raise NotFound(f"there is no object {url}, and none below it")
 
 
@@ -227,15 +227,15 @@ def _stamp(entry: dict[str, Any]) -> str:
 def _failure(url: str, error: Exception) -> ObjectStoreFailed:
     """Say in one line why a store failed, without what the store or the library says: it may quote keys."""
     scheme, _, rest = url.partition("://")
-    place = f"{scheme}://{rest.partition('/')[0]}"
+    bucket_url = f"{scheme}://{rest.partition('/')[0]}"
     name = type(error).__name__
     if isinstance(error, PermissionError) or "Credential" in name or "Token" in name:
         return ObjectStoreFailed(
-            f"{place} cannot be read: it refuses the credentials in the environment, or there are none"
+            f"{bucket_url} cannot be read: it refuses the credentials in the environment, or there are none"
         )
     if isinstance(error, FileNotFoundError):
-        return ObjectStoreFailed(f"{place} cannot be read: the object or the bucket is gone")
-    return ObjectStoreFailed(f"{place} cannot be read: the store does not answer as it should ({name})")
+        return ObjectStoreFailed(f"{bucket_url} cannot be read: the object or the bucket is gone")
+    return ObjectStoreFailed(f"{bucket_url} cannot be read: the store does not answer as it should ({name})")
 
 
 @cache

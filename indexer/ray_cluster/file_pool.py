@@ -64,24 +64,24 @@ class RayFilePool:
     def _describe(self, sources: Sequence[Source]) -> list[DescribedFile]:
         described: dict[int, DescribedFile] = {}
         stamped: dict[int, SentSource] = {}
-        for place, source in enumerate(sources):
+        for index, source in enumerate(sources):
             try:
-                stamped[place] = SentSource(source, source_stamp(source))
+                stamped[index] = SentSource(source, source_stamp(source))
             except OSError:
-                described[place] = NO_FILE
+                described[index] = NO_FILE
         if stamped and not self._sends_all:
             described |= zip(stamped, self._pool.run(list(stamped.values())), strict=True)
         missing = {
-            place: sent
-            for place, sent in stamped.items()
-            if described.get(place, NOT_HERE).refusal is Refusal.not_here
+            index: sent
+            for index, sent in stamped.items()
+            if described.get(index, NOT_HERE).refusal is Refusal.not_here
         }
         if missing:
             with self._sending:
                 for part in self._read(missing, described):
                     described |= zip(part, self._pool.run(list(part.values())), strict=True)
         self._sends_all |= bool(stamped) and len(missing) == len(stamped)
-        return [described[place] for place in range(len(sources))]
+        return [described[index] for index in range(len(sources))]
 
     def _read(
         self, missing: dict[int, SentSource], described: dict[int, DescribedFile]
@@ -89,13 +89,13 @@ class RayFilePool:
         """Yield files with their contents, some at a time; those that cannot be read are refused in `described`."""
         part: dict[int, SentSource] = {}
         size = 0
-        for place, sent in missing.items():
+        for index, sent in missing.items():
             try:
                 contents = {path: read_source(path, self._task) for path in files_of(sent.source)}
             except Exception as error:
-                described[place] = refuse(error)
+                described[index] = refuse(error)
                 continue
-            part[place] = SentSource(sent.source, sent.stamp, contents)
+            part[index] = SentSource(sent.source, sent.stamp, contents)
             size += sum(map(len, contents.values()))
             if size >= SEND_BYTES:
                 yield part

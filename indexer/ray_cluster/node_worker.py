@@ -36,7 +36,7 @@ class Versions:
     python: str
 
     @classmethod
-    def here(cls) -> "Versions":
+    def of_process(cls) -> "Versions":
         """Return those of this process."""
         return cls(cbir.__version__, ".".join(platform.python_version_tuple()[:2]))
 
@@ -60,7 +60,7 @@ class NodeWorker:
 
     def versions(self) -> Versions:
         """Return the versions of this node."""
-        return Versions.here()
+        return Versions.of_process()
 
     def start(
         self, function: Describe, settings: HasDescribeTask, model: dict[str, bytes], jobs: int

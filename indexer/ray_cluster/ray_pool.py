@@ -182,21 +182,21 @@ class RayPool(Generic[Task, Result]):
         import ray
 
         with self._lock:
-            known = dict(self._nodes)
+            earlier = dict(self._nodes)
         alive = {
             node["NodeID"]: node
             for node in ray.nodes()  # type: ignore[no-untyped-call]
             if node["Alive"] and node["Resources"].get("CPU", 0) >= 1 and node["NodeID"] not in self._unusable
         }
-        kept = {node_id: node for node_id, node in known.items() if node_id in alive and not node.lost}
-        for node_id, node in known.items():
-            node.lost = node.lost or node_id not in kept
-        started = [self._start_worker(node) for node_id, node in alive.items() if node_id not in kept]
+        remaining = {node_id: node for node_id, node in earlier.items() if node_id in alive and not node.lost}
+        for node_id, node in earlier.items():
+            node.lost = node.lost or node_id not in remaining
+        started = [self._start_worker(node) for node_id, node in alive.items() if node_id not in remaining]
         new = [node for node in (self._join(*pair) for pair in started) if node is not None]
-        if len(kept) == len(known) and not new:
+        if len(remaining) == len(earlier) and not new:
             return
         with self._lock:
-            self._nodes = kept | {node.node_id: node for node in new}
+            self._nodes = remaining | {node.node_id: node for node in new}
             numbers = len(self._nodes), sum(node.jobs for node in self._nodes.values())
         for node in new:
             for _ in range(node.jobs + QUEUED):
@@ -210,9 +210,9 @@ class RayPool(Generic[Task, Result]):
 
         cpus = int(node["Resources"]["CPU"])
         jobs = min(cpus, self._most_jobs or cpus)
-        place = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        affinity = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
         actor = ray.remote(NodeWorker).options(
-            num_cpus=jobs, max_concurrency=jobs + QUEUED, scheduling_strategy=place
+            num_cpus=jobs, max_concurrency=jobs + QUEUED, scheduling_strategy=affinity
         )
         worker: Any = actor.remote()
         name = node.get("NodeManagerHostname") or node["NodeManagerAddress"]
@@ -223,11 +223,11 @@ class RayPool(Generic[Task, Result]):
         import ray
 
         try:
-            found, here = ray.get(versions, timeout=START_SECONDS), Versions.here()
-            if found != here:
+            theirs, ours = ray.get(versions, timeout=START_SECONDS), Versions.of_process()
+            if theirs != ours:
                 raise ClusterFailed(
-                    f"node {node.name} has cbir {found.cbir} on Python {found.python}, this machine cbir {here.cbir} "
-                    f"on Python {here.python}; install the same everywhere"
+                    f"node {node.name} has cbir {theirs.cbir} on Python {theirs.python}, this machine cbir "
+                    f"{ours.cbir} on Python {ours.python}; install the same everywhere"
                 )
             start = node.worker.start.remote(self._function, self._settings, self._model, node.jobs)
             outcome = ray.get(start, timeout=START_SECONDS)

@@ -102,6 +102,8 @@ study report first : evaluate
 evaluate replay --collection collection --log missing.csv --rerank none --out replay : evaluate
 evaluate run --collection collection --out results : evaluate
 grade evaluate --collection graded --ranker cnn : deep
+index files scans --collection collection --ray local : ray
+index files s3://bucket/images --collection collection : remote
 index dicomweb http://127.0.0.1:1/dicom-web --collection collection : pacs
 receive --collection collection : pacs
 report scans/phantom-000003.png --collection collection --out report.dcm : pacs

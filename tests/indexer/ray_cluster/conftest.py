@@ -1,5 +1,6 @@
 """Two nodes of Ray, started once for all tests of this folder."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,16 @@ import pytest
 if not find_spec("ray"):
     pytest.skip("ray is not installed", allow_module_level=True)
 LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # 0: Ray takes 127.0.0.1 for this machine's address
+KILLER, UNSEEN = "killer.png", "unseen-"
+HOOK = f"""
+import os, pathlib
+before = pathlib.Path.stat
+def stat(self, **options):
+    if self.name == {KILLER!r}: os._exit(11)
+    if self.name.startswith({UNSEEN!r}): raise FileNotFoundError(2, "No such file")
+    return before(self, **options)
+pathlib.Path.stat = stat
+"""
 
 
 @dataclass
@@ -34,20 +45,27 @@ def _pipe(stream: IO[str] | None) -> IO[str]:
 
 
 @pytest.fixture(scope="session")
-def two_nodes() -> Iterator[TwoNodes]:
-    """Yield a cluster of two nodes with a CPU each."""
+def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoNodes]:
+    """Yield a cluster of two nodes with a CPU each.
+
+    Their processes die when they touch a file KILLER, and do not see files whose names begin with UNSEEN.
+    """
+    hook = tmp_path_factory.mktemp("hook")
+    (hook / "sitecustomize.py").write_text(HOOK)
+    path = os.pathsep.join(filter(None, (str(hook), os.environ.get("PYTHONPATH"))))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(LOOPBACK, "0")
-        yield from _run_cluster()
+        yield from _run_cluster(os.environ | {"PYTHONPATH": path})
 
 
-def _run_cluster() -> Iterator[TwoNodes]:
+def _run_cluster(environment: dict[str, str]) -> Iterator[TwoNodes]:
     with subprocess.Popen(
         [sys.executable, "-m", "tests.indexer.ray_cluster.two_nodes"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
+        env=environment,
     ) as process:
         address = _pipe(process.stdout).readline().strip()
         assert address, "the cluster did not start"

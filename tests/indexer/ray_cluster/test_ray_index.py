@@ -11,13 +11,20 @@ from pathlib import Path
 import psutil
 import pytest
 
+from cbir.images import Limits
+from cbir.ingest.description import DescribeTask
 from cbir.store import Collection
+from cbir.store import profile as profiles
+from indexer.describe_files import AHEAD, CHUNK, FileTask, describe_in
+from indexer.ray_cluster.file_pool import RayFilePool
+from indexer.ray_cluster.ray_connection import connect_ray
 from tests import hostile_images as hostile
 from tests.indexer.commands import call, index
 from tests.indexer.conftest import picture
 from tests.indexer.dicomweb.small_archive import SmallArchive, serving
-from tests.indexer.ray_cluster.conftest import TwoNodes
+from tests.indexer.ray_cluster.conftest import KILLER, UNSEEN, TwoNodes
 from tests.indexer.receiving import instances_in, slices
+from tests.object_store import serve_bucket
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 CBIR = (sys.executable, "-m", "cbir.main")
@@ -84,14 +91,14 @@ def test_the_collection_is_the_same_as_from_one_machine(two_nodes: TwoNodes, tmp
 
 
 def test_what_a_killed_worker_worked_on_is_described_again(two_nodes: TwoNodes, tmp_path: Path) -> None:
-    folder = pictures(tmp_path / "images", 200)
+    folder = pictures(tmp_path / "images", 600)
     with started(folder, tmp_path / "collection", two_nodes.address) as process:
         wait_for_images(process)
         (worker, *_) = [found for found in psutil.process_iter() if _is_worker(found)]
         worker.kill()
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
-    assert (json.loads(output)["indexed"], json.loads(output)["refused"]) == (200, 0)
+    assert (json.loads(output)["indexed"], json.loads(output)["refused"]) == (600, 0)
 
 
 def _is_worker(process: psutil.Process) -> bool:
@@ -124,6 +131,104 @@ def test_an_archive(two_nodes: TwoNodes, tmp_path: Path) -> None:
         printed, _ = call(*command, "--profile", "huang2012", "--format", "json")
     assert json.loads(printed)["stored"] == 5
     assert len(instances_in(place)) == 5
+
+
+def test_files_that_kill_processes_and_files_that_nodes_do_not_see(
+    two_nodes: TwoNodes, tmp_path: Path
+) -> None:
+    """The first are refused alone; this machine sends the others."""
+    folder = pictures(tmp_path / "images", 6)
+    picture(folder / KILLER, 100)
+    for seed in range(3):
+        picture(folder / f"{UNSEEN}{seed}.png", 200 + seed)
+    summary = index(folder, tmp_path / "collection", "--ray", two_nodes.address, code=3)
+    assert (summary["indexed"], summary["refused"]) == (9, 1)
+    ((path, reason),) = summary["examples"]
+    assert path.endswith(KILLER)
+    assert "crashed" in reason
+    index(folder, tmp_path / "other")
+    here = [row for row in content(tmp_path / "other") if not row[1].endswith(KILLER)]
+    assert content(tmp_path / "collection") == here
+
+
+def test_objects_that_nodes_have_no_keys_for(two_nodes: TwoNodes, tmp_path: Path) -> None:
+    pytest.importorskip("moto")
+    with serve_bucket() as store:
+        for seed in range(3):
+            store.pipe(f"images/{seed}.png", picture(tmp_path / f"{seed}.png", seed).read_bytes())
+        summary = index("s3://images", tmp_path / "collection", "--ray", two_nodes.address)
+    assert (summary["indexed"], summary["refused"]) == (3, 0)
+
+
+def test_files_are_read_a_bounded_number_ahead(two_nodes: TwoNodes, tmp_path: Path) -> None:
+    path, task = (
+        picture(tmp_path / "one.png", 1),
+        FileTask(DescribeTask(profiles.get("tamura"), bytes(32), Limits())),
+    )
+    taken = yielded = lead = 0
+
+    def paths() -> Iterator[Path]:
+        nonlocal taken
+        for _ in range(40 * CHUNK):
+            taken += 1
+            yield path
+
+    with connect_ray(two_nodes.address, None), RayFilePool(task, None, lambda nodes, processes: None) as pool:
+        assert pool.jobs == 2
+        for _, described in describe_in(pool, paths(), task):
+            assert described.refused is None
+            yielded += 1
+            lead = max(lead, taken - yielded)
+    assert yielded == 40 * CHUNK
+    assert lead <= AHEAD * 2 * CHUNK
+
+
+def test_another_version_is_one_line(
+    two_nodes: TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cbir.__version__", "0.1")
+    folder = pictures(tmp_path / "images", 1)
+    command = ("index", folder, "--collection", tmp_path / "collection", "--profile", "tamura")
+    _, errors = call(*command, "--ray", two_nodes.address, code=2)
+    assert "this machine cbir 0.1" in errors
+    assert "install the same everywhere" in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("nonsense", "write auto, local, HOST:PORT"),
+        ("http://127.0.0.1:6379", "write auto, local, HOST:PORT"),
+        ("127.0.0.1:1", "no Ray cluster answers at 127.0.0.1:1"),
+        ("ray://127.0.0.1:1", "no Ray cluster answers at ray://127.0.0.1:1"),
+    ],
+)
+def test_wrong_addresses_are_one_line(address: str, reason: str, tmp_path: Path) -> None:
+    folder = pictures(tmp_path / "images", 1)
+    _, errors = call("index", folder, "--collection", tmp_path / "none", "--ray", address, code=2)
+    assert reason in errors
+    assert len(errors.splitlines()) == 1
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_cluster_made_on_the_spot_listens_on_loopback_and_ends(tmp_path: Path) -> None:
+    folder = pictures(tmp_path / "images", 600)
+    with started(folder, tmp_path / "collection", "local") as process:
+        wait_for_images(process)
+        family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+        listening = {
+            found.laddr.ip
+            for member in family
+            for found in member.net_connections()
+            if found.status == psutil.CONN_LISTEN
+        }
+        assert listening <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+        assert listening
+        output, errors = process.communicate(timeout=100)
+    assert process.returncode == 0, errors
+    assert json.loads(output)["indexed"] == 600
+    assert psutil.wait_procs(family, timeout=20)[1] == []
 
 
 def test_a_lost_node_is_replaced_by_the_others(two_nodes: TwoNodes, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ STORE_BYTES = 512 * 2**20  # of the object store of a local cluster
 
 
 @contextmanager
-def connect(address: str, jobs: int | None) -> Iterator[None]:
+def connect_ray(address: str, jobs: int | None) -> Iterator[None]:
     """Connect to the cluster at an address while the context lasts.
 
     Parameters
@@ -88,17 +88,17 @@ def _print_nothing(*_: object, **__: object) -> None:
 def _silent_stderr() -> Iterator[None]:
     """Drop what Ray writes to stderr while it starts, for instance that it has a log level."""
     with open(os.devnull, "wb") as null:
-        kept = os.dup(2)
+        stderr = os.dup(2)
         os.dup2(null.fileno(), 2)
         try:
             yield
         finally:
-            os.dup2(kept, 2)
-            os.close(kept)
+            os.dup2(stderr, 2)
+            os.close(stderr)
 
 
 def _local_options(folder: str, jobs: int | None) -> dict[str, Any]:
-    """Return the options of a cluster that listens on loopback only, and needs a token that nobody else knows."""
+    """Return the options of a cluster that listens on loopback only, and needs a token of its own."""
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # else it binds the first address of the network
     os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
     return {
