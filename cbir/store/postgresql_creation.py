@@ -27,7 +27,7 @@ def collection_exists(folder: Path) -> bool:
     database = PostgresqlDatabase(_database_file(folder).address)
     try:
         with database.connect_once() as connection:
-            return postgresql_migration.has_tables(connection)
+            return postgresql_migration.has_tables(connection, database.schema)
     finally:
         database.dispose()
 
@@ -97,7 +97,7 @@ def creating(folder: Path, secret: bytes | None = None) -> Iterator[Connection]:
 
 
 def _require_no_tables(connection: Connection, address: str) -> None:
-    if postgresql_migration.has_tables(connection):
+    if postgresql_migration.has_tables(connection, collection_name(address)):
         raise InvalidInput(f"{address} already holds a collection")
     query = "SELECT tablename FROM pg_tables WHERE schemaname = :schema LIMIT 1"
     if connection.scalar(text(query), {"schema": collection_name(address)}) is not None:

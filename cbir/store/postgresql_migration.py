@@ -13,12 +13,11 @@ from cbir.store.postgresql_schema import HEAD
 FOLDER = Path(__file__).parent / "migrations"
 
 
-def has_tables(connection: Connection) -> bool:
-    """Return whether the schema has a collection."""
-    query = """
-        SELECT count(*) = 2 FROM pg_tables
-        WHERE schemaname = current_schema() AND tablename IN ('images', 'alembic_version')"""
-    return connection.scalar(text(query)) or False
+def has_tables(connection: Connection, schema: str) -> bool:
+    """Return whether `schema` has a collection. Raises DatabaseUnavailable if the user has no right to it."""
+    names = ("images", "alembic_version")
+    query = " AND ".join(f"to_regclass('{schema}.{name}') IS NOT NULL" for name in names)
+    return connection.scalar(text(f"SELECT {query}")) or False
 
 
 def create_tables(connection: Connection, schema: str) -> None:

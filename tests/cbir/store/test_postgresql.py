@@ -1,0 +1,263 @@
+"""What is different in PostgreSQL: several writers and machines, a server that may be down, revisions of tables."""
+
+import secrets
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import text
+
+from cbir.errors import CollectionBusy, DatabaseUnavailable, InvalidInput
+from cbir.gallery import knn
+from cbir.store import Collection, index_build, postgresql_migration, postgresql_schema
+from cbir.store import profile as profiles
+from cbir.store.backup import back_up_collection
+from cbir.store.postgresql_address import files_folder
+from cbir.store.postgresql_database import PostgresqlDatabase
+from cbir.store.verify import verify_collection
+from cbir.store.writer_lock import writer_lock
+from tests.cbir.store.conftest import entry
+from tests.postgresql_server import PostgresqlServer
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def address(postgresql: PostgresqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("CBIR_COLLECTION_FILES", str(tmp_path / "files"))
+    new = postgresql.new_address()
+    yield new
+    postgresql.drop_schemas([new])
+
+
+@pytest.fixture
+def collection(address: str) -> Iterator[Collection]:
+    with Collection.create(files_folder(address), profiles.get("tamura")) as created:
+        yield created
+
+
+@pytest.fixture
+def elsewhere(
+    address: str, collection: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Collection]:
+    """The same collection on another machine, which has files of its own."""
+    with monkeypatch.context() as patch:
+        patch.setenv("CBIR_COLLECTION_FILES", str(tmp_path / "other machine"))
+        folder = files_folder(address)
+    shutil.copy(collection.folder / "patient.key", folder)
+    with Collection(folder) as opened:
+        yield opened
+
+
+def start_writer(address: str, first: int, last: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.cbir.store.postgresql_writer", address, str(first), str(last)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+
+
+def test_processes_write_at_the_same_time(address: str, collection: Collection) -> None:
+    processes = [start_writer(address, first, first + 40) for first in (0, 40)]
+    seen: list[int] = []
+    while any(process.poll() is None for process in processes):
+        ids = collection.view().gallery.ids.tolist()
+        assert ids[: len(seen)] == seen  # new numbers come after those that were visible
+        seen = ids
+    stored = [line.split() for process in processes for line in process.communicate()[0].splitlines()]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert sorted(int(number) for _, number in stored) == list(range(1, 81))
+    assert collection.view().gallery.ids.tolist() == list(range(1, 81))
+    hashes = collection.content_hashes()
+    assert all(hashes[int(number)] == entry(int(given))[0].content_hash for given, number in stored)
+
+
+def test_a_killed_writer_loses_nothing_that_it_reported(address: str, collection: Collection) -> None:
+    process = start_writer(address, 0, 10_000)
+    assert process.stdout
+    reported = [process.stdout.readline() for _ in range(20)]
+    process.kill()
+    reported += process.communicate()[0].splitlines()
+    there = set(collection.content_hashes().values())
+    complete = [line.split() for line in reported if len(line.split()) == 2]
+    assert {entry(int(given))[0].content_hash for given, _ in complete} <= there
+    with collection.writer() as writer:  # nobody holds its lock
+        assert len(writer.add([entry(20_000)]).ids) == 1
+    assert verify_collection(collection) == []
+
+
+def test_a_killed_server_loses_nothing_that_was_reported(
+    postgresql: PostgresqlServer, collection: Collection
+) -> None:
+    reported: list[str] = []
+
+    def add_until(stop: int) -> None:
+        with collection.writer() as writer:
+            for number in range(stop - 10, stop):
+                reported.extend(writer.add([entry(number)]).ids)
+
+    add_until(10)
+    view = collection.view()
+    postgresql.kill()
+    try:
+        for call in (
+            collection.view,
+            collection.history,
+            lambda: collection.record("x"),
+            lambda: add_until(20),
+        ):
+            with pytest.raises(DatabaseUnavailable) as caught:
+                call()
+            assert "\n" not in str(caught.value)
+            assert "cannot be used" in str(caught.value)
+    finally:
+        postgresql.start()
+    assert collection.view() is view  # read again with a new connection
+    add_until(20)
+    assert set(collection.image_ids().values()) == set(reported)
+    assert verify_collection(collection) == []
+
+
+def test_another_machine_drops_what_is_deleted_and_erased(
+    collection: Collection, elsewhere: Collection
+) -> None:
+    with collection.writer() as writer:
+        ids = writer.add([entry(number, f"p{number % 4}") for number in range(40)]).ids
+        writer.finish()
+    assert elsewhere.snapshot_is_due()
+    assert elsewhere.build_due_snapshot()
+    assert not elsewhere.build_due_snapshot()
+    before = {path.name for path in (elsewhere.folder / "snapshots").iterdir()}
+    with collection.writer() as writer:
+        writer.delete(ids[:1])
+        assert len(elsewhere.view()) == 39
+        writer.erase_patient(["p1"])
+    assert len(elsewhere.view()) == 29
+    assert elsewhere.view().statistics.fitted_on == 40  # of its own snapshot, until it has another
+    assert elsewhere.build_due_snapshot()
+    assert len(elsewhere.view()) == 29
+    assert elsewhere.view().statistics.fitted_on == 29
+    assert elsewhere.statistics_fingerprint() == collection.statistics_fingerprint()
+    assert not before & {path.name for path in (elsewhere.folder / "snapshots").iterdir()}
+    np.testing.assert_array_equal(elsewhere.view().gallery.blocks[0], collection.view().gallery.blocks[0])
+
+
+def test_statistics_fitted_before_an_erasure_are_not_stored(
+    collection: Collection, elsewhere: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with collection.writer() as writer:
+        writer.add([entry(number, f"p{number % 4}") for number in range(40)])
+    find_neighbours = knn.find_neighbours
+
+    def erase_meanwhile(*arguments: object) -> object:
+        monkeypatch.undo()
+        with elsewhere.writer() as writer:
+            writer.erase_patient(["p1"])
+        return find_neighbours(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(index_build.knn, "find_neighbours", erase_meanwhile)
+    with collection.writer() as writer:
+        writer.finish()
+    statistics = collection.statistics()
+    assert statistics
+    assert statistics.fitted_on == 30
+    assert not collection.snapshot_is_due()
+
+
+def test_only_what_writes_files_waits_for_the_files(collection: Collection) -> None:
+    with writer_lock(collection.folder), collection.writer() as writer:
+        writer.add([entry(number) for number in range(5)])
+        with pytest.raises(CollectionBusy, match="another process"):
+            writer.compact()
+        assert not collection.build_due_snapshot()
+
+
+def test_a_machine_needs_the_key(address: str, collection: Collection, tmp_path: Path) -> None:
+    key = collection.folder / "patient.key"
+    stored = key.read_text()
+    key.unlink()
+    with pytest.raises(InvalidInput, match=r"is not on this machine: copy patient\.key"):
+        Collection(collection.folder)
+    key.write_text("00" * 32)
+    with pytest.raises(InvalidInput, match="is not the key of"):
+        Collection(collection.folder)
+    key.write_text(stored)
+    Collection(collection.folder).close()
+    with pytest.raises(InvalidInput, match="already holds a collection"):
+        Collection.create(collection.folder, profiles.get("tamura"))
+    database_file = collection.folder / "database.json"
+    database_file.write_text(database_file.read_text().replace('"collection_id": "', '"collection_id": "0'))
+    with pytest.raises(InvalidInput, match="has the files of another collection"):
+        Collection(collection.folder)
+
+
+def test_text_that_postgresql_cannot_store(collection: Collection) -> None:
+    for label in ("a\0b", secrets.token_hex(10_000)):
+        record, vector = entry(1, labels={"a": label})
+        with collection.writer() as writer, pytest.raises(InvalidInput):
+            writer.add([(record, vector)])
+    assert len(collection) == 0
+
+
+def test_backups_are_of_postgresql_itself(collection: Collection, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"see docs/postgresql\.md"):
+        back_up_collection(collection, tmp_path / "backup")
+
+
+def test_revisions_end_in_the_tables(collection: Collection) -> None:
+    with collection._engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, postgresql_schema.tables) == []
+        script = ScriptDirectory.from_config(postgresql_migration.alembic_config(connection))
+        assert script.get_current_head() == postgresql_schema.HEAD
+
+
+def test_tables_of_an_earlier_revision_are_upgraded(
+    collection: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with collection.writer() as writer:
+        writer.add([entry(1)])
+    folder = tmp_path / "migrations"
+    shutil.copytree(postgresql_migration.FOLDER, folder)
+    (folder / "versions" / "0002_next.py").write_text(
+        'from alembic import op\nrevision = "0002"\ndown_revision = "0001"\n\n\n'
+        'def upgrade():\n    op.execute("ALTER TABLE images ADD COLUMN next TEXT")\n'
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(postgresql_migration, "FOLDER", folder)
+        patch.setattr(postgresql_migration, "HEAD", "0002")
+        with Collection(collection.folder) as upgraded:
+            assert len(upgraded) == 1
+            with upgraded._engine.connect() as connection:
+                assert connection.scalar(text("SELECT next FROM images")) is None
+    with pytest.raises(InvalidInput, match="a newer version of cbir"):
+        Collection(collection.folder)
+
+
+def test_a_user_without_rights_is_told(
+    postgresql: PostgresqlServer, address: str, collection: Collection
+) -> None:
+    owner = PostgresqlDatabase(address)
+    with owner.begin() as connection:
+        connection.execute(text("CREATE ROLE reader LOGIN"))
+    try:
+        folder = files_folder(address.replace("//postgres@", "//reader@"))
+        with pytest.raises(DatabaseUnavailable, match="permission denied"):
+            Collection(folder)
+        with owner.begin() as connection:
+            connection.execute(text(f"GRANT USAGE ON SCHEMA {owner.schema} TO reader"))
+            connection.execute(text(f"GRANT SELECT ON ALL TABLES IN SCHEMA {owner.schema} TO reader"))
+        with Collection(folder) as opened:
+            assert len(opened.view()) == 0
+            with opened.writer() as writer, pytest.raises(DatabaseUnavailable, match="permission denied"):
+                writer.add([entry(1)])
+    finally:
+        with owner.begin() as connection:
+            connection.execute(text("DROP OWNED BY reader"))
+            connection.execute(text("DROP ROLE reader"))
+        owner.dispose()
