@@ -1,6 +1,7 @@
 """Vectors for large benchmarks, drawn from a mixture that is fitted to those of a real collection."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import faiss
@@ -38,7 +39,7 @@ class Mixture:
             component = np.sort(random.choice(len(self.weights), len(part), p=self.weights))
             part[:] = random.standard_normal(part.shape, np.float32) * self.rest[component, None]
             begins = np.searchsorted(component, np.arange(len(self.weights) + 1))
-            for number, (begin, end) in enumerate(zip(begins, begins[1:], strict=False)):
+            for number, (begin, end) in enumerate(pairwise(begins)):
                 along = random.standard_normal((end - begin, self.axes.shape[1]), np.float32)
                 part[begin:end] += self.centres[number] + along @ self.axes[number]
             random.shuffle(part)
