@@ -100,11 +100,13 @@ def _send_refusal(pipe: Connection, path: str, reason: str) -> None:
 def _obey(pipe: Connection) -> None:
     """Interrupt the work when it is cancelled, and end this process at once when its lease ends."""
     lease_end, is_interrupted = float("inf"), False
-    while lease_clock() < lease_end:
+    while True:
         try:
             if not pipe.poll(min(CHECK_SECONDS, max(0.0, lease_end - lease_clock()))):
+                if lease_clock() >= lease_end:
+                    break
                 continue
-            message = pipe.recv()
+            message = pipe.recv()  # those that came while this process started too
         except (EOFError, OSError):
             if not is_interrupted:
                 _interrupt()

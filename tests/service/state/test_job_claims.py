@@ -1,0 +1,383 @@
+"""Claims to jobs: each once, one of a lane at a time, with leases by the clock of the database."""
+
+import datetime
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select, update
+from sqlalchemy.exc import IntegrityError
+
+from cbir import settings
+from service.state import job_history
+from service.state.database import StateDatabase, open_state
+from service.state.database_clock import database_time
+from service.state.job_claims import (
+    MAX_ATTEMPTS,
+    JobClaim,
+    JobProgressRow,
+    JobResult,
+    claim_job,
+    find_candidates,
+    finish_job,
+    hand_back,
+    renew_claim,
+)
+from service.state.job_history import JobRow, count_jobs, forget_files, load_jobs
+from service.state.job_requests import NewJob, add_job, cancel_job, retry_job
+from service.state.job_tables import job_files, jobs
+from service.state.job_workers import EXPIRY_MS, remove_worker, save_worker
+from tests.postgresql_server import PostgresqlServer
+
+pytestmark = pytest.mark.usefixtures("each_database")
+
+LONG_MS = 60_000
+SHORT_MS = 30
+NOTHING = JobProgressRow(0, None, 0, None)
+DONE = JobResult("done", NOTHING, {"indexed": 1}, {"indexed": 1}, None, None)
+
+
+@pytest.fixture
+def database() -> StateDatabase:
+    return open_state(settings.load())
+
+
+def add(database: StateDatabase, lane: str | None = None, collection: str = "knees") -> str:
+    request = {"folder_name": collection, "sources": ["/archive"]}
+    name = add_job(database, NewJob("index", collection, request, lane=lane), 1000)
+    assert name
+    return name
+
+
+def claim(database: StateDatabase, lease_ms: int = LONG_MS) -> JobClaim:
+    candidates, lanes = find_candidates(database)
+    free = next(each for each in candidates if each.is_due and each.lane not in lanes)
+    claimed = claim_job(database, free, "worker", lease_ms)
+    assert claimed
+    return claimed
+
+
+def job(database: StateDatabase, name: str) -> JobRow:
+    (row,) = load_jobs(database, name)
+    return row
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def work_off(database: StateDatabase, log: list[tuple[str, str | None, str]], hold: float = 0.0) -> None:
+    """Claim and finish jobs until all have ended, and log what was claimed and ended."""
+    while True:
+        candidates, lanes = find_candidates(database)
+        for candidate in candidates:
+            if candidate.lane in lanes:
+                continue
+            claimed = claim_job(database, candidate, threading.current_thread().name, LONG_MS)
+            if claimed:
+                log.append(("claimed", candidate.lane, candidate.job))
+                time.sleep(hold)
+                log.append(("ended", candidate.lane, candidate.job))
+                assert finish_job(database, claimed, DONE)
+                break
+            lanes |= {candidate.lane} - {None}  # as workers do: else a younger job might overtake
+        counts = count_jobs(database)
+        if not counts["waiting"] + counts["running"]:
+            return
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "lanes"), [(200, 0), (60, 3)])
+def test_eight_workers_claim_each_job_once(count: int, lanes: int) -> None:
+    first = open_state(settings.load())
+    names = [add(first, f"lane {number % lanes}" if lanes else None) for number in range(count)]
+    log: list[tuple[str, str | None, str]] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            work_off(open_state(settings.load()), log, 0.001 if lanes else 0.0)
+        except BaseException as error:
+            errors.append(error)
+            raise
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert not errors
+    claimed = [name for what, _, name in log if what == "claimed"]
+    assert sorted(claimed) == sorted(names)
+    assert {row.state for row in load_jobs(first)} == {"done"}
+    running: Counter[str | None] = Counter()
+    for what, lane, _ in log:
+        running[lane] += 1 if what == "claimed" else -1
+        assert lane is None or running[lane] <= 1
+    for lane in {lane for _, lane, _ in log} - {None}:  # the oldest of a lane first
+        in_lane = [name for what, each, name in log if (what, each) == ("claimed", lane)]
+        assert in_lane == [name for name in names if name in in_lane]
+
+
+def test_of_two_claims_to_a_job_one_succeeds(database: StateDatabase) -> None:
+    """Both have read that the job waits before either claims it."""
+    add(database)
+    ((candidate,), _) = find_candidates(database)
+    barrier, claims = threading.Barrier(8), []
+
+    def take() -> None:
+        own = open_state(settings.load())
+        own.check()
+        barrier.wait()
+        claims.append(claim_job(own, candidate, "worker", LONG_MS))
+
+    threads = [threading.Thread(target=take) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len([each for each in claims if each]) == 1
+    assert job(database, candidate.job).attempts == 1
+
+
+@pytest.mark.parametrize("each_database", ["postgresql"], indirect=True)
+def test_a_claim_that_hangs_delays_no_other(
+    postgresql: PostgresqlServer, database: StateDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.state.postgresql.TIMEOUTS", "-c lock_timeout=200ms")
+    oldest, second = add(database), add(database)
+    other = open_state(settings.load())
+    candidates, _ = find_candidates(other)
+    assert [each.job for each in candidates] == [oldest, second]
+    with database.writing(in_turn=False) as connection:
+        connection.execute(select(jobs).where(jobs.c.job == oldest).with_for_update()).one()
+        assert claim_job(other, candidates[0], "worker", LONG_MS) is None
+        assert claim_job(other, candidates[1], "worker", LONG_MS)
+
+
+def test_two_jobs_of_a_lane_do_not_run_at_once(database: StateDatabase) -> None:
+    first, second, elsewhere = add(database, "a"), add(database, "a"), add(database, "b")
+    candidates, _ = find_candidates(database)
+    running = claim_job(database, candidates[0], "worker", LONG_MS)
+    assert running
+    assert running.job == first
+    assert claim_job(database, candidates[1], "worker", LONG_MS) is None
+    assert first in (job(database, second).waits_for or "")
+    assert claim(database).job == elsewhere  # is not behind the second
+    with pytest.raises(IntegrityError), database.writing() as connection:  # whatever a worker may do
+        connection.execute(update(jobs).where(jobs.c.job == second).values(state="running"))
+    assert finish_job(database, running, DONE)
+    assert claim(database).job == second
+
+
+def test_lease_that_is_not_renewed_ends(database: StateDatabase) -> None:
+    name = add(database, "a")
+    lost = claim(database, SHORT_MS)
+    assert job(database, name).state == "running"
+    until(lambda: job(database, name).state == "waiting")
+    assert renew_claim(database, lost, NOTHING, LONG_MS) is None  # too late, though no one else has it
+    again = claim(database)
+    assert (again.job, job(database, name).attempts) == (name, 2)
+    assert renew_claim(database, lost, JobProgressRow(9, 9, 9, [{"path": "x"}]), LONG_MS) is None
+    assert not finish_job(database, lost, DONE)
+    hand_back(database, lost)
+    assert (job(database, name).state, job(database, name).done) == ("running", 0)
+    assert job(database, name).refused_files == []
+    assert finish_job(database, again, DONE)
+    assert (job(database, name).state, job(database, name).summary) == ("done", {"indexed": 1})
+
+
+def test_renewed_lease_goes_on(database: StateDatabase) -> None:
+    name = add(database)
+    running = claim(database, 2000)
+    with database.reading() as connection:
+        claimed = database_time(connection)
+    refused = [{"path": "a.txt", "reason": "no image"}]
+    assert renew_claim(database, running, JobProgressRow(3, 10, 1, refused), LONG_MS) is False
+    assert renew_claim(database, running, JobProgressRow(4, 10, 1, None), LONG_MS) is False
+    row = job(database, name)
+    assert (row.done, row.total, row.refused, row.refused_files) == (4, 10, 1, refused)
+    with database.reading() as connection:
+        assert connection.execute(select(jobs.c.claimable_from)).scalar_one() >= claimed + LONG_MS
+
+
+def test_job_whose_workers_are_lost_fails(database: StateDatabase) -> None:
+    name = add(database)
+    for attempt in range(1, MAX_ATTEMPTS + 1):
+        assert job(database, name).state == "waiting"
+        claim(database, SHORT_MS)
+        assert job(database, name).attempts == attempt
+        until(lambda: job(database, name).state == "waiting")
+    assert find_candidates(database) == ([], set())
+    row = job(database, name)
+    assert row.state == "failed"
+    assert row.ended
+    assert "3 times" in (row.error or "")
+    assert retry_job(database, name) is None
+    assert (job(database, name).attempts, job(database, name).error) == (0, None)
+    assert claim(database).job == name
+
+
+def test_job_that_is_handed_back_has_used_no_attempt(database: StateDatabase) -> None:
+    name = add(database)
+    for _ in range(MAX_ATTEMPTS + 1):
+        hand_back(database, claim(database))
+    assert (job(database, name).state, job(database, name).attempts) == ("waiting", 0)
+    hand_back(database, claim(database), LONG_MS)
+    ((candidate,), _) = find_candidates(database)
+    assert not candidate.is_due
+    assert claim_job(database, candidate, "worker", LONG_MS) is None
+
+
+def test_cancel(database: StateDatabase) -> None:
+    waiting, running, lost = add(database), add(database), add(database)
+    assert cancel_job(database, waiting) is None
+    assert job(database, waiting).state == "cancelled"
+    assert cancel_job(database, waiting) == "cancelled"
+    mine = claim(database)
+    assert mine.job == running
+    assert cancel_job(database, running) is None
+    assert job(database, running).state == "running"  # its worker is told by the next renewal
+    assert renew_claim(database, mine, NOTHING, LONG_MS) is True
+    claim(database, SHORT_MS)
+    until(lambda: job(database, lost).state == "waiting")
+    assert cancel_job(database, lost) is None
+    assert job(database, lost).state == "cancelled"
+    assert [each.job for each in find_candidates(database)[0]] == []
+
+
+def test_cancelled_job_of_a_lost_worker_is_cancelled(database: StateDatabase) -> None:
+    name = add(database)
+    claim(database, 300)
+    assert cancel_job(database, name) is None
+    until(lambda: not find_candidates(database)[0] and job(database, name).state != "running")
+    assert job(database, name).state == "cancelled"
+
+
+@pytest.mark.parametrize("hours", [-30, 30])
+def test_clocks_of_machines_do_not_matter(
+    database: StateDatabase, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    name = add(database)
+    mine = claim(database)
+    skewed = time.time() + hours * 3600
+
+    class Skewed(datetime.datetime):
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> "Skewed":
+            return cls.fromtimestamp(skewed, tz)
+
+    monkeypatch.setattr(time, "time", lambda: skewed)
+    monkeypatch.setattr(datetime, "datetime", Skewed)
+    assert find_candidates(database)[0] == []
+    assert job(database, name).state == "running"
+    assert renew_claim(database, mine, NOTHING, LONG_MS) is False
+    other = add(database)
+    created = [datetime.datetime.fromisoformat(job(database, each).created) for each in (name, other)]
+    assert abs((created[1] - created[0]).total_seconds()) < 60
+    claim(database, SHORT_MS)
+    until(lambda: job(database, other).state == "waiting")
+
+
+def test_job_says_what_it_waits_for(database: StateDatabase) -> None:
+    name = add(database)
+    assert "cbir worker" in (job(database, name).waits_for or "")
+    save_worker(database, "one", {name: "a worker with the collection knees"})
+    assert job(database, name).waits_for == "a worker with the collection knees"
+    save_worker(database, "two", {name: "a worker that has the folder"})
+    assert job(database, name).waits_for == "a worker that has the folder; a worker with the collection knees"
+    save_worker(database, "two", {})
+    assert job(database, name).waits_for is None  # two takes it when it is free
+    remove_worker(database, "two")
+    assert job(database, name).waits_for == "a worker with the collection knees"
+    with database.writing() as connection:
+        connection.exec_driver_sql(f"UPDATE job_workers SET expires = expires - {EXPIRY_MS}")
+    assert "cbir worker" in (job(database, name).waits_for or "")
+    save_worker(database, "one", {})
+    hand_back(database, claim(database), LONG_MS)
+    assert "pause" in (job(database, name).waits_for or "")
+
+
+def test_history_is_bounded_and_loses_no_job_that_has_not_ended(
+    database: StateDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_history, "MAX_JOBS", 3)
+    waiting = add(database)
+    ended = [add(database) for _ in range(5)]
+    for name in ended:
+        cancel_job(database, name)
+    last = add(database)
+    assert [row.job for row in load_jobs(database)] == [last, *ended[:2:-1], waiting]
+    with database.reading() as connection:
+        assert set(connection.execute(select(job_files.c.job)).scalars()) == {last, *ended[3:], waiting}
+
+
+def test_names_of_files_are_forgotten(database: StateDatabase) -> None:
+    name, waiting = add(database), add(database)
+    named = DONE._replace(
+        state="failed", progress=JobProgressRow(1, 1, 1, [{"path": "Doe.png", "reason": "none"}]),
+        error="Doe", public_error="the job failed",
+    )  # fmt: skip
+    assert finish_job(database, claim(database), named)
+    assert (job(database, name).error, len(job(database, name).refused_files)) == ("Doe", 1)
+    with database.writing() as connection:
+        connection.execute(update(job_files).values(keep_until=job_files.c.keep_until - 7 * 24 * 3600 * 1000))
+    forget_files(database)
+    assert (job(database, name).error, job(database, name).refused_files) == ("the job failed", [])
+    assert retry_job(database, name) == "forgotten"
+    assert claim(database).job == waiting
+
+
+def test_only_so_many_jobs_wait_and_a_map_only_once(database: StateDatabase) -> None:
+    new = NewJob("map", "knees", {}, "here", "map here")
+    name = add_job(database, new, 1, once=True)
+    assert name
+    assert add_job(database, new, 1, once=True) == name
+    assert add_job(database, new, 1) is None
+    running = claim(database)
+    assert add_job(database, new, 1, once=True) == name
+    finish_job(database, running, DONE)
+    assert add_job(database, new, 1, once=True) not in (None, name)
+
+
+OLD_TABLES = (
+    "CREATE TABLE schema_version (version {whole} NOT NULL PRIMARY KEY)",
+    "INSERT INTO schema_version VALUES (0)",
+    "CREATE TABLE jobs (number {number}, job TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, collection TEXT NOT NULL, "
+    "state TEXT NOT NULL, created TEXT NOT NULL, ended TEXT, done {whole} NOT NULL, total {whole}, "
+    "refused {whole} NOT NULL, summary JSON, error TEXT, renewed {whole} NOT NULL)",
+    "INSERT INTO jobs (job, kind, collection, state, created, ended, done, refused, summary, renewed) VALUES "
+    "('a', 'index', 'knees', 'done', '2026-03-02T09:41:10+00:00', '2026-03-02T09:42:10+00:00', 7, 1, '{{}}', 1772), "
+    "('b', 'index', 'knees', 'running', '2026-03-02T09:41:10+00:00', NULL, 7, 1, NULL, 1772), "
+    "('c', 'map', 'knees', 'waiting', '2026-03-02T09:41:10+00:00', NULL, 0, 0, NULL, 1772)",
+)
+
+
+def test_tables_of_the_first_version_are_upgraded(each_database: str, state: Path) -> None:
+    """The jobs that had not ended then have no stored request: they have failed."""
+    old = open_state(settings.load(state_folder=state))
+    types = {"whole": "INTEGER", "number": "INTEGER NOT NULL PRIMARY KEY"}
+    if each_database == "postgresql":
+        types = {"whole": "BIGINT", "number": "BIGSERIAL NOT NULL PRIMARY KEY"}
+    with old.writing() as connection:  # makes the newest tables
+        for table in ("jobs", "job_files", "job_workers", "schema_version"):
+            connection.exec_driver_sql(f"DROP TABLE {table}")
+        for statement in OLD_TABLES:
+            connection.exec_driver_sql(statement.format(**types))
+    upgraded = open_state(settings.load(state_folder=state))
+    rows = {row.job: row for row in load_jobs(upgraded)}
+    assert [(name, rows[name].state) for name in "abc"] == [("a", "done"), ("b", "failed"), ("c", "failed")]
+    assert "start it again" in (rows["b"].error or "")
+    assert (rows["a"].error, rows["a"].attempts, rows["a"].refused_files) == (None, 0, [])
+    name = add(upgraded, "lane")
+    assert claim(upgraded).job == name
+    second = add(upgraded, "lane")
+    with pytest.raises(IntegrityError), upgraded.writing() as connection:
+        connection.execute(update(jobs).where(jobs.c.job == second).values(state="running"))
+    assert retry_job(upgraded, "b") == "forgotten"

@@ -1,0 +1,116 @@
+"""What a worker must have for a job: the collection, the same folder of it, and the folder to index below a root."""
+
+import shutil
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from cbir import settings
+from cbir.store.alias import write_alias
+from cbir.threads import cores
+from indexer.index_request import IndexRequest
+from indexer.map_job import MapRequest
+from service.ingest import worker_place
+from service.ingest.folder_place import NAME, folder_place, has_many_writers
+from service.ingest.job_work import new_index_job, new_map_job
+from service.ingest.worker_place import WorkerPlace
+from service.state.job_claims import JobCandidate
+from service.state.job_requests import NewJob
+
+OPTIONS = {"labels": None, "processes": None, "duplicates": False, "restore": True, "actor": "user mia"}
+
+
+@pytest.fixture
+def knees(tmp_path: Path) -> Path:
+    (tmp_path / "knees").mkdir()
+    return tmp_path / "knees"
+
+
+def candidate(new: NewJob) -> JobCandidate:
+    return JobCandidate(1, "a", new.kind, new.collection, new.place, new.lane, new.request, True)
+
+
+def index_job(folder: Path, source: Path, **more: object) -> JobCandidate:
+    return candidate(new_index_job(folder.stem, folder, OPTIONS | {"sources": [str(source)]} | more))
+
+
+def test_a_folder_keeps_its_identity_and_a_copy_gets_another(knees: Path, tmp_path: Path) -> None:
+    assert folder_place(knees) is None
+    place = folder_place(knees, create=True)
+    assert place
+    assert folder_place(knees) == place == folder_place(knees, create=True)
+    copy = Path(shutil.copytree(knees, tmp_path / "copy"))
+    assert folder_place(copy) is None
+    assert folder_place(copy, create=True) not in (None, place)
+    assert folder_place(knees) == place
+    for content in ("", "[]", "{}", '{"id": 1}', "\0"):
+        (copy / NAME).write_text(content)
+        assert folder_place(copy) is None
+
+
+def test_services_that_start_at_once_agree_on_an_identity(knees: Path) -> None:
+    threads = [Thread(target=folder_place, args=(knees,), kwargs={"create": True}) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert folder_place(knees)
+    assert [path.name for path in knees.iterdir()] == [NAME]
+
+
+def test_what_a_worker_lacks(knees: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = tmp_path / "archive"
+    (tmp_path / "link").symlink_to(archive)
+    active = settings.load(index_roots=(str(tmp_path / "link"),))
+    job = index_job(knees, archive / "2024")
+    assert WorkerPlace({"knees": knees}, active).obstacle(job) is None
+    assert "collection knees" in (WorkerPlace({"hips": knees}, active).obstacle(job) or "")
+    copy = Path(shutil.copytree(knees, tmp_path / "copy"))
+    assert "same folder" in (WorkerPlace({"knees": copy}, active).obstacle(job) or "")
+    for other in (tmp_path / "archive-2", tmp_path, archive / "..", Path("/")):
+        reason = WorkerPlace({"knees": knees}, active).obstacle(index_job(knees, other.resolve()))
+        assert "index_roots" in (reason or "")
+        assert str(tmp_path) not in (reason or "")
+    labels = index_job(knees, archive, labels="/etc/passwd")
+    assert "index_roots" in (WorkerPlace({"knees": knees}, active).obstacle(labels) or "")
+    unknown = WorkerPlace({"knees": knees}, active).obstacle(job._replace(kind="dream"))
+    assert "jobs of kind dream" in (unknown or "")
+    monkeypatch.setattr(worker_place, "is_installed", lambda: False)
+    picture = candidate(new_map_job("knees", knees))
+    assert "extra map" in (WorkerPlace({"knees": knees}, active).obstacle(picture) or "")
+
+
+def test_a_job_gets_the_settings_of_its_worker(knees: Path, tmp_path: Path) -> None:
+    active = settings.load(index_roots=(str(tmp_path),), burned_in="refuse", index_decode_seconds=7)
+    place = WorkerPlace({"knees": knees}, active)
+    request = place.work(index_job(knees, tmp_path / "a", processes=10_000)).request
+    assert isinstance(request, IndexRequest)
+    assert (list(request.sources), request.collection) == ([tmp_path / "a"], knees)
+    assert (request.jobs, request.decode_seconds, request.refuse_burned_in) == (cores(), 7, True)
+    assert (request.actor, request.restore, request.within) == ("user mia", True, (tmp_path,))
+    assert place.work(candidate(new_map_job("knees", knees))).request == MapRequest(knees)
+
+
+def test_an_alias_leads_to_the_folder_of_the_request(knees: Path, tmp_path: Path) -> None:
+    (tmp_path / "second").mkdir()
+    alias = tmp_path / "current.alias"
+    write_alias(alias, knees)
+    job = candidate(
+        new_index_job("current", knees, OPTIONS | {"sources": [str(tmp_path)], "folder_name": "../knees"})
+    )
+    write_alias(alias, tmp_path / "second")
+    place = WorkerPlace({"current": alias}, settings.load(index_roots=(str(tmp_path),)))
+    assert place.obstacle(job) is None
+    assert place.work(job).request.collection == knees
+
+
+def test_a_collection_in_postgresql_takes_jobs_of_any_worker_side_by_side(knees: Path) -> None:
+    assert not has_many_writers(knees)
+    assert index_job(knees, knees).lane
+    (knees / "database.json").write_text("{}")
+    assert has_many_writers(knees)
+    job = index_job(knees, knees)
+    assert (job.place, job.lane) == (None, None)
+    picture = new_map_job("knees", knees)  # a file of this machine
+    assert picture.lane == f"map {picture.place}"
