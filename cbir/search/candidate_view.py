@@ -51,9 +51,7 @@ class CandidateView:
     scope: str | None
 
 
-def find_candidates(
-    vectors: Vectors, scale: CollectionScale, query: CandidateQuery, auto: str | None = None
-) -> CandidateView:
+def find_candidates(vectors: Vectors, scale: CollectionScale, query: CandidateQuery) -> CandidateView:
     """Return the candidates of one or several queries.
 
     Parameters
@@ -64,21 +62,21 @@ def find_candidates(
         What is fitted to the whole collection.
     query : CandidateQuery
         What to search for.
-    auto : str, optional
-        Text of the re-ranker that `auto` stands for.
     """
-    found = vectors.nearest(
-        query.queries, query.count + 1, query.scope
-    )  # one more tells whether there are more
+    # One more than needed tells whether there are more.
+    found = vectors.nearest(query.queries, query.count + 1, query.scope)
     complete = any(len(each.numbers) <= query.count for each in found)
     nearest = _union(each.numbers for each in found)
-    sample = NO_NUMBERS if complete else vectors.sample(query.sample, query.scope)[0]
+    sample, sampled = NO_NUMBERS, np.empty((0, query.queries.shape[1]), np.float32)
+    if not complete:
+        sample, sampled = vectors.sample(query.sample, query.scope)
     kept = vectors.within(query.judged, query.scope) if len(query.judged) else NO_NUMBERS
     around = NO_NUMBERS
     if query.flows and query.scope != EVERYTHING:
         around = _union(each.numbers for each in vectors.nearest(query.queries, query.count, EVERYTHING))
     checkpoint()
-    ids, matrix = vectors.vectors(_union([nearest, sample, kept, query.judged, around]))
+    asked = np.setdiff1d(_union([nearest, kept, query.judged, around]), sample, assume_unique=True)
+    ids, matrix = _merge(vectors.vectors(asked), (sample, sampled))
     checkpoint()
 
     def rows_of(numbers: Numbers) -> Rows:
@@ -104,12 +102,21 @@ def find_candidates(
         passable=passable,
         sample=rows_of(sample) if len(sample) else None,
     )
-    view = View(vectors.generation(), gallery, None, scale.statistics, None, None, auto)
+    view = View(scale.generation, gallery, None, scale.statistics, None, None)
     return CandidateView(view, ranking, hits, None if complete else _describe(vectors, query, len(sample)))
 
 
 def _union(several: Iterable[Numbers]) -> Numbers:
     return np.unique(np.concatenate([NO_NUMBERS, *several]))
+
+
+def _merge(one: tuple[Numbers, Floats], other: tuple[Numbers, Floats]) -> tuple[Numbers, Floats]:
+    """Return numbers, ascending, and vectors of both, which have no number in common."""
+    if not len(other[0]):
+        return one
+    numbers = np.concatenate([one[0], other[0]])
+    order = np.argsort(numbers)
+    return numbers[order], np.concatenate([one[1], other[1]])[order]
 
 
 def _describe(vectors: Vectors, query: CandidateQuery, sample: int) -> str:

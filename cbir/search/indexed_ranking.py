@@ -9,7 +9,6 @@ import numpy as np
 from cbir.gallery.vector_blocks import Floats
 from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.feedback import Feedback, apply_judgements
-from cbir.rerank.none import NoReranking
 from cbir.rerank.several_examples import Learner, learn
 from cbir.rerank.top_hits import rerank_top, select_hits
 from cbir.search.candidate_view import NO_NUMBERS, CandidateQuery, CandidateView, find_candidates
@@ -75,8 +74,9 @@ class IndexedRanking:
         chosen = choose_reranker(
             self.collection, self.settings.rerank, request, self.collection.auto_choice()
         )
-        flows = isinstance(chosen.reranker, Diffusion)
-        candidates = self._find(query[None, :], [content], request, scale, flows)
+        flows, depth = isinstance(chosen.reranker, Diffusion), chosen.reranker.depth
+        count = self.settings.indexed_candidates if depth is None else depth + min(request.k, MOST)
+        candidates = self._find(query[None, :], [content], request, scale, count, flows)
         watch.lap("search")
         gallery, ranking = candidates.view.gallery, candidates.ranking
         hits = rerank_top(chosen.reranker, query, ranking, gallery, len(ranking)).among(
@@ -105,7 +105,8 @@ class IndexedRanking:
         learner, reason = choose_learner(self.collection, self.settings.rerank, request)
         numbers, relevance = read_feedback(self.collection, request)
         examples = np.stack([scale.statistics.normalise(vector) for vector in raw])
-        candidates = self._find(examples, contents, request, scale, isinstance(learner, Feedback), numbers)
+        count, flows = self.settings.indexed_candidates, isinstance(learner, Feedback)
+        candidates = self._find(examples, contents, request, scale, count, flows, numbers)
         gallery, ranking = candidates.view.gallery, candidates.ranking
         feedback = feedback_in(gallery.ids, numbers, relevance)
         watch.lap("search")
@@ -119,13 +120,12 @@ class IndexedRanking:
         return replace(ranked, likeness=_likeness(scale, candidates))
 
     def _find(
-        self, queries: Floats, contents: Sequence[str], request: Request, scale: CollectionScale, flows: bool,
-        judged: Numbers = NO_NUMBERS,
+        self, queries: Floats, contents: Sequence[str], request: Request, scale: CollectionScale, count: int,
+        flows: bool, judged: Numbers = NO_NUMBERS,
     ) -> CandidateView:  # fmt: skip
-        settings = self.settings
-        count = max(settings.indexed_candidates, min(request.k, MOST))
+        count = max(count, min(request.k, MOST))
         scope = request_scope(self.collection, request, contents)
-        query = CandidateQuery(queries, scope, count, settings.indexed_sample, judged, flows)
+        query = CandidateQuery(queries, scope, count, self.settings.indexed_sample, judged, flows)
         return find_candidates(self.vectors, scale, query)
 
     def _with_notes(
@@ -137,7 +137,7 @@ class IndexedRanking:
         notes = list(ranked.reranking.notes)
         if request.k > MOST:
             notes.append(f"With an index, a search ranks {MOST} images at most.")
-        if not isinstance(method, NoReranking) and getattr(method, "depth", None) is None:
+        if getattr(method, "depth", None) is None:
             notes.append(SAMPLED)
         facts = ranked.reranking.model_copy(update={"notes": tuple(notes)})
         return replace(ranked, reranking=facts)
