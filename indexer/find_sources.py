@@ -7,7 +7,7 @@ from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput
 from cbir.images import Limits
 from cbir.ingest.image_files import find_images
-from cbir.ingest.object_store import StoredObject, find_objects, is_object_url, object_exists, read_url
+from cbir.ingest.object_store import StoredObject, find_object, find_objects, is_object_url, read_url
 from indexer.check_manifest import check_manifest
 from indexer.index_request import IndexRequest
 
@@ -48,7 +48,7 @@ def read_manifest(request: IndexRequest) -> Manifest | None:
 
 def source_exists(source: str) -> bool:
     """Return whether the file or object that images come from is still there."""
-    return object_exists(source) if is_object_url(source) else Path(source).exists()
+    return find_object(source) is not None if is_object_url(source) else Path(source).exists()
 
 
 def check_series_sources(request: IndexRequest) -> None:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import groupby
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from cbir.evaluation.auto_choice import update_choice
 from cbir.ingest.description import DescribedFile, DescribeTask
+from cbir.ingest.object_store import StoredObject, find_object, is_object_url
 from cbir.store import Collection
 from cbir.store.carry_over import CarryOver, SourceImage
 from indexer.describe_files import FileTask, describe_all
@@ -83,8 +84,8 @@ class RedescribeRun:
         self.summary = RedescribeSummary()
         self._total = 0
         self._pending: dict[
-            Path, deque[list[SourceImage]]
-        ] = {}  # under way; a path comes twice if its images do
+            str, deque[list[SourceImage]]
+        ] = {}  # under way; a source comes twice if its images do
         self._batch: dict[int, Any] = {}
         self._started = 0.0
 
@@ -121,23 +122,25 @@ class RedescribeRun:
         self.summary.updated += carried.updated
 
     def _describe(self, carry_over: CarryOver) -> None:
-        with closing(describe_all(self._paths(carry_over), self.task, self.jobs)) as files:
-            for path, described in files:
-                self._take(self._pending[path].popleft(), described)
-                if not self._pending[path]:
-                    del self._pending[path]
+        with closing(describe_all(self._files(carry_over), self.task, self.jobs)) as files:
+            for file, described in files:
+                source = str(file)
+                self._take(self._pending[source].popleft(), described)
+                if not self._pending[source]:
+                    del self._pending[source]
                 if len(self._batch) >= BATCH_IMAGES or time.monotonic() - self._started > BATCH_SECONDS:
                     self._commit(carry_over)
         for image_id in carry_over.erased_in_target:
             self._refuse(image_id, ERASED)
 
-    def _paths(self, carry_over: CarryOver) -> Iterator[Path]:
-        """Yield each file once for all its images, which have consecutive numbers."""
-        for path, group in groupby(carry_over.missing_images(), lambda image: image.path):
+    def _files(self, carry_over: CarryOver) -> Iterator[Path | StoredObject]:
+        """Yield each file or object once for all its images, which have consecutive numbers."""
+        for source, group in groupby(carry_over.missing_images(), lambda image: image.source):
             images = list(group)
-            if path.is_file():
-                self._pending.setdefault(path, deque()).append(images)
-                yield path
+            file = find_object(source) if is_object_url(source) else Path(source)
+            if isinstance(file, StoredObject) or (file is not None and file.is_file()):
+                self._pending.setdefault(source, deque()).append(images)
+                yield file
                 continue
             for image in images:
                 self._refuse(image.image_id, NO_ORIGINAL if image.is_upload else NO_FILE)
@@ -152,7 +155,7 @@ class RedescribeRun:
             if image.content_hash in vectors:
                 self._batch[image.number] = vectors[image.content_hash]
             elif file.refused is not None:
-                self._refuse(image.image_id, file.refused.replace(image.path.name, "its file"))
+                self._refuse(image.image_id, file.refused.replace(PurePath(image.source).name, "its file"))
             else:
                 self._refuse(image.image_id, OTHER_PICTURE)
 

@@ -91,15 +91,12 @@ def check_there(url: str) -> None:
         raise NotFound(f"there is no object {url}, and none below it")
 
 
-def object_exists(url: str) -> bool:
-    """Return whether there is an object; raises ObjectStoreFailed if that cannot be said."""
+def find_object(url: str) -> StoredObject | None:
+    """Return the object at an address; None if there is none. Raises ObjectStoreFailed if that cannot be said."""
     try:
-        _file_system(url).info(url)
-    except FileNotFoundError:
-        return False
+        return _single(_file_system(url), url)
     except Exception as error:
         raise _failure(url, error) from None
-    return True
 
 
 def read_object(stored: StoredObject, limits: Limits) -> bytes:

@@ -53,12 +53,12 @@ ATTEMPTS = 3  # to follow a source that others write to
 
 @dataclass(frozen=True)
 class SourceImage:
-    """An image that the target lacks. path: the file to describe it from, which need not exist."""
+    """An image that the target lacks. source: the file or object to describe it from, which need not exist."""
 
     number: int
     image_id: str
     content_hash: str
-    path: Path
+    source: str
     is_upload: bool
 
 
@@ -140,8 +140,8 @@ class CarryOver:
                     self.erased_in_target.append(record.image_id)
                     continue
                 stored = originals.original_path(self._source.folder, record.source)
-                path = stored or Path(record.source)
-                yield SourceImage(number, record.image_id, record.content_hash, path, stored is not None)
+                source = str(stored or record.source)
+                yield SourceImage(number, record.image_id, record.content_hash, source, stored is not None)
 
     def add(self, described: Mapping[int, NDArray[np.float32]]) -> int:
         """Add images by number with their new raw vectors (d,), in one transaction; return how many there were.

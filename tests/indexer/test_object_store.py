@@ -1,14 +1,19 @@
 """Indexing from an object store, with a server of its interface on loopback."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from flask import Flask
 
+from cbir import settings
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.images import Limits
 from cbir.ingest import object_store
+from cbir.ingest.decoder_tasks import render_choice
 from cbir.ingest.object_store import (
     ObjectStoreFailed,
     StoredObject,
@@ -18,6 +23,9 @@ from cbir.ingest.object_store import (
     read_url,
 )
 from cbir.store import Collection
+from service.collections.image_sources import decode_source
+from service.http.problems import SourceGone
+from service.ingest.decoders import Decoders
 from tests.indexer.commands import call, index
 from tests.indexer.conftest import picture
 from tests.object_store import SECRET, serve_bucket
@@ -160,3 +168,28 @@ def test_addresses() -> None:
     assert check_object_url("s3://bucket/scans/") == "s3://bucket/scans"
     with pytest.raises(InvalidInput, match="BUCKET/PREFIX"):
         check_object_url("s3://")
+
+
+def test_described_again_and_shown(prefix: str, tmp_path: Path) -> None:
+    """By another profile, and in the service."""
+    place = tmp_path / "collection"
+    index(prefix, place)
+    call(
+        "collection",
+        "redescribe",
+        tmp_path / "new",
+        "--collection",
+        place,
+        "--profile",
+        "tamura",
+        "--jobs",
+        1,
+    )
+    assert sources(tmp_path / "new") == sources(place)
+    render, decoders = partial(render_choice, side=32), Decoders(settings.load())
+    with Collection(place) as collection, Flask("test").test_request_context():
+        _, record = next(collection.iterate())
+        assert decode_source(decoders, collection, record, render).width == 40
+        gone = replace(record, source=f"{prefix}/none.png")
+        with pytest.raises(SourceGone, match="is gone"):
+            decode_source(decoders, collection, gone, render)

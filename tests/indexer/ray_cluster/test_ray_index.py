@@ -103,7 +103,7 @@ def test_what_a_killed_worker_worked_on_is_described_again(two_nodes: TwoNodes, 
 
 def _is_worker(process: psutil.Process) -> bool:
     try:
-        return "ray::NodeWorker" in process.cmdline()[:1]
+        return any(word.startswith("ray::NodeWorker") for word in process.cmdline()[:1])
     except psutil.Error:
         return False
 
