@@ -39,6 +39,7 @@ def default_profile_advice(profile: "Profile", folder: Path) -> str | None:
         Its folder.
     """
     from cbir import descriptors
+    from cbir.store.postgresql_address import address_of
 
     if profile.has_model or profile.is_projected:
         return None
@@ -48,7 +49,8 @@ def default_profile_advice(profile: "Profile", folder: Path) -> str | None:
         return None
     if default in profile.descriptor.split("+"):
         return None
+    named = (folder.is_dir() and address_of(folder)) or folder
     return (
-        f"the profile of {folder} is {profile.name}, new collections have {DEFAULT_PROFILE}: "
-        f"`cbir collection redescribe NEW --collection {folder}` describes the same images with it"
+        f"the profile of {named} is {profile.name}, new collections have {DEFAULT_PROFILE}: "
+        f"`cbir collection redescribe NEW --collection {named}` describes the same images with it"
     )
