@@ -85,6 +85,7 @@ class FaissIndex:
             known = self._graph.rows.numbers[self._graph.rows.rows(numbers)]
             if self._is_stored and len(known):
                 self._changes.append_delete(known)
+                self._has_deleted = True
             self._graph.delete(known)
 
     def position(self) -> IndexPosition | None:
@@ -93,11 +94,15 @@ class FaissIndex:
         return self._position
 
     def set_position(self, position: IndexPosition) -> None:
-        """Store how far it has followed, once everything before is durable."""
+        """Store how far it has followed, once everything before is durable.
+
+        Deletions rewrite the file, so that nothing of a deleted image stays in it.
+        """
         size = self._path.stat().st_size if self._is_stored else 0
         with self._lock.write():
             self._position = position
-            if self._is_stored and self._changes.end <= max(SMALL, REWRITTEN * size):
+            few = self._changes.end <= max(SMALL, REWRITTEN * size) and not self._has_deleted
+            if self._is_stored and few:
                 self._changes.append_position(position)
                 return
         self._save(position)
@@ -141,6 +146,7 @@ class FaissIndex:
                     self._graph.put(*change)
                 else:
                     self._graph.delete(change)
+                    self._has_deleted = True
 
     def _use(self, stored: StoredIndex | None) -> None:
         """Hold what was read; nothing for None, or for vectors of another length."""
@@ -154,6 +160,7 @@ class FaissIndex:
             else FaissGraph(self._dimensions)
         )
         self._position = stored.position if stored else None
+        self._has_deleted = False  # images whose values the file still has
         self._changes_number = stored.changes if stored else 0
         self._changes = self._change_file(self._changes_number)
 
@@ -170,7 +177,7 @@ class FaissIndex:
             stored = StoredIndex(self._graph.index, self._graph.rows.numbers, position, number)
             write_index_file(self._path, stored)
             self._changes, self._changes_number = changes, number
-            self._stamp, self._is_stored = _stamp(self._path), True
+            self._stamp, self._is_stored, self._has_deleted = _stamp(self._path), True, False
         self._remove_changes(kept=number)
 
     def _remove_changes(self, kept: int | None) -> None:

@@ -1,0 +1,170 @@
+"""Files of a local index: damage, changes of other processes, what deleted images leave, and searches meanwhile."""
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cbir.vector_index.faiss_index import FaissIndex
+from cbir.vector_index.port import IndexedImage, IndexPosition, IndexScope, Numbers
+from tests.cbir.vector_index.subjects import DIMENSIONS, make_vectors
+
+EDITION = "cbir_0_1"
+COUNT = 300
+POSITION = IndexPosition(1, COUNT, 1)
+
+
+def opened(folder: Path, dimensions: int = DIMENSIONS) -> FaissIndex:
+    return FaissIndex(folder, EDITION, dimensions, lambda _: np.empty(0, np.int64))
+
+
+def put(index: FaissIndex, first: int, vectors: NDArray[np.float32]) -> None:
+    index.put([IndexedImage(first + place, "") for place in range(len(vectors))], vectors)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An index of 300 images, and ten that were changed since its file was written."""
+    index = opened(tmp_path)
+    put(index, 1, make_vectors(COUNT))
+    index.set_position(POSITION)
+    put(index, 1000, make_vectors(10, seed=1))
+    index.set_position(IndexPosition(2, 1009, 1))
+    return tmp_path
+
+
+def numbers_of(index: FaissIndex) -> Numbers:
+    return np.sort(index.nearest(make_vectors(1), 2000, IndexScope())[0].numbers)
+
+
+def test_small_changes_leave_the_file_as_it_is(folder: Path) -> None:
+    base = (folder / f"{EDITION}.hnsw").read_bytes()
+    index = opened(folder)
+    put(index, 1010, make_vectors(1, seed=2))
+    index.set_position(IndexPosition(3, 1010, 1))
+    assert (folder / f"{EDITION}.hnsw").read_bytes() == base
+    assert len(opened(folder)) == COUNT + 11
+
+
+def test_many_changes_are_taken_into_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SMALL", "REWRITTEN"):
+        monkeypatch.setattr(f"cbir.vector_index.faiss_index.{name}", 0)
+    before, index = numbers_of(opened(folder)), opened(folder)
+    other = opened(folder)
+    index.set_position(IndexPosition(9, 1009, 1))
+    assert [path.name for path in folder.glob("*.changes")] == []
+    for copy in (index, other, opened(folder)):
+        assert copy.position() == IndexPosition(9, 1009, 1)
+        np.testing.assert_array_equal(numbers_of(copy), before)
+
+
+def test_first_fill_is_seen_once_its_position_is_set(tmp_path: Path) -> None:
+    index, other = opened(tmp_path), opened(tmp_path)
+    put(index, 1, make_vectors(COUNT))
+    assert list(tmp_path.iterdir()) == []
+    assert other.position() is None
+    index.set_position(POSITION)
+    assert other.position() == POSITION
+    assert len(other) == COUNT
+
+
+def test_other_process_sees_changes(folder: Path) -> None:
+    index, other = opened(folder), opened(folder)
+    put(index, 5, np.full((1, DIMENSIONS), 30, np.float32))
+    index.delete(np.array([6]))
+    assert other.nearest(np.full((1, DIMENSIONS), 30, np.float32), 1, IndexScope())[0].numbers.tolist() == [5]
+    assert other.vectors(np.array([6]))[0].tolist() == []
+    assert other.position() == IndexPosition(2, 1009, 1)
+
+
+@pytest.mark.parametrize("place", [0, 30, 1000, -1])
+def test_damaged_file_counts_as_none(folder: Path, place: int) -> None:
+    path = folder / f"{EDITION}.hnsw"
+    content = bytearray(path.read_bytes())
+    content[place] ^= 255
+    path.write_bytes(content)
+    index = opened(folder)
+    assert index.position() is None
+    assert len(index) == 0
+    put(index, 1, make_vectors(20))
+    index.set_position(POSITION)
+    again = opened(folder)
+    assert again.position() == POSITION
+    assert len(again) == 20
+
+
+@pytest.mark.parametrize("size", [0, 5, 100, 5000])
+def test_cut_file_counts_as_none(folder: Path, size: int) -> None:
+    path = folder / f"{EDITION}.hnsw"
+    path.write_bytes(path.read_bytes()[:size])
+    assert opened(folder).position() is None
+
+
+def test_vectors_of_another_length_count_as_none(folder: Path) -> None:
+    index = opened(folder, DIMENSIONS + 1)
+    assert index.position() is None
+    assert len(index) == 0
+
+
+def test_cut_changes_are_left_out_and_written_over(folder: Path) -> None:
+    (path,) = folder.glob("*.changes")
+    content = path.read_bytes()
+    for size in (len(content) - 1, len(content) - 40, len(content) - 60, 3):
+        path.write_bytes(content[:size])
+        index = opened(folder)
+        assert index.position() == POSITION
+        assert COUNT <= len(index) <= COUNT + 10
+    put(index, 1, make_vectors(1, seed=3))
+    index.set_position(IndexPosition(4, 1, 1))
+    assert opened(folder).position() == IndexPosition(4, 1, 1)
+
+
+def test_values_of_deleted_images_leave_the_files(tmp_path: Path) -> None:
+    vectors = make_vectors(COUNT)
+    index = opened(tmp_path)
+    put(index, 1, vectors)
+    index.set_position(POSITION)
+    assert vectors[7].tobytes() in (tmp_path / f"{EDITION}.hnsw").read_bytes()
+    index.delete(np.array([8]))
+    index.set_position(POSITION)
+    for path in tmp_path.iterdir():
+        assert vectors[7].tobytes() not in path.read_bytes()
+    assert len(opened(tmp_path)) == COUNT - 1
+
+
+def test_finds_after_most_were_deleted(tmp_path: Path) -> None:
+    index, vectors = opened(tmp_path), make_vectors(4000)
+    put(index, 1, vectors)
+    index.delete(np.arange(1, 4001)[np.arange(4000) % 10 != 0])
+    (found,) = index.nearest(vectors[:1], 400, IndexScope())
+    assert len(found.numbers) == 400
+    assert (found.numbers % 10 == 1).all()
+
+
+def test_searches_while_it_changes(tmp_path: Path) -> None:
+    index, vectors = opened(tmp_path), make_vectors(2000)
+    put(index, 1, vectors[:200])
+    done, errors = threading.Event(), []
+
+    def search() -> None:
+        try:
+            while not done.is_set():
+                (found,) = index.nearest(vectors[:1], 50, IndexScope())
+                assert len(found.numbers) == 50
+                assert found.numbers[0] == 1
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=search) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for start in range(200, 2000, 100):
+        put(index, start + 1, vectors[start : start + 100])
+        index.delete(np.array([start, start + 1]))
+    index.set_position(POSITION)
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert not errors
