@@ -7,9 +7,13 @@ import numpy as np
 import pytest
 
 from cbir import rerank, settings
+from cbir.errors import IndexUnavailable, InvalidInput
+from cbir.rerank.several_examples import learner_names
 from cbir.search import Answer, Request, Searcher, Stopwatch
 from cbir.store import Collection
 from cbir.store import profile as profiles
+from cbir.store.filter_conditions import parse_filter
+from cbir.store.limited_collection import LimitedCollection
 from tests.benches import loaded
 from tests.cbir.store.conftest import entry
 
@@ -79,5 +83,122 @@ REQUESTS: dict[str, dict[str, Any]] = {
 def test_with_all_images_as_candidates_nothing_changes(collection, ids, method: str, given) -> None:
     whole, indexed = Searcher(collection, SETTINGS), searcher_of(collection, IMAGES)
     given = {"k": IMAGES, "rerank": method} | given
-    for query in (0, 7):
-        assert_same(ask(indexed, ids, query, **given), ask(whole, ids, query, **given))
+    assert_same(ask(indexed, ids, 7, **given), ask(whole, ids, 7, **given))
+
+
+@pytest.mark.parametrize("method", learner_names())
+@pytest.mark.parametrize("where", [[], ["label=a"]])
+def test_with_all_images_as_candidates_judgements_are_learnt_from_as_before(
+    collection, ids, method: str, where: list[str]
+) -> None:
+    feedback = [
+        {"image_id": ids[row], "relevance": value} for row, value in ((20, 1), (21, -1), (22, 0.5), (23, 0))
+    ]
+    given = {"k": IMAGES, "rerank": method, "feedback": feedback, "where": where}
+    whole, indexed = Searcher(collection, SETTINGS), searcher_of(collection, IMAGES)
+    assert_same(ask(indexed, ids, 0, 7, **given), ask(whole, ids, 0, 7, **given))
+
+
+@pytest.mark.parametrize("method", ["none", "diffusion", "eprf", "nprf", "aqe", "feedback"])
+def test_images_of_the_sample_are_no_hits(collection, ids, method: str) -> None:
+    nearest = [
+        hit.image_id for hit in ask(Searcher(collection, SETTINGS), ids, 0, k=20, rerank="none").results
+    ]
+    examples = (0, 0) if method == "feedback" else (0,)
+    answer = ask(searcher_of(collection, 20, sample=60), ids, *examples, k=20, rerank=method)
+    assert {hit.image_id for hit in answer.results} == set(nearest)
+    assert answer.rerank.scope == "the best 20 of 119 by an index and a sample of 60"
+    assert any("sample" in note for note in answer.rerank.notes) == (method != "none")
+
+
+def test_what_the_index_misses_is_found_in_the_sample(collection, ids) -> None:
+    class Forgetful(ExactVectors):  # as an approximate index may be
+        def nearest(self, queries, k, scope):
+            found = super().nearest(queries, k + 5, scope)
+            return [type(each)(each.numbers[5:], each.distances[5:]) for each in found]
+
+    expected = ask(Searcher(collection, SETTINGS), ids, 0, k=10, rerank="none")
+    answer = ask(searcher_of(collection, 10, Forgetful(collection), sample=119), ids, 0, k=10, rerank="none")
+    assert [hit.image_id for hit in answer.results] == [hit.image_id for hit in expected.results]
+
+
+def test_negatives_come_from_the_end_of_the_sample(collection, ids) -> None:
+    """With a sample of all images, SVMs are trained on what they are trained on in the whole collection."""
+    expected = ask(Searcher(collection, SETTINGS), ids, 0, k=60, rerank="nprf")
+    answer = ask(searcher_of(collection, 60, sample=119), ids, 0, k=60, rerank="nprf")
+    scores = {hit.image_id: hit.score for hit in expected.results}
+    common = [hit for hit in answer.results if hit.image_id in scores]
+    assert len(common) >= 50
+    np.testing.assert_allclose(
+        [hit.score for hit in common], [scores[hit.image_id] for hit in common], rtol=1e-3
+    )
+
+
+def test_a_judged_image_beyond_the_candidates_is_a_hit_unless_it_is_filtered_out(collection, ids) -> None:
+    last = ask(Searcher(collection, SETTINGS), ids, 0, k=IMAGES, rerank="none").results[-1]
+    searcher = searcher_of(collection, 5, sample=20)
+    feedback = [{"image_id": last.image_id, "relevance": 1.0}]
+    assert ask(searcher, ids, 0, k=5, feedback=feedback).results[0].image_id == last.image_id
+    other = "b" if last.labels["label"] == "a" else "a"
+    filtered = ask(searcher, ids, 0, k=IMAGES, feedback=feedback, where=[f"label={other}"])
+    assert last.image_id not in [hit.image_id for hit in filtered.results]
+
+
+def test_a_limited_caller_gets_what_it_gets_from_all_images(collection, ids) -> None:
+    with LimitedCollection(collection, [parse_filter("label=a")]) as limited:
+        whole, indexed = (
+            Searcher(collection, SETTINGS).over(limited),
+            searcher_of(collection, IMAGES).over(limited),
+        )
+        indexed._ranking._current = lambda: indexed._ranking.indexed  # type: ignore[method-assign,return-value]
+        for method in ("none", "diffusion", "eprf"):
+            found, expected = (ask(each, ids, 0, k=IMAGES, rerank=method) for each in (indexed, whole))
+            assert {hit.labels["label"] for hit in found.results} == {"a"}
+            assert [hit.image_id for hit in found.results][:5] == [hit.image_id for hit in expected.results][
+                :5
+            ]
+
+
+def test_a_collection_of_fewer_images_than_candidates_is_ranked_as_a_whole(collection, ids) -> None:
+    settings_of_few = SETTINGS.model_copy(update={"indexed_candidates": IMAGES})
+    searcher = Searcher(collection, settings_of_few, ExactVectors(collection))
+    assert ask(searcher, ids, 0, k=5).rerank.scope in ("collection", "top")
+
+
+class Down(ExactVectors):
+    """An index that does not answer."""
+
+    def nearest(self, queries, k, scope):
+        raise IndexUnavailable("the index of the collection does not answer")
+
+
+def test_while_the_index_is_down_all_images_are_compared_and_the_answer_says_so(collection, ids) -> None:
+    answer = ask(searcher_of(collection, 20, Down(collection)), ids, 0, k=5)
+    expected = ask(Searcher(collection, SETTINGS), ids, 0, k=5)
+    assert [hit.image_id for hit in answer.results] == [hit.image_id for hit in expected.results]
+    assert any("All images were compared" in note for note in answer.rerank.notes)
+
+
+def test_too_many_images_are_not_compared_while_the_index_is_down(collection, ids) -> None:
+    searcher = searcher_of(collection, 20, Down(collection))
+    object.__setattr__(searcher._ranking, "_settings", SETTINGS.model_copy(update={"exact_limit": 10}))
+    with pytest.raises(IndexUnavailable, match="120 images are too many"):
+        ask(searcher, ids, 0, k=5)
+
+
+def test_what_reads_all_images_says_so(collection) -> None:
+    with pytest.raises(InvalidInput, match="a search by text reads all images"):
+        searcher_of(collection, 20)._ranking.require_whole("a search by text")
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+@pytest.mark.parametrize("method", ["none", "auto", "eprf"])
+def test_hardly_any_images(tmp_path, count: int, method: str) -> None:
+    with Collection.create(tmp_path / "few", profiles.get("tamura")) as few:
+        with few.writer() as writer:
+            writer.add([entry(n) for n in range(count)])
+            writer.finish()
+        searcher = searcher_of(few, 1)
+        raw = entry(50)[1]
+        ranked = searcher.rank(raw, "", Request(k=5, rerank=method))
+        assert len(ranked) == count
