@@ -12,6 +12,7 @@ import typer.core
 
 from cbir import settings
 from cbir.commands import options
+from cbir.commands.follow_index import follow_index
 from cbir.commands.lazy_commands import StrictCommand
 from cbir.commands.output import OutputFormat
 from cbir.errors import InvalidInput
@@ -118,8 +119,9 @@ def index_files(
     from indexer.index_request import IndexRequest
     from indexer.index_run import run_request
 
+    loaded = settings.load()
     request = IndexRequest.with_settings(
-        settings.load(),
+        loaded,
         sources,
         collection,
         profile=profile,
@@ -134,6 +136,8 @@ def index_files(
     with refusal_report(report) as report_refusal:
         progress_report = progress_lines() if progress is ProgressFormat.json else make_progress()
         summary = run_request(request, progress_report, report_refusal)
+    if not summary.interrupted:
+        follow_index(request.collection, loaded)
     if format is OutputFormat.json:
         typer.echo(json.dumps(dataclasses.asdict(summary) | {"collection": address_or_folder(collection)}))
     else:

@@ -25,6 +25,15 @@ class IndexStatus:
     problem: str | None = None
 
 
+def find_problem(current: CurrentIndex) -> str | None:
+    """Return why an index cannot answer; None if it can."""
+    try:
+        opened = current.find()
+        return NOT_BUILT if opened is None or opened.index.position() is None else None
+    except IndexUnavailable as error:
+        return str(error)
+
+
 def read_status(kind: str, feed: IndexFeed, current: CurrentIndex) -> IndexStatus:
     """Return the state of an index, also while its engine does not answer.
 

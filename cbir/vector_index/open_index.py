@@ -13,7 +13,7 @@ from cbir.vector_index.current_index import CurrentIndex
 from cbir.vector_index.editions import Editions, FolderEditions
 from cbir.vector_index.engines import HnswEngine, IndexEngine, MilvusEngine, PgvectorEngine
 from cbir.vector_index.follower import Follower
-from cbir.vector_index.index_status import IndexStatus, read_status
+from cbir.vector_index.index_status import IndexStatus, find_problem, read_status
 from cbir.vector_index.indexed_vectors import IndexedVectors
 from cbir.vector_index.shared_editions import SharedEditions
 
@@ -29,6 +29,10 @@ class CollectionIndex:
     follower: Follower
     feed: IndexFeed
     current: CurrentIndex
+
+    def problem(self) -> str | None:
+        """Return why it cannot answer; None if it can."""
+        return find_problem(self.current)
 
     def status(self) -> IndexStatus:
         """Return its state, also while the engine does not answer."""

@@ -22,7 +22,7 @@ class IndexThread:
 
     def __init__(self, name: str, index: CollectionIndex) -> None:
         self.problem: str | None = None
-        self._name, self._seconds = name, FOLLOW_SECONDS
+        self._name, self._seconds, self._followed = name, FOLLOW_SECONDS, False
         self._awake = threading.Event()
         self._index = weakref.ref(index, lambda _: self._awake.set())
         self._thread = threading.Thread(target=self._run, name=f"index of {name}", daemon=True)
@@ -41,9 +41,11 @@ class IndexThread:
 
     def _follow(self, index: CollectionIndex) -> None:
         try:
-            self._note(index.status().problem)
+            if not self._followed and self.problem is None:
+                self._note(index.problem())
             index.follower.follow()
-            self._note(index.status().problem)
+            self._note(index.problem())
+            self._followed = True
             self._seconds = FOLLOW_SECONDS
             return
         except DatabaseUnavailable:  # others say so
@@ -55,7 +57,7 @@ class IndexThread:
         self._seconds = min(2 * self._seconds, LONGEST_SECONDS)
 
     def _note(self, problem: str | None) -> None:
-        """Note whether the index can answer; log it if that has changed."""
-        if (problem is None) != (self.problem is None):
+        """Note why the index cannot answer, None if it can; log it if that has changed."""
+        if problem != self.problem:
             log.warning("collection %s: %s", self._name, problem or "the vector index answers")
         self.problem = problem

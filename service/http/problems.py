@@ -75,6 +75,7 @@ KIND_BY_ERROR: dict[type[CbirError], str] = {
     errors.CollectionDamaged: "collection-damaged",
     NotReady: "not-ready",
     errors.DatabaseUnavailable: "database-unavailable",
+    errors.IndexUnavailable: "index-unavailable",
     StateUnavailable: "state-unavailable",
     Malformed: "malformed",
     NotAllowed: "forbidden",

@@ -22,6 +22,7 @@ const TEXTS = {
   "collection-busy": tr("Another process is writing to the collection. Wait a little, then try again."),
   "collection-damaged": tr("Files of the collection are damaged. Tell the administrator of the service."),
   "database-unavailable": tr("The database of the collection does not answer. Wait a little, then try again."),
+  "index-unavailable": tr("The index of the images does not answer. Wait a little, then try again."),
   "state-unavailable": tr("The service cannot read or write its state. Tell the administrator of the service."),
   "query-timeout": tr("The search took too long and was cancelled."),
   "storage-full": tr("The disk of the service is full. Tell the administrator of the service."),
