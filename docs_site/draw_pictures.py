@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/how-it-works.md: `python -m docs_site.draw_pictures`."""
+"""Draw the pictures of docs/how-it-works.md and docs/cluster.md: `python -m docs_site.draw_pictures`."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,33 @@ def draw_path() -> Drawing:
     picture.arrow((805, 120), (805, 180), (445, 180), (445, 240))
     picture.arrow((625, 180), (625, 240))
     picture.box(455, 160, 160, 40, ["index: k-NN graph"], GREEN)
+    return picture
+
+
+def draw_cluster() -> Drawing:
+    """Draw what runs where in a cluster."""
+    picture = Drawing(
+        900, 380, "Parts of a cluster: proxy, services, worker, PostgreSQL, Milvus, files and archive"
+    )
+    picture.box(10, 145, 140, 90, ["clients", "page, API,", "DICOMweb"], GREY)
+    picture.box(190, 145, 140, 90, ["proxy", "TLS, load", "balancing"], GREY)
+    picture.box(390, 20, 170, 90, ["service", "cbir serve", "searches, adds"], BLUE)
+    picture.box(390, 145, 170, 90, ["service", "cbir serve", "the same"], BLUE)
+    picture.box(390, 270, 170, 90, ["worker", "cbir worker", "runs jobs"], AMBER)
+    picture.box(
+        690, 10, 200, 100, ["PostgreSQL", "records, vectors, state,", "tokens, jobs, audit log"], GREEN
+    )
+    picture.box(
+        690, 140, 200, 100, ["Milvus or pgvector", "graph of neighbours,", "made from PostgreSQL"], GREEN
+    )
+    picture.box(690, 270, 200, 90, ["shared files", "keys, originals,", "snapshots"], GREEN)
+    picture.arrow((150, 190), (190, 190))
+    picture.arrow((330, 180), (360, 180), (360, 65), (390, 65))
+    picture.arrow((330, 200), (360, 200), (360, 190), (390, 190))
+    for row in (65, 190, 315):
+        picture.arrow((560, row), (625, row), (625, 60), (690, 60))
+        picture.arrow((560, row), (625, row), (625, 190), (690, 190))
+        picture.arrow((560, row), (625, row), (625, 315), (690, 315))
     return picture
 
 
@@ -117,7 +144,12 @@ def draw_diffusion() -> Drawing:
     return picture
 
 
-PICTURES = {"path.svg": draw_path, "eprf.svg": draw_eprf, "diffusion.svg": draw_diffusion}
+PICTURES = {
+    "path.svg": draw_path,
+    "cluster.svg": draw_cluster,
+    "eprf.svg": draw_eprf,
+    "diffusion.svg": draw_diffusion,
+}
 
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
