@@ -74,7 +74,14 @@ def sqlite_tables(tmp_path: Path) -> Iterator[Engine]:
 
 
 @pytest.fixture(params=KINDS)
-def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Subject:
+def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Subject]:
+    """An index of each kind, which is dropped at the end."""
+    made = _make_subject(request, tmp_path)
+    yield made
+    made.index.drop()
+
+
+def _make_subject(request: pytest.FixtureRequest, tmp_path: Path) -> Subject:
     if request.param == "pgvector":
         from cbir.vector_index.pgvector_index import PgvectorIndex
 
