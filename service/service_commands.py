@@ -36,6 +36,7 @@ def serve(
     from cbir.archive_client import ArchiveClient
     from cbir.store.default_profile import default_profile_advice
     from cbir.store.recovery import open_or_fallback
+    from cbir.vector_index.open_index import open_index
     from service.access.startup_checks import tokens_required
     from service.app import check_reranker, create_app
     from service.collections.app_state import EXTENSION, check_unique_names
@@ -51,6 +52,7 @@ def serve(
     for folder in collection:
         with open_or_fallback(folder) as opened:  # report a missing or foreign collection before listening
             advice.append(default_profile_advice(opened.profile, folder))
+            open_index(opened, active_settings)  # report an index that does not fit
     folders = [folder.resolve() for folder in collection]
     check_unique_names(folders)
     check_reranker(active_settings.rerank)

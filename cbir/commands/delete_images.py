@@ -7,6 +7,7 @@ import typer
 from typer import Argument, Option
 
 from cbir.commands import options
+from cbir.commands.follow_index import follow_index
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_values
 from cbir.errors import InvalidInput
 
@@ -26,6 +27,7 @@ def delete_from_collection(
     format: Printed = OutputFormat.text,
 ) -> None:
     """Delete images for good: indexing their folder again skips them. Exit code 1 if an id is unknown."""
+    from cbir import settings
     from cbir.store import Collection
 
     if not image_ids and not where:
@@ -44,6 +46,7 @@ def delete_from_collection(
         with opened.writer() as writer, StageBars() as bars:
             bars.show("deleting")
             deleted = writer.delete(sorted(ids))
+    follow_index(collection, settings.load())
     unknown = sorted(ids - set(deleted))
     print_values({"deleted": len(deleted), "unknown": " ".join(unknown) or None}, format)
     raise typer.Exit(1 if unknown else 0)
@@ -78,6 +81,7 @@ def erase_patient(
             image_ids = {image_id for key in keys for image_id in writer.images_of(key)}
             erase_elsewhere(settings.load(), keys, image_ids)
             erased = writer.erase_patient(keys)
+    follow_index(collection, settings.load())
     print_values({"erased": erased}, format)
     raise typer.Exit(0 if erased else 1)
 
