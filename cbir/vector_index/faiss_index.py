@@ -51,6 +51,7 @@ class FaissIndex:
         self._stamp: tuple[int, ...] | None = None
         self._position: IndexPosition | None
         self._graph: FaissGraph
+        self._changes: ChangeFile
         self._use(None)
         self._refresh()
 
@@ -168,7 +169,7 @@ class FaissIndex:
         return ChangeFile(self._folder / f"{self._edition}.{number}.changes", self._dimensions)
 
     def _save(self, position: IndexPosition) -> None:
-        """Write the file anew; searches go on meanwhile."""
+        """Write the whole file again; searches go on meanwhile."""
         self._folder.mkdir(mode=0o700, exist_ok=True)
         number = self._changes_number + 1
         changes = self._change_file(number)

@@ -13,7 +13,7 @@ LINKS = 16  # of an image in the graph, and twice as many on the lowest level (M
 BUILD_WIDTH = 200  # images that building compares at a time (efConstruction)
 
 
-def create_collection(connection: MilvusConnection, name: str, dimensions: int) -> None:
+def create_milvus_collection(connection: MilvusConnection, name: str, dimensions: int) -> None:
     """Create an empty collection in Milvus of vectors (d,), with a graph, and load it."""
     from pymilvus import DataType, MilvusClient
 

@@ -1,6 +1,6 @@
 """Filters of Milvus: how texts are stored, and a scope as a boolean expression over the stored fields.
 
-Stored texts consist of letters, digits and `_.-~%`, so no text can end a quotation, whatever a label says.
+Stored texts consist of letters, digits and `_.-~%`, so no label can end a quotation.
 """
 
 import hashlib

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cbir.gallery.vector_blocks import Floats
-from cbir.vector_index.milvus_collection import create_collection, milvus_row
+from cbir.vector_index.milvus_collection import create_milvus_collection, milvus_row
 from cbir.vector_index.milvus_connection import MilvusConnection
 from cbir.vector_index.milvus_expression import scope_expression
 from cbir.vector_index.port import IndexedImage, IndexPosition, IndexScope, Neighbours, Numbers
@@ -46,7 +46,7 @@ class MilvusIndex:
         self._changed = time.monotonic()
         self._known_position: IndexPosition | None = None
         if not self._call("has_collection", edition):
-            create_collection(connection, edition, dimensions)
+            create_milvus_collection(connection, edition, dimensions)
 
     def nearest(self, queries: Floats, k: int, scope: IndexScope) -> list[Neighbours]:
         """Return up to k images of `scope` for each query (q, d); all that match where fewer do."""
