@@ -25,7 +25,8 @@ from service.state.job_claims import (
     renew_claim,
 )
 
-RENEWALS = 30  # in a lease
+RENEW_SECONDS = 1.0  # between two renewals of a lease, at most
+RENEWALS = 30  # in a lease, at least
 MARGIN = 1 / 3  # of a lease: a process that cannot renew it ends so long before others may take the job
 MAX_REFUSED_FILES = 100  # listed of a job
 CANCEL_SECONDS = 30.0  # for a cancelled job to end in order
@@ -76,6 +77,7 @@ class JobWatch:
         self._end = JobEnd()
         self._is_cancelled = self._is_lost = False
         self._kill_at = float("inf")
+        self._renew_seconds = min(RENEW_SECONDS, lease_seconds / RENEWALS)
 
     def run(self) -> None:
         """Run the job's process to its end, and store the result unless the lease was lost."""
@@ -94,7 +96,7 @@ class JobWatch:
         while self._receive(process):
             now = lease_clock()
             if now >= next_renewal and not self._is_lost:
-                next_renewal = now + self._lease_seconds / RENEWALS
+                next_renewal = now + self._renew_seconds
                 self._renew(process)
             if self._is_stopping.is_set() and self._kill_at == float("inf"):
                 self._ask_to_end(process, self._stop_seconds)
@@ -104,7 +106,7 @@ class JobWatch:
     def _receive(self, process: JobProcess) -> bool:
         """Take the next message of the process, if one comes soon; return False once it has ended."""
         try:
-            message = process.receive(min(POLL_SECONDS, self._lease_seconds / RENEWALS))
+            message = process.receive(min(POLL_SECONDS, self._renew_seconds))
         except (EOFError, OSError):
             return False
         if isinstance(message, JobProgress):

@@ -144,7 +144,7 @@ def test_suspended_worker_loses_its_job_and_cannot_end_it(database: StateDatabas
 
 
 def test_worker_that_is_told_to_end_hands_its_job_back(database: StateDatabase, workers: Workers) -> None:
-    name = add(database, step_job("long", 150))
+    name = add(database, step_job("long", 500))
     first = workers.start(lease_seconds=1000)  # waiting for its end would fail the test
     until(lambda: job(database, name).done > 5)
     first.terminate()
@@ -154,8 +154,8 @@ def test_worker_that_is_told_to_end_hands_its_job_back(database: StateDatabase, 
     workers.start()
     until(lambda: job(database, name).state in ENDED)
     row = job(database, name)
-    assert (row.state, row.attempts, row.done) == ("done", 1, 150)
-    assert (workers.folder / "long.done").stat().st_size == 150  # the second went on where the first stopped
+    assert (row.state, row.attempts, row.done) == ("done", 1, 500)
+    assert (workers.folder / "long.done").stat().st_size == 500  # the second went on where the first stopped
 
 
 def test_job_is_cancelled_wherever_it_runs(database: StateDatabase, workers: Workers) -> None:
@@ -165,7 +165,7 @@ def test_job_is_cancelled_wherever_it_runs(database: StateDatabase, workers: Wor
     began = time.monotonic()
     assert cancel_job(database, name) is None
     until(lambda: job(database, name).state == "cancelled")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20  # a second on an idle machine
     row = job(database, name)
     assert row.summary
     assert row.summary["interrupted"]
