@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument, Option
 
-from cbir.addresses import is_collection_address
 from cbir.commands import options
 from cbir.commands.build_index import build_index
 from cbir.commands.copy_collection import copy_whole_collection
@@ -133,15 +132,6 @@ def _refuse_address(folder: Path, means: str) -> None:
         raise InvalidInput(
             f"{address_or_folder(folder)} is in PostgreSQL, which has {means} of its own: see docs/postgresql.md"
         )
-
-
-def folder_only(text: str) -> Path:
-    """Return the path of a folder; raises InvalidInput for an address."""
-    if is_collection_address(text):
-        raise InvalidInput(
-            "a backup is restored into a folder; `cbir collection copy FOLDER ADDRESS` then copies it into PostgreSQL"
-        )
-    return Path(text)
 
 
 def _find_traces(collection: "Collection", patient: str) -> list[str]:
@@ -296,7 +286,9 @@ def backup(
 @app.command()
 def restore(
     backup: Annotated[Path, Argument(help="Folder of the backup.")],
-    out: Annotated[Path, Argument(parser=folder_only, metavar="OUT", help="New folder for the collection.")],
+    out: Annotated[
+        Path, Argument(parser=options.folder_only, metavar="OUT", help="New folder for the collection.")
+    ],
     at: Annotated[
         str | None,
         Option(help="State after this change of the history, or at this time (ISO 8601, UTC) [the latest]."),

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
+from cbir.addresses import is_collection_address
 from cbir.errors import InvalidInput
 from cbir.python_api.collection_address import collection_folder
 
@@ -79,6 +80,16 @@ Parallel = Annotated[
     str | None, Option(help="Loss on single scores, added in the first epochs: l1 or soft-margin.")
 ]
 ParallelEpochs = Annotated[int, Option(min=1, help="Epochs with the --parallel loss.")]
+
+
+def folder_only(text: str) -> Path:
+    """Return the path of a folder; raises InvalidInput for an address."""
+    if is_collection_address(text):
+        raise InvalidInput(
+            "backups are restored into folders, and aliases lead to folders; `cbir collection copy` copies a "
+            "collection from a folder into PostgreSQL"
+        )
+    return Path(text)
 
 
 def check_label(collection: "Collection", key: str) -> None:

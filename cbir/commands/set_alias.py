@@ -5,6 +5,7 @@ from typing import Annotated
 
 from typer import Argument
 
+from cbir.commands.options import folder_only
 from cbir.commands.output import OutputFormat, Printed, print_values
 
 
@@ -12,7 +13,11 @@ def set_alias(
     alias: Annotated[Path, Argument(help="The alias, NAME.alias; or a folder, to list the aliases in it.")],
     folder: Annotated[
         Path | None,
-        Argument(help="Folder of a collection beside the alias, to switch to [show the current]."),
+        Argument(
+            parser=folder_only,
+            metavar="FOLDER",
+            help="Folder of a collection beside the alias, to switch to [show the current].",
+        ),
     ] = None,
     format: Printed = OutputFormat.text,
 ) -> None:

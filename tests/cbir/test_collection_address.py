@@ -93,6 +93,7 @@ def test_from_python() -> None:
         cbir.open("mysql://u@h/d")
 
 
-def test_backups_are_for_folders(tmp_path: Path) -> None:
+def test_backups_and_aliases_are_for_folders(tmp_path: Path) -> None:
+    assert "aliases lead to folders" in refusal("collection", "alias", tmp_path / "x.alias", ADDRESS)
     assert "cbir collection copy" in refusal("collection", "restore", tmp_path, ADDRESS)
     assert "docs/postgresql.md" in refusal("collection", "verify", "--repair", "--collection", ADDRESS)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.benches import FOLDER
+from tests.postgresql_server import missing_reason
 
 
 def run(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
@@ -44,6 +45,19 @@ def test_an_acknowledged_backup_outlives_a_power_cut() -> None:
         pytest.skip(reason)
     done = run("faults.py", "--count", 21, "--seed", 3, "--operations", "backup")
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.e2e
+def test_kills_harm_no_collection_in_postgresql(tmp_path: Path) -> None:
+    if reason := missing_reason():
+        pytest.skip(reason)
+    record = tmp_path / "kills.jsonl"
+    done = run("kills.py", "--count", 3, "--targets", "postgresql", "--seed", 4, "--record", record)
+    assert done.returncode == 0, done.stderr
+    rounds = [json.loads(line) for line in record.read_text().splitlines()]
+    assert [each["killed"] for each in rounds].count(True) == 3
+    assert sum(number for each in rounds for number in each["acknowledged"].values()) > 0
 
 
 @pytest.mark.slow
