@@ -106,10 +106,16 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
         for size in options.sizes:
             settings = Settings(device="cpu", indexed_candidates=size, indexed_sample=options.sample)
             searcher = Searcher(collection, settings, vectors)
-            searcher.rank(collection.vector(among.records[0].image_id), "", Request())  # fits what all searches share
+            searcher.rank(
+                collection.vector(among.records[0].image_id), "", Request()
+            )  # fits what all searches share
             part = answer(searcher, among, qrels.queries, method, min(size, LIST))
             row = {"method": method, "candidates": size} | compare(whole.cut(size), part, qrels)
             rows.append(row)
+            if options.out:
+                options.out.write_text(
+                    document(rows, len(among), len(qrels.queries), options), encoding="utf-8"
+                )
             print(
                 f"{method:15} {size:6}  mAP {100 * row['map_whole']:5.2f} lost {100 * row['map_lost']:+5.2f} "
                 f"+-{100 * row['map_lost_error']:4.2f}  P@1 {100 * row['p_at_1_whole']:5.2f} "
@@ -118,6 +124,39 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
                 flush=True,
             )
     return rows
+
+
+COLUMNS = (
+    "method",
+    "candidates",
+    "mAP of all images",
+    "mAP lost",
+    "P@1 of all images",
+    "P@1 lost",
+    "first 100 in common",
+)
+
+
+def document(rows: Sequence[dict[str, Any]], images: int, queries: int, options: argparse.Namespace) -> str:
+    """Return the figures as a Markdown page."""
+    lines = [
+        "# Candidates of an index against all images",
+        "",
+        f"{images} images, {queries} queries, a sample of {options.sample} images for the others, "
+        f"{'no index' if options.exact else 'index hnsw'}. In points; +- is a standard error. Lists are as long "
+        f"as the candidates, and {LIST} at most.",
+        "",
+        f"| {' | '.join(COLUMNS)} |",
+        f"|{' --- |' * len(COLUMNS)}",
+    ]
+    for row in rows:
+        values = (
+            row["method"], row["candidates"], f"{100 * row['map_whole']:.2f}",
+            f"{100 * row['map_lost']:+.2f} +- {100 * row['map_lost_error']:.2f}", f"{100 * row['p_at_1_whole']:.1f}",
+            f"{100 * (row['p_at_1_whole'] - row['p_at_1']):+.1f}", f"{row['overlap']:.3f}",
+        )  # fmt: skip
+        lines.append(f"| {' | '.join(map(str, values))} |")
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
@@ -132,6 +171,7 @@ def main() -> None:
     parser.add_argument("--exact", action="store_true", help="find candidates without an index")
     parser.add_argument("--methods", nargs="+", default=["auto", *rerank.names()])
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="Markdown file to write the figures to")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     options = parser.parse_args()
     rows = measure(options)

@@ -108,5 +108,5 @@ class CollectionRanking:
         if self._current() is not self.whole:
             raise InvalidInput(
                 f"{what} reads all images of the collection, and none are in memory with the setting "
-                f"index={self._settings.index}; a service with index=exact answers it"
+                f"index={self._settings.index.partition(':')[0]}; with index=exact it works"
             )

@@ -60,6 +60,10 @@ class Searcher:
         searcher.collection, searcher._ranking = collection, self._ranking.over(collection)
         return searcher
 
+    def require_all_images(self, what: str) -> None:
+        """Raise InvalidInput if `what` reads all images, and searches of this collection read candidates alone."""
+        self._ranking.require_whole(what)
+
     def by_image(self, image: Image | QueryImage, request: Request, watch: Stopwatch) -> Answer:
         """Search with one image.
 
@@ -201,7 +205,7 @@ class Searcher:
         """
         check_text_request(text, request)
         encoder = text_encoder(self.collection.profile)
-        self._ranking.require_whole("a search by text")
+        self.require_all_images("a search by text")
         vector = encoder.describe_text(text)
         watch.lap("describe")
         view = self.collection.view()
@@ -222,6 +226,7 @@ class Searcher:
     @take_turn()
     def by_region(self, query: RegionQuery, request: Request, watch: Stopwatch) -> Answer:
         """Search for images with a like region anywhere; scores are mean cosines of cells. See `RegionQuery`."""
+        self.require_all_images("a search for a region anywhere")
         view = self.collection.view()
         rows, _ = self._ranking.whole.select_rows(view, [query.image.content_hash], request)
         rank = query.ranker(self.collection, view, rows, request, watch)

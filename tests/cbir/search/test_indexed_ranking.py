@@ -68,7 +68,6 @@ def assert_same(found: Answer, expected: Answer, rel: float = 1e-4) -> None:
 
 
 REQUESTS: dict[str, dict[str, Any]] = {
-    "plain": {},
     "filter": {"where": ["label=a"]},
     "patient": {"exclude_patient": "p2"},
     "same patient": {"same_patient": True},
@@ -78,9 +77,16 @@ REQUESTS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("method", ["auto", *rerank.names()])
-@pytest.mark.parametrize("given", REQUESTS.values(), ids=REQUESTS)
-def test_with_all_images_as_candidates_nothing_changes(collection, ids, method: str, given) -> None:
+@pytest.mark.parametrize(
+    ("method", "given"),
+    [
+        *((method, {}) for method in rerank.names()),
+        *((method, given) for method in ("auto", "diffusion-eprf", "eprf") for given in REQUESTS.values()),
+    ],
+)
+def test_with_all_images_as_candidates_nothing_changes(
+    collection, ids, method: str, given: dict[str, Any]
+) -> None:
     whole, indexed = Searcher(collection, SETTINGS), searcher_of(collection, IMAGES)
     given = {"k": IMAGES, "rerank": method} | given
     assert_same(ask(indexed, ids, 7, **given), ask(whole, ids, 7, **given))
@@ -188,7 +194,8 @@ def test_too_many_images_are_not_compared_while_the_index_is_down(collection, id
 
 def test_what_reads_all_images_says_so(collection) -> None:
     with pytest.raises(InvalidInput, match="a search by text reads all images"):
-        searcher_of(collection, 20)._ranking.require_whole("a search by text")
+        searcher_of(collection, 20).require_all_images("a search by text")
+    Searcher(collection, SETTINGS).require_all_images("a search by text")
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
