@@ -34,7 +34,7 @@ class CurrentGap:
         with self._lock:
             gap = self._gap
             if gap is None or not self._is_current(gap, edition, generation):
-                gap = self._gap = find_gap(self._feed, edition, gap)
+                gap = self._gap = find_gap(self._feed, self._current, edition, gap)
                 self._found_at = time.monotonic()
             return gap
 

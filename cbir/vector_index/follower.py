@@ -33,6 +33,7 @@ class Follower:
     def __init__(self, feed: IndexFeed, current: CurrentIndex) -> None:
         self._feed, self._current = feed, current
         self._lock = Lock()
+        self._counted = False
         self._deleted: tuple[str, Numbers] = ("", np.empty(0, np.int64))  # edition, and what it has deleted
 
     def follow(self, rebuild: bool = False, progress: Progress | None = None) -> bool:
@@ -74,10 +75,10 @@ class Follower:
     def _catch_up(self, opened: OpenedEdition) -> bool:
         """Take over what has changed since the edition's position; False if only a new edition can be right."""
         index, position, state = opened.index, opened.index.position(), self._feed.state()
-        if position is None or position.generation > state.generation:  # lost, or the collection was restored
+        if position is None or self._current.is_of_later_state(position, state.generation):
             return False
         if position.generation == state.generation:
-            return True
+            return self._has_all(index, state)
         self._delete(opened, position)
         self._add(index, opened.statistics, position.last_number, state.last_number)
         self._renew(index, opened.statistics, position, state)
@@ -85,8 +86,20 @@ class Follower:
         if state.purged_generation > position.generation and not self._delete_unlisted(index, last_number):
             return False
         last_change = max(position.last_change, state.last_change)
-        index.set_position(IndexPosition(state.generation, last_number, last_change))
+        self._set_position(index, IndexPosition(state.generation, last_number, last_change))
         return True
+
+    def _has_all(self, index: VectorIndex, state: FeedState) -> bool:
+        """Return False if the index has more or fewer images than the collection; counts once in a process."""
+        if self._counted:
+            return True
+        same = len(index) == self._feed.count_between(0, state.last_number)
+        self._counted = self._feed.generation() == state.generation  # else they may differ for a change since
+        return same or not self._counted
+
+    def _set_position(self, index: VectorIndex, position: IndexPosition) -> None:
+        self._current.editions.announce(position.generation)  # first: an index may only be behind this
+        index.set_position(position)
 
     def _delete(self, opened: OpenedEdition, position: IndexPosition) -> None:
         """Delete what the collection has deleted, apart from what this process has deleted before."""
@@ -158,7 +171,7 @@ class Follower:
         index = engine.open(started.name, statistics.dimensions)
         filled = self._fill_pages(record, started, index, statistics, present, progress)
         index.finish()
-        index.set_position(IndexPosition(started.generation, filled, started.last_change))
+        self._set_position(index, IndexPosition(started.generation, filled, started.last_change))
         opened = OpenedEdition(started.name, found, statistics, index)
         self._catch_up(opened)
         self._retire(

@@ -7,7 +7,7 @@ import numpy as np
 from cbir.errors import IndexUnavailable
 from cbir.gallery.vector_blocks import Floats
 from cbir.store.index_feed import FeedState, IndexFeed
-from cbir.vector_index.current_index import NOT_BUILT, OpenedEdition
+from cbir.vector_index.current_index import NOT_BUILT, CurrentIndex, OpenedEdition
 from cbir.vector_index.port import IndexPosition, Numbers
 
 MOST_LACKING = (
@@ -40,21 +40,26 @@ class IndexGap:
         return self.tail if self.changed is None else np.union1d(self.tail, self.changed)
 
 
-def find_gap(feed: IndexFeed, edition: OpenedEdition, before: IndexGap | None) -> IndexGap:
+def find_gap(
+    feed: IndexFeed, current: CurrentIndex, edition: OpenedEdition, before: IndexGap | None
+) -> IndexGap:
     """Return what an edition lacks now; raises IndexUnavailable if it lacks too much.
 
     Parameters
     ----------
     feed : IndexFeed
         Of the whole collection.
+    current : CurrentIndex
+        The index.
     edition : OpenedEdition
+        The edition that answers.
     before : IndexGap, optional
         Earlier gap, whose vectors are used again.
     """
     state, position = feed.state(), edition.index.position()
     if position is None:
         raise IndexUnavailable(NOT_BUILT)
-    if position.generation > state.generation:
+    if current.is_of_later_state(position, state.generation):
         raise IndexUnavailable(
             "the vector index is of a later state of the collection and is to be built again"
         )

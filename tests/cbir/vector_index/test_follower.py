@@ -208,6 +208,18 @@ def test_lost_edition_is_filled_again(followed: Followed):
     assert followed.index.status().edition != opened.name
 
 
+def test_index_with_another_number_of_images_is_made_again(followed: Followed):
+    followed.filled(60)
+    opened = followed.index.current.opened()
+    opened.index.delete(np.array([7]))
+    position = opened.index.position()
+    assert position
+    opened.index.set_position(position)
+    followed.index = followed.opened()
+    assert followed.index.follower.follow()
+    followed.require_same()
+
+
 def test_damaged_files_are_made_again(hnsw: Followed):
     hnsw.filled(60)
     (file,) = (hnsw.collection.folder / "vector_index").glob("*.hnsw")
@@ -236,3 +248,21 @@ def test_copy_of_the_folder_has_an_index_of_its_own(hnsw: Followed):
         other.require_same()
         assert other.index.status().edition != hnsw.index.status().edition
     assert hnsw.opened().status().images == 60
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("followed", ["pgvector"], indirect=True)
+def test_database_that_was_restored_to_an_earlier_state(followed: Followed):
+    followed.filled(50)
+    editions = followed.index.current.editions
+    position = followed.index.current.opened().index.position()
+    assert position
+    editions.announce(position.generation - 1)  # as it was before the index had followed so far
+    followed.index = followed.opened()
+    with pytest.raises(IndexUnavailable, match="later state"):
+        followed.index.vectors.sample(5)
+    before = followed.index.status().edition
+    assert followed.index.follower.follow()
+    followed.require_same()
+    assert followed.index.status().edition != before
+    followed.require_exact([IndexScope()])
