@@ -2,13 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, select
 
 from cbir.errors import CbirError, CollectionBusy
 from cbir.store import (
@@ -16,7 +15,6 @@ from cbir.store import (
     change_log,
     dicom_instances,
     grade_models,
-    index_build,
     last_good,
     map_file,
     metadata,
@@ -24,47 +22,43 @@ from cbir.store import (
     schema,
 )
 from cbir.store.add_transaction import Added, AddTransaction
-from cbir.store.checksums import values_checksum, with_checksum
-from cbir.store.compaction import compact_files
+from cbir.store.checksums import with_checksum
 from cbir.store.damage import DAMAGE
 from cbir.store.database import Database, is_sqlite
+from cbir.store.derived_files import DerivedFiles
 from cbir.store.erasure import erase_rows, require_others_sound
 from cbir.store.image_rows import (
-    batches,
     delete_images,
     deleted_content,
     ids_by_content,
     ids_of,
     insert_entries,
-    insert_labels,
     restore_content,
     rows_matching,
     update_images,
 )
+from cbir.store.label_changes import change_labels, set_one_label
 from cbir.store.profile import Profile
 from cbir.store.records import Entry, Record
-from cbir.store.schema import forgotten, images, labels
+from cbir.store.schema import forgotten, images
 from cbir.store.statements import insert_missing
 from cbir.store.stored_snapshot import note_erasure
 from cbir.store.vector_format import VectorFormat, vector_format
-from cbir.store.writer_lock import wait_for_writer, writer_lock
 
-DAMAGED = object()  # label that differs from all values, so that it is written again
 UNCHANGED = ("image_id", "content_hash", "labels")  # when a changed source still shows the image
 FILTERED = ("study", "series", "instance", "patient_key")  # what searches filter by besides labels
 
 
-class Writer:
+class Writer(DerivedFiles):
     """Writes to a collection whose lock `Collection.writer()` holds.
 
     source_exists: says whether the file that images come from is still there; by default objects in a store are.
     """
 
     def __init__(self, folder: Path, engine: Database, who: str = "command line") -> None:
-        self.folder = folder
+        super().__init__(folder, engine)
         self.source_exists: Callable[[str], bool] = _source_exists
         self.who = who
-        self._engine = engine
 
     @cached_property
     def _format(self) -> VectorFormat:
@@ -251,13 +245,39 @@ class Writer:
                     metadata.bump_generation(connection)
             return self._relabel(connection, numbers, dict(changed)) or reassigned
 
-    def set_labels(self, image_id: str, changed: dict[str, str | None]) -> bool:
-        """Set labels of one image, and delete those that are None; return whether anything changed."""
-        return self.set_labels_of([image_id], changed)
+    def set_labels(
+        self,
+        image_id: str,
+        changed: dict[str, str | None],
+        check: Callable[[], None] = lambda: None,
+    ) -> bool:
+        """Set labels of one image, and delete those that are None.
 
-    def set_labels_of(self, image_ids: Sequence[str], changed: Mapping[str, str | None]) -> bool:
+        Parameters
+        ----------
+        image_id : str
+            Id of the image.
+        changed : dict
+            New values by label key.
+        check : callable
+            Called before, while no other process can write; an error that it raises leaves the labels as they are.
+
+        Returns
+        -------
+        bool
+            Whether anything changed.
+        """
+        return self.set_labels_of([image_id], changed, check)
+
+    def set_labels_of(
+        self,
+        image_ids: Sequence[str],
+        changed: Mapping[str, str | None],
+        check: Callable[[], None] = lambda: None,
+    ) -> bool:
         """Set labels of several images as `set_labels` does, in one change."""
         with self._engine.begin() as connection:
+            check()
             columns = images.c.image_id, images.c.number
             rows = rows_matching(connection, columns, images.c.image_id, image_ids)
             return self._relabel(connection, [row.number for row in rows], changed)
@@ -265,45 +285,12 @@ class Writer:
     def label_images(self, key: str, values: Mapping[str, str]) -> int:
         """Set one label of many images by id and return how many changed; deleted images are skipped."""
         with self._engine.begin() as connection:
-            columns = images.c.image_id, images.c.number
-            numbers = dict(rows_matching(connection, columns, images.c.image_id, values))
-            query = select(labels.c.number, labels.c.value).where(labels.c.key == key)
-            current = dict(connection.execute(query).all())
-            new = {image_id: n for image_id, n in numbers.items() if current.get(n) != values[image_id]}
-            for batch in batches(list(new.values())):
-                connection.execute(delete(labels).where(labels.c.key == key, labels.c.number.in_(batch)))
-            if new:
-                insert_labels(
-                    connection, [(key, values[image_id], number) for image_id, number in new.items()]
-                )
-                change_history.record_change(connection, self.who, "labelled", len(new), list(new))
-                metadata.bump_generation(connection)
-        return len(new)
+            return set_one_label(connection, key, values, self.who)
 
     def _relabel(
         self, connection: Connection, numbers: Sequence[int], changed: Mapping[str, str | None]
     ) -> bool:
-        columns = labels.c.number, labels.c.key, labels.c.value, labels.c.checksum
-        rows = connection.execute(select(*columns).where(labels.c.number.in_(numbers)))
-        current = {
-            (number, key): value if checksum == values_checksum(key, value, number) else DAMAGED
-            for number, key, value, checksum in rows
-        }
-        new = [
-            (key, value, number)
-            for number in numbers
-            for key, value in changed.items()
-            if current.get((number, key)) != value
-        ]
-        if not new:
-            return False
-        for key, _, number in new:
-            connection.execute(delete(labels).where((labels.c.number == number) & (labels.c.key == key)))
-        insert_labels(connection, [(key, value, number) for key, value, number in new if value is not None])
-        ids = ids_of(connection, [number for _, _, number in new])
-        change_history.record_change(connection, self.who, "labelled", len(ids), ids)
-        metadata.bump_generation(connection)
-        return True
+        return change_labels(connection, numbers, changed, self.who)
 
     def delete(self, image_ids: Sequence[str]) -> list[str]:
         """Delete images, so that indexing does not add them again; return the ids that existed."""
@@ -371,9 +358,7 @@ class Writer:
             note_erasure(connection)
         map_file.drop_map(self.folder)  # also one that a job has written since the transaction began
         # Also without a matching image: an earlier attempt may have been interrupted.
-        with self._files_when_free():
-            complete = compact_files(self.folder, self._engine, refit=True)
-        if not complete:
+        if not self.rebuild_without_erased():
             raise CollectionBusy(
                 "the patient is erased, but a reader still holds old pages of the database; run the same command "
                 "again when it has ended"
@@ -398,43 +383,6 @@ class Writer:
         with self._engine.begin() as connection:
             metadata.set_value(connection, metadata.AUTO, text)
             metadata.bump_generation(connection)
-
-    def finish(self) -> None:
-        """End an indexing run: write a snapshot if there is none or too much has changed since."""
-        outgrown = index_build.statistics_are_outgrown(self._engine)
-        if outgrown or index_build.index_is_stale(self.folder, self._engine):
-            with self._files_when_free():
-                if outgrown or index_build.index_is_stale(self.folder, self._engine):
-                    index_build.rebuild_index(self.folder, self._engine, outgrown)
-
-    def compact(
-        self, refit: bool = False, history_days: int | None = None, deleted_days: int | None = None
-    ) -> bool:
-        """Write a snapshot without deleted images and free unused space; see `compaction.compact_files`."""
-        with self._files():
-            return compact_files(self.folder, self._engine, refit, history_days, deleted_days)
-
-    def build_candidates(self) -> int:
-        """Write the candidate index of the snapshot and return its number of images; later snapshots have one too."""
-        with self._files():
-            return index_build.build_candidates(self.folder, self._engine).images
-
-    def drop_candidates(self) -> None:
-        """Delete the candidate index."""
-        with self._files():
-            index_build.drop_candidates(self.folder, self._engine)
-
-    def snapshot(self, refit: bool = False) -> None:
-        """Rebuild the derived index from the database and switch to it; `refit` fits new statistics."""
-        with self._files():
-            index_build.rebuild_index(self.folder, self._engine, refit)
-
-    def _files(self) -> AbstractContextManager[None]:
-        """Hold the lock of the files: in SQLite, `Collection.writer` does. Raises CollectionBusy."""
-        return nullcontext() if is_sqlite(self._engine) else writer_lock(self.folder)
-
-    def _files_when_free(self) -> AbstractContextManager[None]:
-        return nullcontext() if is_sqlite(self._engine) else wait_for_writer(self.folder)
 
 
 def _source_exists(source: str) -> bool:

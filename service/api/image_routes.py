@@ -192,10 +192,13 @@ def patch_image(image_id: ImageIdInPath) -> Response:
     with handle.writer(actor_name()) as writer:
         collection = handle.searcher().collection
         collection.numbers_of([image_id])  # raises NotFound
-        if request.if_match:  # else a damaged label can be set again
-            before = _record_response(image_record(collection, collection.record(image_id), name))
-            check_if_match(before, f"the image {image_id}")
-        writer.set_labels(image_id, change.labels)
+
+        def check_unchanged() -> None:
+            if request.if_match:  # else a damaged label can be set again
+                before = _record_response(image_record(collection, collection.record(image_id), name))
+                check_if_match(before, f"the image {image_id}")
+
+        writer.set_labels(image_id, change.labels, check_unchanged)
         return _record_response(image_record(collection, collection.record(image_id), name))
 
 

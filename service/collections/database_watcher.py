@@ -3,18 +3,24 @@
 import logging
 import threading
 import weakref
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from cbir.errors import CbirError, DatabaseUnavailable
 from cbir.store import Collection
 from service.http.problems import error_location
 
-if TYPE_CHECKING:
-    from service.collections.mounted_collection import CollectionHandle
-
 CHECK_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
+
+
+class OpensCollection(Protocol):
+    """What a watcher needs of the handle of a collection."""
+
+    name: str
+
+    def open_collection(self) -> Collection | None:
+        """Return the collection in use, without opening it."""
 
 
 class DatabaseWatcher:
@@ -23,7 +29,7 @@ class DatabaseWatcher:
     problem: why the server cannot be used, as of the last check or request; None if it can.
     """
 
-    def __init__(self, handle: "CollectionHandle") -> None:
+    def __init__(self, handle: OpensCollection) -> None:
         self.problem: str | None = None
         self._name = handle.name
         self._handle = weakref.ref(handle, lambda _: self._ended.set())
