@@ -63,8 +63,8 @@ def show_head(file: File = None) -> None:
     typer.echo(str(_log(file).head()))
 
 
-@app.command()
-def export(
+@app.command("export")
+def export_lines(
     since: Annotated[
         datetime | None, typer.Option(formats=["%Y-%m-%d"], help="First day, UTC, as in 2030-01-31 [all].")
     ] = None,

@@ -12,7 +12,7 @@ from cbir.commands.output import OutputFormat
 from service.access.token_expiry import parse_expiry
 
 if TYPE_CHECKING:
-    from service.access.token_list import Token, TokenList
+    from service.access.token_list import Token, TokenStorage
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, help="Create, list and revoke the service's access tokens."
@@ -70,7 +70,7 @@ def revoke(
         typer.echo(_line(store.revoke(token_id)))
 
 
-def _store() -> "TokenList":
+def _store() -> "TokenStorage":
     from service.access.shared_tokens import open_tokens
     from service.state.database import open_state
 

@@ -1,4 +1,4 @@
-"""What is written of each request to the audit log, wherever the log is."""
+"""Write a line of each request to the audit log, in a file or a database."""
 
 import logging
 from abc import ABC, abstractmethod

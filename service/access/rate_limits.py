@@ -112,25 +112,25 @@ class PatientRate:
         """
         now = self._clock()
         with self._lock:
-            named = self._named_within_an_hour(caller, now)
-            new = set(patient_keys) - named.keys()
+            patients = self._named_within_an_hour(caller, now)
+            new = set(patient_keys) - patients.keys()
         wait = self._wait_for_all(caller, new) if new else 0
         with self._lock:
             if wait is None:
-                wait = _wait_for_own(named, new, self.per_hour, now)
+                wait = _wait_for_own(patients, new, self.per_hour, now)
             if not wait:
-                named.update(dict.fromkeys(new - named.keys(), now))
+                patients.update(dict.fromkeys(new - patients.keys(), now))
         return wait
 
     def _named_within_an_hour(self, caller: str, now: float) -> OrderedDict[str, float]:
         """Return the patients that `caller` has named here; drops the callers beyond 10,000."""
-        named = self._named.setdefault(caller, OrderedDict())
+        patients = self._named.setdefault(caller, OrderedDict())
         self._named.move_to_end(caller)
-        while named and next(iter(named.values())) <= now - HOUR:
-            named.popitem(last=False)
+        while patients and next(iter(patients.values())) <= now - HOUR:
+            patients.popitem(last=False)
         if len(self._named) > MAX_CALLERS:
             self._named.popitem(last=False)
-        return named
+        return patients
 
     def _wait_for_all(self, caller: str, new: set[str]) -> int | None:
         """Return the seconds to wait by the counts of all services; None if they are not known."""
@@ -143,10 +143,10 @@ class PatientRate:
             return None
 
 
-def _wait_for_own(named: OrderedDict[str, float], new: set[str], per_hour: int, now: float) -> int:
+def _wait_for_own(patients: OrderedDict[str, float], new: set[str], per_hour: int, now: float) -> int:
     """Return the seconds to wait by the patients that the caller has `named` at this service."""
-    excess = len(named) + len(new - named.keys()) - per_hour
-    if excess > 0 and named:
-        oldest = list(named.values())[: min(excess, len(named))]
+    excess = len(patients) + len(new - patients.keys()) - per_hour
+    if excess > 0 and patients:
+        oldest = list(patients.values())[: min(excess, len(patients))]
         return max(1, math.ceil(oldest[-1] + HOUR - now))
     return HOUR if excess > 0 else 0

@@ -8,14 +8,12 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from sqlalchemy import Connection
-from sqlalchemy.exc import IntegrityError
-
 from cbir.errors import CbirError, InvalidInput
 from service.access.audit_chain import RESTARTED, ChainHead, chain_line, read_head, start_chain
 from service.access.audit_key import read_key, read_or_create_key
 from service.access.audit_writer import AuditWriter, time_of_line
 from service.state.audit_lines import (
+    LogConnection,
     StoredChain,
     add_lines,
     begin_chain,
@@ -27,7 +25,6 @@ from service.state.audit_lines import (
     save_chain,
 )
 from service.state.database import StateDatabase
-from service.state.errors import StateUnavailable
 from service.state.schema import unix_time
 
 NOT_WRITTEN = "lines not written"  # action of the line that counts those that were lost
@@ -38,7 +35,7 @@ DAY = 86_400
 log = logging.getLogger(__name__)
 
 
-class _Entry:
+class _WaitingLine:
     """Fields of a line that waits to be written, and what became of it."""
 
     def __init__(self, fields: dict[str, Any]) -> None:
@@ -71,7 +68,7 @@ class SharedAuditLog(AuditWriter):
         self._lost = 0
         self._clean_at = time.monotonic()
         self._writing, self._waiting = Lock(), Lock()
-        self._entries: list[_Entry] = []
+        self._entries: list[_WaitingLine] = []
 
     def open(self) -> None:
         """Begin the chain unless there is one; raise InvalidInput if its key is another one than that of the file."""
@@ -82,7 +79,7 @@ class SharedAuditLog(AuditWriter):
         """Do nothing: the database has its own connections."""
 
     def _add(self, fields: dict[str, Any]) -> None:
-        entry = _Entry(fields)
+        entry = _WaitingLine(fields)
         with self._waiting:
             self._entries.append(entry)
         with self._writing:
@@ -93,14 +90,12 @@ class SharedAuditLog(AuditWriter):
         if entry.error:
             raise entry.error
 
-    def _write(self, entries: list[_Entry]) -> None:
+    def _write(self, entries: list[_WaitingLine]) -> None:
         error: CbirError | OSError | None = None
         try:
             self._append([entry.fields for entry in entries])
         except (CbirError, OSError) as failure:
             error = failure
-        except IntegrityError:  # another service has begun the chain again
-            error = StateUnavailable("another service has changed the audit log")
         self._lost = self._lost + len(entries) if error else 0
         for entry in entries:
             entry.error = error
@@ -127,7 +122,7 @@ class SharedAuditLog(AuditWriter):
             save_chain(connection, state._replace(number=head.number, mac=head.mac))
         self._seen = head.number
 
-    def _locked_chain(self, connection: Connection) -> tuple[StoredChain, bool]:
+    def _locked_chain(self, connection: LogConnection) -> tuple[StoredChain, bool]:
         """Return the state of the chain, and whether lines may have been removed from its end."""
         state = lock_chain(connection)
         if state:
@@ -171,7 +166,7 @@ def mac_of_removed(key: bytes, number: int) -> str:
     return hmac.new(key, b"removed %d" % number, hashlib.sha256).hexdigest()
 
 
-def read_stored_chain(connection: Connection) -> StoredChain:
+def read_stored_chain(connection: LogConnection) -> StoredChain:
     """Return the state of the chain; raises InvalidInput if no service has begun one."""
     state = read_chain(connection)
     if state is None:

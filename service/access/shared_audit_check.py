@@ -9,7 +9,7 @@ from service.access.audit_chain import ChainHead
 from service.access.audit_key import read_key
 from service.access.chain_check import ChainReport, LogLine, verify_chain
 from service.access.shared_audit import key_check, mac_of_removed, read_stored_chain
-from service.state.audit_lines import lines, read_lines
+from service.state.audit_lines import lines, read_audit_lines
 from service.state.database import StateDatabase
 
 
@@ -37,7 +37,7 @@ class SharedAuditLines:
     def since(self, seconds: int) -> Iterator[str]:
         """Yield the lines since a time in seconds since 1970, without newlines, as a file has them."""
         with self._database.reading() as connection:
-            for _, line in read_lines(connection, seconds):
+            for _, line in read_audit_lines(connection, seconds):
                 yield line
 
     def verify(self, first: int = 1, known: tuple[ChainHead, ...] = ()) -> ChainReport:
@@ -66,10 +66,11 @@ class SharedAuditLines:
             authentic = hmac.compare_digest(state.removed_mac, mac_of_removed(key, state.removed))
             begin = max(first, state.removed + 1) if authentic else first
             stored = (
-                LogLine(lines.name, number, line.encode() + b"\n") for number, line in read_lines(connection)
+                LogLine(lines.name, number, line.encode() + b"\n")
+                for number, line in read_audit_lines(connection)
             )
-            kept = [head for head in known if head.number >= begin]
-            report = verify_chain(key, stored, ChainHead(state.number, state.mac), begin, kept)
+            later = [head for head in known if head.number >= begin]
+            report = verify_chain(key, stored, ChainHead(state.number, state.mac), begin, later)
         if not authentic:
             report.faults.append(
                 "the note of removed lines was changed, so lines may be missing at the beginning"

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from cbir.errors import InvalidInput, StorageFull
 from cbir.settings import Settings
-from service.access.token_list import Token, TokenList, TokensUnreadable, token_id_of
+from service.access.token_list import Token, TokenStorage, TokensUnreadable, token_id_of
 from service.access.tokens import TokenStore
 from service.state.database import StateDatabase
 from service.state.errors import StateUnavailable
@@ -22,7 +22,7 @@ UNCHECKED_SECONDS = 3600.0  # for which the tokens last read are used while the 
 log = logging.getLogger(__name__)
 
 
-class SharedTokens(TokenList):
+class SharedTokens(TokenStorage):
     """Tokens of a state database, read again when they are a second old. Thread-safe.
 
     Parameters
@@ -82,7 +82,7 @@ class SharedTokens(TokenList):
         self._asked_at = float("-inf")  # this service sees the change with its next request
 
 
-def open_tokens(settings: Settings, database: StateDatabase) -> TokenList:
+def open_tokens(settings: Settings, database: StateDatabase) -> TokenStorage:
     """Return the tokens of `settings`: those of the state database if services share it, else the file's."""
     return SharedTokens(database) if database.shared else TokenStore(settings.state_folder)
 

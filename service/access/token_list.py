@@ -46,8 +46,8 @@ class Token(Rights):
         return "expired" if self.expires and self.expires <= datetime.now(UTC) else "valid"
 
 
-class TokenList(ABC):
-    """Tokens of a service, wherever they are stored. Thread-safe."""
+class TokenStorage(ABC):
+    """Tokens of a service, in a file or a database. Thread-safe."""
 
     @abstractmethod
     def all(self) -> dict[str, Token]:

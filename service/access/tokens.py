@@ -11,7 +11,7 @@ from cbir.access_rights import Scope
 from cbir.atomic import atomic_binary
 from cbir.errors import InvalidInput
 from cbir.file_lock import wait_lock
-from service.access.token_list import Token, TokenList, TokensUnreadable
+from service.access.token_list import Token, TokenStorage, TokensUnreadable
 from service.state.private_file import give_to_owner, permission_problem
 
 __all__ = ["FILE", "Scope", "Token", "TokenStore", "TokensUnreadable"]
@@ -22,7 +22,7 @@ TOKEN_LIST = TypeAdapter(list[Token])
 FileVersion = tuple[int, int, int]  # inode, modification time in ns, size
 
 
-class TokenStore(TokenList):
+class TokenStore(TokenStorage):
     """Tokens of a state folder, reloaded when another process has changed them. Thread-safe."""
 
     def __init__(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Whether the servers that the service depends on answer: asked in the background, so that requests do not wait."""
+"""Check in the background whether the servers that the service depends on answer, so that requests do not wait."""
 
 import time
 from collections.abc import Callable, Iterable

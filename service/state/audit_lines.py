@@ -4,10 +4,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from sqlalchemy import Column, Connection, Table, Text, delete, func, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
+from service.state.errors import StateUnavailable
 from service.state.schema import WholeNumber, tables
 
 BATCH = 1000  # lines read at once
+LogConnection = Connection  # in a transaction on the log
 
 lines = Table(
     "audit_lines",
@@ -55,8 +58,11 @@ def _chain(connection: Connection, for_update: bool) -> StoredChain | None:
 
 
 def begin_chain(connection: Connection, first: StoredChain) -> None:
-    """Store the state of a chain without lines; raises IntegrityError if there is one."""
-    connection.execute(insert(chain).values(id=1, **first._asdict()))
+    """Store the state of a new chain; raises StateUnavailable if another service has just begun one."""
+    try:
+        connection.execute(insert(chain).values(id=1, **first._asdict()))
+    except IntegrityError as error:
+        raise StateUnavailable("another service has begun the audit log at the same time") from error
 
 
 def save_chain(connection: Connection, state: StoredChain) -> None:
@@ -76,7 +82,7 @@ def last_line(connection: Connection) -> str | None:
     return connection.execute(select(lines.c.line).order_by(lines.c.number.desc()).limit(1)).scalar()
 
 
-def read_lines(connection: Connection, since: int = 0) -> Iterator[tuple[int, str]]:
+def read_audit_lines(connection: Connection, since: int = 0) -> Iterator[tuple[int, str]]:
     """Yield number and text of the lines since a time, in order."""
     query = select(lines.c.number, lines.c.line).where(lines.c.time >= since).order_by(lines.c.number)
     streamed = connection.execution_options(stream_results=True, yield_per=BATCH)

@@ -12,18 +12,16 @@ from service.state.database_clock import DatabaseTime, database_time
 from service.state.schema import WholeNumber, tables
 
 MINUTE, HOUR = 60_000, 3_600_000  # milliseconds
-KEPT = 5 * MINUTE  # after which an allowance is full again, whatever was left of it
+FULL_AGAIN = 5 * MINUTE  # after which an allowance is full again, whatever was left of it
 
 allowances = Table(
     "request_allowances",
     tables,
     Column("caller", Text, primary_key=True),
-    Column(
-        "remaining", Double, nullable=False
-    ),  # requests; below 0 if several services answered at once
+    Column("remaining", Double, nullable=False),  # requests; below 0 if several services answered at once
     Column("at", WholeNumber, nullable=False),  # milliseconds since 1970, by the clock of the database
 )
-named = Table(
+patient_names = Table(
     "named_patients",
     tables,
     Column("caller", Text, nullable=False),
@@ -56,18 +54,18 @@ def spend_requests(database: StateDatabase, spent: Mapping[str, int], per_minute
     added = postgresql.insert(allowances).values(rows)
     full = float(per_minute)
     refilled = allowances.c.remaining + (now - allowances.c.at) * (full / MINUTE)
-    taken = full - added.excluded.remaining
+    spent_requests = full - added.excluded.remaining
     changed = added.on_conflict_do_update(
         index_elements=[allowances.c.caller],
-        set_={"remaining": func.least(full, refilled) - taken, "at": now},
+        set_={"remaining": func.least(full, refilled) - spent_requests, "at": now},
     ).returning(allowances.c.caller, allowances.c.remaining)
     with database.writing(in_turn=False) as connection:
         return {row.caller: float(row.remaining) for row in connection.execute(changed)}
 
 
 def forget_full_allowances(database: StateDatabase) -> None:
-    """Delete the allowances that nobody has used for some minutes."""
-    old = select(allowances.c.caller).where(allowances.c.at < DatabaseTime() - KEPT)
+    """Delete the allowances that have not been used for some minutes."""
+    old = select(allowances.c.caller).where(allowances.c.at < DatabaseTime() - FULL_AGAIN)
     with database.writing(in_turn=False) as connection:
         connection.execute(
             delete(allowances).where(allowances.c.caller.in_(old.with_for_update(skip_locked=True)))
@@ -91,8 +89,10 @@ def name_patients(database: StateDatabase, caller: str, keys: Collection[str], p
     patients = {_hash(key) for key in keys}
     with database.writing() as connection:
         now = database_time(connection)
-        connection.execute(delete(named).where(named.c.at <= now - HOUR))
-        rows = connection.execute(select(named).where(named.c.caller == caller).order_by(named.c.at)).all()
+        connection.execute(delete(patient_names).where(patient_names.c.at <= now - HOUR))
+        rows = connection.execute(
+            select(patient_names).where(patient_names.c.caller == caller).order_by(patient_names.c.at)
+        ).all()
         new = patients - {row.patient for row in rows}
         excess = len(rows) + len(new) - per_hour
         if excess > 0:
@@ -100,7 +100,7 @@ def name_patients(database: StateDatabase, caller: str, keys: Collection[str], p
             return max(1, math.ceil((last + HOUR - now) / 1000))
         if new:
             connection.execute(
-                insert(named), [{"caller": caller, "patient": patient, "at": now} for patient in new]
+                insert(patient_names), [{"caller": caller, "patient": patient, "at": now} for patient in new]
             )
     return 0
 

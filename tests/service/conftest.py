@@ -24,7 +24,7 @@ from cbir.file_lock import wait_lock
 from cbir.main import main
 from cbir.store import Collection
 from service.access.shared_tokens import open_tokens
-from service.access.token_list import TokenList
+from service.access.token_list import TokenStorage
 from service.app import create_app
 from service.state.database import open_state
 from tests.postgresql_server import PostgresqlServer, missing_reason
@@ -160,7 +160,7 @@ def each_database(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     return str(request.param)
 
 
-def stored_tokens(state: Path) -> TokenList:
+def stored_tokens(state: Path) -> TokenStorage:
     """The tokens of a service with this state folder: those of a shared database, if it has one."""
     active = settings.load(state_folder=state)
     return open_tokens(active, open_state(active))

@@ -14,11 +14,11 @@ from service.access.rate_limits import HOUR, PatientRate, RequestRate
 from service.state.database import StateDatabase, open_state
 from service.state.database_clock import DatabaseTime
 from service.state.shared_rates import (
-    KEPT,
+    FULL_AGAIN,
     allowances,
     forget_full_allowances,
     name_patients,
-    named,
+    patient_names,
     spend_requests,
 )
 from tests.postgresql_server import PostgresqlServer
@@ -72,7 +72,7 @@ def test_services_spend_at_the_same_time(database: StateDatabase) -> None:
 
 def test_unused_allowances_are_forgotten(database: StateDatabase) -> None:
     spend_requests(database, {"old": 1}, 60)
-    age(database, KEPT + 1000)
+    age(database, FULL_AGAIN + 1000)
     spend_requests(database, {"new": 1}, 60)
     forget_full_allowances(database)
     with database.reading() as connection:
@@ -125,7 +125,7 @@ def test_patients_are_counted_exactly_over_all(database: StateDatabase) -> None:
     assert one.seconds_to_wait("b", ["w"]) == 0
     assert PatientRate(1, database=another(), name="identifiers").seconds_to_wait("a", ["w"]) == 0
     with database.reading() as connection:
-        assert not {"w", "x", "y", "z"} & set(connection.execute(select(named.c.patient)).scalars())
+        assert not {"w", "x", "y", "z"} & set(connection.execute(select(patient_names.c.patient)).scalars())
 
 
 def test_patients_named_at_the_same_time(database: StateDatabase) -> None:
@@ -138,10 +138,10 @@ def test_patients_named_at_the_same_time(database: StateDatabase) -> None:
 def test_an_hour_later_patients_are_forgotten(database: StateDatabase) -> None:
     assert name_patients(database, "a", ["x", "y"], 2) == 0
     with database.writing() as connection:
-        connection.execute(update(named).values(at=DatabaseTime() - (HOUR - 10) * 1000))
+        connection.execute(update(patient_names).values(at=DatabaseTime() - (HOUR - 10) * 1000))
     assert 5 < name_patients(database, "a", ["z"], 2) <= 10
     with database.writing() as connection:
-        connection.execute(update(named).values(at=DatabaseTime() - HOUR * 1000))
+        connection.execute(update(patient_names).values(at=DatabaseTime() - HOUR * 1000))
     assert name_patients(database, "a", ["z", "w"], 2) == 0
     assert name_patients(database, "b", ["v", "w", "x"], 2) == HOUR
 
