@@ -52,7 +52,10 @@ def test_a_job_moves_from_worker_to_worker_and_loses_nothing(
     monkeypatch.setenv("CBIR_STATE_FOLDER", str(state))
     monkeypatch.setenv("CBIR_INDEX_ROOTS", str(tmp_path / "archive"))
     request = {"folder": str(tmp_path / "archive"), "processes": 1}
-    with serving(folder, CBIR_JOB_WORKERS="0") as served, httpx.Client(base_url=served.address) as client:
+    with (
+        serving(folder, CBIR_JOB_WORKERS="0") as served,
+        httpx.Client(base_url=served.address, timeout=60) as client,
+    ):
         job = client.post("/v1/jobs", json=request).json()
         assert "cbir worker" in job["waits_for"]
         address = f"/v1/jobs/{job['job']}"
@@ -82,14 +85,14 @@ def test_a_service_that_is_told_to_end_hands_its_job_back(
     monkeypatch.setenv("CBIR_STATE_FOLDER", str(state))
     monkeypatch.setenv("CBIR_INDEX_ROOTS", str(tmp_path / "archive"))
     request = {"folder": str(tmp_path / "archive"), "processes": 1}
-    with serving(folder) as served, httpx.Client(base_url=served.address) as client:
+    with serving(folder) as served, httpx.Client(base_url=served.address, timeout=60) as client:
         name = client.post("/v1/jobs", json=request).json()["job"]
         until(lambda: client.get(f"/v1/jobs/{name}").json()["done"] > 20)
         served.process.terminate()
         served.process.wait(60)
     (row,) = load_jobs(StateDatabase(state))
     assert (row.state, row.attempts) == ("waiting", 0)
-    with serving(folder) as served, httpx.Client(base_url=served.address) as client:
+    with serving(folder) as served, httpx.Client(base_url=served.address, timeout=60) as client:
         until(lambda: client.get(f"/v1/jobs/{name}").json()["state"] == "done")
         assert client.get("/v1/collection").json()["images"] == COUNT
 
