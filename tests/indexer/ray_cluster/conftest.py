@@ -1,11 +1,13 @@
 """Two nodes of Ray, started once for all tests of this folder."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import IO
 
 import pytest
@@ -27,9 +29,10 @@ pathlib.Path.stat = stat
 
 @dataclass
 class TwoNodes:
-    """A running cluster. address: of its head."""
+    """A running cluster. address: of its head. folder: of its logs."""
 
     address: str
+    folder: Path
     process: "subprocess.Popen[str]"
 
     def tell(self, command: str) -> None:
@@ -67,11 +70,12 @@ def _run_cluster(environment: dict[str, str]) -> Iterator[TwoNodes]:
         text=True,
         env=environment,
     ) as process:
-        address = _pipe(process.stdout).readline().strip()
+        address, _, folder = _pipe(process.stdout).readline().strip().partition(" ")
         assert address, "the cluster did not start"
-        yield TwoNodes(address, process)
+        yield TwoNodes(address, Path(folder), process)
         _pipe(process.stdin).close()
         try:
             process.wait(timeout=30)
         except subprocess.TimeoutExpired:
             process.kill()
+        shutil.rmtree(folder, ignore_errors=True)

@@ -26,7 +26,7 @@ from tests.indexer.ray_cluster.conftest import KILLER, UNSEEN, TwoNodes
 from tests.indexer.receiving import instances_in, slices
 from tests.object_store import serve_bucket
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 CBIR = (sys.executable, "-m", "cbir.main")
 MARKER = "MUSTERMANN"
 
@@ -87,6 +87,10 @@ def test_the_collection_is_the_same_as_from_one_machine(two_nodes: TwoNodes, tmp
     assert reports[0].read_text() == reports[1].read_text()
     assert "takes longer" in reports[1].read_text()
     assert content(tmp_path / "here") == content(tmp_path / "there")
+    logs = [path.read_text(errors="replace") for path in two_nodes.folder.rglob("*") if path.is_file()]
+    assert any("NodeWorker" in text for text in logs)
+    for secret in (MARKER, str(folder), "scan.dcm"):
+        assert not any(secret in text for text in logs)
     assert (again["indexed"], again["already"], again["duplicates"]) == (0, here["indexed"], 1)
 
 

@@ -1,4 +1,4 @@
-"""A Ray cluster of two nodes on loopback, in a process of its own: prints its address, then obeys lines on stdin.
+"""A Ray cluster of two nodes on loopback, in a process of its own: prints its address and folder, then obeys lines.
 
 "kill": kills the second node as a power cut would. End of input: ends the cluster.
 """
@@ -10,13 +10,15 @@ os.environ |= {
     "AWS_EC2_METADATA_DISABLED": "true",  # workers have no keys of an object store
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_health_check_period_ms": "500",
-    "RAY_health_check_failure_threshold": "2",
+    "RAY_health_check_period_ms": "1000",
+    "RAY_raylet_start_wait_time_s": "180",
 }
 
 from ray.cluster_utils import Cluster
 
+SECONDS = 180  # for nodes to start, on a busy machine
 NODE = {
+    "wait": False,
     "num_cpus": 1,
     "object_store_memory": 80 * 2**20,
     "node_ip_address": "127.0.0.1",
@@ -29,14 +31,14 @@ def main() -> None:
     cluster = Cluster(initialize_head=True, head_node_args=NODE)
     try:
         second = cluster.add_node(**NODE)
-        cluster.wait_for_nodes()
-        print(cluster.address, flush=True)
+        cluster.wait_for_nodes(timeout=SECONDS)
+        print(cluster.address, cluster.head_node.get_session_dir_path(), flush=True)
         for line in sys.stdin:
             if line == "kill\n":
                 cluster.remove_node(second, allow_graceful=False)
             elif line == "add\n":
                 second = cluster.add_node(**NODE)
-                cluster.wait_for_nodes()
+                cluster.wait_for_nodes(timeout=SECONDS)
             print("done", flush=True)
     finally:
         cluster.shutdown()
