@@ -92,7 +92,7 @@ def eventually(condition: Callable[[], bool], seconds: float, complaint: str) ->
         time.sleep(0.1)
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 def test_what_one_service_does_the_other_shows_at_once(
     services: tuple[httpx.Client, httpx.Client], address: str, tmp_path: Path
 ) -> None:
@@ -110,6 +110,7 @@ def test_what_one_service_does_the_other_shows_at_once(
     _erase(services, address, tmp_path / "second")
     _same_key_at_both(services)
     _both_add_at_once(services)
+    _one_of_two_changes_wins(services)
 
 
 def _erase(services: tuple[httpx.Client, httpx.Client], address: str, second: Path) -> None:
@@ -163,7 +164,26 @@ def _both_add_at_once(services: tuple[httpx.Client, httpx.Client]) -> None:
         assert client.get("/readyz").json()["images"] == before[0] + 20
 
 
-@pytest.mark.timeout(240)
+def _one_of_two_changes_wins(services: tuple[httpx.Client, httpx.Client]) -> None:
+    """Change an image at both services, each on condition that it is as it was."""
+    (image_id,) = add(services[0], 400).json()["ids"]
+    path = f"/v1/images/{image_id}"
+    for turn in range(5):
+        unchanged = {"If-Match": services[0].get(path).headers["ETag"]}
+        barrier = Barrier(2)
+
+        def change(
+            number: int, turn: int = turn, barrier: Barrier = barrier, unchanged: dict[str, str] = unchanged
+        ) -> int:
+            barrier.wait()
+            labels = {"finding": f"{turn}-{number}"}
+            return services[number].patch(path, json={"labels": labels}, headers=unchanged).status_code
+
+        with ThreadPoolExecutor(2) as pool:
+            assert sorted(pool.map(change, range(2))) == [200, 412]
+
+
+@pytest.mark.timeout(300)
 def test_services_outlive_a_server_that_is_killed(
     services: tuple[httpx.Client, httpx.Client], server: PostgresqlServer, address: str
 ) -> None:
