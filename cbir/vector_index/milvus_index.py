@@ -19,6 +19,7 @@ SEARCH_WIDTHS = (200, 2000, 16_384)  # the same of a search (ef), at least; the 
 MOST = 16_384  # images that Milvus returns at most
 AT_ONCE = 2000  # images sent or read in one call, which may have 64 MB
 QUERIES = 100  # of one call
+POLLED = 0.5  # seconds between two questions whether the graphs are built
 SETTLING = 6.0  # seconds until others' changes are seen without waiting for them; Milvus promises five
 
 
@@ -104,6 +105,8 @@ class MilvusIndex:
     def finish(self) -> None:
         """Wait until Milvus has built the graphs of all that was sent."""
         self._call("flush", self._edition, timeout=None)
+        while self._call("describe_index", self._edition, "vector").get("pending_index_rows"):
+            time.sleep(POLLED)
         self._call("load_collection", self._edition, timeout=None)
 
     def __len__(self) -> int:
