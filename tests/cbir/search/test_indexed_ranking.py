@@ -1,6 +1,7 @@
 """Searches by candidates of an index: with enough of them, the answers are those from all images."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,9 @@ import pytest
 
 from cbir import rerank, settings
 from cbir.errors import IndexUnavailable, InvalidInput
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.ranking import rank
+from cbir.rerank.backend import Backend
 from cbir.rerank.several_examples import learner_names
 from cbir.search import Answer, Request, Searcher, Stopwatch
 from cbir.store import Collection
@@ -128,16 +132,18 @@ def test_what_the_index_misses_is_found_in_the_sample(collection, ids) -> None:
     assert [hit.image_id for hit in answer.results] == [hit.image_id for hit in expected.results]
 
 
-def test_negatives_come_from_the_end_of_the_sample(collection, ids) -> None:
-    """With a sample of all images, SVMs are trained on what they are trained on in the whole collection."""
-    expected = ask(Searcher(collection, SETTINGS), ids, 0, k=60, rerank="nprf")
-    answer = ask(searcher_of(collection, 60, sample=119), ids, 0, k=60, rerank="nprf")
-    scores = {hit.image_id: hit.score for hit in expected.results}
-    common = [hit for hit in answer.results if hit.image_id in scores]
-    assert len(common) >= 50
-    np.testing.assert_allclose(
-        [hit.score for hit in common], [scores[hit.image_id] for hit in common], rtol=1e-3
-    )
+def test_negatives_and_kernel_width_come_from_the_sample() -> None:
+    """Candidates, more than their share of the collection, are not drawn as if they were typical of it."""
+    vectors = np.random.default_rng(0).standard_normal((100, 4), np.float32)
+    gallery, query = Gallery((vectors,), np.arange(100)), vectors[0] * 0
+    sample = np.arange(0, 100, 5)
+    ranking = replace(rank(query, gallery), sample=sample)
+    backend = Backend(query, ranking, gallery)
+    scores = ranking.similarities
+    negatives = backend.draw_negatives(scores, P=3, sets=20, lowest=0.5, seed=0)
+    last = sample[np.argsort(scores[sample])[: len(sample) // 2]]
+    assert set(negatives.ravel().tolist()) == set(last.tolist())
+    assert set(backend.sample_rows(50).tolist()) == set(sample.tolist())
 
 
 def test_a_judged_image_beyond_the_candidates_is_a_hit_unless_it_is_filtered_out(collection, ids) -> None:
