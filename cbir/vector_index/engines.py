@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from cbir.vector_index.milvus_connection import MilvusConnection
 
 
+KEPT = 8  # scopes whose numbers are kept in memory
+
+
 class IndexEngine(Protocol):
     """Opens and deletes editions by name.
 
@@ -39,6 +42,7 @@ class HnswEngine:
     def __init__(self, collection: Collection) -> None:
         self._folder: Path = collection.folder / FOLDER
         self._feed = collection.index_feed()
+        self._kept: dict[IndexScope, tuple[int, Numbers]] = {}  # generation, numbers
 
     def open(self, name: str, dimensions: int) -> VectorIndex:
         """Return an edition, which is created if it does not exist."""
@@ -58,10 +62,20 @@ class HnswEngine:
                 path.unlink(missing_ok=True)
 
     def _matching(self, scope: IndexScope) -> Numbers:
-        conditions = scope_conditions(
-            scope.where, scope.of_patients, scope.without_patients, scope.without_contents, scope.outside
-        )
-        return self._feed.matching(conditions)
+        """Return the numbers of the images in a scope, those of the latest few from memory."""
+        generation = self._feed.generation()
+        known, numbers = self._kept.get(scope, (-1, None))
+        if numbers is None or known != generation:
+            conditions = scope_conditions(
+                scope.where, scope.of_patients, scope.without_patients, scope.without_contents, scope.outside
+            )
+            numbers = self._feed.matching(conditions)
+            latest = list(self._kept.items())[-KEPT:]
+            self._kept = {
+                **dict(latest),
+                scope: (generation, numbers),
+            }  # a new one: other threads may read it
+        return numbers
 
 
 class PgvectorEngine:
