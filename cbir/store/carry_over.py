@@ -39,6 +39,7 @@ from cbir.store.checksums import vector_checksum
 from cbir.store.collection import Collection
 from cbir.store.image_rows import batches, delete_images, rows_matching, store_erased_marks
 from cbir.store.permissions import folder_mode
+from cbir.store.postgresql_address import is_in_postgresql
 from cbir.store.profile import Profile
 from cbir.store.record_queries import numbers_where
 from cbir.store.row_damage import require_sound_rows
@@ -90,6 +91,10 @@ def open_counterpart(source: Collection, folder: Path, profile: Profile) -> Coll
     """
     if source.profile.volume_grid or profile.volume_grid:
         raise InvalidInput("CT series cannot be described again from a collection; index their folders again")
+    if not source.is_local or is_in_postgresql(folder):
+        raise InvalidInput(
+            "collections in PostgreSQL cannot be described again; copy one to a folder: `cbir collection copy`"
+        )
     if not Collection.exists(folder):
         return Collection.create(folder, profile, source.secret)
     target = Collection(folder)

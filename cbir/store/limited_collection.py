@@ -151,7 +151,7 @@ def _limited_database(whole: Collection, conditions: Sequence[Condition]) -> Dat
     if isinstance(whole._engine, PostgresqlDatabase):
         from sqlalchemy.dialects import postgresql
 
-        dialect = postgresql.dialect(paramstyle="named")  # which leaves % as it is
+        dialect = postgresql.dialect(paramstyle="named")  # type: ignore[no-untyped-call]  # leaves % as it is
         return whole._engine.limited(_view_statements(conditions, whole._engine.schema, dialect))
     engine = schema.connect(whole.folder)
     statements = _view_statements(conditions, "main", sqlite.dialect())

@@ -6,6 +6,8 @@ changes are logged, those of deleted images stay until they are in the backup to
 
 import hashlib
 import json
+import math
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,12 +17,13 @@ from cbir.atomic import sync_folder, write_bytes
 from cbir.store.checksums import with_checksum
 from cbir.store.permissions import file_mode, folder_mode
 from cbir.store.schema import images, original_files
-from cbir.store.statements import Statement, insert_missing
+from cbir.store.statements import Statement, insert_missing, is_postgresql
 
 FOLDER = "originals"
 UPLOAD = "upload:"  # prefix of the sources of uploaded images
 
 
+NEW_SECONDS = 3600
 USED = Statement("SELECT DISTINCT source FROM images WHERE source IN ?")
 FORGET = Statement("DELETE FROM originals WHERE name IN ?")
 
@@ -111,7 +114,16 @@ def sweep_originals(connection: Connection, folder: Path) -> None:
     if (folder / FOLDER).is_dir():
         uploaded = images.c.source.startswith(UPLOAD)
         needed = set(connection.scalars(select(images.c.source).where(uploaded)))
+        # Processes that write to PostgreSQL do not wait for each other: one may be about to add the image.
+        newest = time.time() - NEW_SECONDS if is_postgresql(connection) else math.inf
         for file in (folder / FOLDER).iterdir():
-            if UPLOAD + file.name not in needed:
+            if UPLOAD + file.name not in needed and _is_older(file, newest):
                 file.unlink(missing_ok=True)
         sync_folder(folder / FOLDER)  # else a power cut could bring them back
+
+
+def _is_older(file: Path, moment: float) -> bool:
+    try:
+        return file.stat().st_mtime <= moment
+    except FileNotFoundError:
+        return False

@@ -351,11 +351,14 @@ class Writer(DerivedFiles):
                 require_others_sound(connection, keys)
             last_good.drop_last_good(self.folder)
         with self._engine.begin() as connection:
+            sources = connection.scalars(select(images.c.source).where(images.c.patient_key.in_(keys))).all()
             count = erase_rows(connection, keys, self.folder)
+            unused = originals.forget_sources(connection, sources)
             if count:
                 change_history.record_change(connection, self.who, "erased", count)
             metadata.bump_generation(connection)
             note_erasure(connection)
+        originals.erase_originals(self.folder, unused)
         map_file.drop_map(self.folder)  # also one that a job has written since the transaction began
         # Also without a matching image: an earlier attempt may have been interrupted.
         if not self.rebuild_without_erased():

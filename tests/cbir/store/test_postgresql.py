@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from sqlalchemy import text
 
 from cbir.errors import CollectionBusy, DatabaseUnavailable, InvalidInput
 from cbir.gallery import knn
-from cbir.store import Collection, index_build, postgresql_migration, postgresql_schema
+from cbir.store import Collection, index_build, originals, postgresql_migration, postgresql_schema
 from cbir.store import profile as profiles
 from cbir.store.backup import back_up_collection
 from cbir.store.postgresql_address import files_folder
@@ -63,7 +64,7 @@ def start_writer(address: str, first: int, last: int) -> subprocess.Popen[str]:
 
 
 def test_processes_write_at_the_same_time(address: str, collection: Collection) -> None:
-    processes = [start_writer(address, first, first + 40) for first in (0, 40)]
+    processes = [start_writer(address, first, first + 15) for first in (0, 15)]
     seen: list[int] = []
     while any(process.poll() is None for process in processes):
         ids = collection.view().gallery.ids.tolist()
@@ -71,8 +72,8 @@ def test_processes_write_at_the_same_time(address: str, collection: Collection) 
         seen = ids
     stored = [line.split() for process in processes for line in process.communicate()[0].splitlines()]
     assert [process.returncode for process in processes] == [0, 0]
-    assert sorted(int(number) for _, number in stored) == list(range(1, 81))
-    assert collection.view().gallery.ids.tolist() == list(range(1, 81))
+    assert sorted(int(number) for _, number in stored) == list(range(1, 31))
+    assert collection.view().gallery.ids.tolist() == list(range(1, 31))
     hashes = collection.content_hashes()
     assert all(hashes[int(number)] == entry(int(given))[0].content_hash for given, number in stored)
 
@@ -145,6 +146,19 @@ def test_another_machine_drops_what_is_deleted_and_erased(
     assert elsewhere.statistics_fingerprint() == collection.statistics_fingerprint()
     assert not before & {path.name for path in (elsewhere.folder / "snapshots").iterdir()}
     np.testing.assert_array_equal(elsewhere.view().gallery.blocks[0], collection.view().gallery.blocks[0])
+
+
+def test_erasing_deletes_originals_but_none_that_is_being_added(collection: Collection) -> None:
+    sources = [
+        originals.store_original(collection.folder, data) for data in (b"kept", b"erased", b"being added")
+    ]
+    with collection.writer() as writer:
+        for number, source in enumerate(sources[:2]):
+            record, vector = entry(number, f"p{number}")
+            writer.add([(replace(record, source=source), vector)])
+        writer.erase_patient(["p1"])
+    left = {path.name for path in (collection.folder / originals.FOLDER).iterdir()}
+    assert left == {source.removeprefix(originals.UPLOAD) for source in (sources[0], sources[2])}
 
 
 def test_statistics_fitted_before_an_erasure_are_not_stored(

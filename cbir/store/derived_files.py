@@ -1,0 +1,63 @@
+"""Writing side of what is derived from a collection's database: statistics, snapshot, candidate index."""
+
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+from cbir.store import index_build
+from cbir.store.compaction import compact_files
+from cbir.store.database import Database, is_sqlite
+from cbir.store.writer_lock import wait_for_writer, writer_lock
+
+
+class DerivedFiles:
+    """Writes the files derived from the database of the collection in `folder`.
+
+    In SQLite, whoever holds the writer lock may do so. In PostgreSQL it is taken here, and CollectionBusy raised if
+    another process of this machine writes files.
+    """
+
+    def __init__(self, folder: Path, engine: Database) -> None:
+        self.folder = folder
+        self._engine = engine
+
+    def finish(self) -> None:
+        """End an indexing run: write a snapshot if there is none or too much has changed since."""
+        outgrown = index_build.statistics_are_outgrown(self._engine)
+        if outgrown or index_build.index_is_stale(self.folder, self._engine):
+            with self._files_when_free():
+                if outgrown or index_build.index_is_stale(self.folder, self._engine):
+                    index_build.rebuild_index(self.folder, self._engine, outgrown)
+
+    def rebuild_without_erased(self) -> bool:
+        """Fit statistics and write files without erased images, once no other process writes files; see `compact`."""
+        with self._files_when_free():
+            return compact_files(self.folder, self._engine, refit=True)
+
+    def compact(
+        self, refit: bool = False, history_days: int | None = None, deleted_days: int | None = None
+    ) -> bool:
+        """Write a snapshot without deleted images and free unused space; see `compaction.compact_files`."""
+        with self._files():
+            return compact_files(self.folder, self._engine, refit, history_days, deleted_days)
+
+    def build_candidates(self) -> int:
+        """Write the candidate index of the snapshot and return its number of images; later snapshots have one too."""
+        with self._files():
+            return index_build.build_candidates(self.folder, self._engine).images
+
+    def drop_candidates(self) -> None:
+        """Delete the candidate index."""
+        with self._files():
+            index_build.drop_candidates(self.folder, self._engine)
+
+    def snapshot(self, refit: bool = False) -> None:
+        """Rebuild the derived index from the database and switch to it; `refit` fits new statistics."""
+        with self._files():
+            index_build.rebuild_index(self.folder, self._engine, refit)
+
+    def _files(self) -> AbstractContextManager[None]:
+        """Hold the lock of the files: in SQLite, `Collection.writer` does. Raises CollectionBusy."""
+        return nullcontext() if is_sqlite(self._engine) else writer_lock(self.folder)
+
+    def _files_when_free(self) -> AbstractContextManager[None]:
+        return nullcontext() if is_sqlite(self._engine) else wait_for_writer(self.folder)
