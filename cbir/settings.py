@@ -175,7 +175,7 @@ class Settings(BaseSettings):
     indexed_candidates: int = Field(
         5000,
         ge=1,
-        description="the same, where `cbir collection build-index` has made an index that finds them",
+        description="the same, where an index finds them; a smaller collection is searched as a whole",
     )
     indexed_sample: int = Field(
         2000,
