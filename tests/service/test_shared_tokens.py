@@ -12,7 +12,7 @@ from sqlalchemy import text, update
 from cbir import settings
 from cbir.errors import InvalidInput, NotFound
 from service.access import shared_tokens
-from service.access.shared_tokens import CHECK_SECONDS, SharedTokens
+from service.access.shared_tokens import SharedTokens
 from service.access.startup_checks import check_startup
 from service.access.tokens import Scope, TokenStore, TokensUnreadable
 from service.app import create_app
@@ -57,7 +57,7 @@ def test_a_revocation_is_seen_within_a_second(database: StateDatabase) -> None:
     assert other.find(sent)
     store.revoke(token.token_id)
     assert store.get(token.token_id) is None, "at once where it was made"
-    end = time.monotonic() + CHECK_SECONDS + 1
+    end = time.monotonic() + 2  # the second that the documents state, and one for a busy machine
     while other.get(token.token_id):
         assert time.monotonic() < end
         time.sleep(0.05)
