@@ -1,6 +1,7 @@
 """Extras of pyproject.toml: the packages that optional features import, and how to install them."""
 
 EXTRAS = {  # packages that are imported where a feature needs them, and the extra that brings each
+    "alembic": "postgres",
     "authlib": "oidc",
     "dicomweb_client": "pacs",
     "highdicom": "pacs",
