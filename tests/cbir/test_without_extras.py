@@ -45,6 +45,7 @@ collection export --collection collection export
 collection backup --collection collection backup
 collection restore backup restored
 collection compare collection restored --label anatomy
+collection copy collection copied
 collection redescribe tamura --collection collection --profile tamura
 collection alias current.alias collection
 collection delete --collection restored --where label=chest-pa --yes
@@ -98,6 +99,8 @@ annotate serve --collection graded : deep
 annotate simulate --collection graded : deep
 encoder get torchvision:resnet18 : hub
 collection map --collection collection : map
+collection info --collection postgresql+psycopg://cbir@localhost/images : postgres
+collection copy collection postgresql+psycopg://cbir@localhost/images?collection=copied : postgres
 study report first : evaluate
 evaluate replay --collection collection --log missing.csv --rerank none --out replay : evaluate
 evaluate run --collection collection --out results : evaluate
