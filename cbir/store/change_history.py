@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, sel
 
 from cbir.store import metadata
 from cbir.store.schema import changed_images, changes, forgotten, images
-from cbir.store.statements import Statement
+from cbir.store.statements import Statement, is_postgresql
 
 KINDS = ("added", "deleted", "labelled", "erased", "profile")
 INSERT = Statement(
@@ -75,6 +75,8 @@ def forget_content(connection: Connection, content_hashes: Sequence[str]) -> Non
 def prune_changes(connection: Connection, days: int) -> None:
     """Delete changes older than some `days`; the others keep their numbers, and numbers are not used again."""
     old = changes.c.at <= _days_ago(days)
+    if is_postgresql(connection):  # the last names the state of the database
+        old &= changes.c.change < select(func.max(changes.c.change)).scalar_subquery()
     mark_incomplete(connection, old)
     connection.execute(delete(changes).where(old))
 

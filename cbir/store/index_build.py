@@ -19,6 +19,7 @@ from cbir.store.agreement import require_agreement
 from cbir.store.candidate_file import write_candidate_index
 from cbir.store.collection_view import load_vectors, vector_pages
 from cbir.store.database import Database, is_sqlite
+from cbir.store.database_state import read_state
 from cbir.store.image_rows import last_number
 from cbir.store.knn_file import write_knn
 from cbir.store.normalisation import Statistics
@@ -109,7 +110,8 @@ def _rebuild(folder: Path, database: Database, refit: bool) -> bool:
         profile = Profile.model_validate_json(metadata.required_value(connection, "profile"))
         statistics = None if refit else metadata.read_statistics(connection)
         with_candidates = metadata.find_value(connection, metadata.CANDIDATES) is not None
-        generation = int(metadata.required_value(connection, "generation")) + (0 if shared else 1)
+        generation, state = read_state(connection)
+        generation += 0 if shared else 1
         last = last_number(connection)
         count = connection.scalar(select(func.count()).select_from(vectors)) or 0
         require_sound_rows(connection)
@@ -134,6 +136,7 @@ def _rebuild(folder: Path, database: Database, refit: bool) -> bool:
     if with_candidates and count:
         info.candidates_checksum = _write_candidates(snapshot_folder / name, info, matrix)
     if shared:
+        info.state = state
         store_statistics(snapshot_folder / name, info, statistics)
     with database.begin() as connection:
         if shared and _is_overtaken(connection, generation, before):

@@ -1,6 +1,6 @@
 """Tables of a collection in PostgreSQL: those of SQLite, without what PostgreSQL does itself."""
 
-from sqlalchemy import Column, MetaData, Table, Text
+from sqlalchemy import Column, MetaData, Table, Text, Uuid, func
 
 from cbir.store import schema
 from cbir.store.statements import WHOLE_NUMBER
@@ -26,3 +26,7 @@ _add_tables()
 tombstones: Table = tables.tables["tombstones"]
 # Of the change that deleted the image: an older snapshot still has its vector. Tombstones stay for ever.
 tombstones.append_column(Column("generation", WHOLE_NUMBER, nullable=False, index=True))
+# Random, so that the same number after a return to an earlier state is seen to be another change.
+tables.tables["changes"].append_column(
+    Column("token", Uuid(), nullable=False, server_default=func.gen_random_uuid())
+)

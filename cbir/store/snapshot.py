@@ -28,6 +28,7 @@ class SnapshotInfo(BaseModel):
     image was deleted. size: of the file, bytes. checksum: BLAKE2b of the file. neighbours_checksum: of the k-NN file;
     None if an older program wrote the snapshot without one. candidates_checksum: of the candidate index; None
     without one. statistics_fingerprint: of the statistics beside the snapshot; None if the database has them.
+    state: of the database when it was written, see `database_state`.
     """
 
     file: str
@@ -39,6 +40,7 @@ class SnapshotInfo(BaseModel):
     neighbours_checksum: str | None = None
     candidates_checksum: str | None = None
     statistics_fingerprint: str | None = None
+    state: str | None = None
 
     @property
     def candidates(self) -> str:

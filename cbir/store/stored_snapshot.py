@@ -13,6 +13,7 @@ from sqlalchemy import Connection, delete
 from cbir.atomic import write_bytes
 from cbir.errors import CollectionDamaged
 from cbir.store import metadata, normalisation
+from cbir.store.database_state import has_state
 from cbir.store.normalisation import Statistics
 from cbir.store.permissions import file_mode
 from cbir.store.schema import meta
@@ -33,10 +34,8 @@ def read_snapshot_info(connection: Connection, folder: Path) -> SnapshotInfo | N
         info = SnapshotInfo.model_validate_json((folder / FILE).read_bytes())
     except (FileNotFoundError, ValidationError):  # what is derived can be written again
         return None
-    generation = int(metadata.required_value(connection, metadata.UNCHECKED))
-    return (
-        info if info.generation <= generation else None
-    )  # else the database was restored to an earlier state
+    # Else the database was restored to an earlier state.
+    return info if info.state is not None and has_state(connection, info.state) else None
 
 
 def store_snapshot_info(connection: Connection, folder: Path, info: SnapshotInfo) -> None:

@@ -9,11 +9,12 @@ from cbir.cancellation import run_to_end
 from cbir.errors import CollectionDamaged
 from cbir.gallery.candidate_index import CandidateIndex
 from cbir.gallery.live_graph import Neighbourhood
-from cbir.store import metadata
+from cbir.store import database_state, metadata
 from cbir.store.agreement import require_sample_agreement
 from cbir.store.candidate_file import read_candidate_index
 from cbir.store.collection_view import View, build_view
 from cbir.store.database import Database, connect_once, is_sqlite
+from cbir.store.database_state import has_state, read_state
 from cbir.store.knn_file import read_knn
 from cbir.store.profile import Profile
 from cbir.store.row_damage import REMEDY
@@ -35,6 +36,7 @@ class ViewCache:
         self._folder, self._engine = folder, engine
         self._lock = threading.Lock()
         self._view: View | None = None
+        self._state = (0, database_state.NONE)  # generation and state of the view
         self._stamp = 0  # of the snapshot's description, where that is a file
         self._snapshot: tuple[Snapshot, SnapshotInfo] | None = None
         self._neighbourhood: Neighbourhood | None = None  # of the snapshot
@@ -55,22 +57,26 @@ class ViewCache:
     def view(self) -> View:
         """Return the view of the latest generation, from memory if nothing has changed."""
         with connect_once(self._engine) as connection:
-            generation = int(metadata.required_value(connection, "generation"))
+            state = read_state(connection)
         current = self._view
-        if current is not None and current.generation == generation and self._stamp == self._current_stamp():
+        if current is not None and self._state == state and self._stamp == self._current_stamp():
             return current
         return run_to_end(self._latest, self._lock)
 
     def _latest(self) -> View:
         for attempt in range(1, ATTEMPTS + 1):
             with self._engine.connect() as connection:
-                generation = int(metadata.required_value(connection, "generation"))
+                state = read_state(connection)
                 stamp = self._current_stamp()
-                if self._view is not None and self._view.generation == generation and self._stamp == stamp:
+                if self._view is not None and self._state == state and self._stamp == stamp:
                     return self._view
                 if self._open_snapshot(connection) or attempt == ATTEMPTS:
-                    self._view = self._build(connection, generation)
-                    self._stamp = stamp
+                    if self._view and not has_state(
+                        connection, self._state[1]
+                    ):  # an earlier state was restored
+                        self._view = None
+                    self._view = self._build(connection, state[0])
+                    self._state, self._stamp = state, stamp
                     return self._view
         raise AssertionError("the last attempt returns")
 
@@ -97,7 +103,7 @@ class ViewCache:
         if info is None:
             self._snapshot = self._neighbourhood = self._neighbours_problem = None
             self._candidates = self._candidates_problem = None
-            return True
+            return not self._current_stamp()  # else it may be newer than what this transaction sees
         if self._snapshot and self._snapshot[1] == info:
             return True
         self._neighbourhood = self._neighbours_problem = None

@@ -1,6 +1,7 @@
 """Small collections of made-up vectors: these tests are about keeping them, not about pictures."""
 
 import hashlib
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -109,3 +110,24 @@ def entry(number: int, patient: str | None = None, labels: dict[str, str] | None
         labels=labels or {},
     )
     return record, np.random.default_rng(number).normal(5.0, 2.0, 6).astype(np.float32)
+
+
+@pytest.fixture
+def address(postgresql: PostgresqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("CBIR_COLLECTION_FILES", str(tmp_path / "files"))
+    new = postgresql.new_address()
+    yield new
+    postgresql.drop_schemas([new])
+
+
+@pytest.fixture
+def elsewhere(
+    address: str, collection: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Collection]:
+    """The same collection on another machine, which has files of its own."""
+    with monkeypatch.context() as patch:
+        patch.setenv("CBIR_COLLECTION_FILES", str(tmp_path / "other machine"))
+        folder = files_folder(address)
+    shutil.copy(collection.folder / "patient.key", folder)
+    with Collection(folder) as opened:
+        yield opened

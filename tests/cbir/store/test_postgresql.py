@@ -32,30 +32,9 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
-def address(postgresql: PostgresqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    monkeypatch.setenv("CBIR_COLLECTION_FILES", str(tmp_path / "files"))
-    new = postgresql.new_address()
-    yield new
-    postgresql.drop_schemas([new])
-
-
-@pytest.fixture
 def collection(address: str) -> Iterator[Collection]:
     with Collection.create(files_folder(address), profiles.get("tamura")) as created:
         yield created
-
-
-@pytest.fixture
-def elsewhere(
-    address: str, collection: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Collection]:
-    """The same collection on another machine, which has files of its own."""
-    with monkeypatch.context() as patch:
-        patch.setenv("CBIR_COLLECTION_FILES", str(tmp_path / "other machine"))
-        folder = files_folder(address)
-    shutil.copy(collection.folder / "patient.key", folder)
-    with Collection(folder) as opened:
-        yield opened
 
 
 def start_writer(address: str, first: int, last: int) -> subprocess.Popen[str]:

@@ -22,6 +22,7 @@ def upgrade() -> None:
         sa.Column("images", sa.BigInteger(), nullable=False),
         sa.Column("first", sa.BigInteger(), nullable=True),
         sa.Column("last", sa.BigInteger(), nullable=True),
+        sa.Column("token", sa.Uuid(), server_default=sa.func.gen_random_uuid(), nullable=False),
         sa.PrimaryKeyConstraint("change"),
     )
     op.create_table(
