@@ -49,8 +49,9 @@ def compact_files(
             change_history.prune_deletions(connection, deleted_days)
     index_build.rebuild_index(folder, database, refit)
     with database.connect() as connection:
-        if not change_log.is_logged(connection):  # else the backup has to get them first
-            originals.sweep_originals(connection, folder)
+        logged = change_log.is_logged(connection)
+    if not logged:  # else the backup has to get them first
+        originals.sweep_unused(database, folder)
     if not is_sqlite(database):
         with connect_once(database) as connection:
             connection.execute(text(f"VACUUM {', '.join(postgresql_schema.tables.tables)}"))

@@ -6,24 +6,21 @@ changes are logged, those of deleted images stay until they are in the backup to
 
 import hashlib
 import json
-import math
-import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from sqlalchemy import Connection, select
 
 from cbir.atomic import sync_folder, write_bytes
 from cbir.store.checksums import with_checksum
+from cbir.store.database import Database
 from cbir.store.permissions import file_mode, folder_mode
 from cbir.store.schema import images, original_files
-from cbir.store.statements import Statement, insert_missing, is_postgresql
+from cbir.store.statements import Statement, insert_missing
 
 FOLDER = "originals"
 UPLOAD = "upload:"  # prefix of the sources of uploaded images
 
-
-NEW_SECONDS = 3600
 USED = Statement("SELECT DISTINCT source FROM images WHERE source IN ?")
 FORGET = Statement("DELETE FROM originals WHERE name IN ?")
 
@@ -48,7 +45,11 @@ def store_original(folder: Path, data: bytes) -> str:
     source = source_of(data)
     target = original_path(folder, source)
     assert target is not None
-    if not target.exists():
+    try:
+        target.open(
+            "rb"
+        ).close()  # on shared storage, `exists` may not know yet that another machine deleted it
+    except FileNotFoundError:
         target.parent.mkdir(mode=folder_mode(folder), exist_ok=True)
         write_bytes(target, data, permissions=file_mode(folder))
     return source
@@ -109,21 +110,40 @@ def erase_originals(folder: Path, sources: Iterable[str]) -> None:
             target.unlink(missing_ok=True)
 
 
+def erase_unused(database: Database, folder: Path, sources: Collection[str]) -> None:
+    """Delete the originals of those `sources` that no image has.
+
+    Other processes may be adding images with the same files: in PostgreSQL they wait for this transaction.
+    """
+    if sources:
+        with database.begin() as connection:
+            used = set(USED.run(connection, list(sources)).scalars())
+            erase_originals(folder, set(sources) - used)
+
+
 def sweep_originals(connection: Connection, folder: Path) -> None:
-    """Delete every original in the collection `folder` that no image needs, as crashes leave some."""
+    """Delete every original in the collection `folder` that no image needs, as crashes leave some.
+
+    Nobody else may be adding images.
+    """
+    erase_originals(folder, unneeded_originals(connection, folder))
     if (folder / FOLDER).is_dir():
-        uploaded = images.c.source.startswith(UPLOAD)
-        needed = set(connection.scalars(select(images.c.source).where(uploaded)))
-        # Processes that write to PostgreSQL do not wait for each other: one may be about to add the image.
-        newest = time.time() - NEW_SECONDS if is_postgresql(connection) else math.inf
-        for file in (folder / FOLDER).iterdir():
-            if UPLOAD + file.name not in needed and _is_older(file, newest):
-                file.unlink(missing_ok=True)
         sync_folder(folder / FOLDER)  # else a power cut could bring them back
 
 
-def _is_older(file: Path, moment: float) -> bool:
-    try:
-        return file.stat().st_mtime <= moment
-    except FileNotFoundError:
-        return False
+def sweep_unused(database: Database, folder: Path) -> None:
+    """Do the same while others may be adding images, whom it keeps waiting for a moment only."""
+    with database.connect() as connection:
+        sources = unneeded_originals(connection, folder)
+    erase_unused(database, folder, sources)
+    if (folder / FOLDER).is_dir():
+        sync_folder(folder / FOLDER)
+
+
+def unneeded_originals(connection: Connection, folder: Path) -> set[str]:
+    """Return the sources of the originals in the collection `folder` that no image needs."""
+    if not (folder / FOLDER).is_dir():
+        return set()
+    uploaded = images.c.source.startswith(UPLOAD)
+    needed = set(connection.scalars(select(images.c.source).where(uploaded)))
+    return {UPLOAD + file.name for file in (folder / FOLDER).iterdir()} - needed

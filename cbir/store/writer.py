@@ -316,7 +316,7 @@ class Writer(DerivedFiles):
             unused = originals.forget_sources(connection, {row.source for row in rows})
             logged = change_log.is_logged(connection)
         if not logged:  # else the backup has to get them first
-            originals.erase_originals(self.folder, unused)
+            originals.erase_unused(self._engine, self.folder, unused)
         return deleted
 
     def delete_in_copy(self, image_ids: Sequence[str]) -> None:
@@ -358,7 +358,7 @@ class Writer(DerivedFiles):
                 change_history.record_change(connection, self.who, "erased", count)
             metadata.bump_generation(connection)
             note_erasure(connection)
-        originals.erase_originals(self.folder, unused)
+        originals.erase_unused(self._engine, self.folder, unused)
         map_file.drop_map(self.folder)  # also one that a job has written since the transaction began
         # Also without a matching image: an earlier attempt may have been interrupted.
         if not self.rebuild_without_erased():

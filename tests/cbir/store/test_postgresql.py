@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from sqlalchemy import text
 
 from cbir.errors import CollectionBusy, DatabaseUnavailable, InvalidInput
 from cbir.gallery import knn
-from cbir.store import Collection, index_build, originals, postgresql_migration, postgresql_schema
+from cbir.store import Collection, index_build, postgresql_migration, postgresql_schema
 from cbir.store import profile as profiles
 from cbir.store.backup import back_up_collection
 from cbir.store.postgresql_address import files_folder
@@ -125,19 +124,6 @@ def test_another_machine_drops_what_is_deleted_and_erased(
     assert elsewhere.statistics_fingerprint() == collection.statistics_fingerprint()
     assert not before & {path.name for path in (elsewhere.folder / "snapshots").iterdir()}
     np.testing.assert_array_equal(elsewhere.view().gallery.blocks[0], collection.view().gallery.blocks[0])
-
-
-def test_erasing_deletes_originals_but_none_that_is_being_added(collection: Collection) -> None:
-    sources = [
-        originals.store_original(collection.folder, data) for data in (b"kept", b"erased", b"being added")
-    ]
-    with collection.writer() as writer:
-        for number, source in enumerate(sources[:2]):
-            record, vector = entry(number, f"p{number}")
-            writer.add([(replace(record, source=source), vector)])
-        writer.erase_patient(["p1"])
-    left = {path.name for path in (collection.folder / originals.FOLDER).iterdir()}
-    assert left == {source.removeprefix(originals.UPLOAD) for source in (sources[0], sources[2])}
 
 
 def test_statistics_fitted_before_an_erasure_are_not_stored(
