@@ -56,7 +56,7 @@ class ChangeFile:
 
     def append_put(self, numbers: Numbers, vectors: Floats) -> None:
         """Append images that are added or replaced."""
-        self._append(PUT, numbers.astype("<i8").tobytes() + vectors.astype("<f4").tobytes())
+        self._append(PUT, _put_content(numbers, vectors))
 
     def append_delete(self, numbers: Numbers) -> None:
         """Append images that are deleted."""
@@ -66,32 +66,69 @@ class ChangeFile:
         """Append a position; once this returns, it and everything before are durable."""
         self._append(POSITION, np.array(position, "<i8").tobytes(), durable=True)
 
+    def overwrite(self, numbers: Numbers) -> None:
+        """Overwrite the vectors of deleted images with zeros, in place.
+
+        A crash on the way leaves a change whose checksum is wrong: it and what follows count as not written.
+        """
+        place = 0
+        if not len(numbers) or not self.size():
+            return
+        with self._path.open("r+b") as file:
+            while place < self.end:
+                file.seek(place)
+                header = file.read(HEADER.size)
+                kind, length = HEADER.unpack(header)
+                if kind == PUT:
+                    content = file.read(length)
+                    put, vectors = self._put(content)
+                    gone = np.isin(put, numbers)
+                    if gone.any():
+                        vectors[gone] = 0
+                        file.seek(place)
+                        file.write(_with_digest(PUT, _put_content(put, vectors)))
+                place += HEADER.size + length + DIGEST
+            file.flush()
+            os.fsync(file.fileno())
+
     def remove(self) -> None:
         """Delete the file, if there is one."""
         self._path.unlink(missing_ok=True)
         self.end = 0
 
     def _append(self, kind: bytes, content: bytes, durable: bool = False) -> None:
-        written = HEADER.pack(kind, len(content)) + content
+        written = _with_digest(kind, content)
         mode = file_mode(self._path.parent)
         with open(os.open(self._path, os.O_RDWR | os.O_CREAT, mode), "r+b") as file:
             file.truncate(self.end)  # what a killed process left unfinished
             file.seek(self.end)
-            file.write(written + _digest(written))
+            file.write(written)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        self.end += len(written) + DIGEST
+        self.end += len(written)
 
     def _change(self, kind: bytes, content: bytes) -> Change:
         if kind == POSITION:
             return IndexPosition(*np.frombuffer(content, "<i8").tolist())
         if kind == DELETE:
             return np.frombuffer(content, "<i8").astype(np.int64)
+        return self._put(content)
+
+    def _put(self, content: bytes) -> tuple[Numbers, Floats]:
         count = len(content) // (8 + 4 * self._dimensions)
         numbers = np.frombuffer(content, "<i8", count).astype(np.int64)
         vectors = np.frombuffer(content, "<f4", offset=8 * count).astype(np.float32)
         return numbers, vectors.reshape(count, self._dimensions)
+
+
+def _put_content(numbers: Numbers, vectors: Floats) -> bytes:
+    return numbers.astype("<i8").tobytes() + vectors.astype("<f4").tobytes()
+
+
+def _with_digest(kind: bytes, content: bytes) -> bytes:
+    written = HEADER.pack(kind, len(content)) + content
+    return written + _digest(written)
 
 
 def _digest(content: bytes) -> bytes:

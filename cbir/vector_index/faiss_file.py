@@ -1,22 +1,34 @@
-"""File of a local index: header, image numbers and FAISS index, with a checksum at its end."""
+"""File of a local index: header, image numbers, checksums and vectors of the rows, and the graph.
+
+The vectors of deleted images are overwritten in place, so each row has a checksum of its own. A digest at the end
+covers the header and the graph.
+"""
 
 import hashlib
 import json
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import faiss
 import numpy as np
+from numpy.typing import NDArray
 
 from cbir.atomic import atomic_binary
 from cbir.errors import CollectionDamaged
+from cbir.gallery.vector_blocks import Floats, Rows
 from cbir.store.permissions import file_mode
+from cbir.vector_index.fixed_sample import random_keys
+from cbir.vector_index.numbered_rows import NO_IMAGE
 from cbir.vector_index.port import IndexPosition, Numbers
 
-FORMAT = 1
-WRITTEN = 1 << 20  # bytes written or read at a time
-DIGEST = 16  # bytes of the checksum
+FORMAT = 2
+HEADER = 4096  # bytes
+WRITTEN = 1 << 20  # bytes of the graph written or read at a time
+PAGE = 16_384  # rows written or read at a time
+DIGEST = 16  # bytes of the digest
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +42,7 @@ class StoredIndex:
 
 
 class _CheckedWriter:
-    """Writes to a file, and computes the checksum of what it has written."""
+    """Writes to a file, and computes the digest of what it has written."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._digest = file, hashlib.blake2b(digest_size=DIGEST)
@@ -43,46 +55,128 @@ class _CheckedWriter:
         self._file.write(self._digest.digest())
 
 
+def vectors_of(index: Any) -> Floats:
+    """Return the vectors (rows, d) of an IndexHNSWFlat or IndexFlat: its memory, not a copy."""
+    flat = faiss.downcast_index(index.storage if isinstance(index, faiss.IndexHNSW) else index)
+    values = faiss.rev_swig_ptr(flat.get_xb(), flat.ntotal * flat.d)
+    return values.reshape(flat.ntotal, flat.d)  # type: ignore[no-any-return]
+
+
 def write_index_file(path: Path, stored: StoredIndex) -> None:
-    """Write `path` atomically; its folder must exist."""
+    """Write `path` atomically; its folder must exist. No second copy of the vectors is made in memory."""
+    numbers, vectors = stored.numbers, vectors_of(stored.index)
     header = {
         "format": FORMAT,
         "position": stored.position,
-        "rows": len(stored.numbers),
+        "rows": len(numbers),
+        "dimensions": stored.index.d,
         "changes": stored.changes,
     }
     with atomic_binary(path, permissions=file_mode(path.parent)) as file:
         writer = _CheckedWriter(file)
-        writer.write(json.dumps(header).encode() + b"\n")
-        writer.write(stored.numbers.astype("<i8").tobytes())
-        faiss.write_index(stored.index, faiss.PyCallbackIOWriter(writer.write, WRITTEN))
+        writer.write(json.dumps(header).encode().ljust(HEADER))
+        file.write(numbers.astype("<i8").tobytes())
+        for rows in _pages(len(numbers)):
+            file.write(row_sums(numbers[rows], vectors[rows]).tobytes())
+        for rows in _pages(len(numbers)):
+            file.write(vectors[rows].astype("<f4", copy=False).tobytes())
+        callback = faiss.PyCallbackIOWriter(writer.write, WRITTEN)
+        faiss.write_index(stored.index, callback, faiss.IO_FLAG_SKIP_STORAGE)
         writer.end()
+
+
+def overwrite_rows(path: Path, count: int, rows: Rows, vectors: Floats) -> None:
+    """Overwrite vectors of deleted images in a file, durably. Other processes need not read the file again.
+
+    Parameters
+    ----------
+    path : Path
+    count : int
+        Number of rows in the file.
+    rows : (n,) int64
+        Rows of the deleted images.
+    vectors : (n, d) float32
+        Put in place of their vectors.
+    """
+    size = 4 * vectors.shape[1]
+    status = path.stat()
+    with path.open("r+b", buffering=0) as file:
+        # First the numbers: the checksum of a row without an image is not compared.
+        for row in rows.tolist():
+            file.seek(HEADER + 8 * row)
+            file.write(np.int64(NO_IMAGE).astype("<i8").tobytes())
+        os.fsync(file.fileno())
+        for row, vector in zip(rows.tolist(), vectors, strict=True):
+            file.seek(HEADER + 16 * count + size * row)
+            file.write(vector.astype("<f4").tobytes())
+        os.fsync(file.fileno())
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # others have the deletions from the changes
 
 
 def read_index_file(path: Path) -> StoredIndex | None:
     """Read a file that `write_index_file` wrote; None if there is none. Raises CollectionDamaged."""
     try:
         with path.open("rb") as file:
-            _require_checksum(file, path)
-            file.seek(0)
-            header = json.loads(file.readline())
+            content = file.read(HEADER)
+            header = json.loads(content)
             if header["format"] != FORMAT:
                 raise CollectionDamaged(f"the index {path.name} was written by another version of cbir")
-            numbers = np.frombuffer(file.read(8 * header["rows"]), "<i8").astype(np.int64)
+            count, dimensions = int(header["rows"]), int(header["dimensions"])
+            graph_at = HEADER + count * (16 + 4 * dimensions)
+            _require_digest(file, path, content, graph_at)
+            numbers, storage = _read_rows(file, path, count, dimensions)
             index = faiss.read_index(faiss.PyCallbackIOReader(file.read, WRITTEN))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise CollectionDamaged(f"the index {path.name} cannot be read") from error
+    storage.this.disown()
+    index.storage, index.own_fields = storage, True
     return StoredIndex(index, numbers, IndexPosition(*header["position"]), header["changes"])
 
 
-def _require_checksum(file: BinaryIO, path: Path) -> None:
-    """Read the whole file; raise CollectionDamaged if it has changed since it was written."""
-    left = path.stat().st_size - DIGEST
-    digest = hashlib.blake2b(digest_size=DIGEST)
+def row_sums(numbers: Numbers, vectors: Floats) -> NDArray[np.uint64]:
+    """Return a checksum (n,) of each row: of its number and its vector."""
+    factors = random_keys(np.arange(vectors.shape[1])) | np.uint64(1)  # odd, so that no changed bit is lost
+    words = np.ascontiguousarray(vectors, "<f4").view("<u4").astype(np.uint64)
+    sums: NDArray[np.uint64] = words @ factors + random_keys(numbers)
+    return sums.astype("<u8")
+
+
+def _read_rows(file: BinaryIO, path: Path, count: int, dimensions: int) -> tuple[Numbers, Any]:
+    """Return the numbers, and a faiss.IndexFlatL2 with the vectors."""
+    file.seek(HEADER)
+    numbers = np.frombuffer(file.read(8 * count), "<i8").astype(np.int64)
+    sums = np.frombuffer(file.read(8 * count), "<u8")
+    storage = faiss.IndexFlatL2(dimensions)
+    storage.codes.resize(4 * dimensions * count)
+    storage.ntotal = count
+    vectors = vectors_of(storage)
+    for rows in _pages(count):
+        page = vectors[rows]
+        page[:] = np.frombuffer(file.read(page.nbytes), "<f4").reshape(page.shape)
+        same = row_sums(numbers[rows], page) == sums[rows]
+        if not (same | (numbers[rows] == NO_IMAGE)).all():
+            raise _damage(path)
+    return numbers, storage
+
+
+def _require_digest(file: BinaryIO, path: Path, header: bytes, graph_at: int) -> None:
+    """Read header and graph; raise CollectionDamaged if they have changed since they were written."""
+    left = path.stat().st_size - DIGEST - graph_at
+    digest = hashlib.blake2b(header, digest_size=DIGEST)
+    file.seek(graph_at)
     while left > 0 and (block := file.read(min(WRITTEN, left))):
         digest.update(block)
         left -= len(block)
     if left or file.read() != digest.digest():
-        raise CollectionDamaged(f"the index {path.name} has changed since it was written")
+        raise _damage(path)
+
+
+def _damage(path: Path) -> CollectionDamaged:
+    return CollectionDamaged(f"the index {path.name} has changed since it was written")
+
+
+def _pages(count: int) -> Iterator[slice]:
+    for start in range(0, count, PAGE):
+        yield slice(start, start + PAGE)

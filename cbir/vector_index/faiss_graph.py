@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.gallery.vector_blocks import Floats, Rows
+from cbir.vector_index.faiss_file import vectors_of
 from cbir.vector_index.numbered_rows import NumberedRows
 from cbir.vector_index.port import Neighbours, Numbers
 
@@ -64,6 +65,13 @@ class FaissGraph:
         rows = self.rows.rows(np.unique(numbers))
         return self.rows.numbers[rows].copy(), self.index.reconstruct_batch(rows)
 
+    def has(self, numbers: Numbers, vectors: Floats) -> NDArray[np.bool_]:
+        """Return whether each number is known with exactly this vector."""
+        known = np.isin(numbers, self.rows.numbers[self.rows.rows(numbers)])
+        rows = self.rows.rows(numbers[known])
+        known[known] = (vectors_of(self.index)[rows] == vectors[known]).all(axis=1) if len(rows) else False
+        return known
+
     def put(self, numbers: Numbers, vectors: Floats) -> None:
         """Add images with their vectors (n, d), or replace them."""
         self.delete(numbers)
@@ -71,12 +79,13 @@ class FaissGraph:
         self.index.add(vectors)
         self._mask = None
 
-    def delete(self, numbers: Numbers) -> None:
-        """Delete images; unknown numbers are ignored."""
+    def delete(self, numbers: Numbers) -> Rows:
+        """Delete images, and return their rows, which are emptied; unknown numbers are ignored."""
         rows = self.rows.drop(numbers)
         if len(rows):
             self._empty(rows)
             self._mask = None
+        return rows
 
     def _selector(self, rows: Rows | None) -> Any:
         """Return what selects the rows in a search; without `rows` those that have an image, None for all rows."""
@@ -99,16 +108,14 @@ class FaissGraph:
 
         Searches still pass over emptied rows, so their values must stay near; yet none of the image's own remains.
         """
-        total, dimensions = self.index.ntotal, self.index.d
-        stored = faiss.downcast_index(self.index.storage).get_xb()
-        vectors = faiss.rev_swig_ptr(stored, total * dimensions).reshape(total, dimensions)
-        graph = self.index.hnsw
+        vectors, graph = vectors_of(self.index), self.index.hnsw
         links = faiss.rev_swig_ptr(graph.neighbors.data(), graph.neighbors.size())
-        emptied = np.zeros(total, bool)
+        emptied = np.zeros(len(vectors), bool)
         emptied[rows] = True
+        lowest_level = graph.nb_neighbors(0)
         for row in rows.tolist():
             begin = graph.offsets.at(row)
-            linked = links[begin : begin + 2 * LINKS]
+            linked = links[begin : begin + lowest_level]
             linked = linked[linked >= 0]
             linked = linked[~emptied[linked]]
             vectors[row] = vectors[linked].mean(axis=0) if len(linked) >= MEAN_OF else 0

@@ -1,15 +1,22 @@
 """Vector index of FAISS in the memory of each process, and in files of the collection's files folder."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
-from cbir.errors import CollectionDamaged
+from cbir.errors import CollectionDamaged, IndexUnavailable
 from cbir.gallery.vector_blocks import Floats
 from cbir.vector_index.faiss_changes import ChangeFile
-from cbir.vector_index.faiss_file import StoredIndex, read_index_file, write_index_file
+from cbir.vector_index.faiss_file import (
+    StoredIndex,
+    overwrite_rows,
+    read_index_file,
+    vectors_of,
+    write_index_file,
+)
 from cbir.vector_index.faiss_graph import FaissGraph
 from cbir.vector_index.port import IndexedImage, IndexPosition, IndexScope, Neighbours, Numbers
 from cbir.vector_index.read_write_lock import ReadWriteLock
@@ -69,12 +76,17 @@ class FaissIndex:
             return self._graph.vectors(numbers)
 
     def put(self, images: Sequence[IndexedImage], vectors: Floats) -> None:
-        """Add images with their vectors (n, d), or replace them."""
+        """Add images with their vectors (n, d), or replace them; those that it has with this vector stay."""
         self._refresh()
+        everything = np.array([image.number for image in images], np.int64)
         for start in range(0, len(images), AT_ONCE):
-            numbers = np.array([image.number for image in images[start : start + AT_ONCE]], np.int64)
+            numbers = everything[start : start + AT_ONCE]
             values = np.ascontiguousarray(vectors[start : start + AT_ONCE], np.float32)
-            with self._lock.write():
+            with self._lock.write(), self._writing():
+                new = ~self._graph.has(numbers, values)
+                if not new.any():
+                    continue
+                numbers, values = numbers[new], values[new]
                 if self._is_stored:
                     self._changes.append_put(numbers, values)
                 self._graph.put(numbers, values)
@@ -82,12 +94,11 @@ class FaissIndex:
     def delete(self, numbers: Numbers) -> None:
         """Delete images; unknown numbers are ignored."""
         self._refresh()
-        with self._lock.write():
+        with self._lock.write(), self._writing():
             known = self._graph.rows.numbers[self._graph.rows.rows(numbers)]
             if self._is_stored and len(known):
                 self._changes.append_delete(known)
-                self._has_deleted = True
-            self._graph.delete(known)
+            self._delete(known)
 
     def position(self) -> IndexPosition | None:
         """Return how far it has followed; None before the first fill has ended."""
@@ -97,16 +108,17 @@ class FaissIndex:
     def set_position(self, position: IndexPosition) -> None:
         """Store how far it has followed, once everything before is durable.
 
-        Deletions rewrite the file, so that nothing of a deleted image stays in it.
+        Nothing of a deleted image is in the files any more when this returns.
         """
         size = self._path.stat().st_size if self._is_stored else 0
-        with self._lock.write():
+        with self._lock.write(), self._writing():
             self._position = position
-            few = self._changes.end <= max(SMALL, REWRITTEN * size) and not self._has_deleted
-            if self._is_stored and few:
+            if self._is_stored and self._changes.end <= max(SMALL, REWRITTEN * size):
                 self._changes.append_position(position)
+                self._overwrite_deleted()
                 return
-        self._save(position)
+        with self._writing():
+            self._save(position)
 
     def finish(self) -> None:
         """Do nothing: the graph grows with each image."""
@@ -146,8 +158,7 @@ class FaissIndex:
                 elif isinstance(change, tuple):
                     self._graph.put(*change)
                 else:
-                    self._graph.delete(change)
-                    self._has_deleted = True
+                    self._delete(change)
 
     def _use(self, stored: StoredIndex | None) -> None:
         """Hold what was read; nothing for None, or for vectors of another length."""
@@ -161,9 +172,36 @@ class FaissIndex:
             else FaissGraph(self._dimensions)
         )
         self._position = stored.position if stored else None
-        self._has_deleted = False  # images whose values the file still has
+        self._stored_rows = len(stored.numbers) if stored else 0
+        self._deleted_rows = np.empty(0, np.int64)  # whose values the files may still have
+        self._deleted = np.empty(0, np.int64)  # their numbers
         self._changes_number = stored.changes if stored else 0
         self._changes = self._change_file(self._changes_number)
+
+    def _delete(self, numbers: Numbers) -> None:
+        rows = self._graph.delete(numbers)
+        if self._is_stored:
+            self._deleted_rows = np.union1d(self._deleted_rows, rows)
+            self._deleted = np.union1d(self._deleted, numbers)
+
+    def _overwrite_deleted(self) -> None:
+        """Overwrite the values of deleted images in the files."""
+        if not len(self._deleted):
+            return
+        rows = self._deleted_rows[self._deleted_rows < self._stored_rows]
+        overwrite_rows(self._path, self._stored_rows, rows, vectors_of(self._graph.index)[rows])
+        present = self._graph.rows.numbers[self._graph.rows.rows(self._deleted)]  # put again since
+        self._changes.overwrite(np.setdiff1d(self._deleted, present))
+        self._deleted_rows = self._deleted = np.empty(0, np.int64)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise IndexUnavailable(
+                f"the index {self._path.name} cannot be written: {error.strerror or type(error).__name__}"
+            ) from error
 
     def _change_file(self, number: int) -> ChangeFile:
         return ChangeFile(self._folder / f"{self._edition}.{number}.changes", self._dimensions)
@@ -178,7 +216,8 @@ class FaissIndex:
             stored = StoredIndex(self._graph.index, self._graph.rows.numbers, position, number)
             write_index_file(self._path, stored)
             self._changes, self._changes_number = changes, number
-            self._stamp, self._is_stored, self._has_deleted = _stamp(self._path), True, False
+            self._stamp, self._is_stored, self._stored_rows = _stamp(self._path), True, len(stored.numbers)
+            self._deleted_rows = self._deleted = np.empty(0, np.int64)
         self._remove_changes(kept=number)
 
     def _remove_changes(self, kept: int | None) -> None:

@@ -1,5 +1,7 @@
 """Files of a local index: damage, changes of other processes, what deleted images leave, and searches meanwhile."""
 
+import errno
+import os
 import threading
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from cbir.errors import IndexUnavailable
 from cbir.vector_index.faiss_index import FaissIndex
 from cbir.vector_index.port import IndexedImage, IndexPosition, IndexScope, Numbers
 from tests.cbir.vector_index.subjects import DIMENSIONS, make_vectors
@@ -79,7 +82,9 @@ def test_other_process_sees_changes(folder: Path) -> None:
     assert other.position() == IndexPosition(2, 1009, 1)
 
 
-@pytest.mark.parametrize("place", [0, 30, 1000, -1])
+@pytest.mark.parametrize(
+    "place", [0, 30, 1000, 4096 + 80, 4096 + 8 * COUNT + 5, 4096 + 16 * COUNT + 99, -1000, -1]
+)
 def test_damaged_file_counts_as_none(folder: Path, place: int) -> None:
     path = folder / f"{EDITION}.hnsw"
     content = bytearray(path.read_bytes())
@@ -121,17 +126,91 @@ def test_cut_changes_are_left_out_and_written_over(folder: Path) -> None:
     assert opened(folder).position() == IndexPosition(4, 1, 1)
 
 
-def test_values_of_deleted_images_leave_the_files(tmp_path: Path) -> None:
-    vectors = make_vectors(COUNT)
-    index = opened(tmp_path)
-    put(index, 1, vectors)
-    index.set_position(POSITION)
-    assert vectors[7].tobytes() in (tmp_path / f"{EDITION}.hnsw").read_bytes()
+def test_values_of_deleted_images_leave_the_files_in_place(folder: Path) -> None:
+    path = folder / f"{EDITION}.hnsw"
+    in_file, in_changes = make_vectors(COUNT)[7], make_vectors(10, seed=1)[3]
+    before, written = path.stat(), path.read_bytes()
+    index, other = opened(folder), opened(folder)
+    assert in_file.tobytes() in written
+    index.delete(np.array([8, 1003, 5000]))
+    index.set_position(IndexPosition(3, 1009, 1))
+    for file in folder.iterdir():
+        assert in_file.tobytes() not in file.read_bytes()
+        assert in_changes.tobytes() not in file.read_bytes()
+    after = path.stat()
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)  # others need not read it
+    changed = np.flatnonzero(np.frombuffer(written, np.uint8) != np.frombuffer(path.read_bytes(), np.uint8))
+    assert len(changed) <= 8 + 4 * DIMENSIONS
+    for copy in (other, opened(folder)):
+        assert copy.position() == IndexPosition(3, 1009, 1)
+        assert len(copy) == COUNT + 8
+        rest = np.setdiff1d(np.arange(1000, 1010), [1003])
+        np.testing.assert_array_equal(copy.vectors(np.arange(1000, 1010))[0], rest)
+        np.testing.assert_array_equal(copy.vectors(rest)[1], np.delete(make_vectors(10, seed=1), 3, axis=0))
+
+
+@pytest.mark.parametrize("call", ["fsync", "utime"])
+def test_values_of_deleted_images_after_a_crash(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    index = opened(folder)
     index.delete(np.array([8]))
-    index.set_position(POSITION)
-    for path in tmp_path.iterdir():
-        assert vectors[7].tobytes() not in path.read_bytes()
-    assert len(opened(tmp_path)) == COUNT - 1
+    index.set_position(IndexPosition(3, 1009, 1))
+    index.delete(np.array([9, 1003]))
+    with monkeypatch.context() as patched:
+        patched.setattr(f"cbir.vector_index.faiss_file.os.{call}", fail)
+        with pytest.raises(KeyboardInterrupt):
+            index.set_position(IndexPosition(4, 1009, 1))
+    again = opened(folder)
+    assert len(again) == COUNT + 7
+    again.set_position(IndexPosition(5, 1009, 1))
+    for file in folder.iterdir():
+        for vector in (make_vectors(COUNT)[8], make_vectors(10, seed=1)[3]):
+            assert vector.tobytes() not in file.read_bytes()
+    assert len(opened(folder)) == COUNT + 7
+
+
+def test_image_that_is_put_again_after_its_deletion(folder: Path) -> None:
+    index = opened(folder)
+    index.delete(np.array([8, 1003]))
+    put(index, 8, make_vectors(1, seed=8))
+    put(index, 1003, make_vectors(1, seed=9))
+    index.set_position(IndexPosition(3, 1009, 1))
+    for copy in (index, opened(folder)):
+        for number, seed in ((8, 8), (1003, 9)):
+            np.testing.assert_array_equal(copy.vectors(np.array([number]))[1], make_vectors(1, seed=seed))
+
+
+def test_same_vectors_are_not_put_again(folder: Path) -> None:
+    index, before = opened(folder), {path: path.read_bytes() for path in folder.iterdir()}
+    put(index, 1, make_vectors(COUNT))
+    put(index, 1000, make_vectors(10, seed=1))
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_full_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SMALL", "REWRITTEN"):
+        monkeypatch.setattr(f"cbir.vector_index.faiss_index.{name}", 0)
+    index = opened(folder)
+    with monkeypatch.context() as patched:
+        patched.setattr("cbir.atomic.os.fsync", no_space)
+        with pytest.raises(
+            IndexUnavailable, match=r"cbir_0_1.hnsw cannot be written: No space left on device"
+        ):
+            index.set_position(IndexPosition(3, 1009, 1))
+    assert opened(folder).position() == IndexPosition(2, 1009, 1)
+    assert not list(folder.glob("*.partial"))
+    index.set_position(IndexPosition(3, 1009, 1))
+    assert opened(folder).position() == IndexPosition(3, 1009, 1)
+    assert len(opened(folder)) == COUNT + 10
+
+
+def fail(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def no_space(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_finds_after_most_were_deleted(tmp_path: Path) -> None:
