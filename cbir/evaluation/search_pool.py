@@ -129,7 +129,7 @@ def _search(tasks: Sequence[SearchTask], generation: int) -> list[SearchResult]:
         milliseconds = (perf_counter() - started) * 1000
         ties = int((ranked.scores[1:] == ranked.scores[:-1]).sum())
         results.append(SearchResult(ranked.numbers, ranked.reported, ties, ranked.reranking, milliseconds))
-    if _searcher.collection.view().generation != generation:
+    if _searcher.collection.generation() != generation:
         raise CollectionBusy(
             "the collection changed during the evaluation; run again when nothing writes to it"
         )

@@ -48,12 +48,12 @@ def explain_result(
     query_id = require_id(query, opened.collection)
     if encoder is None and query_id is not None and region is None:
         raw = opened.collection.vector(query_id)
-        return explain_parts(profile, opened.collection.view().statistics, raw, answer_raw)
+        return explain_parts(profile, opened.collection.normalisation(), raw, answer_raw)
     image = read_example(query, opened.limits, part=part) if query_id is None else _stored(opened, query_id)
     area = region_area(region, image.width, image.height) if region else WHOLE
     if encoder is None:
         raw = profile.load_descriptor()(crop(image, region) if region else image)
-        return explain_parts(profile, opened.collection.view().statistics, raw, answer_raw)
+        return explain_parts(profile, opened.collection.normalisation(), raw, answer_raw)
     queries = query_cells(encoder, encoder.prepare(image), image.width, image.height, area)
     picture = _stored(opened, image_id)
     answer = feature_cells(encoder, encoder.prepare(picture), picture.width, picture.height)

@@ -19,6 +19,10 @@ from cbir.store.normalisation import Statistics
 
 Ranking = WholeRanking | IndexedRanking
 
+NO_INDEX = (
+    "The index does not answer, or is not built yet. All images were compared in place of its candidates."
+)
+
 
 class CollectionRanking:
     """Ranks the images of one collection. Thread-safe.
@@ -33,19 +37,27 @@ class CollectionRanking:
         Search on a GPU or in FAISS, where there is one.
     vectors : Vectors or None
         Vectors behind an index; None to compare all images.
+    everything : Vectors, optional
+        Those of all images, if `collection` is a limited view; `vectors` by default.
     """
 
     def __init__(
-        self, collection: Collection, settings: Settings, device: DeviceSearch, vectors: Vectors | None
+        self,
+        collection: Collection,
+        settings: Settings,
+        device: DeviceSearch,
+        vectors: Vectors | None,
+        everything: Vectors | None = None,
     ) -> None:
         self.whole = WholeRanking(collection, settings, device)
         self.indexed = None if vectors is None else IndexedRanking(collection, settings, vectors)
+        self._everything = vectors if everything is None else everything
         self._settings = settings
 
     def over(self, collection: LimitedCollection) -> "CollectionRanking":
         """Return the ranking of `collection`, a limited view of this one's."""
         vectors = None if self.indexed is None else self.indexed.vectors.over(collection)
-        return CollectionRanking(collection, self._settings, self.whole.device, vectors)
+        return CollectionRanking(collection, self._settings, self.whole.device, vectors, self._everything)
 
     def statistics(self) -> Statistics:
         """Return the statistics that normalise a query."""
@@ -79,24 +91,20 @@ class CollectionRanking:
     def _search(self, search: Callable[[Ranking], RankedImages]) -> RankedImages:
         try:
             return search(self._current())
-        except IndexUnavailable as problem:
+        except IndexUnavailable:  # its reason names servers, which callers need not know
             ranked = search(self._instead())
-            notes = (
-                *ranked.reranking.notes,
-                f"{problem}. All images were compared in place of its candidates.",
-            )
+            notes = (*ranked.reranking.notes, NO_INDEX)
             return replace(ranked, reranking=ranked.reranking.model_copy(update={"notes": notes}))
 
     def _current(self) -> Ranking:
         """Return the ranking to search with: a collection of fewer images than candidates is ranked as a whole."""
-        indexed = self.indexed
-        if indexed is None or len(indexed.vectors) <= self._settings.indexed_candidates:
+        if self.indexed is None or self._loaded() <= self._settings.indexed_candidates:
             return self.whole
-        return indexed
+        return self.indexed
 
     def _instead(self) -> WholeRanking:
         """Return the ranking of all images while the index does not answer; raises IndexUnavailable for too many."""
-        count = len(self.whole.collection)
+        count = self._loaded()
         if count > self._settings.exact_limit:
             raise IndexUnavailable(
                 f"the index does not answer, and {count} images are too many to compare without it (exact_limit)"
@@ -104,9 +112,16 @@ class CollectionRanking:
         return self.whole
 
     def require_whole(self, what: str) -> None:
-        """Raise InvalidInput where an index is used: `what` reads all vectors."""
-        if self._current() is not self.whole:
+        """Raise InvalidInput where an index is used, and the collection is too large for `what`, which loads it."""
+        if self.indexed is None:
+            return
+        count, limit = self._loaded(), self._settings.exact_limit
+        if count > limit:
             raise InvalidInput(
-                f"{what} reads all images of the collection, and none are in memory with the setting "
-                f"index={self._settings.index.partition(':')[0]}; with index=exact it works"
+                f"{what} reads all images of the collection: {count} are too many where searches use an index, "
+                f"which can load {limit} (exact_limit)"
             )
+
+    def _loaded(self) -> int:
+        """Return the number of images whose vectors a view loads: all of them, also for a limited caller."""
+        return 0 if self._everything is None else len(self._everything)

@@ -61,7 +61,7 @@ class Searcher:
         return searcher
 
     def require_all_images(self, what: str) -> None:
-        """Raise InvalidInput if `what` reads all images, and searches of this collection read candidates alone."""
+        """Raise InvalidInput if `what` reads all images, which are too many to load where searches use an index."""
         self._ranking.require_whole(what)
 
     def by_image(self, image: Image | QueryImage, request: Request, watch: Stopwatch) -> Answer:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cbir.errors import NotFound
 from cbir.gallery.vector_blocks import Floats
 from cbir.store import Collection
 
@@ -25,14 +24,8 @@ def read_vectors(collection: Collection, image_ids: Sequence[str], *, raw: bool 
     NotFound
         For an unknown id.
     """
-    numbers = collection.numbers_of(image_ids)
-    view = collection.view()
-    if not len(numbers):
-        return np.empty((0, view.gallery.dimensions), np.float32)
-    if raw:
-        return np.stack([collection.vector(image_id) for image_id in image_ids])
-    rows = np.searchsorted(view.gallery.ids, numbers)
-    for image_id, number, row in zip(image_ids, numbers, rows, strict=True):
-        if row == len(view.gallery) or view.gallery.ids[row] != number:  # deleted meanwhile
-            raise NotFound(f"there is no image {image_id} in the collection")
-    return view.gallery.vectors(rows)
+    statistics = collection.normalisation()
+    if not image_ids:
+        return np.empty((0, statistics.dimensions), np.float32)
+    vectors = np.stack([collection.vector(image_id) for image_id in image_ids])
+    return vectors if raw else statistics.normalise(vectors)

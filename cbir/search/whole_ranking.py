@@ -42,7 +42,7 @@ class WholeRanking:
 
     def statistics(self) -> Statistics:
         """Return the statistics that normalise a query."""
-        return self.collection.view().statistics
+        return self.collection.normalisation()
 
     def rank(self, raw: Floats, content: str, request: Request, watch: Stopwatch) -> RankedImages:
         """Search with one vector.

@@ -45,7 +45,7 @@ from cbir.store.record_queries import LabelledImage, RecordQueries, numbers_wher
 from cbir.store.records import hash_patient
 from cbir.store.schema import images
 from cbir.store.secret_key import read_secret
-from cbir.store.stored_snapshot import statistics_fingerprint
+from cbir.store.stored_snapshot import read_snapshot_info, snapshot_statistics, statistics_fingerprint
 from cbir.store.vector_format import vector_format
 from cbir.store.view_cache import ViewCache
 from cbir.store.writer import Writer
@@ -179,6 +179,13 @@ class Collection(RecordQueries):
     def statistics(self) -> Statistics | None:
         """Return the statistics that normalise vectors; None until an indexing run has ended."""
         return self._read(metadata.read_statistics)
+
+    def normalisation(self) -> Statistics:
+        """Return the statistics that normalise vectors of searches; reads no vectors once they are fitted."""
+        with self._engine.connect() as connection:
+            info = read_snapshot_info(connection, self.folder)
+            fitted = snapshot_statistics(connection, self.folder, info)
+        return fitted or self.view().statistics
 
     def statistics_fingerprint(self) -> str | None:
         """Return the name of these statistics, another one whenever they are fitted again; None without."""

@@ -9,6 +9,7 @@ from threading import Lock
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import (
     Boolean,
     ColumnElement,
@@ -61,6 +62,7 @@ class LimitedCollection(Collection):
         self._engine = _limited_database(whole, conditions)
         self._views: ViewCache = LimitedViews(whole._views, self._engine)
         self._joint = whole._joint
+        self._numbers: tuple[int, NDArray[np.int64]] | None = None  # of the visible images, by generation
 
     @contextmanager
     def writer(self, who: str = "command line") -> NoReturn:
@@ -98,13 +100,21 @@ class LimitedCollection(Collection):
         To ask of every label whether its image is visible takes many times as long.
         """
         for _ in range(ATTEMPTS):
-            view = self.view()
-            rows = view.select(self.matching_rows(view, where), np.empty(0, np.int64))
-            numbers = view.gallery.ids if rows is None else view.gallery.ids[rows]
+            generation, numbers = self._visible()
+            if where:
+                numbers = self.matching_numbers(where)
             with self._engine.connect() as connection:
-                if int(metadata.required_value(connection, "generation")) == view.generation:
+                if int(metadata.required_value(connection, "generation")) == generation:
                     return query(connection, numbers=numbers)
         return self._read(query, where=where)
+
+    def _visible(self) -> tuple[int, NDArray[np.int64]]:
+        """Return the generation and the numbers of the visible images then, from memory if nothing has changed."""
+        generation = self.generation()
+        known = self._numbers
+        if known is None or known[0] != generation:
+            self._numbers = known = generation, self.matching_numbers(())
+        return known
 
     def graded_labels(self) -> list[str]:
         """Return the labels with a grade model that visible images have."""

@@ -187,7 +187,8 @@ def refresh_snapshot(writer: Writer, handle: CollectionHandle, added: Added) -> 
         return
     try:
         writer.finish()
-        handle.choices.wake(handle.whole_searcher().collection)
+        if handle.loads_all():  # as the choice does
+            handle.choices.wake(handle.whole_searcher().collection)
     except (CbirError, DatabaseError, OSError) as error:
         log.warning("no new snapshot after adding images: %s", error_location(error))
 

@@ -22,6 +22,7 @@ from cbir.gallery.vector_blocks import Floats, Rows, spread_rows
 from cbir.layout.placing import place_among
 from cbir.layout.tsne import is_installed
 from cbir.search import example_values as example
+from cbir.store import Collection
 from cbir.store.collection_view import View
 from service.access.audit import log_images
 from service.api.image_routes import CollectionParameters
@@ -65,7 +66,7 @@ def get_map() -> Response:
     state, params = current_state(), request_params.query_parameters(MapParameters)
     handle = state.handle(params.collection)
     with state.concurrency.admit(), state.concurrency.slot(), query_deadline(state.settings.query_seconds):
-        collection = handle.searcher().collection
+        collection = _mapped_collection(handle)
         view = collection.view()
         placed = _placed_view(handle, view)
         rows = _shown_rows(view, placed, params.limit)
@@ -102,7 +103,7 @@ def get_map_labels(key: KeyInPath) -> Response:
     state, params = current_state(), request_params.query_parameters(MapParameters)
     handle = state.handle(params.collection)
     with state.concurrency.admit(), state.concurrency.slot(), query_deadline(state.settings.query_seconds):
-        collection = handle.searcher().collection
+        collection = _mapped_collection(handle)
         collection.list_label_values(key, limit=1)  # raises InvalidInput for an unknown key
         view = collection.view()
         rows = _shown_rows(view, _placed_view(handle, view), params.limit)
@@ -138,7 +139,7 @@ def post_places() -> Response:
     body = request_params.json_body(MapPlaceRequest)
     handle = state.handle(name)
     with state.concurrency.admit(), state.concurrency.slot(), query_deadline(state.settings.query_seconds):
-        collection = handle.searcher().collection
+        collection = _mapped_collection(handle)
         numbers = collection.numbers_of(body.ids)
         view = collection.view()
         placed = _placed_view(handle, view)
@@ -159,6 +160,13 @@ def post_places() -> Response:
         else MapPoint(x=round(float(among[0]), DECIMALS), y=round(float(among[1]), DECIMALS))
     )
     return json_response(MapPlaces(items=items, query=query))
+
+
+def _mapped_collection(handle: CollectionHandle) -> Collection:
+    """Return the collection as the caller sees it; raises InvalidInput if it is too large for a map."""
+    searcher = handle.searcher()
+    searcher.require_all_images("the map")
+    return searcher.collection
 
 
 def _placed_view(handle: CollectionHandle, view: View) -> PlacedView | None:

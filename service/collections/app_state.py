@@ -98,12 +98,13 @@ class AppState:
         for handle in self.collections.values():
             try:
                 collection = handle.whole_searcher().collection
-                if (
-                    collection.profile.volume_grid is not None
-                ):  # no image to try, and its network takes seconds
-                    collection.view()
+                of_volumes = collection.profile.volume_grid is not None
+                if of_volumes:  # no image to try, and its network takes seconds
+                    if not handle.is_indexed:
+                        collection.view()
                     continue
-                handle.searcher().by_image(Image(ramp), Request(k=1), Stopwatch())
+                if handle.index_answers():
+                    handle.searcher().by_image(Image(ramp), Request(k=1), Stopwatch())
                 handle.snapshot_problem()
                 self.decoders.warm_up(describe_task(self.decoders, collection), encode_image(ramp, ".png"))
             except CbirError as error:

@@ -136,10 +136,21 @@ class CollectionHandle:
         index = self._opened_for_request().vector_index
         return index.status() if index else None
 
+    def index_answers(self) -> bool:
+        """Return whether searches need not load all vectors because the vector index is down; True without one."""
+        index = self._opened_for_request().vector_index
+        return index is None or index.problem() is None
+
     def image_count(self) -> int:
         """Return the number of images that searches see; without an index it loads all vectors."""
-        collection = self.whole_searcher().collection
-        return len(collection) if self.is_indexed else len(collection.view())
+        opened = self._opened_for_request()
+        if opened.vector_index is not None:
+            return len(opened.vector_index.vectors)
+        return len(opened.searcher.collection.view())
+
+    def loads_all(self) -> bool:
+        """Return whether features that read all vectors may: not with an index, of more than `exact_limit` images."""
+        return not self.is_indexed or self.image_count() <= self.settings.exact_limit
 
     def open_collection(self) -> Collection | None:
         """Return the collection in use, without opening it."""

@@ -15,6 +15,7 @@ from cbir.explain.query_scales import best_match_maps, query_cells
 from cbir.images import Image, Region, decode
 from cbir.ingest.decoder_tasks import describe_choice
 from cbir.store import Collection, Record
+from cbir.store.normalisation import Statistics
 from service.collections.app_state import AppState
 from service.collections.image_sources import decode_source
 from service.collections.thumbnail_response import load_thumbnail
@@ -96,7 +97,8 @@ class ResultExplainer:
             What `picture` returns for each of them.
         """
         if self.encoder is None:
-            return [self._explain_parts(query.features, record) for record in records]
+            statistics = self.collection.normalisation()
+            return [self._explain_parts(statistics, query.features, record) for record in records]
         queries = query_cells(self.encoder, query.features, query.width, query.height, query.area)
         return [
             self._explain_places(queries, query.area, record, picture)
@@ -118,8 +120,7 @@ class ResultExplainer:
             image_id=record.image_id, query_map=_rounded(maps.query), answer_map=_rounded(maps.answer)
         )
 
-    def _explain_parts(self, query: Floats, record: Record) -> ResultExplanation:
-        statistics = self.collection.view().statistics
+    def _explain_parts(self, statistics: Statistics, query: Floats, record: Record) -> ResultExplanation:
         raw = self.collection.vector(record.image_id)
         explained = explain_parts(self.collection.profile, statistics, query, raw)
         return ResultExplanation(

@@ -183,6 +183,9 @@ class Down(ExactVectors):
     def nearest(self, queries, k, scope):
         raise IndexUnavailable("the index of the collection does not answer")
 
+    def over(self, limited):
+        return Down(limited)
+
 
 def test_while_the_index_is_down_all_images_are_compared_and_the_answer_says_so(collection, ids) -> None:
     answer = ask(searcher_of(collection, 20, Down(collection)), ids, 0, k=5)
@@ -199,9 +202,24 @@ def test_too_many_images_are_not_compared_while_the_index_is_down(collection, id
 
 
 def test_what_reads_all_images_says_so(collection) -> None:
-    with pytest.raises(InvalidInput, match="a search by text reads all images"):
-        searcher_of(collection, 20).require_all_images("a search by text")
+    searcher = searcher_of(collection, 20)
+    searcher.require_all_images("a search by text")
+    object.__setattr__(searcher._ranking, "_settings", SETTINGS.model_copy(update={"exact_limit": 119}))
+    with pytest.raises(InvalidInput, match="a search by text reads all images of the collection: 120 are"):
+        searcher.require_all_images("a search by text")
     Searcher(collection, SETTINGS).require_all_images("a search by text")
+
+
+def test_for_a_limited_caller_the_size_of_the_whole_collection_counts(collection, ids) -> None:
+    """What a caller may not see is loaded with the rest."""
+    settings = SETTINGS.model_copy(update={"exact_limit": 119, "indexed_candidates": 100})
+    limited = LimitedCollection(collection, [parse_filter("label=a")])
+    assert len(limited) == 60
+    searcher = Searcher(collection, settings, Down(collection)).over(limited)
+    with pytest.raises(IndexUnavailable, match="120 images are too many"):
+        ask(searcher, ids, 0)
+    with pytest.raises(InvalidInput, match="120 are too many"):
+        searcher.require_all_images("the map")
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
