@@ -1,6 +1,8 @@
 """Connections to a collection in PostgreSQL, and what its errors mean."""
 
+import math
 import re
+import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -8,8 +10,11 @@ from typing import Any, NoReturn
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DisconnectionError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from cbir.addresses import collection_name
+from cbir.cancellation import checkpoint
 from cbir.errors import CollectionBusy, DatabaseUnavailable, InvalidInput, StorageFull
 from cbir.extras import install_command
 from cbir.store.postgresql_address import find_password
@@ -29,6 +34,9 @@ CONNECTING: dict[str, str | int] = {
 # Writers take turns; one that hangs in its transaction must not keep the others waiting.
 TIMEOUTS = "-c lock_timeout=60s -c idle_in_transaction_session_timeout=1h"
 WRITING_TIMEOUT = "60s"
+# A connection that was idle for longer is tried before use: the server may have been restarted.
+IDLE_SECONDS = 1.0
+USED_AT = "used_at"  # in the information on a connection
 LIBPQ = re.compile(r"connection failed: (connection to server .*? failed: (FATAL:  )?)?")  # before the reason
 DISK_FULL, LOCK_TIMEOUT, TOO_LONG = "53100", "55P03", "54000"
 
@@ -116,16 +124,31 @@ class PostgresqlDatabase:
         options = {name: value for name, value in CONNECTING.items() if name not in self._url.query}
         engine = create_engine(
             self._url,
-            pool_pre_ping=True,  # the server may have been restarted
             max_overflow=-1,  # as many connections as there are threads
             hide_parameters=True,
             connect_args=options | {"options": f"-c search_path={self.schema},public {TIMEOUTS}"},
         )
 
         @event.listens_for(engine, "do_connect")
-        def _add_password(_dialect: Any, _record: Any, _arguments: Any, parameters: dict[str, Any]) -> None:
-            if password := find_password(self._url):
-                parameters["password"] = password
+        def _connect(_dialect: Any, _record: Any, arguments: Any, parameters: dict[str, Any]) -> Any:
+            from cbir.store.postgresql_connection import LimitedConnection
+
+            password = find_password(self._url)
+            return LimitedConnection.connect(
+                *arguments, **parameters | ({"password": password} if password else {})
+            )
+
+        @event.listens_for(engine, "checkin")
+        def _note_time(_connection: Any, record: ConnectionPoolEntry) -> None:
+            record.info[USED_AT] = time.monotonic()
+
+        @event.listens_for(engine, "checkout")
+        def _require_answer(connection: Any, record: ConnectionPoolEntry, _proxy: Any) -> None:
+            if time.monotonic() - record.info.get(USED_AT, math.inf) > IDLE_SECONDS:
+                try:
+                    engine.dialect.do_ping(connection)
+                except engine.dialect.loaded_dbapi.Error as error:  # the pool makes a new one
+                    raise DisconnectionError from error
 
         @event.listens_for(engine, "handle_error")
         def _translate(context: Any) -> None:
@@ -137,6 +160,8 @@ class PostgresqlDatabase:
         """Raise the error of cbir that an error of psycopg means; no message has values of rows."""
         import psycopg
 
+        if isinstance(error, psycopg.errors.QueryCanceled):
+            checkpoint()  # raises the reason
         if isinstance(error, psycopg.DataError | UnicodeEncodeError):
             raise InvalidInput(
                 "PostgreSQL cannot store or compare a text with a NUL character, with half of a surrogate pair, or "

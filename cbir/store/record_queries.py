@@ -22,8 +22,9 @@ from cbir.store.label_facets import LabelKey, LabelValues
 from cbir.store.records import Record
 from cbir.store.row_damage import REMEDY, describe_damage
 from cbir.store.schema import images, labels, thumbnails, vectors
-from cbir.store.statements import Statement, joined_numbers
+from cbir.store.statements import Statement, is_postgresql, joined_numbers
 
+CHECKED_VALUES = len(images.c) - 1  # of a row, before its checksum
 PAGE = 2000  # records that `iterate` reads in one transaction
 
 # Constant statements, run by the driver for every search: SQLAlchemy takes several times as long to build them.
@@ -32,6 +33,12 @@ _IMAGES_BY_NUMBER = Statement(
 )
 _LABELS_BY_NUMBER = Statement(
     "SELECT number, key, value, checksum FROM labels WHERE number IN ? ORDER BY key"
+)
+# In PostgreSQL, one statement needs neither a transaction nor a second answer of the server.
+_RECORDS_BY_NUMBER = Statement(
+    f"SELECT {', '.join(images.columns.keys())}, "
+    "(SELECT json_agg(json_build_array(key, value, labels.checksum) ORDER BY key) FROM labels "
+    "WHERE labels.number = images.number) AS labels FROM images WHERE number IN ? ORDER BY number"
 )
 _FIRST_SHOWING = Statement("SELECT image_id FROM images WHERE content_hash = ? ORDER BY number LIMIT 1")
 
@@ -78,7 +85,8 @@ class RecordQueries:
 
     def records(self, numbers: Sequence[int]) -> dict[int, Record]:
         """Return records by image number; deleted images are left out."""
-        return self._read(_records_by_number, numbers)
+        with connect_once(self._engine) as connection:
+            return _records_by_number(connection, numbers)
 
     def records_by_id(self, image_ids: Iterable[str]) -> dict[str, Record]:
         """Return records by image id, in the order of their numbers; unknown ids are left out."""
@@ -322,8 +330,12 @@ def _not_found(image_id: str) -> NotFound:
 
 
 def _records_by_number(connection: Connection, numbers: Sequence[int]) -> dict[int, Record]:
-    rows = _IMAGES_BY_NUMBER.run(connection, [int(number) for number in numbers]).all()
-    return _with_labels(connection, rows)
+    wanted = [int(number) for number in numbers]
+    if is_postgresql(connection):
+        rows = _RECORDS_BY_NUMBER.run(connection, wanted).all()
+        given = ((row.number, *label) for row in rows for label in row.labels or ())
+        return _checked_records(connection, rows, given)
+    return _with_labels(connection, _IMAGES_BY_NUMBER.run(connection, wanted).all())
 
 
 def _read_records(connection: Connection, query: Select[Any]) -> dict[int, Record]:
@@ -333,11 +345,19 @@ def _read_records(connection: Connection, query: Select[Any]) -> dict[int, Recor
 
 def _with_labels(connection: Connection, rows: Sequence[Row[Any]]) -> dict[int, Record]:
     """Return the records of rows of `images`, in their order."""
+    numbers = [row.number for row in rows]
+    return _checked_records(connection, rows, _LABELS_BY_NUMBER.run(connection, numbers))
+
+
+def _checked_records(
+    connection: Connection, rows: Sequence[Row[Any]], given: Iterable[tuple[int, str, str, int]]
+) -> dict[int, Record]:
+    """Return the records of rows of `images` with their labels, given with their checksums."""
     labels_of: dict[int, dict[str, str]] = {row.number: {} for row in rows}
-    damaged = {row.number for row in rows if row.checksum != values_checksum(*row[:-1])}
+    damaged = {row.number for row in rows if row.checksum != values_checksum(*row[:CHECKED_VALUES])}
     if damaged:
         raise CollectionDamaged(describe_damage(connection, "records", sorted(damaged)))
-    for number, key, value, checksum in _LABELS_BY_NUMBER.run(connection, [*labels_of]):
+    for number, key, value, checksum in given:
         labels_of[number][key] = value
         if checksum != crc32(f"{key}\0{value}\0{number}".encode()):  # as values_checksum, in half the time
             damaged.add(number)
@@ -348,6 +368,7 @@ def _with_labels(connection: Connection, rows: Sequence[Row[Any]]) -> dict[int, 
 
 def _record(row: Row[Any], record_labels: dict[str, str]) -> Record:
     values = dict(row._mapping)
+    values.pop("labels", None)
     del values["number"], values["checksum"]
     values["burned_in"] = bool(values["burned_in"])
     return Record(labels=record_labels, **values)
