@@ -18,6 +18,13 @@ const TEMPLATES = [
   mark("no SVM was trained"),
   mark("{count} negatives for each SVM instead of {expected}: there are no more images"),
   mark("similarities are scaled by the largest distance in a sample of the collection"),
+  mark("The index does not answer, or is not built yet. All images were compared in place of its candidates."),
+  mark("Images beyond the candidates count by a sample of them alone."),
+  mark("With an index, a search ranks {count} images at most."),
+  mark("the best {count} of {total} by an index and a sample of {sample}"),
+  mark("the best {count} by an index and a sample of {sample}"),
+  mark("the best {count} of {total} and a sample of {sample}"),
+  mark("{count} candidates"),
 ].map((template) => ({ template, form: formOf(template) }));
 
 function formOf(template) {
@@ -25,7 +32,7 @@ function formOf(template) {
   return new RegExp(`^${escaped.replace(/\{(\w+)\}/g, "(?<$1>.+)")}$`);
 }
 
-/** The reason for a method, or a note; parts that are not known stay English. */
+/** The reason for a method, a note, or what was searched; parts that are not known stay English. */
 export function rerankText(text) {
   return text.split("; ").map(part).join("; ");
 }

@@ -110,6 +110,7 @@ function summarise(response, before) {
     ` ${tr("in {milliseconds} ms", { milliseconds: Math.round(times.total) })}`,
     before ? element("span", "moves", ` · ${summariseMoves(response, before)}`) : "",
     response.rerank.reason ? element("span", "reason", ` · ${tr("auto chose {method}: {reason}", { method: response.rerank.method, reason: rerankText(response.rerank.reason) })}`) : "",
+    response.rerank.scope === "collection" ? "" : element("span", "reason", ` · ${rerankText(response.rerank.scope)}`),
     element("span", "stages", stages.map(([stage, ms]) => `${names[stage] ?? stage} ${fixed(ms, 1)}`).join(" · ")),
   );
   byId("notes").replaceChildren(...response.rerank.notes.map((note) => element("li", "", rerankText(note))));
