@@ -22,6 +22,7 @@ from indexer.throttled_progress import ThrottledProgress
 ORPHAN_SECONDS = 5.0  # for a job whose watching process has ended to end in order
 CHECK_SECONDS = 1.0  # between two looks at the clock, which may have gone on while the machine slept
 LEASE_ENDED = 75  # exit code
+INTERRUPTED = "interrupted"
 
 
 class Summary(Protocol):
@@ -47,6 +48,11 @@ class JobEnd:
     error: str | None = None
     busy: bool = False
 
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether a signal, such as Ctrl-C for all processes of a terminal, or cancelling ended the job early."""
+        return self.summary.interrupted if self.summary else self.error == INTERRUPTED
+
 
 def lease_clock() -> float:
     """Return seconds that all processes of this machine count alike, also while it sleeps where it can tell."""
@@ -68,12 +74,14 @@ def run_index_job(request: IndexRequest, pipe: Connection) -> None:
 def run_until_cancelled(work: Callable[[], Summary], pipe: Connection) -> None:
     """Run the work of a job and send its summary, or the error that ended it; see `run_index_job`."""
     _silence()
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # who stops all processes of a group ends this one by its watcher
+    signal.signal(
+        signal.SIGTERM, signal.SIG_IGN
+    )  # who stops all processes of a group ends this one by its watcher
     threading.Thread(target=_obey, args=(pipe,), daemon=True).start()
     try:
         end = JobEnd(work())
     except KeyboardInterrupt:
-        end = JobEnd(error="interrupted")
+        end = JobEnd(error=INTERRUPTED)
     except CbirError as error:
         end = JobEnd(error=str(error), busy=isinstance(error, CollectionBusy))
     except Exception as error:

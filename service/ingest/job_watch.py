@@ -33,7 +33,7 @@ CANCEL_SECONDS = 30.0  # for a cancelled job to end in order
 BUSY_PAUSE_MS = 5_000  # before a job is tried again whose collection others were writing to
 POLL_SECONDS = 0.2
 STOPPED_EXIT_CODES = (-signal.SIGTERM, -signal.SIGINT)  # of who stops all processes of a group
-UNSTORED_ERROR = "the job failed; its error named files, and such names are not kept"
+UNSTORED_ERROR = "the job failed; its error, which may name files, was kept for a week"
 
 log = logging.getLogger(__name__)
 
@@ -165,7 +165,7 @@ class JobWatch:
         if self._end.busy and not self._is_cancelled:
             hand_back(self._database, self._claim, BUSY_PAUSE_MS)
             return True
-        is_stopped = self._is_stopping.is_set() or exit_code in STOPPED_EXIT_CODES
+        is_stopped = self._is_stopping.is_set() or self._end.is_interrupted or exit_code in STOPPED_EXIT_CODES
         if is_stopped and not is_complete and not self._is_cancelled:
             hand_back(self._database, self._claim)
             return True
@@ -184,11 +184,11 @@ class JobWatch:
         if self._is_cancelled:
             state = "cancelled"
         elif not is_complete:
-            reason = "interrupted" if summary else f"the indexing process ended with {exit_code}"
-            state, error = "failed", self._end.error or reason
+            state, error = "failed", self._end.error or f"the indexing process ended with {exit_code}"
         public_summary = summary and {name: value for name, value in summary.items() if name != "examples"}
-        names_files = error and any(str(source) in error for source in self._work.request.sources)
-        public_error = UNSTORED_ERROR if names_files else error
+        public_error = (
+            UNSTORED_ERROR if self._end.error else error
+        )  # no text of a library is known to name none
         return JobResult(state, self._progress_row(), summary, public_summary, error, public_error)
 
 

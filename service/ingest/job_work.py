@@ -4,6 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
 from cbir.settings import Settings
 from cbir.threads import cores
 from indexer.index_job import run_index_job
@@ -18,6 +20,39 @@ class JobWork(NamedTuple):
 
     run: Callable[..., None]
     request: IndexRequest | MapRequest
+
+
+class StoredMapRequest(BaseModel):
+    """What is stored of a request for a map. folder_name: of the collection's folder, see `new_index_job`."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True
+    )  # else what another version asks for would be left out
+
+    folder_name: str
+
+
+class StoredIndexRequest(StoredMapRequest):
+    """What is stored of a request to index; see `new_index_job`."""
+
+    sources: list[str] = Field(min_length=1)
+    labels: str | None
+    processes: int | None
+    duplicates: bool
+    restore: bool
+    actor: str
+
+
+STORED_REQUESTS: dict[str, type[BaseModel]] = {"index": StoredIndexRequest, "map": StoredMapRequest}
+
+
+def can_read(kind: str, request: dict[str, Any]) -> bool:
+    """Return whether this version of cbir understands all of a stored request; others may have written it."""
+    try:
+        STORED_REQUESTS[kind].model_validate(request)
+    except (KeyError, ValidationError):
+        return False
+    return True
 
 
 def new_index_job(collection: str, folder: Path, options: dict[str, Any]) -> NewJob:

@@ -73,13 +73,26 @@ class JobWorker:
                 self._looking = Thread(target=self._look_for_jobs, name="jobs", daemon=True)
                 self._looking.start()
 
-    def stop(self) -> None:
-        """Hand the running jobs back, so that other workers go on with them, and return when that is done."""
+    @property
+    def is_running_jobs(self) -> bool:
+        """Whether a job runs here at the moment."""
+        return bool(self._running)
+
+    def begin_stop(self) -> None:
+        """Begin to hand the running jobs back, and start no more; may be called by a signal handler."""
         self._is_stopping.set()
         self._wake.set()
+
+    def stop(self) -> None:
+        """Hand the running jobs back, so that other workers go on with them, and return when that is done."""
+        self.begin_stop()
         with self._lock:
-            threads = [*self._running, *([self._looking] if self._looking else [])]
-        for thread in threads:
+            looking = self._looking
+        if looking:
+            looking.join()  # first: it may be about to start a job
+        with self._lock:
+            running = list(self._running)
+        for thread in running:
             thread.join()
         if self._is_known:
             try:
@@ -103,7 +116,7 @@ class JobWorker:
             return False
         try:
             candidates, busy_lanes = find_candidates(self._database)
-            obstacles = {job.job: text for job in candidates if (text := self._place.obstacle(job))}
+            obstacles = {job.job: text for job in candidates if (text := self._obstacle(job))}
             self._note_presence(candidates, obstacles)
             for job in candidates:
                 if job.job not in obstacles and job.is_due and job.lane not in busy_lanes:
@@ -123,6 +136,13 @@ class JobWorker:
             return True
         self._was_down = False
         return bool(candidates)
+
+    def _obstacle(self, job: JobCandidate) -> str | None:
+        """Return what is missing here to run a job; a collection that cannot be read holds up its own jobs only."""
+        try:
+            return self._place.obstacle(job)
+        except Exception as error:
+            return f"a worker that can read the collection {job.collection}: {type(error).__name__}"
 
     def _has_room(self) -> bool:
         with self._lock:

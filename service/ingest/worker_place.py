@@ -9,10 +9,8 @@ from cbir.layout.tsne import is_installed
 from cbir.settings import Settings
 from cbir.store.alias import is_alias
 from service.ingest.folder_place import folder_place
-from service.ingest.job_work import JobWork, job_work
+from service.ingest.job_work import JobWork, can_read, job_work
 from service.state.job_claims import JobCandidate
-
-KINDS = ("index", "map")
 
 LockFolder = Callable[[str, Path], AbstractContextManager[None]]  # raises CollectionBusy
 
@@ -43,8 +41,8 @@ class WorkerPlace:
 
     def obstacle(self, job: JobCandidate) -> str | None:
         """Return what is missing here to run a job, without names of folders; None if nothing is."""
-        if job.kind not in KINDS:
-            return f"a worker of a version of cbir that knows jobs of kind {job.kind}"
+        if not can_read(job.kind, job.request):
+            return f"a worker of the version of cbir that accepted this job of kind {job.kind}"
         if self._folder(job) is None:
             return f"a worker with the collection {job.collection}, and the same folder or database of it"
         if job.kind == "map" and not is_installed():

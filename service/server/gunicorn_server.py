@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import socket
 import warnings
 from collections.abc import Callable
@@ -11,16 +12,34 @@ from flask import Flask
 from gunicorn.app.base import BaseApplication
 
 from cbir.settings import Settings
+from service.collections.app_state import EXTENSION
+from service.ingest.job_worker import JobWorker
 from service.server.connection_worker import ConnectionWorker
 from service.server.server_sizes import KEEPALIVE_SECONDS, count_threads
 
 
 class ServiceWorker(ConnectionWorker):
-    """gunicorn worker that exits at once on Ctrl-C."""
+    """gunicorn worker that hands its jobs back, and exits at once on Ctrl-C."""
+
+    def handle_exit(self, sig: int, frame: Any) -> None:
+        """End after the requests at work; jobs end meanwhile."""
+        super().handle_exit(sig, frame)
+        if worker := self._job_worker():
+            worker.begin_stop()
 
     def handle_quit(self, sig: int, frame: Any) -> None:
+        """End without waiting for requests."""
+        for number in (signal.SIGINT, signal.SIGQUIT):  # the arbiter sends another one
+            signal.signal(number, signal.SIG_IGN)
+        worker = self._job_worker()
+        if worker and worker.is_running_jobs:
+            worker.stop()
         # At once: an orderly exit takes locks that the interrupted thread may hold.
         os._exit(0)
+
+    def _job_worker(self) -> JobWorker | None:
+        app: Flask | None = getattr(self, "wsgi", None)  # not there before the app is made
+        return app.extensions[EXTENSION].worker if app else None
 
 
 class GunicornServer(BaseApplication):  # type: ignore[misc]  # gunicorn has no types

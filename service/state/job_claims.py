@@ -152,7 +152,7 @@ def finish_job(database: StateDatabase, claim: JobClaim, result: JobResult) -> b
 
 
 def hand_back(database: StateDatabase, claim: JobClaim, pause_ms: int = 0) -> None:
-    """Let another worker have a claimed job, after a pause; the attempt does not count."""
+    """Let another worker have a claimed job, after a pause; the attempt does not count. A cancelled one ends."""
     values: dict[str, Any] = {
         "state": "waiting",
         "claim": None,
@@ -161,7 +161,12 @@ def hand_back(database: StateDatabase, claim: JobClaim, pause_ms: int = 0) -> No
         "claimable_from": DatabaseTime() + pause_ms,
     }
     with database.writing(in_turn=False) as connection:
-        connection.execute(update(jobs).where(_is_mine(claim)).values(values))
+        mine = update(jobs).where(_is_mine(claim))
+        if connection.execute(mine.where(~jobs.c.cancel_requested).values(values)).rowcount:
+            return
+        end = {"state": "cancelled", "claim": None, "ended": written_time(database_time(connection))}
+        if connection.execute(mine.values(end)).rowcount:
+            keep_files(connection, claim.job)
 
 
 def _take_from_lost_workers(database: StateDatabase) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
+from sqlalchemy import select
 
 from cbir import settings
 from cbir.store import Collection
@@ -19,6 +20,7 @@ from service.collections.app_state import EXTENSION
 from service.ingest import job_queue
 from service.state.database import open_state
 from service.state.job_history import forget_files
+from service.state.job_tables import jobs
 from tests.service.conftest import problem
 
 JOBS = "/v1/jobs"
@@ -172,7 +174,9 @@ def test_a_link_that_changes_while_its_job_waits(
         assert ended["state"] == "failed", ended
         assert "may be indexed" in ended["error"]
     after = client.get("/v1/collection").json
-    assert after | {"bytes_on_disk": 0} == collection | {"bytes_on_disk": 0}  # a job gives the folder an identity
+    assert after | {"bytes_on_disk": 0} == collection | {
+        "bytes_on_disk": 0
+    }  # a job gives the folder an identity
 
 
 def test_no_roots_no_jobs(indexed: Path, pictures: list[Path]) -> None:
@@ -280,6 +284,8 @@ def test_names_of_files_are_kept_for_a_week(
     assert restarted.get(JOBS).json["items"] == [failed, done]
     with database.writing() as connection:
         connection.exec_driver_sql("UPDATE job_files SET keep_until = keep_until - 7 * 24 * 3600 * 1000")
+    with database.reading() as connection:  # where errors stay longer
+        assert "Doe" not in str(connection.execute(select(jobs)).all())
     forget_files(database)
     assert b"Doe" not in b"".join(path.read_bytes() for path in settings.load().state_folder.iterdir())
     unnamed = [item["job"] for item in restarted.get(JOBS).json["items"] if not item["refused_files"]]

@@ -7,8 +7,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
@@ -16,6 +17,7 @@ from cbir import settings
 from service.ingest import job_worker
 from service.ingest.job_worker import JobWorker
 from service.state.database import StateDatabase, open_state
+from service.state.job_claims import JobCandidate
 from service.state.job_history import JobRow, load_jobs
 from service.state.job_requests import NewJob, add_job, cancel_job
 from service.state.job_tables import ENDED
@@ -222,6 +224,64 @@ def _row(database: StateDatabase, name: str) -> list[JobRow]:
         return load_jobs(database, name)
     except StateUnavailable:
         return []
+
+
+@ONLY_FILE
+def test_job_that_is_interrupted_but_not_cancelled_goes_on(database: StateDatabase, workers: Workers) -> None:
+    """As by Ctrl-C, which reaches all processes of a terminal."""
+    name = add(database, step_job("long", 200))
+    workers.start()
+    until(lambda: job(database, name).done > 5)
+    pid = (workers.folder / "notes").read_text().split()[2]
+    os.kill(int(pid), signal.SIGINT)
+    until(lambda: workers.count("begins") == 2)
+    until(lambda: job(database, name).state in ENDED)
+    row = job(database, name)
+    assert (row.state, row.done, row.attempts) == ("done", 200, 1)
+
+
+@ONLY_FILE
+def test_worker_that_ends_while_it_claims_a_job_hands_it_back(
+    database: StateDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_claiming, may_claim = Event(), Event()
+
+    def lock(_place: StepPlace, _job: JobCandidate) -> AbstractContextManager[None]:
+        is_claiming.set()
+        assert may_claim.wait(PATIENCE_SECONDS)
+        return nullcontext()
+
+    monkeypatch.setattr(StepPlace, "lock", lock)
+    worker = JobWorker(database, StepPlace(tmp_path), 1)
+    name = add(database, step_job("long", 5000))
+    worker.start()
+    assert is_claiming.wait(PATIENCE_SECONDS)
+    stopping = Thread(target=worker.stop)
+    stopping.start()
+    assert worker._is_stopping.wait(PATIENCE_SECONDS)
+    may_claim.set()
+    stopping.join(PATIENCE_SECONDS)
+    assert not worker.is_running_jobs
+    assert (job(database, name).state, job(database, name).attempts) == ("waiting", 0)
+
+
+@ONLY_FILE
+def test_job_that_cannot_be_checked_holds_up_no_other(
+    database: StateDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def obstacle(_place: StepPlace, job: JobCandidate) -> str | None:
+        raise_for_broken = job.request["steps"]  # KeyError
+        assert raise_for_broken
+        return None
+
+    monkeypatch.setattr(StepPlace, "obstacle", obstacle)
+    broken = add(database, NewJob("index", "knees", {"sources": []}))
+    name = add(database, step_job("short", 2))
+    worker = JobWorker(database, StepPlace(tmp_path), 1)
+    worker.start()
+    until(lambda: job(database, name).state == "done")
+    until(lambda: "KeyError" in (job(database, broken).waits_for or ""))
+    worker.stop()
 
 
 def test_worker_of_this_process_runs_what_it_can_and_ends_its_threads(

@@ -75,10 +75,33 @@ def test_what_a_worker_lacks(knees: Path, tmp_path: Path, monkeypatch: pytest.Mo
     labels = index_job(knees, archive, labels="/etc/passwd")
     assert "index_roots" in (WorkerPlace({"knees": knees}, active).obstacle(labels) or "")
     unknown = WorkerPlace({"knees": knees}, active).obstacle(job._replace(kind="dream"))
-    assert "jobs of kind dream" in (unknown or "")
+    assert "job of kind dream" in (unknown or "")
     monkeypatch.setattr(worker_place, "is_installed", lambda: False)
     picture = candidate(new_map_job("knees", knees))
     assert "extra map" in (WorkerPlace({"knees": knees}, active).obstacle(picture) or "")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"ray": "auto"},  # of a newer version
+        {"actor": None},
+        {"processes": "2"},
+        {"sources": []},
+        {"sources": ["/archive", None]},
+        {"folder_name": 7},
+    ],
+)
+def test_a_request_of_another_version_is_left_to_its_workers(
+    knees: Path, tmp_path: Path, changes: dict[str, object]
+) -> None:
+    place = WorkerPlace({"knees": knees}, settings.load(index_roots=(str(tmp_path),)))
+    job = index_job(knees, tmp_path)
+    assert place.obstacle(job) is None
+    assert "version" in (place.obstacle(job._replace(request=job.request | changes)) or "")
+    for name in job.request:
+        less = {each: value for each, value in job.request.items() if each != name}
+        assert "version" in (place.obstacle(job._replace(request=less)) or "")
 
 
 def test_a_job_gets_the_settings_of_its_worker(knees: Path, tmp_path: Path) -> None:

@@ -260,6 +260,25 @@ def test_cancelled_job_of_a_lost_worker_is_cancelled(database: StateDatabase) ->
     assert job(database, name).state == "cancelled"
 
 
+def test_cancelled_job_that_is_handed_back_ends(database: StateDatabase) -> None:
+    """Its worker was told to end before it noticed."""
+    name = add(database, "a")
+    mine = claim(database)
+    assert cancel_job(database, name) is None
+    hand_back(database, mine)
+    row = job(database, name)
+    assert (row.state, row.waits_for) == ("cancelled", None)
+    assert row.ended
+    with database.reading() as connection:
+        assert connection.execute(select(job_files.c.keep_until)).scalar_one()
+    assert retry_job(database, name) is None
+    again = claim(database)
+    hand_back(database, mine)
+    assert job(database, name).state == "running"
+    hand_back(database, again)
+    assert job(database, name).state == "waiting"
+
+
 @pytest.mark.parametrize("hours", [-30, 30])
 def test_clocks_of_machines_do_not_matter(
     database: StateDatabase, monkeypatch: pytest.MonkeyPatch, hours: int
