@@ -111,6 +111,9 @@ def test_jobs_show_themselves_and_are_cancelled(admin_page: sync_api.Page, pictu
     page.get_by_role("dialog").get_by_role("button", name="Cancel the job").click()
     expect(last).to_have_attribute("data-state", "cancelled", timeout=15_000)
     assert shown.evaluate("job => job.isConnected"), "a refresh keeps what is shown"
+    last.get_by_role("button", name="Try again").click()
+    expect(last).not_to_have_attribute("data-state", "cancelled", timeout=PATIENCE_MS)
+    expect(last.get_by_role("button", name="Try again")).to_be_hidden()
 
 
 def test_what_it_shows(admin_page: sync_api.Page, running: Served) -> None:

@@ -46,7 +46,7 @@ async function repeat(refresh, seconds) {
 
 async function refreshJobs() {
   const { items } = await load("/v1/jobs");
-  jobsView.show(items, cancel);
+  jobsView.show(items, { cancel, retry });
   return items.some(isActive) ? ACTIVE_SECONDS : undefined;
 }
 
@@ -59,6 +59,10 @@ async function cancel({ job, collection }) {
   const agreed = await confirmed(tr("Cancel the job?"), tr("What it has added to {collection} so far stays.", { collection }), tr("Cancel the job"));
   if (!agreed) return;
   await post(`/v1/jobs/${encodeURIComponent(job)}/cancel`).then(refreshJobs).catch(showError);
+}
+
+async function retry({ job }) {
+  await post(`/v1/jobs/${encodeURIComponent(job)}/retry`).then(refreshJobs).catch(showError);
 }
 
 async function revoke({ token_id: id, name }) {
