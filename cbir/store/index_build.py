@@ -144,10 +144,21 @@ def _rebuild(folder: Path, database: Database, refit: bool) -> bool:
         if not shared or info.statistics_fingerprint != before:
             metadata.set_value(connection, "statistics", statistics.to_json())
             metadata.bump_generation(connection)
+        kept = _earlier_files(connection, folder) if shared else ()
         store_snapshot_info(connection, folder, info)
         forget_tombstones(connection)
-    _keep_current_files(folder, database, info)
+    _keep_current_files(folder, database, info, kept)
     return True
+
+
+def _earlier_files(connection: Connection, folder: Path) -> tuple[str, ...]:
+    """Return the files of the snapshot that is being replaced, unless they have vectors of erased patients.
+
+    Another machine may be reading them, and a file deleted on shared storage can no longer be read.
+    """
+    info = read_snapshot_info(connection, folder)
+    erased = int(metadata.find_value(connection, ERASED_GENERATION) or 0)
+    return info.files if info and info.generation >= erased else ()
 
 
 def _is_overtaken(connection: Connection, generation: int, before: str | None) -> bool:
@@ -205,14 +216,16 @@ def _write_candidates(snapshot: Path, info: SnapshotInfo, matrix: Matrix) -> str
     return write_candidate_index(snapshot.with_name(info.candidates), index)
 
 
-def _keep_current_files(folder: Path, database: Database, info: SnapshotInfo) -> None:
-    """Renew the last good copy, which SQLite needs, and delete the files of earlier snapshots."""
+def _keep_current_files(
+    folder: Path, database: Database, info: SnapshotInfo, kept: tuple[str, ...] = ()
+) -> None:
+    """Renew the last good copy, which SQLite needs, and delete the files of earlier snapshots that are not `kept`."""
     if is_sqlite(database):
         linked = (*(f"snapshots/{file}" for file in info.files), schema.SECRET)
         last_good.store_last_good(folder, database, linked)
     snapshot_folder = folder / "snapshots"
     for path in snapshot_folder.iterdir():
-        if path.name not in info.files and path.is_file():
+        if path.name not in (*info.files, *kept) and path.is_file():
             path.unlink(missing_ok=True)
     sync_folder(snapshot_folder)  # else a power cut could bring them back
 

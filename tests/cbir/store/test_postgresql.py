@@ -126,6 +126,22 @@ def test_another_machine_drops_what_is_deleted_and_erased(
     np.testing.assert_array_equal(elsewhere.view().gallery.blocks[0], collection.view().gallery.blocks[0])
 
 
+def test_the_snapshot_before_is_kept_for_those_who_read_it(collection: Collection) -> None:
+    files = []
+    for start in (0, 20, 40):
+        with collection.writer() as writer:
+            writer.add([entry(number, f"p{number % 4}") for number in range(start, start + 20)])
+            writer.finish()
+        files.append({path.name for path in (collection.folder / "snapshots").glob("*.index")})
+    assert [len(names) for names in files] == [1, 2, 2]
+    assert files[0] < files[1]
+    assert not files[0] & files[2]
+    with collection.writer() as writer:
+        writer.erase_patient(["p1"])
+    (path,) = (collection.folder / "snapshots").glob("*.index")
+    assert path.name not in files[2]
+
+
 def test_statistics_fitted_before_an_erasure_are_not_stored(
     collection: Collection, elsewhere: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
