@@ -5,7 +5,7 @@ import hmac
 import logging
 import time
 from pathlib import Path
-from threading import Lock
+from threading import Condition
 from typing import Any
 
 from cbir.errors import CbirError, InvalidInput
@@ -41,7 +41,7 @@ class _WaitingLine:
     def __init__(self, fields: dict[str, Any]) -> None:
         self.fields = fields
         self.done = False
-        self.error: CbirError | OSError | None = None
+        self.error: Exception | None = None
 
 
 class SharedAuditLog(AuditWriter):
@@ -67,7 +67,8 @@ class SharedAuditLog(AuditWriter):
         self._seen = 0  # number of the last line that this service knows of
         self._lost = 0
         self._clean_at = time.monotonic()
-        self._writing, self._waiting = Lock(), Lock()
+        self._changed = Condition()  # of the two below, and of the lines that wait
+        self._writing = False
         self._entries: list[_WaitingLine] = []
 
     def open(self) -> None:
@@ -80,28 +81,32 @@ class SharedAuditLog(AuditWriter):
 
     def _add(self, fields: dict[str, Any]) -> None:
         entry = _WaitingLine(fields)
-        with self._waiting:
+        with self._changed:
             self._entries.append(entry)
-        with self._writing:
+            self._changed.wait_for(lambda: entry.done or not self._writing)
             if not entry.done:  # no thread before has written it with its own
-                with self._waiting:
-                    entries, self._entries = self._entries, []
-                self._write(entries)
+                self._writing = True
+                entries, self._entries = self._entries, []
+        if not entry.done:
+            self._write(entries)
         if entry.error:
             raise entry.error
+        if self._days and time.monotonic() >= self._clean_at:
+            self._remove_old_lines()
 
     def _write(self, entries: list[_WaitingLine]) -> None:
-        error: CbirError | OSError | None = None
+        """Write lines in one transaction, and tell the threads that wait for them."""
+        error: Exception | None = None
         try:
             self._append([entry.fields for entry in entries])
-        except (CbirError, OSError) as failure:
+        except Exception as failure:  # each thread raises it
             error = failure
-        self._lost = self._lost + len(entries) if error else 0
-        for entry in entries:
-            entry.error = error
-            entry.done = True
-        if self._days and error is None and time.monotonic() >= self._clean_at:
-            self._remove_old_lines()
+        with self._changed:
+            self._lost = self._lost + len(entries) if error else 0
+            for entry in entries:
+                entry.error, entry.done = error, True
+            self._writing = False
+            self._changed.notify_all()
 
     def _append(self, new: list[dict[str, Any]]) -> None:
         if self._lost:
@@ -114,12 +119,12 @@ class SharedAuditLog(AuditWriter):
                     "lines of the audit log in the state database were removed, or the database was set back"
                 )
                 new = [{"time": time_of_line(), "action": RESTARTED}, *new]
-            head, rows, now = ChainHead(state.number, state.mac), [], unix_time()
+            head, texts = ChainHead(state.number, state.mac), []
             for fields in new:
                 line, head = chain_line(self._key or b"", head, fields)
-                rows.append((head.number, now, line.decode().rstrip("\n")))
-            add_lines(connection, rows)
-            save_chain(connection, state._replace(number=head.number, mac=head.mac))
+                texts.append(line.decode().rstrip("\n"))
+            state = state._replace(number=head.number, mac=head.mac)
+            add_lines(connection, texts, unix_time(), state)
         self._seen = head.number
 
     def _locked_chain(self, connection: LogConnection) -> tuple[StoredChain, bool]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sqlalchemy import Column, Connection, Table, Text, delete, func, insert, select, update
+from sqlalchemy import Column, Connection, Table, Text, delete, func, insert, select, text, update
 from sqlalchemy.exc import IntegrityError
 
 from service.state.errors import StateUnavailable
@@ -28,6 +28,13 @@ chain = Table(  # one row
     Column("key_check", Text, nullable=False),
     Column("removed", WholeNumber, nullable=False),  # last line that was removed for its age, 0 for none
     Column("removed_mac", Text, nullable=False),  # authenticates that number
+)
+# SQLAlchemy would compile an insertion of several rows at every call.
+ADD_LINES = text(
+    f"WITH saved AS (UPDATE {chain.name} SET number = :number, mac = :mac, key_check = :key_check, "
+    "removed = :removed, removed_mac = :removed_mac) "
+    f"INSERT INTO {lines.name} (number, time, line) SELECT :first + place - 1, :time, line "
+    "FROM unnest(CAST(:texts AS text[])) WITH ORDINALITY AS added (line, place)"
 )
 
 
@@ -70,11 +77,31 @@ def save_chain(connection: Connection, state: StoredChain) -> None:
     connection.execute(update(chain).values(**state._asdict()))
 
 
-def add_lines(connection: Connection, new: list[tuple[int, int, str]]) -> None:
-    """Add lines, each with its number and time."""
-    connection.execute(
-        insert(lines), [{"number": number, "time": time, "line": line} for number, time, line in new]
-    )
+def add_lines(connection: Connection, texts: list[str], time: int, state: StoredChain) -> None:
+    """Add lines at the end of the chain and replace its state, in one statement.
+
+    Raises StateUnavailable if a line with such a number exists, which no service has written.
+
+    Parameters
+    ----------
+    connection : Connection
+        In a transaction that has locked the chain.
+    texts : list of str
+        At least one.
+    time : int
+        Seconds since 1970.
+    state : StoredChain
+        State of the chain after them.
+    """
+    first = state.number - len(texts) + 1
+    values = {"first": first, "texts": texts, "time": time} | state._asdict()
+    try:
+        connection.execute(ADD_LINES, values)
+    except IntegrityError as error:
+        raise StateUnavailable(
+            f"the table {lines.name} has a line {first} or later, which no service has written; "
+            "`cbir audit-log verify` says more"
+        ) from error
 
 
 def last_line(connection: Connection) -> str | None:

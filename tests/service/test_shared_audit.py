@@ -252,6 +252,25 @@ def test_commands_and_settings(database: StateDatabase, tmp_path: Path) -> None:
     assert open_audit_log(settings.load(audit_log="database"), database)
 
 
+def test_a_foreign_line_in_the_way_of_the_next_is_reported(
+    filled: SharedAuditLog, database: StateDatabase, key_file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """All threads that wait for a transaction learn that it failed; the log goes on without the foreign line."""
+    with database.writing() as connection:
+        connection.execute(insert(lines), [{"number": 15, "time": 0, "line": "{}"}])
+    write(filled, 4)
+    with ThreadPoolExecutor(6) as pool:
+        written = list(pool.map(lambda _: filled.write(None, "", "search", [], 200), range(6)))
+    assert written == [False] * 6
+    assert "has a line 15 or later, which no service has written" in caplog.text
+    assert verify(database, key_file).faults == ["audit_lines:15: a line that is not part of the chain"]
+    with database.writing() as connection:
+        connection.execute(delete(lines).where(lines.c.number == 15))
+    write(filled, 1)
+    assert json.loads(stored(database)[14])["count"] == 6
+    assert verify(database, key_file).faults == []
+
+
 def test_a_table_needs_a_database() -> None:
     with pytest.raises(InvalidInput, match="state_database must be set"):
         check_startup(settings.load(audit_log="database"))
