@@ -1,5 +1,6 @@
 """Connection to a Milvus server: its address, time limits, and what its errors mean."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,6 +10,7 @@ from cbir.errors import IndexUnavailable, InvalidInput
 from cbir.extras import install_command
 
 SECONDS = 10.0  # limit of a call
+QUIET = ("pymilvus", "pymilvus.milvus_client")  # loggers that write tracebacks to stderr
 REASON = 200  # characters of an error of the server that are passed on
 
 
@@ -37,6 +39,8 @@ class MilvusConnection:
             import pymilvus  # noqa: F401
         except ImportError as error:
             raise InvalidInput(f"an index in Milvus needs pymilvus: {install_command('milvus')}") from error
+        for name in QUIET:  # what they say is raised too, and reported once
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         parts = urlsplit(address)
         self.server = f"{parts.hostname}:{parts.port}"
         secure = parse_qs(parts.query).get("tls") == ["true"]

@@ -117,7 +117,8 @@ def _erase(services: tuple[httpx.Client, httpx.Client], address: str, second: Pa
     """Erase a patient by a command; neither service shows an image, and both snapshots lose the vectors."""
     with Collection(collection_folder(address)) as collection:
         (key, *_) = collection.patient_keys().values()
-        ids = [image_id for image_id, of in collection.patient_keys().items() if of == key]
+        names = collection.image_ids()
+        ids = [names[number] for number, of in collection.patient_keys().items() if of == key]
     code, printed, said = command("collection", "erase-patient", key, "--yes", "--collection", address)
     assert code == 0, said
     assert re.search(r"erased +\d", printed)
