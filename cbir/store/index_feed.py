@@ -23,7 +23,8 @@ from sqlalchemy import (
 
 from cbir.errors import CollectionDamaged, NotFound
 from cbir.store import metadata
-from cbir.store.database import Database
+from cbir.store.database import Database, connect_once
+from cbir.store.database_state import has_state, read_state
 from cbir.store.dicom_instances import DicomScope
 from cbir.store.filter_conditions import Condition
 from cbir.store.normalisation import Statistics
@@ -39,6 +40,7 @@ from cbir.store.vector_format import vector_format
 
 Numbers = NDArray[np.int64]
 Floats = NDArray[np.float32]
+Version = tuple[int, str]  # generation, and the name of the state of the database, see `database_state`
 
 PAGE = 4096  # images read in one transaction
 
@@ -49,10 +51,11 @@ class FeedState(NamedTuple):
     last_number, last_change: largest number of an image, deleted or not, and of an entry of the history.
     incomplete_change: entries up to this one may be missing from the history. purged_generation: deletions before it
     may be missing from the list of deleted images. fingerprint: of the statistics; None before an indexing run has
-    ended.
+    ended. name: of the state of the database, see `database_state`.
     """
 
     generation: int
+    name: str
     last_number: int
     last_change: int
     incomplete_change: int
@@ -70,15 +73,25 @@ class IndexFeed(RecordQueries):
         """Return the number of transactions that have changed the collection."""
         return int(self._read(metadata.required_value, "generation"))
 
+    def version(self) -> Version:
+        """Return what is different after each transaction that changes the collection, and after a restore."""
+        with connect_once(self._engine) as connection:
+            return read_state(connection)
+
+    def has_state(self, name: str) -> bool:
+        """Return whether the database is in the state `name` or a later one; not if it was restored to before."""
+        return self._read(has_state, name)
+
     def state(self) -> FeedState:
         """Return the state; what is read after it is at least as new."""
         with self._engine.connect() as connection:
-            generation = int(metadata.required_value(connection, "generation"))  # first: others may write
+            generation, name = read_state(connection)  # first: others may write
             # PostgreSQL keeps what was deleted for ever.
             snapshot = None if is_postgresql(connection) else read_snapshot_info(connection, self.folder)
             statistics = metadata.find_value(connection, "statistics")
             return FeedState(
                 generation,
+                name,
                 _last_number(connection),
                 connection.scalar(select(func.max(changes.c.change))) or 0,
                 int(metadata.find_value(connection, metadata.INCOMPLETE_CHANGES) or 0),

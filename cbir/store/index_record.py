@@ -25,7 +25,6 @@ class IndexRecord:
     def __init__(self, database: PostgresqlDatabase, kind: str) -> None:
         self._database, self._kind = database, kind
         self._keys = f"index:{kind}", f"index:{kind}:statistics"
-        self._followed = f"index:{kind}:followed"
 
     def read_short(self) -> str | None:
         """Return the short text; None without a record."""
@@ -44,16 +43,6 @@ class IndexRecord:
             for key, value in zip(self._keys, (short, long), strict=True):
                 if metadata.find_value(connection, key) != value:
                     metadata.set_value(connection, key, value)
-
-    def followed(self) -> int:
-        """Return the latest generation that the index was to follow to; 0 before the first."""
-        with self._database.connect_once() as connection:
-            return int(metadata.find_value(connection, self._followed) or 0)
-
-    def set_followed(self, generation: int) -> None:
-        """Store the generation that the index is to follow to."""
-        with self._database.engine.begin() as connection:
-            metadata.set_value(connection, self._followed, str(generation))
 
     @contextmanager
     def lock(self) -> Iterator[bool]:

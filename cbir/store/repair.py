@@ -13,6 +13,7 @@ from sqlalchemy.exc import DatabaseError
 from cbir.errors import CbirError, CollectionDamaged
 from cbir.store import change_log, last_good, metadata
 from cbir.store.agreement import differing_numbers, open_intact_snapshot
+from cbir.store.change_history import mark_incomplete, record_change
 from cbir.store.checksums import COLUMN, checksum_sql, vector_checksum
 from cbir.store.collection import Collection
 from cbir.store.collection_view import vector_pages
@@ -147,6 +148,9 @@ def _repair(connection: Connection, folder: Path, copied: bool) -> Repair:
         repair.ended_log |= change_log.stop_log(connection)  # it has the repairs as changes
     if repair.restored:
         metadata.bump_generation(connection)
+        # Which images were repaired is not known for all: vector indexes take everything over again.
+        record_change(connection, "cbir collection verify --repair", "labelled", 0)
+        mark_incomplete(connection)
     return repair
 
 

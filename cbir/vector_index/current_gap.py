@@ -7,7 +7,7 @@ from threading import Lock
 import numpy as np
 
 from cbir.gallery.vector_blocks import Floats
-from cbir.store.index_feed import IndexFeed
+from cbir.store.index_feed import IndexFeed, Version
 from cbir.vector_index.current_index import CurrentIndex, OpenedEdition
 from cbir.vector_index.index_gap import IndexGap, find_gap
 from cbir.vector_index.port import Numbers
@@ -27,20 +27,20 @@ class CurrentGap:
 
     def now(self) -> IndexGap:
         """Return the gap of the current edition; raises IndexUnavailable."""
-        edition, generation = self._current.opened(), self._feed.generation()
+        edition, version = self._current.opened(), self._feed.version()
         gap = self._gap
-        if gap and self._is_current(gap, edition, generation):
+        if gap and self._is_current(gap, edition, version):
             return gap
         with self._lock:
             gap = self._gap
-            if gap is None or not self._is_current(gap, edition, generation):
-                gap = self._gap = find_gap(self._feed, self._current, edition, gap)
+            if gap is None or not self._is_current(gap, edition, version):
+                gap = self._gap = find_gap(self._feed, edition, gap)
                 self._found_at = time.monotonic()
             return gap
 
-    def _is_current(self, gap: IndexGap, edition: OpenedEdition, generation: int) -> bool:
+    def _is_current(self, gap: IndexGap, edition: OpenedEdition, version: Version) -> bool:
         followed = not gap.closed and time.monotonic() > self._found_at + OPEN_SECONDS
-        return gap.edition is edition and gap.generation == generation and not followed
+        return gap.edition is edition and gap.version == version and not followed
 
     def sample_vectors(
         self, gap: IndexGap, numbers: Numbers, read: Callable[[Numbers], tuple[Numbers, Floats]]

@@ -8,7 +8,7 @@ from cbir.errors import IndexUnavailable
 from cbir.store.normalisation import Statistics, read_statistics
 from cbir.vector_index.editions import EditionRecord, Editions
 from cbir.vector_index.engines import IndexEngine
-from cbir.vector_index.port import IndexPosition, VectorIndex
+from cbir.vector_index.port import VectorIndex
 
 NOT_BUILT = "the vector index is not built yet; the service builds it, or `cbir collection build-index`"
 
@@ -55,10 +55,6 @@ class CurrentIndex:
                 self._opened = self._open(record)
             self._version = version
             return self._opened
-
-    def is_of_later_state(self, position: IndexPosition, generation: int) -> bool:
-        """Return whether a position is of a state that the collection, at a `generation`, was restored to before."""
-        return position.generation > generation or not self.editions.may_have(position.generation)
 
     def replace(self, opened: OpenedEdition) -> None:
         """Use an edition that this process has filled, and that the record names."""

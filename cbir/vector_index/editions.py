@@ -17,7 +17,7 @@ FOLDER = "vector_index"  # in the files folder of a collection
 
 
 class NextEdition(BaseModel):
-    """Edition that is being filled. generation, last_change: of the collection when its fill began.
+    """Edition that is being filled. generation, last_change, state: of the collection when its fill began.
 
     filled_to: largest number of an image that is in it for certain.
     """
@@ -26,6 +26,7 @@ class NextEdition(BaseModel):
     fingerprint: str
     generation: int
     last_change: int
+    state: str = ""
     filled_to: int = 0
 
 
@@ -59,12 +60,6 @@ class Editions(Protocol):
 
     def write(self, record: EditionRecord) -> None:
         """Replace the record, durably and in one step."""
-
-    def may_have(self, generation: int) -> bool:
-        """Return whether an index can have followed to a generation; not if the database was restored to before."""
-
-    def announce(self, generation: int) -> None:
-        """Note that an index is about to have followed to a generation."""
 
     def lock(self) -> AbstractContextManager[bool]:
         """Hold the lock of who changes editions; yields False if another process holds it."""
@@ -108,13 +103,6 @@ class FolderEditions:
         stored = StoredRecord(database=self._inode(), record=record)
         with atomic_text(self._path, permissions=file_mode(self.folder)) as file:
             file.write(stored.model_dump_json())
-
-    def may_have(self, generation: int) -> bool:
-        """Return True: a restored database is another file, which the record does not belong to."""
-        return True
-
-    def announce(self, generation: int) -> None:
-        """Do nothing."""
 
     @contextmanager
     def lock(self) -> Iterator[bool]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from cbir.errors import InvalidInput
 from cbir.store.collection import Collection
-from cbir.store.index_feed import scope_conditions
+from cbir.store.index_feed import Version, scope_conditions
 from cbir.vector_index.editions import FOLDER
 from cbir.vector_index.port import IndexScope, Numbers, VectorIndex
 
@@ -42,7 +42,7 @@ class HnswEngine:
     def __init__(self, collection: Collection) -> None:
         self._folder: Path = collection.folder / FOLDER
         self._feed = collection.index_feed()
-        self._kept: dict[IndexScope, tuple[int, Numbers]] = {}  # generation, numbers
+        self._kept: dict[IndexScope, tuple[Version, Numbers]] = {}
 
     def open(self, name: str, dimensions: int) -> VectorIndex:
         """Return an edition, which is created if it does not exist."""
@@ -63,18 +63,15 @@ class HnswEngine:
 
     def _matching(self, scope: IndexScope) -> Numbers:
         """Return the numbers of the images in a scope, those of the latest few from memory."""
-        generation = self._feed.generation()
-        known, numbers = self._kept.get(scope, (-1, None))
-        if numbers is None or known != generation:
+        version = self._feed.version()
+        known, numbers = self._kept.get(scope, (None, None))
+        if numbers is None or known != version:
             conditions = scope_conditions(
                 scope.where, scope.of_patients, scope.without_patients, scope.without_contents, scope.outside
             )
             numbers = self._feed.matching(conditions)
             latest = list(self._kept.items())[-KEPT:]
-            self._kept = {
-                **dict(latest),
-                scope: (generation, numbers),
-            }  # a new one: other threads may read it
+            self._kept = {**dict(latest), scope: (version, numbers)}  # a new one: other threads may read it
         return numbers
 
 

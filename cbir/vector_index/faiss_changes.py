@@ -1,6 +1,7 @@
 """File of the changes to a local index since its own file was written, so that few changes write little."""
 
 import hashlib
+import json
 import os
 import struct
 from collections.abc import Iterator
@@ -64,7 +65,7 @@ class ChangeFile:
 
     def append_position(self, position: IndexPosition) -> None:
         """Append a position; once this returns, it and everything before are durable."""
-        self._append(POSITION, np.array(position, "<i8").tobytes(), durable=True)
+        self._append(POSITION, json.dumps(position).encode(), durable=True)
 
     def overwrite(self, numbers: Numbers) -> None:
         """Overwrite the vectors of deleted images with zeros, in place.
@@ -110,7 +111,7 @@ class ChangeFile:
 
     def _change(self, kind: bytes, content: bytes) -> Change:
         if kind == POSITION:
-            return IndexPosition(*np.frombuffer(content, "<i8").tolist())
+            return IndexPosition(*json.loads(content))
         if kind == DELETE:
             return np.frombuffer(content, "<i8").astype(np.int64)
         return self._put(content)

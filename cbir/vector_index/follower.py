@@ -11,6 +11,7 @@ from cbir.store.normalisation import Statistics
 from cbir.store.records import Record
 from cbir.vector_index.current_index import CurrentIndex, OpenedEdition
 from cbir.vector_index.editions import EditionRecord, NextEdition
+from cbir.vector_index.index_gap import is_of_later_state
 from cbir.vector_index.port import IndexedImage, IndexPosition, Numbers, VectorIndex
 
 Progress = Callable[[int, int], None]  # images done, and in all
@@ -75,7 +76,7 @@ class Follower:
     def _catch_up(self, opened: OpenedEdition) -> bool:
         """Take over what has changed since the edition's position; False if only a new edition can be right."""
         index, position, state = opened.index, opened.index.position(), self._feed.state()
-        if position is None or self._current.is_of_later_state(position, state.generation):
+        if position is None or is_of_later_state(self._feed, position, state):
             return False
         if position.generation == state.generation:
             return self._has_all(index, state)
@@ -86,7 +87,7 @@ class Follower:
         if state.purged_generation > position.generation and not self._delete_unlisted(index, last_number):
             return False
         last_change = max(position.last_change, state.last_change)
-        self._set_position(index, IndexPosition(state.generation, last_number, last_change))
+        index.set_position(IndexPosition(state.generation, last_number, last_change, state.name))
         return True
 
     def _has_all(self, index: VectorIndex, state: FeedState) -> bool:
@@ -96,10 +97,6 @@ class Follower:
         same = len(index) == self._feed.count_between(0, state.last_number)
         self._counted = self._feed.generation() == state.generation  # else they may differ for a change since
         return same or not self._counted
-
-    def _set_position(self, index: VectorIndex, position: IndexPosition) -> None:
-        self._current.editions.announce(position.generation)  # first: an index may only be behind this
-        index.set_position(position)
 
     def _delete(self, opened: OpenedEdition, position: IndexPosition) -> None:
         """Delete what the collection has deleted, apart from what this process has deleted before."""
@@ -157,13 +154,19 @@ class Follower:
         """
         engine, state = self._current.engine, self._feed.state()
         found, statistics = self._feed.statistics()
-        if started is None or started.fingerprint != found or not engine.durable:
+        if not (
+            started
+            and engine.durable
+            and started.fingerprint == found
+            and self._feed.has_state(started.state)
+        ):
             abandoned = (record.filling.name,) if record.filling else ()
             started = NextEdition(
                 name=record.next_name(),
                 fingerprint=found,
                 generation=state.generation,
                 last_change=state.last_change,
+                state=state.name,
             )
             record = record.model_copy(update={"filling": started, "dropped": (*record.dropped, *abandoned)})
             self._current.editions.write(record)
@@ -171,7 +174,7 @@ class Follower:
         index = engine.open(started.name, statistics.dimensions)
         filled = self._fill_pages(record, started, index, statistics, present, progress)
         index.finish()
-        self._set_position(index, IndexPosition(started.generation, filled, started.last_change))
+        index.set_position(IndexPosition(started.generation, filled, started.last_change, started.state))
         opened = OpenedEdition(started.name, found, statistics, index)
         self._catch_up(opened)
         self._retire(

@@ -6,8 +6,8 @@ import numpy as np
 
 from cbir.errors import IndexUnavailable
 from cbir.gallery.vector_blocks import Floats
-from cbir.store.index_feed import FeedState, IndexFeed
-from cbir.vector_index.current_index import NOT_BUILT, CurrentIndex, OpenedEdition
+from cbir.store.index_feed import FeedState, IndexFeed, Version
+from cbir.vector_index.current_index import NOT_BUILT, OpenedEdition
 from cbir.vector_index.port import IndexPosition, Numbers
 
 MOST_LACKING = (
@@ -18,7 +18,7 @@ MOST_CHANGED = 20_000  # images with other attributes than those in the index th
 
 @dataclass(frozen=True, eq=False)
 class IndexGap:
-    """What an edition lacks at a generation of the collection.
+    """What an edition lacks at a version of the collection.
 
     tail, vectors: numbers of images that it may lack, ascending, and their normalised vectors (n, d). changed: images
     that it may have other attributes of, ascending; None if there are too many to list. closed: it lacks nothing, and
@@ -26,7 +26,7 @@ class IndexGap:
     """
 
     edition: OpenedEdition
-    generation: int
+    version: Version
     position: IndexPosition
     last_number: int
     tail: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
@@ -40,17 +40,13 @@ class IndexGap:
         return self.tail if self.changed is None else np.union1d(self.tail, self.changed)
 
 
-def find_gap(
-    feed: IndexFeed, current: CurrentIndex, edition: OpenedEdition, before: IndexGap | None
-) -> IndexGap:
+def find_gap(feed: IndexFeed, edition: OpenedEdition, before: IndexGap | None) -> IndexGap:
     """Return what an edition lacks now; raises IndexUnavailable if it lacks too much.
 
     Parameters
     ----------
     feed : IndexFeed
         Of the whole collection.
-    current : CurrentIndex
-        The index.
     edition : OpenedEdition
         The edition that answers.
     before : IndexGap, optional
@@ -59,16 +55,21 @@ def find_gap(
     state, position = feed.state(), edition.index.position()
     if position is None:
         raise IndexUnavailable(NOT_BUILT)
-    if current.is_of_later_state(position, state.generation):
+    if is_of_later_state(feed, position, state):
         raise IndexUnavailable(
             "the vector index is of a later state of the collection and is to be built again"
         )
+    version = state.generation, state.name
     if position.generation == state.generation:
-        return IndexGap(edition, state.generation, position, state.last_number, closed=True)
+        return IndexGap(edition, version, position, state.last_number, closed=True)
     tail, vectors = _load_tail(feed, edition, position, state, before)
-    return IndexGap(
-        edition, state.generation, position, state.last_number, tail, vectors, _changed(feed, position, state)
-    )
+    changed = _changed(feed, position, state)
+    return IndexGap(edition, version, position, state.last_number, tail, vectors, changed)
+
+
+def is_of_later_state(feed: IndexFeed, position: IndexPosition, state: FeedState) -> bool:
+    """Return whether a position is of a state that the collection, now in `state`, was restored to before."""
+    return position.generation > state.generation or not feed.has_state(position.state)
 
 
 def _load_tail(

@@ -23,6 +23,8 @@ COMPARED = 20_000  # images whose vectors are read at a time, to compare them on
 SPARE = 32  # images fetched besides, in place of those that are dropped, at least
 WIDER = 4  # times as many, where too many were dropped
 
+MOST_FETCHED = 100_000  # images; if they are not enough, all in the scope are compared
+
 T = TypeVar("T")
 
 
@@ -53,13 +55,13 @@ class IndexedVectors:
         return self._feed.generation()
 
     def __len__(self) -> int:
-        return self._scopes.total(self.generation())
+        return self._scopes.total(self._feed.version())
 
     def count(self, scope: IndexScope = EVERYTHING) -> int | None:
         """Return the number of images in a scope; None if that takes long."""
         if scope == EVERYTHING:
             return len(self)
-        few = self._scopes.few(self._narrowed(scope), self.generation())
+        few = self._scopes.few(self._narrowed(scope), self._feed.version())
         return None if few is None else len(few)
 
     def within(self, numbers: Numbers, scope: IndexScope = EVERYTHING) -> Numbers:
@@ -114,10 +116,13 @@ class IndexedVectors:
             return read(latest)
 
     def _nearest(self, gap: IndexGap, queries: Floats, k: int, scope: IndexScope) -> list[Neighbours]:
-        few = self._scopes.few(scope, gap.generation)
+        few = self._scopes.few(scope, gap.version)
         if few is not None:
             return nearest_vectors(queries, *self._vectors(gap, few), k)
-        left_out, pushed = self._scopes.left_out(scope)
+        if gap.changed is None:  # what the index has of labels may be wrong: its answers are checked instead
+            left_out, pushed = np.empty(0, np.int64), EVERYTHING
+        else:
+            left_out, pushed = self._scopes.left_out(scope)
         apart = gap.apart
         found = self._search(gap, queries, k, pushed, np.union1d(left_out, apart), scope)
         if len(apart):
@@ -131,7 +136,7 @@ class IndexedVectors:
     def _search(
         self, gap: IndexGap, queries: Floats, k: int, pushed: IndexScope, left_out: Numbers, scope: IndexScope
     ) -> list[Neighbours]:
-        """Search the index, for more images until k of each query are left."""
+        """Search the index, for more images until k of each query are left, or too many would be needed."""
         fetched = k + min(len(left_out), max(SPARE, k // 8))
         while True:
             answers = gap.edition.index.nearest(queries, fetched, pushed)
@@ -140,6 +145,8 @@ class IndexedVectors:
             if all(len(rest.numbers) >= k or len(answer.numbers) < fetched for answer, rest in pairs):
                 return [Neighbours(rest.numbers[:k], rest.distances[:k]) for rest in kept]
             fetched *= WIDER
+            if fetched > max(MOST_FETCHED, 2 * k):
+                return kept
 
     def _keep(
         self, gap: IndexGap, answers: Sequence[Neighbours], left_out: Numbers, scope: IndexScope
@@ -148,7 +155,6 @@ class IndexedVectors:
         present = None
         if not gap.closed or self._limited:
             all_numbers = np.concatenate([np.empty(0, np.int64), *(answer.numbers for answer in answers)])
-            # What the index has of labels may be wrong if too many have changed to list them.
             checked = scope if gap.changed is None or self._limited else EVERYTHING
             present = self._scopes.among(all_numbers, checked)
         kept = []
@@ -195,5 +201,5 @@ class IndexedVectors:
         return joined[order], np.concatenate([part[1] for part in parts])[order]
 
     def _sample(self, gap: IndexGap, count: int, scope: IndexScope) -> tuple[Numbers, Floats]:
-        drawn = self._scopes.drawn(count, scope, gap.generation, gap.last_number)
+        drawn = self._scopes.drawn(count, scope, gap.version, gap.last_number)
         return self._gap.sample_vectors(gap, np.sort(drawn), lambda missing: self._vectors(gap, missing))

@@ -1,6 +1,5 @@
 """Vector index of a Milvus server: a Milvus collection for each edition."""
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -90,8 +89,8 @@ class MilvusIndex:
 
     def position(self) -> IndexPosition | None:
         """Return how far it has followed; None before the first fill has ended."""
-        rows = self._query(f"number in [{POSITION}]", ["content_hash"])
-        position = IndexPosition(*json.loads(rows[0]["content_hash"])) if rows else None
+        rows = self._query(f"number in [{POSITION}]", ["labels"])
+        position = IndexPosition(*rows[0]["labels"]["position"]) if rows else None
         if position != self._known_position:  # another process has changed the index
             self._known_position, self._changed = position, time.monotonic()
         return position
@@ -99,7 +98,7 @@ class MilvusIndex:
     def set_position(self, position: IndexPosition) -> None:
         """Store how far it has followed."""
         row = milvus_row(IndexedImage(POSITION, ""), np.full(self._dimensions, FAR, np.float32))
-        self._call("upsert", self._edition, [row | {"content_hash": json.dumps(position)}])
+        self._call("upsert", self._edition, [row | {"labels": {"position": list(position)}}])
         self._known_position, self._changed = position, time.monotonic()
 
     def finish(self) -> None:

@@ -121,7 +121,8 @@ class PgvectorIndex:
     def set_position(self, position: IndexPosition) -> None:
         """Store how far it has followed."""
         with self._transaction() as connection:
-            connection.execute(text(f"COMMENT ON TABLE {self._edition} IS '{json.dumps(position)}'"))
+            quoted = json.dumps(position).replace("'", "''")
+            connection.exec_driver_sql(f"COMMENT ON TABLE {self._edition} IS '{quoted}'")
 
     def finish(self) -> None:
         """Build the graph, in memory as far as BUILD_BYTES suffice."""

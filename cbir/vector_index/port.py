@@ -47,12 +47,14 @@ class IndexPosition(NamedTuple):
     """How far an index has followed its collection; stored in the index after the data.
 
     generation: of the collection. last_number: largest image number that it has seen. last_change: number of the last
-    entry of the collection's history that it has seen.
+    entry of the collection's history that it has seen. state: name of the state of the collection's database, which
+    a database that was restored to an earlier state does not know.
     """
 
     generation: int
     last_number: int
     last_change: int
+    state: str = ""
 
 
 class Neighbours(NamedTuple):

@@ -6,7 +6,7 @@ from threading import Lock
 
 import numpy as np
 
-from cbir.store.index_feed import IndexFeed, exclusions, scope_conditions
+from cbir.store.index_feed import IndexFeed, Version, exclusions, scope_conditions
 from cbir.vector_index.fixed_sample import RandomOrder, lowest
 from cbir.vector_index.port import IndexScope, Numbers
 
@@ -16,6 +16,7 @@ KEPT = 32  # scopes in memory
 MANY_SECONDS = 60.0  # for which a scope with many images is taken to have many
 COUNTED = 200_000  # images that are counted again at once, since that takes milliseconds
 COUNT_SECONDS = 5.0  # between two counts of more
+NEVER: Version = (-1, "")
 
 
 class ScopeNumbers:
@@ -24,18 +25,18 @@ class ScopeNumbers:
     def __init__(self, feed: IndexFeed) -> None:
         self._feed = feed
         self._lock = Lock()
-        self._few: dict[IndexScope, tuple[int, Numbers]] = {}  # generation, numbers
+        self._few: dict[IndexScope, tuple[Version, Numbers]] = {}
         self._many: dict[IndexScope, float] = {}  # until when
-        self._drawn: dict[IndexScope, tuple[int, int, Numbers]] = {}  # generation, count, numbers
-        self._counted = (-1, -1, 0.0)  # generation, images, when
+        self._drawn: dict[IndexScope, tuple[Version, int, Numbers]] = {}  # count, numbers
+        self._counted: tuple[Version, int, float] = (NEVER, -1, 0.0)  # version, images, when
         self._order = RandomOrder()
 
-    def total(self, generation: int) -> int:
+    def total(self, version: Version) -> int:
         """Return the number of all images; a large one may be some seconds old."""
         counted, images, at = self._counted
-        if counted != generation and (images <= COUNTED or time.monotonic() > at + COUNT_SECONDS):
+        if counted != version and (images <= COUNTED or time.monotonic() > at + COUNT_SECONDS):
             images = len(self._feed)
-            self._counted = generation, images, time.monotonic()
+            self._counted = version, images, time.monotonic()
         return images
 
     def all(self, scope: IndexScope) -> Numbers:
@@ -46,18 +47,18 @@ class ScopeNumbers:
         """Return those of the numbers whose images are in a scope, ascending."""
         return self._feed.matching(_conditions(scope), among=numbers)
 
-    def few(self, scope: IndexScope, generation: int) -> Numbers | None:
+    def few(self, scope: IndexScope, version: Version) -> Numbers | None:
         """Return the numbers of the images in a scope if labels or patients leave at most FEW; else None."""
         if not scope.where and not scope.of_patients:
             return None
         narrow = IndexScope(where=scope.where, of_patients=scope.of_patients)
-        numbers = self._few_of(narrow, generation)
+        numbers = self._few_of(narrow, version)
         return numbers if numbers is None or narrow == scope else self.among(numbers, scope)
 
-    def _few_of(self, scope: IndexScope, generation: int) -> Numbers | None:
+    def _few_of(self, scope: IndexScope, version: Version) -> Numbers | None:
         with self._lock:
-            known, numbers = self._few.get(scope, (-1, None))
-            if known == generation:
+            known, numbers = self._few.get(scope, (NEVER, None))
+            if known == version:
                 return numbers
             if time.monotonic() < self._many.get(scope, 0.0):
                 return None
@@ -67,7 +68,7 @@ class ScopeNumbers:
                 self._many[scope] = time.monotonic() + MANY_SECONDS
                 numbers = None
             else:
-                self._few[scope] = generation, numbers
+                self._few[scope] = version, numbers
             for kept in (self._few, self._many):
                 while len(kept) > KEPT:
                     del kept[next(iter(kept))]
@@ -93,27 +94,28 @@ class ScopeNumbers:
                 scope = replace(scope, **{name: getattr(IndexScope(), name)})
         return numbers, scope
 
-    def drawn(self, count: int, scope: IndexScope, generation: int, last_number: int) -> Numbers:
+    def drawn(self, count: int, scope: IndexScope, version: Version, last_number: int) -> Numbers:
         """Return up to `count` random images of a scope, in the fixed random order.
 
         Parameters
         ----------
         count : int
         scope : IndexScope
-        generation, last_number : int
+        version : tuple of int and str
+        last_number : int
             Of the collection.
         """
-        few = self.few(scope, generation)
+        few = self.few(scope, version)
         if few is not None:
             return lowest(few, count)
         left_out, wide = self.left_out(scope)
         with self._lock:
-            known, asked, numbers = self._drawn.get(wide, (-1, 0, left_out[:0]))
-        if known != generation or asked < count + len(left_out):
+            known, asked, numbers = self._drawn.get(wide, (NEVER, 0, left_out[:0]))
+        if known != version or asked < count + len(left_out):
             asked = count + len(left_out)
             numbers = self._draw(asked, wide, last_number)
             with self._lock:
-                self._drawn[wide] = generation, asked, numbers
+                self._drawn[wide] = version, asked, numbers
                 while len(self._drawn) > KEPT:
                     del self._drawn[next(iter(self._drawn))]
         return numbers[~np.isin(numbers, left_out)][:count]

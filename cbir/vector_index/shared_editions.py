@@ -32,14 +32,6 @@ class SharedEditions:
         """Replace the record, durably and in one step."""
         self._record.write(record.model_dump_json(exclude={"statistics"}), record.statistics)
 
-    def may_have(self, generation: int) -> bool:
-        """Return whether an index can have followed to a generation; not if the database was restored to before."""
-        return generation <= self._record.followed()
-
-    def announce(self, generation: int) -> None:
-        """Note that an index is about to have followed to a generation."""
-        self._record.set_followed(generation)
-
     def lock(self) -> AbstractContextManager[bool]:
         """Hold the lock on all machines; yields False if another process holds it."""
         return self._record.lock()

@@ -42,7 +42,9 @@ def test_address(address: str, secret: str | None, expected: tuple[str, ...]) ->
 def test_no_server_listens(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr("cbir.vector_index.milvus_connection.SECONDS", 0.3)
     connection = MilvusConnection("milvus://me@127.0.0.1:1/x", SECRET)
-    with pytest.raises(IndexUnavailable, match=r"the Milvus server 127\.0\.0\.1:1 cannot be used: ") as raised:
+    with pytest.raises(
+        IndexUnavailable, match=r"the Milvus server 127\.0\.0\.1:1 cannot be used: "
+    ) as raised:
         connection.call("list_collections", timeout=0.3)
     assert SECRET not in str(raised.value)
     assert "\n" not in str(raised.value)

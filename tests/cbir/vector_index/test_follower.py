@@ -1,15 +1,18 @@
 """An index follows its collection, and each step can be interrupted."""
 
 import shutil
+import sqlite3
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from cbir.errors import IndexUnavailable
+from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.filter_conditions import parse_filters
 from cbir.store.patient_scope import PatientScope
+from cbir.store.repair import repair_folder
 from cbir.vector_index import follower
 from cbir.vector_index.port import IndexScope
 from tests.cbir.vector_index.followed import Followed, make_entries
@@ -252,13 +255,16 @@ def test_copy_of_the_folder_has_an_index_of_its_own(hnsw: Followed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("followed", ["pgvector"], indirect=True)
-def test_database_that_was_restored_to_an_earlier_state(followed: Followed):
+@pytest.mark.parametrize("kind", ["pgvector", "hnsw"])
+def test_database_that_was_restored_to_an_earlier_state(followed: Followed, kind: str):
+    followed = Followed(followed.collection, Settings(index=kind))
     followed.filled(50)
-    editions = followed.index.current.editions
-    position = followed.index.current.opened().index.position()
-    assert position
-    editions.announce(position.generation - 1)  # as it was before the index had followed so far
-    followed.index = followed.opened()
+    followed.require_exact([IndexScope()])
+    database = followed.collection.postgresql()
+    assert database
+    with database.engine.begin() as connection:  # a restore, then another change in place of the last
+        last = "(SELECT max(change) FROM changes)"
+        connection.exec_driver_sql(f"UPDATE changes SET token = gen_random_uuid() WHERE change = {last}")
     with pytest.raises(IndexUnavailable, match="later state"):
         followed.index.vectors.sample(5)
     before = followed.index.status().edition
@@ -266,3 +272,50 @@ def test_database_that_was_restored_to_an_earlier_state(followed: Followed):
     followed.require_same()
     assert followed.index.status().edition != before
     followed.require_exact([IndexScope()])
+
+
+def test_repaired_labels_reach_the_index(followed: Followed):
+    if followed.collection.postgresql():
+        pytest.skip("a collection in PostgreSQL is not repaired")
+    followed.filled(60)
+    with followed.collection.writer() as writer:
+        writer.label_images("part", dict.fromkeys(followed.ids()[:20], "wrist"))
+        writer.compact()  # keeps a good copy
+    with sqlite3.connect(followed.collection.folder / "collection.sqlite") as connection:
+        for (trigger,) in connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+        ).fetchall():
+            connection.execute(f"DROP TRIGGER {trigger}")
+        connection.execute("DELETE FROM labels WHERE number = 7 AND key = 'part'")
+    connection.close()
+    assert followed.index.follower.follow(rebuild=True)  # by what is left
+    repaired = repair_folder(followed.collection.folder)
+    assert repaired.restored, repaired
+    assert followed.index.follower.follow()
+    followed.require_same()
+    opened = followed.index.current.opened()
+    scope = IndexScope(where=parse_filters(["part=wrist"]))
+    (found,) = opened.index.nearest(np.zeros((1, 6), np.float32), 50, scope)
+    assert sorted(found.numbers.tolist()) == list(range(1, 21))
+
+
+def test_deleted_images_leave_the_files(hnsw: Followed):
+    hnsw.filled(300)
+    numbers = np.array([5, 305])
+    with hnsw.collection.writer() as writer:
+        writer.add(make_entries(300, 310))
+    assert hnsw.index.follower.follow()
+    gone = hnsw.index.vectors.vectors(numbers)[1]
+    (file,) = (hnsw.collection.folder / "vector_index").glob("*.hnsw")
+    inode = file.stat().st_ino
+    assert (
+        sum(vector.tobytes() in path.read_bytes() for vector in gone for path in file.parent.iterdir()) == 2
+    )
+    with hnsw.collection.writer() as writer:
+        writer.delete([record.image_id for record in hnsw.collection.records(numbers.tolist()).values()])
+    assert hnsw.index.follower.follow()
+    for path in file.parent.iterdir():
+        assert not any(vector.tobytes() in path.read_bytes() for vector in gone)
+    assert file.stat().st_ino == inode  # overwritten in place
+    hnsw.index = hnsw.opened()
+    hnsw.require_same()

@@ -173,6 +173,10 @@ def test_more_relabelled_images_than_are_compared_one_by_one(
         writer.label_images("part", dict.fromkeys(followed.ids()[:50], "hand"))
     knees = IndexScope(where=parse_filters(["part=knee"]))
     followed.require_exact([knees], k=20)  # no image that is a knee no longer
+    for others in ((), (f"{2:032x}",)):
+        followed.require_exact(
+            [IndexScope(where=parse_filters(["part=hand"]), without_patients=others)], k=40
+        )
 
 
 def test_index_of_a_later_state_is_not_used(hnsw: Followed):
