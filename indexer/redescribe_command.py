@@ -9,6 +9,7 @@ from typer import Argument, Option
 
 from cbir import settings
 from cbir.commands import options
+from cbir.commands.follow_index import follow_index
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json
 from cbir.python_api.collection_address import address_or_folder, collection_folder
 from cbir.store.default_profile import DEFAULT_PROFILE
@@ -81,6 +82,8 @@ def redescribe_collection(
         )
         task = dataclasses.replace(task, refuse_burned_in=False)  # these images have been accepted
         summary = RedescribeRun(source, target, task, jobs or cores(), report_refusal, _progress_on(bars))()
+    if not summary.interrupted:
+        follow_index(out, loaded)
     if format is OutputFormat.json:
         print_json(dataclasses.asdict(summary) | {"collection": address_or_folder(out)})
     else:

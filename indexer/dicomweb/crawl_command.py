@@ -12,6 +12,7 @@ import typer
 
 from cbir import settings
 from cbir.commands import options
+from cbir.commands.follow_index import follow_index
 from cbir.commands.output import OutputFormat, StageBars
 from cbir.errors import CollectionBusy, InvalidInput
 from indexer.dicom import intake_options
@@ -123,6 +124,10 @@ def crawl_dicomweb(
             with suppress(CollectionBusy), opened.writer("DICOMweb") as writer, StageBars() as bars:
                 bars.show("comparing re-rankers")
                 update_choice(opened, writer)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)  # an index can be left at any moment
+    if watch or not stop.is_set():
+        follow_index(collection, loaded)
     raise typer.Exit(INTERRUPTED if stop.is_set() and not watch else _exit_code(intake))
 
 

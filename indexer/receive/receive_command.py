@@ -14,6 +14,7 @@ import typer
 
 from cbir import settings
 from cbir.commands import options
+from cbir.commands.follow_index import follow_index
 from cbir.errors import InvalidInput
 from cbir.file_limit import raise_file_limit
 from indexer.dicom import intake_options
@@ -93,6 +94,9 @@ def receive(
         finally:
             storage_commitment.close()
             intake.close()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)  # an index can be left at any moment
+    follow_index(collection, loaded)
     typer.echo(json.dumps({fate.value: number for fate, number in sorted(intake.counts.items(), key=str)}))
 
 

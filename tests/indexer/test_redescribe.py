@@ -20,10 +20,12 @@ from cbir.images import Limits, read_images
 from cbir.ingest.decoder_tasks import describe_bytes
 from cbir.ingest.description import DescribeTask
 from cbir.ingest.received_files import ReceivedFile, add_received_files
+from cbir.settings import Settings
 from cbir.store import Collection, originals
 from cbir.store.erasure_audit import find_traces
 from cbir.store.records import hash_patient
 from cbir.store.verify import verify_collection
+from cbir.vector_index.open_index import open_index
 from tests.indexer.commands import call, index
 from tests.indexer.conftest import picture
 
@@ -111,6 +113,16 @@ def test_everything_but_the_vectors_is_carried_over(old, new):
         picture(folder.parent / "more.png", 70)
         assert index(folder.parent / "more.png", folder)["indexed"] == 1
     assert [row[0] for row in rows(new)["images"]] == [row[0] for row in rows(old)["images"]]
+
+
+def test_vector_index_of_the_second_collection_follows(old, new, monkeypatch):
+    monkeypatch.setenv("CBIR_INDEX", "hnsw")
+    redescribe(old, new)
+    with Collection(new) as target:
+        index = open_index(target, Settings(index="hnsw"))
+        assert index
+        status = index.status()
+        assert (status.images, status.behind, status.problem) == (14, 0, None)
 
 
 def test_again_carries_over_what_has_changed(old, new, made):
