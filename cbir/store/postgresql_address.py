@@ -18,7 +18,7 @@ from cbir.errors import CollectionDamaged, DatabaseUnavailable, InvalidInput
 from cbir.store.permissions import OWNER_FOLDER, file_mode
 
 NAME = "database.json"
-PASSWORDS = "CBIR_COLLECTION_PASSWORDS"  # JSON, by the hash of the server; child processes inherit it
+PASSWORDS = "CBIR_COLLECTION_PASSWORDS"  # JSON, by user and hash of the server; child processes inherit it
 
 
 class DatabaseFile(BaseModel):
@@ -40,7 +40,7 @@ def files_folder(address: str) -> Path:
         raise InvalidInput(f"the address of the collection: {error}") from None
     if url.password:
         passwords = json.loads(os.environ.get(PASSWORDS, "{}"))
-        os.environ[PASSWORDS] = json.dumps(passwords | {server_hash(url): str(url.password)})
+        os.environ[PASSWORDS] = json.dumps(passwords | {_login(url): str(url.password)})
         url = URL.create(url.drivername, url.username, None, url.host, url.port, url.database, url.query)
     loaded = settings.load()
     root = loaded.collection_files or loaded.state_folder / "collections"
@@ -91,9 +91,13 @@ def server_hash(url: URL) -> str:
     return hashlib.blake2b(repr((host, url.port, url.database)).encode(), digest_size=6).hexdigest()
 
 
+def _login(url: URL) -> str:
+    return f"{url.username or ''}@{server_hash(url)}"
+
+
 def find_password(url: URL) -> str | None:
     """Return the password: of the address, or of `collection_password_file`; None leaves it to libpq."""
-    password = json.loads(os.environ.get(PASSWORDS, "{}")).get(server_hash(url))
+    password = json.loads(os.environ.get(PASSWORDS, "{}")).get(_login(url))
     file = None if password else settings.load().collection_password_file
     if file is None:
         return password and str(password)

@@ -83,6 +83,8 @@ def creating(folder: Path, secret: bytes | None = None) -> Iterator[Connection]:
     try:
         with database.begin() as connection:
             _require_no_tables(connection, address)
+            # A copy reads its files meanwhile, and nobody else waits for a collection that does not exist yet.
+            connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
             postgresql_migration.create_tables(connection, database.schema)
             if secret is not None or not (folder / schema.SECRET).exists():
                 key = secret or secrets.token_bytes(SECRET_BYTES)

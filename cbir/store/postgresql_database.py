@@ -167,7 +167,7 @@ class PostgresqlDatabase:
                 "PostgreSQL cannot store or compare a text with a NUL character, with half of a surrogate pair, or "
                 "a number of more than 64 bits"
             ) from error
-        if not isinstance(error, psycopg.Error) or isinstance(error, psycopg.IntegrityError):
+        if not isinstance(error, psycopg.Error):
             return
         if error.sqlstate == TOO_LONG:  # for an index
             raise InvalidInput(

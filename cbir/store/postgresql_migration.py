@@ -23,7 +23,7 @@ def has_tables(connection: Connection, schema: str) -> bool:
 def create_tables(connection: Connection, schema: str) -> None:
     """Create tables in `schema`, which is created too unless it exists."""
     if connection.scalar(text(f"SELECT to_regnamespace('{schema}') IS NULL")):
-        connection.execute(text(f"CREATE SCHEMA {schema}"))
+        connection.execute(text(f'CREATE SCHEMA "{schema}"'))  # may be a word of SQL
     _upgrade(connection)
 
 

@@ -6,20 +6,24 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import text
+from sqlalchemy import make_url, text
 
 from cbir.errors import CollectionBusy, DatabaseUnavailable, InvalidInput
 from cbir.gallery import knn
-from cbir.store import Collection, index_build, postgresql_migration, postgresql_schema
+from cbir.store import Collection, index_build, postgresql_database, postgresql_migration, postgresql_schema
 from cbir.store import profile as profiles
 from cbir.store.backup import back_up_collection
-from cbir.store.postgresql_address import files_folder
+from cbir.store.filter_conditions import parse_filters
+from cbir.store.limited_collection import LimitedCollection
+from cbir.store.postgresql_address import PASSWORDS, files_folder, find_password
 from cbir.store.postgresql_database import PostgresqlDatabase
 from cbir.store.verify import verify_collection
 from cbir.store.writer_lock import writer_lock
@@ -34,6 +38,11 @@ ROOT = Path(__file__).parents[3]
 def collection(address: str) -> Iterator[Collection]:
     with Collection.create(files_folder(address), profiles.get("tamura")) as created:
         yield created
+
+
+def patch_idle() -> Any:
+    """Let connections be tried before use, as after some time."""
+    return patch.object(postgresql_database, "IDLE_SECONDS", -1.0)
 
 
 def start_writer(address: str, first: int, last: int) -> subprocess.Popen[str]:
@@ -210,6 +219,66 @@ def test_revisions_end_in_the_tables(collection: Collection) -> None:
         assert compare_metadata(context, postgresql_schema.tables) == []
         script = ScriptDirectory.from_config(postgresql_migration.alembic_config(connection))
         assert script.get_current_head() == postgresql_schema.HEAD
+
+
+def test_tables_of_other_programs_beside_the_collection_are_left_alone(
+    postgresql: PostgresqlServer, address: str
+) -> None:
+    database = PostgresqlDatabase(address)
+    with database.engine.begin() as connection:
+        connection.execute(text("CREATE TABLE public.alembic_version (version_num TEXT)"))
+        connection.execute(text("INSERT INTO public.alembic_version VALUES ('of another program')"))
+    try:
+        with Collection.create(files_folder(address), profiles.get("tamura")) as created:
+            assert len(created) == 0
+    finally:
+        with database.engine.begin() as connection:
+            names = connection.scalars(text("SELECT version_num FROM public.alembic_version")).all()
+            connection.execute(text("DROP TABLE public.alembic_version"))
+        database.dispose()
+    assert names == ["of another program"]
+
+
+def test_a_name_may_be_a_word_of_sql(postgresql: PostgresqlServer, address: str) -> None:
+    folder = files_folder(f"{address.rpartition('=')[0]}=order")
+    try:
+        with Collection.create(folder, profiles.get("tamura")) as created, created.writer() as writer:
+            writer.add([entry(number) for number in range(5)])
+            writer.finish()
+            writer.compact()
+            assert len(created.view()) == 5
+            assert len(LimitedCollection(created, parse_filters(["a=1"]))) == 0
+    finally:
+        postgresql.drop_schemas(['="order"'])
+
+
+def test_a_refused_row_is_told_without_its_values(collection: Collection) -> None:
+    with collection.writer() as writer:
+        writer.add([entry(1)])
+    row = text("INSERT INTO labels (key, value, number) VALUES ('patient', 'Jane Doe', 99)")
+    with pytest.raises(DatabaseUnavailable) as caught, collection._engine.begin() as connection:
+        connection.execute(row)
+    assert "Jane" not in str(caught.value)
+    assert "99" not in str(caught.value)
+
+
+def test_passwords_are_of_one_user(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PASSWORDS, "{}")
+    urls = [address.replace("//postgres@", f"//{user}:{user}-secret@") for user in ("one", "two")]
+    for url in urls:
+        files_folder(url)
+    assert [find_password(make_url(url)) for url in urls] == ["one-secret", "two-secret"]
+
+
+def test_a_restarted_server_is_noticed(postgresql: PostgresqlServer, collection: Collection) -> None:
+    record, vector = entry(1)
+    with collection.writer() as writer:
+        writer.add([(record, vector)])
+    ended = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+    with PostgresqlDatabase(f"{postgresql.url}&collection=other").engine.connect() as connection:
+        connection.execute(text(f"{ended} AND application_name = 'cbir'"))
+    with patch_idle():
+        assert len(collection) == 1
 
 
 def test_tables_of_an_earlier_revision_are_upgraded(
