@@ -3,10 +3,13 @@
 import logging
 import os
 import secrets
+import signal
 import socket
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache, partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,6 +22,7 @@ CLIENT = "ray://"
 CLIENT_PORT = 10001
 ANSWER_SECONDS = 5.0  # for the head to accept a connection
 STORE_BYTES = 512 * 2**20  # of the object store of a local cluster
+_token = cache(partial(secrets.token_hex, 32))  # of local clusters; Ray reads it once a process
 
 
 @contextmanager
@@ -38,24 +42,25 @@ def connect_ray(address: str, jobs: int | None) -> Iterator[None]:
         If this is no address, or no cluster answers there.
     """
     check_address(address)
-    with tempfile.TemporaryDirectory(prefix="cbir-ray-") as folder:
+    with tempfile.TemporaryDirectory(prefix="cbir-ray-") as folder, _restored_process():
         options = _local_options(folder, jobs) if address == LOCAL else {"address": address}
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # else it writes to our stderr
         import ray
-        from ray._private import worker
 
-        # Ray prints there that a worker or node was lost, among our JSON; there is no setting for it
-        worker.print_to_stdstream = _print_nothing
-        try:
-            with _silent_stderr():
-                ray.init(**options, log_to_driver=False, logging_level=logging.CRITICAL, namespace="cbir")
-        except Exception as error:  # Ray raises anything, in several lines
-            raise ClusterFailed(_init_message(address, error)) from None
-        try:
-            yield
-        finally:
-            ray.shutdown()
+        if ray.is_initialized():
+            raise InvalidInput("this process uses Ray already; call ray.shutdown() before")
+        with _replaced_functions():
+            try:
+                with _silent_stderr():
+                    ray.init(**options, log_to_driver=False, logging_level=logging.CRITICAL, namespace="cbir")
+            except Exception as error:  # Ray raises anything, in several lines
+                raise ClusterFailed(_init_message(address, error)) from None
+            _end_in_order_at_sigterm()
+            try:
+                yield
+            finally:
+                ray.shutdown()
 
 
 def check_address(address: str) -> None:
@@ -80,8 +85,39 @@ def check_address(address: str) -> None:
         ) from None
 
 
-def _print_nothing(*_: object, **__: object) -> None:
-    pass
+@contextmanager
+def _restored_process() -> Iterator[None]:
+    """Undo at the end what this module and Ray change in a process that may use Ray for itself."""
+    environment, handler = dict(os.environ), signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        for name in {*os.environ, *environment}:
+            if name.startswith("RAY_") and os.environ.get(name) != environment.get(name):
+                os.environ.pop(name, None)
+                os.environ |= {name: environment[name]} if name in environment else {}
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
+
+
+def _end_in_order_at_sigterm() -> None:
+    """End as after Ctrl-C: Ray would print a stack, and abort."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+@contextmanager
+def _replaced_functions() -> Iterator[None]:
+    """Replace two functions of Ray for which it has no setting."""
+    from ray._private import utils, worker
+
+    functions = worker.print_to_stdstream, utils.get_entrypoint_name
+    worker.print_to_stdstream = lambda *_, **__: None  # prints among our JSON that a node was lost
+    utils.get_entrypoint_name = lambda: "cbir"  # the head keeps our command line, with folders and passwords
+    try:
+        yield
+    finally:
+        worker.print_to_stdstream, utils.get_entrypoint_name = functions
 
 
 @contextmanager
@@ -100,7 +136,7 @@ def _silent_stderr() -> Iterator[None]:
 def _local_options(folder: str, jobs: int | None) -> dict[str, Any]:
     """Return the options of a cluster that listens on loopback only, and needs a token of its own."""
     os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # else it binds the first address of the network
-    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _token()}
     return {
         "address": LOCAL,
         "num_cpus": jobs or cores(),
@@ -124,6 +160,8 @@ def _init_message(address: str, error: Exception) -> str:
         )
     if address == AUTO and isinstance(error, ConnectionError):
         return "no Ray cluster runs on this machine; start one with `ray start --head`, or use --ray local"
+    if address == LOCAL and "uthentication" in text:
+        return "--ray local needs a process that has used no other cluster before; start another"
     if "uthentication" in text or "token" in text:
         return f"the Ray cluster at {address} refuses the token; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN as there"
     return (

@@ -80,6 +80,7 @@ class RayPool(Generic[Task, Result]):
         self.threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="ray-task")
         self._unusable: dict[str, ClusterFailed] = {}  # nodes that cannot describe images at all
         self._busy: ClusterFailed | None = None
+        self._watcher: threading.Thread | None = None
         self._add_nodes()
         if self._unusable or not self._nodes:
             self.close()
@@ -134,6 +135,8 @@ class RayPool(Generic[Task, Result]):
 
         self._closed.set()
         self._changed.set()
+        if self._watcher is not None:
+            self._watcher.join()  # so that no worker starts after this
         with self._lock:
             nodes = list(self._nodes.values())
             self._nodes.clear()
@@ -192,7 +195,8 @@ class RayPool(Generic[Task, Result]):
         for node_id, node in earlier.items():
             node.lost = node.lost or node_id not in remaining
         started = [self._start_worker(node) for node_id, node in alive.items() if node_id not in remaining]
-        new = [node for node in (self._join(*pair) for pair in started) if node is not None]
+        until = time.monotonic() + START_SECONDS  # for all of them
+        new = [node for node in (self._join(*pair, until) for pair in started) if node is not None]
         if len(remaining) == len(earlier) and not new:
             return
         with self._lock:
@@ -218,19 +222,19 @@ class RayPool(Generic[Task, Result]):
         name = node.get("NodeManagerHostname") or node["NodeManagerAddress"]
         return _Node(node["NodeID"], name, jobs, worker), worker.versions.remote()
 
-    def _join(self, node: _Node, versions: Any) -> _Node | None:
+    def _join(self, node: _Node, versions: Any, until: float) -> _Node | None:
         """Return the node once its processes can describe images; None if it cannot be used."""
         import ray
 
         try:
-            theirs, ours = ray.get(versions, timeout=START_SECONDS), Versions.of_process()
+            theirs, ours = self._wait(versions, until), Versions.of_process()
             if theirs != ours:
                 raise ClusterFailed(
                     f"node {node.name} has cbir {theirs.cbir} on Python {theirs.python}, this machine cbir "
                     f"{ours.cbir} on Python {ours.python}; install the same everywhere"
                 )
             start = node.worker.start.remote(self._function, self._settings, self._model, node.jobs)
-            outcome = ray.get(start, timeout=START_SECONDS)
+            outcome = self._wait(start, until)
             if outcome.problem is not None:
                 raise ClusterFailed(f"node {node.name}: {outcome.problem}")
         except ClusterFailed as error:
@@ -247,3 +251,14 @@ class RayPool(Generic[Task, Result]):
         with suppress(ray.exceptions.RayError):
             ray.kill(node.worker)
         return None
+
+    def _wait(self, reference: Any, until: float) -> Any:
+        """Return what a node answers; raises GetTimeoutError at `until`, or when the pool is closed."""
+        import ray
+
+        while True:
+            try:
+                return ray.get(reference, timeout=CHECK_SECONDS)
+            except ray.exceptions.GetTimeoutError:
+                if self._closed.is_set() or time.monotonic() > until:
+                    raise
