@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -16,6 +17,7 @@ from cbir.ingest.image_files import HEAD_BYTES, has_image_name, starts_like_imag
 
 SCHEMES = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs"}  # and the packages that read them
 PAGE = 1000  # objects of one answer to a listing
+HEADS = 100  # objects whose first bytes are asked for at once
 
 for _name in ("aiobotocore", "botocore", "s3fs", "fsspec"):  # their messages quote addresses
     logging.getLogger(_name).setLevel(logging.CRITICAL)
@@ -75,12 +77,13 @@ def find_objects(url: str) -> Iterator[StoredObject]:
         If the store refuses, or does not answer.
     """
     is_empty = True
-    below = len(url) + 1
-    for entry in _list(url):
+    listing = _list(url)
+    while part := list(islice(listing, HEADS)):
         is_empty = False
-        hidden = any(part.startswith(".") for part in entry.url[below:].split("/"))
-        if entry.url == url or (not hidden and _looks_like_image(entry)):
-            yield entry
+        named = [entry for entry in part if entry.url == url or not _is_hidden(entry.url[len(url) + 1 :])]
+        unknown = [entry for entry in named if entry.url != url and not has_image_name(entry.name)]
+        others = _without_image_heads(unknown)
+        yield from (entry for entry in named if entry not in others)
     if is_empty:
         raise NotFound(f"there is no object {url}, and none below it")
 
@@ -113,6 +116,7 @@ def read_object(stored: StoredObject, limits: Limits) -> bytes:
 
 def read_url(url: str, limits: Limits) -> bytes:
     """Return the content of the object at `url`; raises as `read_object`."""
+    _check_name(url)
     try:
         size = int(_file_system(url).info(url)["size"])
     except Exception as error:
@@ -130,6 +134,7 @@ def read_images_at(source: str, limits: Limits) -> Iterator[Image]:
 
 def _read(url: str, size: int, limits: Limits) -> bytes:
     name = PurePosixPath(url).name
+    _check_name(url)
     try:
         limits.check_bytes(size)
     except UnreadableImage as error:
@@ -144,16 +149,31 @@ def _read(url: str, size: int, limits: Limits) -> bytes:
         raise _failure(url, error) from None
 
 
-def _looks_like_image(entry: StoredObject) -> bool:
-    if has_image_name(entry.name):
-        return True
-    if not entry.size:
-        return False  # the mark of a folder
-    try:
-        head = _file_system(entry.url).cat_file(entry.url, start=0, end=min(HEAD_BYTES, entry.size))
-    except Exception:  # reading it gives the reason
-        return True
-    return starts_like_image(head)
+def _check_name(url: str) -> None:
+    """Raise UnreadableImage if s3fs would read another object than the one that the listing shows."""
+    if not url.startswith("s3://"):
+        return
+    bucket, _, key = url.removeprefix("s3://").partition("/")
+    if _file_system(url).split_path(url)[:2] != (bucket, key):
+        raise UnreadableImage("its name contains ?versionId=, which names a version; rename it")
+
+
+def _is_hidden(path: str) -> bool:
+    """Return whether an object below a prefix is skipped: its name begins with a dot, or it marks a folder."""
+    return path.endswith("/") or any(part.startswith(".") for part in path.split("/"))
+
+
+def _without_image_heads(entries: list[StoredObject]) -> set[StoredObject]:
+    """Return the objects that by their first bytes are no images; reading those that fail here says why."""
+    filled = [entry for entry in entries if entry.size]
+    others = set(entries) - set(filled)
+    if filled:
+        urls, ends = [entry.url for entry in filled], [min(HEAD_BYTES, entry.size) for entry in filled]
+        files = _file_system(urls[0])
+        heads = files.cat_ranges(urls, [0] * len(urls), ends, on_error="return")
+        pairs = zip(filled, heads, strict=True)
+        others |= {entry for entry, head in pairs if isinstance(head, bytes) and not starts_like_image(head)}
+    return others
 
 
 def _list(url: str) -> Iterator[StoredObject]:

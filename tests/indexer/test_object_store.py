@@ -19,6 +19,7 @@ from cbir.ingest.object_store import (
     StoredObject,
     check_object_url,
     find_objects,
+    read_images_at,
     read_object,
     read_url,
 )
@@ -31,6 +32,7 @@ from tests.indexer.conftest import picture
 from tests.object_store import SECRET, serve_bucket
 
 pytestmark = pytest.mark.slow
+TAMURA = ("--profile", "tamura")
 
 
 @pytest.fixture(scope="module")
@@ -63,58 +65,73 @@ def sources(place: Path) -> list[str]:
 
 def test_the_same_as_from_a_folder(prefix: str, tmp_path: Path) -> None:
     place = tmp_path / "collection"
-    assert index(prefix, place)["indexed"] == 5
+    assert index(prefix, place, *TAMURA)["indexed"] == 5
     assert sources(place) == [f"{prefix}/{name}.png" for name in ("a/0", "a/2", "a/4", "b/1", "b/3")]
     folder = tmp_path / "local"
     for seed in range(5):
         picture(folder / f"{'ab'[seed % 2]}/{seed}.png", seed)
-    index(folder, tmp_path / "other")
+    index(folder, tmp_path / "other", *TAMURA)
     with Collection(place) as remote, Collection(tmp_path / "other") as local:
         ids = [record.image_id for _, record in remote.iterate()]
         assert ids == [record.image_id for _, record in local.iterate()]
         assert [remote.stored_vector(name) for name in ids] == [local.stored_vector(name) for name in ids]
+    check_other_profile(place, tmp_path / "new")
+    check_shown(place, f"{prefix}/none.png")
+
+
+def check_other_profile(place: Path, new: Path) -> None:
+    options = ("--profile", "huang2012", "--jobs", 1)
+    call("collection", "redescribe", new, "--collection", place, *options)
+    assert sources(new) == sources(place)
+
+
+def check_shown(place: Path, gone: str) -> None:
+    """In the service, and in reports."""
+    render, decoders = partial(render_choice, side=32), Decoders(settings.load())
+    with Collection(place) as collection, Flask("test").test_request_context():
+        _, record = next(collection.iterate())
+        assert decode_source(decoders, collection, record, render).width == 40
+        with pytest.raises(SourceGone, match="is gone"):
+            decode_source(decoders, collection, replace(record, source=gone), render)
+    (image,) = read_images_at(record.source, Limits())
+    assert image.pixels.shape[:2] == (40, 40)
 
 
 def test_changed_moved_and_unchanged_objects(prefix: str, store: Any, tmp_path: Path) -> None:
-    place = tmp_path / "collection"
-    index(prefix, place)
-    again = index(prefix, place)
-    assert (again["indexed"], again["already"]) == (0, 5)
-    name = prefix.removeprefix("s3://")
+    """And their labels, which come from an object and from a file."""
+    place, name = tmp_path / "collection", prefix.removeprefix("s3://")
+    store.pipe(f"{name}/labels.csv", b"path,label\na/0.png,chest\nb/1.png,hand\n../b/1.png,foot\n")
+    index(prefix, place, *TAMURA, "--labels", f"{prefix}/labels.csv")
+    labels = {f"{prefix}/a/0.png": "chest", f"{prefix}/b/1.png": "hand", f"{prefix}/a/2.png": None}
+    assert labels_of(place).items() >= labels.items()
+    (tmp_path / "labels.csv").write_text(f"path,label\n{prefix}/a/2.png,knee\n")
+    again = index(prefix, place, "--labels", tmp_path / "labels.csv")
+    assert (again["indexed"], again["already"], again["relabelled"]) == (0, 5, 1)
+    assert labels_of(place)[f"{prefix}/a/2.png"] == "knee"
     store.pipe(f"{name}/a/0.png", picture(tmp_path / "new.png", 77).read_bytes())
     store.mv(f"{name}/b/3.png", f"{name}/c/3.png")
     changed = index(prefix, place)
     assert (changed["indexed"], changed["already"], changed["duplicates"]) == (1, 3, 1)
     assert f"{prefix}/c/3.png" in sources(place)
     assert f"{prefix}/b/3.png" not in sources(place)
-    assert index(prefix, place)["already"] == 5
-
-
-def test_labels_from_an_object_and_from_a_file(prefix: str, store: Any, tmp_path: Path) -> None:
-    store.pipe(f"{prefix.removeprefix('s3://')}/labels.csv", b"path,label\na/0.png,chest\nb/1.png,hand\n")
-    place, other = tmp_path / "collection", tmp_path / "other"
-    assert index(prefix, place, "--labels", f"{prefix}/labels.csv")["indexed"] == 5
-    (tmp_path / "labels.csv").write_text(f"path,label\n{prefix}/a/0.png,chest\n{prefix}/b/1.png,hand\n")
-    index(prefix, other, "--labels", tmp_path / "labels.csv")
-    for folder in (place, other):
-        with Collection(folder) as collection:
-            labels = {record.source: record.labels.get("label") for _, record in collection.iterate()}
-        assert labels[f"{prefix}/a/0.png"] == "chest"
-        assert labels[f"{prefix}/b/1.png"] == "hand"
-        assert labels[f"{prefix}/a/2.png"] is None
     (tmp_path / "labels.csv").write_text("path,label\ns3://images/elsewhere/0.png,chest\n")
-    assert (
-        "names a file"
-        in call("index", prefix, "--collection", place, "--labels", tmp_path / "labels.csv", code=2)[1]
-    )
+    options = ("--collection", place, "--labels", tmp_path / "labels.csv")
+    assert "names a file" in call("index", prefix, *options, code=2)[1]
+
+
+def labels_of(place: Path) -> dict[str, str | None]:
+    with Collection(place) as collection:
+        return {record.source: record.labels.get("label") for _, record in collection.iterate()}
 
 
 def test_damaged_and_large_objects_are_refused(prefix: str, store: Any, tmp_path: Path) -> None:
     name = prefix.removeprefix("s3://")
     store.pipe(f"{name}/broken.png", b"\x89PNG\r\n\x1a\n....")
     store.pipe(f"{name}/empty.png", b"")
-    summary = index(prefix, tmp_path / "collection", code=3)
+    summary = index(prefix, tmp_path / "collection", *TAMURA, code=3)
     assert (summary["indexed"], summary["refused"]) == (5, 2)
+    reasons = "".join(reason for _, reason in summary["examples"])
+    assert "empty.png is empty" in reasons
     with pytest.raises(UnreadableImage, match="at most 10 are read"):
         read_url(f"{prefix}/a/0.png", Limits(bytes=10))
     with pytest.raises(UnreadableImage, match="changed while it was read"):
@@ -132,6 +149,38 @@ def test_a_page_at_a_time(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [stored.name for stored in found] == [f"{number:04d}.png" for number in range(1, 9)]
     (single,) = find_objects("s3://images/many/0007.png")
     assert single.size == 1
+
+
+def test_names(store: Any) -> None:
+    """What a name holds is taken as it is; a name that s3fs takes for another object is refused."""
+    names = {
+        "a b.png",
+        "h#.png",
+        "q?x=1.png",
+        "ü.png",
+        "%20.png",
+        "*[a].png",
+        "p//d.png",
+        "a::b.png",
+        "image",
+    }
+    content = b"\x89PNG\r\n\x1a\n"
+    other, version = "v.png", "v.png?versionId=1.png"
+    skipped = {"text", "p/../up.png", ".hidden/a.png", "folder.dcm/"}
+    for name in names | skipped | {other, version}:
+        body = {"text": b"text", "folder.dcm/": b"", other: b"another"}.get(name, content)
+        store.call_s3("put_object", Bucket="images", Key=f"names/{name}", Body=body)
+    found = {
+        stored.url.removeprefix("s3://images/names/"): stored for stored in find_objects("s3://images/names")
+    }
+    assert set(found) == names | {other, version}
+    assert {read_object(found[name], Limits()) for name in names} == {content}
+    for read in (
+        lambda: read_object(found[version], Limits()),
+        lambda: read_url(found[version].url, Limits()),
+    ):
+        with pytest.raises(UnreadableImage, match="names a version; rename"):
+            read()
 
 
 @pytest.mark.parametrize(
@@ -168,28 +217,3 @@ def test_addresses() -> None:
     assert check_object_url("s3://bucket/scans/") == "s3://bucket/scans"
     with pytest.raises(InvalidInput, match="BUCKET/PREFIX"):
         check_object_url("s3://")
-
-
-def test_described_again_and_shown(prefix: str, tmp_path: Path) -> None:
-    """By another profile, and in the service."""
-    place = tmp_path / "collection"
-    index(prefix, place)
-    call(
-        "collection",
-        "redescribe",
-        tmp_path / "new",
-        "--collection",
-        place,
-        "--profile",
-        "tamura",
-        "--jobs",
-        1,
-    )
-    assert sources(tmp_path / "new") == sources(place)
-    render, decoders = partial(render_choice, side=32), Decoders(settings.load())
-    with Collection(place) as collection, Flask("test").test_request_context():
-        _, record = next(collection.iterate())
-        assert decode_source(decoders, collection, record, render).width == 40
-        gone = replace(record, source=f"{prefix}/none.png")
-        with pytest.raises(SourceGone, match="is gone"):
-            decode_source(decoders, collection, gone, render)
