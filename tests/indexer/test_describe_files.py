@@ -1,14 +1,15 @@
 """A file that kills its process is refused; the others are indexed."""
 
 import os
+from concurrent.futures import Future
 
 import pytest
 
 from cbir import images
 from cbir.images import Limits
-from cbir.ingest.description import DescribeTask
+from cbir.ingest.description import DescribeTask, refused_file
 from cbir.store import profile as profiles
-from indexer.describe_files import CHUNK, FileTask, describe_all
+from indexer.describe_files import AHEAD, CHUNK, FileTask, describe_all, describe_in
 from tests.indexer.conftest import picture
 
 KILLER = "killer.png"
@@ -54,6 +55,30 @@ def test_results_have_the_order_of_the_files_whichever_process_ends_first(monkey
     paths = [picture(folder / f"{seed:03d}.png", seed) for seed in range(CHUNK + 1)]
     hook_files(monkeypatch, tmp_path, paths[0].name, "time.sleep(0.5)")
     assert [path for path, _ in describe_all(iter(paths), TASK, jobs=2)] == paths
+
+
+class RefusingPool:
+    """Refuses every file at once."""
+
+    jobs = 2
+
+    def submit(self, task):
+        future = Future()
+        future.set_result([refused_file("not tried") for _ in task])
+        return future
+
+
+def test_files_are_read_a_bounded_number_ahead(tmp_path):
+    taken = []
+
+    def paths():
+        for number in range(40 * CHUNK):
+            taken.append(number)
+            yield tmp_path / f"{number}.png"
+
+    leads = [len(taken) - done for done, _ in enumerate(describe_in(RefusingPool(), paths(), TASK))]
+    assert len(leads) == 40 * CHUNK
+    assert max(leads) <= AHEAD * RefusingPool.jobs * CHUNK
 
 
 def test_nothing_to_do(tmp_path):

@@ -15,12 +15,14 @@ import pytest
 if not find_spec("ray"):
     pytest.skip("ray is not installed", allow_module_level=True)
 LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # 0: Ray takes 127.0.0.1 for this machine's address
-KILLER, UNSEEN = "killer.png", "unseen-"
+KILLER, ENDLESS, SLOW, UNSEEN = "killer.png", "endless.png", "slow-", "unseen-"
 HOOK = f"""
-import os, pathlib
+import os, pathlib, time
 before = pathlib.Path.stat
 def stat(self, **options):
     if self.name == {KILLER!r}: os._exit(11)
+    if self.name.startswith({SLOW!r}): time.sleep(0.1)
+    if self.name == {ENDLESS!r}: time.sleep(600)
     if self.name.startswith({UNSEEN!r}): raise FileNotFoundError(2, "No such file")
     return before(self, **options)
 pathlib.Path.stat = stat
@@ -51,7 +53,8 @@ def _pipe(stream: IO[str] | None) -> IO[str]:
 def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoNodes]:
     """Yield a cluster of two nodes with a CPU each.
 
-    Their processes die when they touch a file KILLER, and do not see files whose names begin with UNSEEN.
+    Their processes die when they touch a file KILLER, wait when they touch ENDLESS, are slow with those whose names
+    begin with SLOW, and do not see those whose names begin with UNSEEN.
     """
     hook = tmp_path_factory.mktemp("hook")
     (hook / "sitecustomize.py").write_text(HOOK)
