@@ -36,24 +36,33 @@ class SharedTokens(TokenStorage):
         self._lock = Lock()
         self._tokens: dict[str, Token] = {}
         self._read_at = self._asked_at = float("-inf")  # on the monotonic clock
+        self._failed = False  # when the database was last asked
 
     def all(self) -> dict[str, Token]:
         """Return all tokens by id, in order of creation.
 
         Raises TokensUnreadable if the database has not answered for an hour, or never.
         """
-        if time.monotonic() < self._asked_at + CHECK_SECONDS:
+        now = time.monotonic()
+        if now < self._asked_at + CHECK_SECONDS:
             return self._tokens
-        with self._lock:
+        # One thread at a time asks a database that is down, which may take seconds; the others go on.
+        waits = not self._failed or now >= self._read_at + UNCHECKED_SECONDS
+        if not self._lock.acquire(blocking=waits):
+            return self._tokens
+        try:
             now = time.monotonic()
             if now >= self._asked_at + CHECK_SECONDS:  # no other thread has asked meanwhile
                 self._read(now)
             return self._tokens
+        finally:
+            self._lock.release()
 
     def find(self, text: str) -> Token | None:
         """Return the token that a client sent as `text`; one that another service has just created is known too."""
         if token_id_of(text) not in self.all():
-            self._asked_at = float("-inf")
+            with self._lock:
+                self._read(time.monotonic())
         return super().find(text)
 
     def _read(self, now: float) -> None:
@@ -61,11 +70,12 @@ class SharedTokens(TokenStorage):
             with self._database.reading() as connection:
                 self._tokens = _parse(read_tokens(connection))
         except (StateUnavailable, StorageFull) as error:
+            self._failed = True
             if now >= self._read_at + UNCHECKED_SECONDS:
                 raise TokensUnreadable(f"the tokens cannot be read: {error}") from error
             log.warning("the tokens cannot be read again: %s", error)
         else:
-            self._read_at = now
+            self._read_at, self._failed = now, False
         self._asked_at = now
 
     @contextmanager

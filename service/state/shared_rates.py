@@ -4,14 +4,26 @@ import hashlib
 import math
 from collections.abc import Collection, Mapping
 
-from sqlalchemy import Column, Double, PrimaryKeyConstraint, Table, Text, delete, func, insert, select
+from sqlalchemy import (
+    Column,
+    Connection,
+    Double,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    delete,
+    func,
+    select,
+    tuple_,
+)
 from sqlalchemy.dialects import postgresql
 
 from service.state.database import StateDatabase
-from service.state.database_clock import DatabaseTime, database_time
+from service.state.database_clock import DatabaseTime
 from service.state.schema import WholeNumber, tables
 
 MINUTE, HOUR = 60_000, 3_600_000  # milliseconds
+LOCK = 0x6362696E  # with a caller's hash; another one than that of all writers
 FULL_AGAIN = 5 * MINUTE  # after which an allowance is full again, whatever was left of it
 
 allowances = Table(
@@ -87,11 +99,14 @@ def name_patients(database: StateDatabase, caller: str, keys: Collection[str], p
         Different patients that a caller may name per hour.
     """
     patients = {_hash(key) for key in keys}
-    with database.writing() as connection:
-        now = database_time(connection)
-        connection.execute(delete(patient_names).where(patient_names.c.at <= now - HOUR))
+    with database.writing(in_turn=False) as connection:
+        turn = func.pg_advisory_xact_lock(LOCK, func.hashtext(caller))  # of requests of the same caller
+        now = connection.execute(select(turn, DatabaseTime())).one()[1]
+        _forget_names(connection, now - HOUR)
         rows = connection.execute(
-            select(patient_names).where(patient_names.c.caller == caller).order_by(patient_names.c.at)
+            select(patient_names)
+            .where(patient_names.c.caller == caller, patient_names.c.at > now - HOUR)
+            .order_by(patient_names.c.at)
         ).all()
         new = patients - {row.patient for row in rows}
         excess = len(rows) + len(new) - per_hour
@@ -100,9 +115,19 @@ def name_patients(database: StateDatabase, caller: str, keys: Collection[str], p
             return max(1, math.ceil((last + HOUR - now) / 1000))
         if new:
             connection.execute(
-                insert(patient_names), [{"caller": caller, "patient": patient, "at": now} for patient in new]
+                postgresql.insert(patient_names).on_conflict_do_update(
+                    index_elements=[patient_names.c.caller, patient_names.c.patient], set_={"at": now}
+                ),
+                [{"caller": caller, "patient": patient, "at": now} for patient in new],
             )
     return 0
+
+
+def _forget_names(connection: Connection, before: int) -> None:
+    """Delete the names of all callers up to a time, but for those that another transaction deletes."""
+    names = tuple_(patient_names.c.caller, patient_names.c.patient)
+    old = select(patient_names.c.caller, patient_names.c.patient).where(patient_names.c.at <= before)
+    connection.execute(delete(patient_names).where(names.in_(old.with_for_update(skip_locked=True))))
 
 
 def _hash(key: str) -> str:

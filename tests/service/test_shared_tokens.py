@@ -5,6 +5,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event
 
 import pytest
 from sqlalchemy import text, update
@@ -17,6 +18,7 @@ from service.access.startup_checks import check_startup
 from service.access.tokens import Scope, TokenStore, TokensUnreadable
 from service.app import create_app
 from service.state.database import StateDatabase, open_state
+from service.state.errors import StateUnavailable
 from service.state.token_rows import tokens as table
 from tests.postgresql_server import PostgresqlServer
 from tests.service.conftest import command, problem
@@ -98,6 +100,33 @@ def test_the_commands(database: StateDatabase) -> None:
     assert (row["token_id"], row["state"], "digest" in row) == (token.token_id, "valid", False)
     assert "revoked" in command("token", "revoke", token.token_id)[1]
     assert not TokenStore(settings.load().state_folder).file.exists()
+
+
+def test_requests_do_not_wait_for_a_database_that_is_down(
+    database: StateDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, asked, answer = SharedTokens(database), Event(), Event()
+    sent = store.create([Scope.search])[1]
+    assert store.find(sent)
+
+    def ask(_connection: object) -> None:
+        asked.set()
+        answer.wait(10)
+        raise StateUnavailable("down")
+
+    monkeypatch.setattr(shared_tokens, "read_tokens", ask)
+    monkeypatch.setattr(shared_tokens, "CHECK_SECONDS", 0)
+    with ThreadPoolExecutor(1) as other:
+        answer.set()
+        assert store.find(sent), "found to be down"
+        asked.clear()
+        answer.clear()
+        waiting = other.submit(store.find, sent)
+        assert asked.wait(10)
+        assert store.find(sent), "while the other thread asks"
+        assert not waiting.done()
+        answer.set()
+        assert waiting.result()
 
 
 def test_damaged_rows_close_the_door(database: StateDatabase) -> None:
