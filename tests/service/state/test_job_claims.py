@@ -3,7 +3,6 @@
 import datetime
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from service.state.job_claims import (
     hand_back,
     renew_claim,
 )
-from service.state.job_history import JobRow, count_jobs, forget_files, load_jobs
+from service.state.job_history import JobRow, forget_files, load_jobs
 from service.state.job_requests import NewJob, add_job, cancel_job, retry_job
 from service.state.job_tables import job_files, jobs
 from service.state.job_workers import EXPIRY_MS, remove_worker, save_worker
@@ -70,59 +69,6 @@ def until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.005)
-
-
-def work_off(database: StateDatabase, log: list[tuple[str, str | None, str]], hold: float = 0.0) -> None:
-    """Claim and finish jobs until all have ended, and log what was claimed and ended."""
-    while True:
-        candidates, lanes = find_candidates(database)
-        for candidate in candidates:
-            if candidate.lane in lanes:
-                continue
-            claimed = claim_job(database, candidate, threading.current_thread().name, LONG_MS)
-            if claimed:
-                log.append(("claimed", candidate.lane, candidate.job))
-                time.sleep(hold)
-                log.append(("ended", candidate.lane, candidate.job))
-                assert finish_job(database, claimed, DONE)
-                break
-            lanes |= {candidate.lane} - {None}  # as workers do: else a younger job might overtake
-        counts = count_jobs(database)
-        if not counts["waiting"] + counts["running"]:
-            return
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("count", "lanes"), [(200, 0), (60, 3)])
-def test_eight_workers_claim_each_job_once(count: int, lanes: int) -> None:
-    first = open_state(settings.load())
-    names = [add(first, f"lane {number % lanes}" if lanes else None) for number in range(count)]
-    log: list[tuple[str, str | None, str]] = []
-    errors: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            work_off(open_state(settings.load()), log, 0.001 if lanes else 0.0)
-        except BaseException as error:
-            errors.append(error)
-            raise
-
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    assert not errors
-    claimed = [name for what, _, name in log if what == "claimed"]
-    assert sorted(claimed) == sorted(names)
-    assert {row.state for row in load_jobs(first)} == {"done"}
-    running: Counter[str | None] = Counter()
-    for what, lane, _ in log:
-        running[lane] += 1 if what == "claimed" else -1
-        assert lane is None or running[lane] <= 1
-    for lane in {lane for _, lane, _ in log} - {None}:  # the oldest of a lane first
-        in_lane = [name for what, each, name in log if (what, each) == ("claimed", lane)]
-        assert in_lane == [name for name in names if name in in_lane]
 
 
 def test_of_two_claims_to_a_job_one_succeeds(database: StateDatabase) -> None:
@@ -250,6 +196,14 @@ def test_cancel(database: StateDatabase) -> None:
     assert cancel_job(database, lost) is None
     assert job(database, lost).state == "cancelled"
     assert [each.job for each in find_candidates(database)[0]] == []
+
+
+def test_job_that_is_cancelled_before_a_worker_claims_it_does_not_run(database: StateDatabase) -> None:
+    name = add(database)
+    ((candidate,), _) = find_candidates(database)
+    assert cancel_job(database, name) is None
+    assert claim_job(database, candidate, "worker", LONG_MS) is None
+    assert (job(database, name).state, job(database, name).attempts) == ("cancelled", 0)
 
 
 def test_cancelled_job_of_a_lost_worker_is_cancelled(database: StateDatabase) -> None:
