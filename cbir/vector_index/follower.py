@@ -6,7 +6,7 @@ from threading import Lock
 
 import numpy as np
 
-from cbir.store.index_feed import PAGE, FeedState, IndexFeed, pages_of
+from cbir.store.index_feed import PAGE, FeedState, IndexFeed, Version, pages_of
 from cbir.store.normalisation import Statistics
 from cbir.store.records import Record
 from cbir.vector_index.current_index import CurrentIndex, OpenedEdition
@@ -35,6 +35,7 @@ class Follower:
         self._feed, self._current = feed, current
         self._lock = Lock()
         self._counted = False
+        self._done: tuple[Version, object, OpenedEdition, IndexPosition] | None = None
         self._deleted: tuple[str, Numbers] = ("", np.empty(0, np.int64))  # edition, and what it has deleted
 
     def follow(self, rebuild: bool = False, progress: Progress | None = None) -> bool:
@@ -49,9 +50,12 @@ class Follower:
         progress : callable, optional
             Called with the number of images in the edition that is filled, and of all.
         """
+        if not rebuild and self._has_followed():
+            return True
         with self._lock, self._current.editions.lock() as held:
             if held:
                 self._follow_editions(rebuild, progress)
+                self._note_done()
             return held
 
     def drop(self) -> bool:
@@ -60,6 +64,28 @@ class Follower:
             if held:
                 self._retire(EditionRecord(), self._current.editions.read())
             return held
+
+    def _has_followed(self) -> bool:
+        """Return whether nothing has changed since this process has followed; asks as little as possible."""
+        if self._done is None:
+            return False
+        version, editions, opened, position = self._done
+        return (
+            self._feed.version() == version
+            and self._current.editions.version() == editions
+            and opened.index.position() == position
+        )
+
+    def _note_done(self) -> None:
+        """Note what the index has followed to, unless the collection has changed meanwhile."""
+        version, editions, opened = (
+            self._feed.version(),
+            self._current.editions.version(),
+            self._current.find(),
+        )
+        position = opened.index.position() if opened else None
+        done = opened and position and (position.generation, position.state) == version and self._counted
+        self._done = (version, editions, opened, position) if done and opened and position else None
 
     def _follow_editions(self, rebuild: bool, progress: Progress | None) -> None:
         record = self._drop_retired(self._current.editions.read())

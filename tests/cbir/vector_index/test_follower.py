@@ -211,6 +211,25 @@ def test_lost_edition_is_filled_again(followed: Followed):
     assert followed.index.status().edition != opened.name
 
 
+def test_nothing_new_costs_no_lock(followed: Followed):
+    followed.filled(60)
+    assert followed.index.follower.follow()  # counts the images
+    locked = followed.index.current.editions.lock
+    with locked() as held:
+        assert held
+        assert followed.index.follower.follow()
+        assert not followed.index.follower.follow(rebuild=True)
+        assert not followed.opened().follower.follow()
+        with followed.collection.writer() as writer:
+            writer.add(make_entries(60, 61))
+        assert not followed.index.follower.follow()
+    assert followed.index.follower.follow()
+    followed.require_same()
+    assert followed.opened().follower.follow(rebuild=True)  # by another process
+    followed.index.follower.follow()
+    followed.require_same()
+
+
 def test_index_with_another_number_of_images_is_made_again(followed: Followed):
     followed.filled(60)
     opened = followed.index.current.opened()

@@ -16,7 +16,7 @@ from tests.cbir.vector_index.test_indexed_vectors import SCOPES
 
 pytestmark = pytest.mark.slow
 
-KILLS = 6
+KILLS = 4
 
 
 def work(folder: Path, index: str, seed: int, writing: Connection) -> None:

@@ -63,7 +63,14 @@ def change(followed: Followed, choose: random.Random, next_number: int) -> int:
     return next_number
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("followed", "seed"),
+    [
+        *(("hnsw", seed) for seed in range(3)),
+        *(pytest.param(kind, 0, marks=pytest.mark.slow) for kind in ("pgvector", "milvus")),
+    ],
+    indirect=["followed"],
+)
 def test_random_changes(followed: Followed, seed: int):
     followed.filled(150)
     choose, number = random.Random(seed), 150
