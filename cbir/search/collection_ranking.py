@@ -118,8 +118,8 @@ class CollectionRanking:
         count, limit = self._loaded(), self._settings.exact_limit
         if count > limit:
             raise InvalidInput(
-                f"{what} reads all images of the collection: {count} are too many where searches use an index, "
-                f"which can load {limit} (exact_limit)"
+                f"{what} reads all images of the collection: {count} are too many where searches use an index; "
+                f"it works up to {limit} (setting exact_limit)"
             )
 
     def _loaded(self) -> int:
