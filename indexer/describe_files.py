@@ -148,8 +148,8 @@ def describe_files(sources: Sequence[Source | SentSource], task: FileTask) -> li
     descriptor = task.describe.load_descriptor()
     sent = [source if isinstance(source, SentSource) else SentSource(source) for source in sources]
     if not isinstance(descriptor, Batched):
-        return [_describe_source(source, task, descriptor) for source in sent]
-    files = [_describe_source(source, task, descriptor.prepare) for source in sent]
+        return _describe_each(sent, task, descriptor)
+    files = _describe_each(sent, task, descriptor.prepare)
     extend_deadline(inf)  # a network is loaded with the first chunk
     return _describe_prepared(files, descriptor)
 
@@ -185,6 +185,18 @@ def _describe_prepared(files: list[DescribedFile], descriptor: Batched) -> list[
             return [refuse(error)]
         return [described for file in files for described in _describe_prepared([file], descriptor)]
     return [replace(file, vectors=tuple(islice(vectors, len(file.vectors)))) for file in files]
+
+
+def _describe_each(
+    sent: Sequence[SentSource], task: FileTask, compute: Callable[[Image], Any]
+) -> list[DescribedFile]:
+    """Describe sources; once an object store fails here, the other objects are not tried: each would take as long."""
+    files: list[DescribedFile] = []
+    for source in sent:
+        is_read = isinstance(source.source, StoredObject) and source.contents is None
+        failed = bool(files) and files[-1].refusal in (Refusal.store_silent, Refusal.not_here)
+        files.append(files[-1] if is_read and failed else _describe_source(source, task, compute))
+    return files
 
 
 def _describe_source(sent: SentSource, task: FileTask, compute: Callable[[Image], Any]) -> DescribedFile:

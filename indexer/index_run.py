@@ -14,9 +14,9 @@ from cbir.datasets.manifest import Manifest
 from cbir.errors import CbirError
 from cbir.evaluation.auto_choice import update_choice
 from cbir.images.ct_series import CtSeries, find_series
-from cbir.ingest.description import DescribedFile, DescribeTask
+from cbir.ingest.description import DescribedFile, DescribeTask, Refusal
 from cbir.ingest.image_files import find_images, series_stamp
-from cbir.ingest.object_store import StoredObject
+from cbir.ingest.object_store import StoredObject, StoreSilent
 from cbir.paths import is_inside
 from cbir.store import Collection
 from cbir.store.records import add_labels, hash_patient
@@ -169,6 +169,9 @@ class IndexRun:
         try:
             with closing(self._describe(writer)) as files:
                 for path, described in files:
+                    if described.refusal is Refusal.store_silent:  # all others would be refused
+                        self._commit(writer, batch)
+                        raise StoreSilent(f"{described.refused}; run the command again to continue")
                     if described.refused is not None:
                         self._refuse(path, described.refused)
                     else:

@@ -12,6 +12,7 @@ from cbir.hardware import Device
 from cbir.images import Image, Limits
 from cbir.images.reading import is_out_of_memory
 from cbir.images.thumbnail import make_thumbnail
+from cbir.ingest.object_store import StoreSilent
 from cbir.ingest.process_pool import extend_deadline
 from cbir.settings import Settings
 from cbir.store.profile import Profile
@@ -31,6 +32,7 @@ class Refusal(Enum):
     out_of_memory = "out of memory"
     failed = "failed"
     burned_in = "burned-in text"
+    store_silent = "the object store does not answer"
     not_here = "not on this machine"  # another one has the file
 
 
@@ -158,6 +160,8 @@ def with_deadline(frames: Iterable[Image], seconds: float) -> Iterator[Image]:
 
 def refuse(error: Exception) -> DescribedFile:
     """Turn what `error` says into a refusal."""
+    if isinstance(error, StoreSilent):
+        return refused_file(str(error), Refusal.store_silent)
     if isinstance(error, UnreadableImage):
         no_pixels = isinstance(error.__cause__, NoPixels)
         return refused_file(str(error), Refusal.no_pixels if no_pixels else Refusal.unreadable)

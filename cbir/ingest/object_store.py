@@ -17,6 +17,7 @@ from cbir.ingest.image_files import HEAD_BYTES, has_image_name, starts_like_imag
 
 SCHEMES = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs"}  # and the packages that read them
 PAGE = 1000  # objects of one answer to a listing
+RETRIES = 2  # of s3fs, each with some of botocore
 HEADS = 100  # objects whose first bytes are asked for at once
 
 for _name in ("aiobotocore", "botocore", "s3fs", "fsspec"):  # their messages quote addresses
@@ -25,6 +26,10 @@ for _name in ("aiobotocore", "botocore", "s3fs", "fsspec"):  # their messages qu
 
 class ObjectStoreFailed(UnreadableImage):
     """An object store does not answer, or refuses."""
+
+
+class StoreSilent(ObjectStoreFailed):
+    """An object store does not answer, however often it is asked."""
 
 
 @dataclass(frozen=True)
@@ -252,7 +257,7 @@ def _failure(url: str, error: Exception) -> ObjectStoreFailed:
         )
     if isinstance(error, FileNotFoundError):
         return ObjectStoreFailed(f"{bucket_url} cannot be read: the object or the bucket is gone")
-    return ObjectStoreFailed(f"{bucket_url} cannot be read: the store does not answer as it should ({name})")
+    return StoreSilent(f"{bucket_url} cannot be read: the store does not answer as it should ({name})")
 
 
 @cache
@@ -260,7 +265,9 @@ def _file_system_of(scheme: str) -> Any:
     try:
         import fsspec
 
-        return fsspec.filesystem(scheme, use_listings_cache=False, skip_instance_cache=True)
+        files = fsspec.filesystem(scheme, use_listings_cache=False, skip_instance_cache=True)
+        files.retries = RETRIES
+        return files
     except ImportError as error:
         missing = getattr(error, "name", None)
         if missing in ("fsspec", "s3fs"):

@@ -5,6 +5,7 @@ from concurrent.futures import Future
 from threading import Semaphore
 
 from cbir.ingest.description import DescribedFile, Refusal, refuse
+from cbir.ingest.object_store import StoredObject, StoreSilent
 from indexer.describe_files import (
     NO_FILE,
     NOT_HERE,
@@ -89,11 +90,16 @@ class RayFilePool:
         """Yield files with their contents, some at a time; those that cannot be read are refused in `described`."""
         part: dict[int, SentSource] = {}
         size = 0
+        silent: DescribedFile | None = None
         for index, sent in missing.items():
+            if silent is not None and isinstance(sent.source, StoredObject):
+                described[index] = silent
+                continue
             try:
                 contents = {path: read_source(path, self._task) for path in files_of(sent.source)}
             except Exception as error:
                 described[index] = refuse(error)
+                silent = described[index] if isinstance(error, StoreSilent) else silent
                 continue
             part[index] = SentSource(sent.source, sent.stamp, contents)
             size += sum(map(len, contents.values()))

@@ -14,6 +14,7 @@ from cbir.errors import InvalidInput, UnreadableImage
 from cbir.images import Limits
 from cbir.ingest import object_store
 from cbir.ingest.decoder_tasks import render_choice
+from cbir.ingest.description import DescribeTask, Refusal
 from cbir.ingest.object_store import (
     ObjectStoreFailed,
     StoredObject,
@@ -24,6 +25,8 @@ from cbir.ingest.object_store import (
     read_url,
 )
 from cbir.store import Collection
+from cbir.store import profile as profiles
+from indexer.describe_files import FileTask, describe_files
 from service.collections.image_sources import decode_source
 from service.http.problems import SourceGone
 from service.ingest.decoders import Decoders
@@ -202,11 +205,22 @@ def test_wrong_addresses_are_one_line(store: Any, source: str, reason: str, tmp_
     assert not (tmp_path / "none").exists()
 
 
-def test_a_store_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, prefix: str) -> None:
+def test_a_store_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, prefix: str, tmp_path: Path) -> None:
+    """What came before is kept, and objects after the first are not tried."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     object_store._file_system_of.cache_clear()
-    monkeypatch.setattr(object_store._file_system_of("s3"), "retries", 1)
+    objects = [StoredObject(f"{prefix}/a/{number}.png", 9, "9-x") for number in range(2)]
+    task = FileTask(DescribeTask(profiles.get("tamura"), bytes(32), Limits()))
+    first, second = describe_files(objects, task)
+    assert first.refusal is Refusal.store_silent
+    assert second is first, "it was tried too"
+    path = picture(tmp_path / "images/0.png", 1)
+    monkeypatch.setattr("indexer.index_run.find_sources", lambda request: iter([path, *objects]))
+    place = tmp_path / "collection"
+    _, errors = call("index", path, "--collection", place, "--jobs", 1, *TAMURA, code=2)
+    assert "run the command again to continue" in errors
+    assert sources(place) == [str(path)]
     with pytest.raises(ObjectStoreFailed, match="does not answer as it should") as caught:
         read_url(f"{prefix}/a/0.png", Limits())
     assert SECRET not in str(caught.value)
