@@ -1,5 +1,6 @@
 """Marks tests by what they need: the extras `deep` and `pacs`, processes or a browser."""
 
+import gc
 import secrets
 import signal
 from collections.abc import Iterator
@@ -115,6 +116,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(mark)
         if SERVED & set(getattr(item, "fixturenames", ())):
             item.add_marker("e2e")
+
+
+def pytest_collection_finish() -> None:
+    """Keep modules and tests, which live until the end, out of every later garbage collection."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Let the interpreter free them when it ends: libraries report what is left as leaked."""
+    gc.unfreeze()
 
 
 def pytest_report_header() -> list[str]:
