@@ -13,7 +13,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, ClassVar, Protocol
 
-from cbir.errors import CbirError, CollectionBusy
+from cbir.errors import CbirError, CollectionBusy, DatabaseUnavailable
 from cbir.main import error_advice
 from indexer.index_request import IndexRequest
 from indexer.index_run import run_request
@@ -42,7 +42,10 @@ class JobRefusal:
 
 @dataclass(frozen=True)
 class JobEnd:
-    """Last message: the summary, or the error that ended the job. busy: others were writing to the collection."""
+    """Last message: the summary, or the error that ended the job.
+
+    busy: the collection could not be written for now: others did, or its database server was down.
+    """
 
     summary: Summary | None = None
     error: str | None = None
@@ -82,12 +85,17 @@ def run_until_cancelled(work: Callable[[], Summary], pipe: Connection) -> None:
         end = JobEnd(work())
     except KeyboardInterrupt:
         end = JobEnd(error=INTERRUPTED)
-    except CbirError as error:
-        end = JobEnd(error=str(error), busy=isinstance(error, CollectionBusy))
     except Exception as error:
-        end = JobEnd(error=error_advice(error) or "".join(traceback.format_exception_only(error)).strip())
+        end = end_of(error)
     with suppress(OSError):
         pipe.send(end)
+
+
+def end_of(error: Exception) -> JobEnd:
+    """Return the last message of a job that an error has ended."""
+    if isinstance(error, CbirError):
+        return JobEnd(error=str(error), busy=isinstance(error, CollectionBusy | DatabaseUnavailable))
+    return JobEnd(error=error_advice(error) or "".join(traceback.format_exception_only(error)).strip())
 
 
 def _silence() -> None:
