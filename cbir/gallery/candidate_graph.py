@@ -13,7 +13,7 @@ from cbir.gallery.ranking import top_k
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks
 from cbir.gallery.whitening import Space
 
-# Rows that are joined, at most, where vectors are compared as they are: further ones change no answers there. In a
+# Rows that are joined, at most, where vectors are compared as they are: further ones gain little there. In a
 # whitened space relevance flows far, and all are joined. bench/results/candidate_quality.md
 LINKED = 2000
 
