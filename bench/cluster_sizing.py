@@ -26,13 +26,14 @@ from cbir.store import Collection
 from cbir.store import profile as profiles
 from cbir.store.default_profile import DEFAULT_PROFILE
 from cbir.store.postgresql_address import files_folder
+from cbir.vector_index.faiss_graph import BUILD_WIDTH, LINKS
 from service.access.shared_audit import SharedAuditLog
 from service.state.database import StateDatabase, open_state
 from tests.postgresql_server import PostgresqlServer
 
 GIB = 2**30
 LARGE = (10_000_000, 100_000_000, 1_000_000_000)
-DIMENSIONS, LINKS = 128, 16  # of an index of the default profile; twice as many links on the lowest level
+DIMENSIONS = 128  # of an index of the default profile
 GRAPH_SAMPLE = 20_000  # vectors of the graph that is measured
 NODE_GIB = 256  # of memory on one machine
 FILL = 0.75  # of a machine's memory that the graph may take
@@ -86,7 +87,7 @@ def measure_audit(server: PostgresqlServer, lines: int, folder: Path) -> dict[st
 def graph_bytes(vectors: int = GRAPH_SAMPLE) -> float:
     """Bytes per vector of a FAISS HNSW graph in memory and on disk, vectors included."""
     index = faiss.IndexHNSWFlat(DIMENSIONS, LINKS)
-    index.hnsw.efConstruction = 40
+    index.hnsw.efConstruction = BUILD_WIDTH
     index.add(np.random.default_rng(0).standard_normal((vectors, DIMENSIONS), dtype=np.float32))
     return len(faiss.serialize_index(index)) / vectors
 
