@@ -139,6 +139,8 @@ def test_images_of_the_same_patient_do_not_vote(benchmark, tmp_path):
         labels,
         "--profile",
         "huang2012",
+        "--jobs",
+        "1",
     )
     submit(benchmark, "--collection", tmp_path / "c", "--rerank", "none", queries=tmp_path / "test.csv")
     unknown = [code == "****-***-***-***" for _, code in lines(benchmark)]
@@ -165,6 +167,8 @@ def test_classes(benchmark, tmp_path):
         labels,
         "--profile",
         "huang2012",
+        "--jobs",
+        "1",
     )
     arguments = [
         "--queries",

@@ -243,10 +243,19 @@ def test_presets(pictures, tmp_path, preset, measures, queries):
     splits = ["train", "train", "test", "val"]
     table = [f"{pictures}/{n}.png,{n % 2},{splits[n // 2 % 4]}" for n in range(24)]
     path.write_text("\n".join(["path,label,split", *table]))
-    indexed = CliRunner().invoke(
-        app,
-        ["index", str(pictures), "--collection", str(folder), "--labels", str(path), "--profile", "tamura"],
-    )
+    command = [
+        "index",
+        pictures,
+        "--collection",
+        folder,
+        "--labels",
+        path,
+        "--profile",
+        "tamura",
+        "--jobs",
+        1,
+    ]
+    indexed = CliRunner().invoke(app, [str(word) for word in command])
     assert indexed.exit_code == 0, indexed.output
     run("--collection", folder, "--out", tmp_path / "out", "--preset", preset, *FAST)
     terms = summary(tmp_path / "out")

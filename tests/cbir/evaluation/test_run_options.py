@@ -57,10 +57,8 @@ def test_the_patient_of_dicom_queries_is_that_of_their_header(tmp_path):
         invoke(app, ["phantoms", str(files), "--count", "8", "--size", "64", "--format", "dicom"]).exit_code
         == 0
     )
-    assert (
-        invoke(app, ["index", str(files), "--collection", str(folder), "--profile", "huang2012"]).exit_code
-        == 0
-    )
+    made = ["index", str(files), "--collection", str(folder), "--profile", "huang2012", "--jobs", "1"]
+    assert invoke(app, made).exit_code == 0
     queries = sorted(files.glob("*.dcm"))
     path = tmp_path / "queries.csv"
     path.write_text("\n".join(["path,modality", *(f"{file},DX" for file in queries)]))
@@ -81,6 +79,7 @@ def test_gains_that_a_measure_does_not_know_stop_it_before_the_search(collection
     path = tmp_path / "labels.csv"
     path.write_text("\n".join(["path,severity", *(f"{pictures}/{n}.png,{n % 7}" for n in range(12))]))
     made = ["index", str(pictures), "--collection", str(tmp_path / "c"), "--labels", str(path)]
+    made += ["--profile", "color_layout", "--jobs", "1"]
     assert CliRunner().invoke(app, made).exit_code == 0
     options = ("--relevance", "grade:severity", "--measures", "ERR@10", *FAST)
     with pytest.raises(InvalidInput, match=r"ERR@10.*up to 4.*up to 6"):
