@@ -55,7 +55,7 @@ class CandidateGraph(Neighbourhood):
 
     def _follow(self, gallery: VectorBlocks) -> tuple[Graph, Floats]:
         units, lengths = self.space.transform(gallery.vectors(np.arange(len(gallery))))
-        joined = self._nearest(units)
+        joined = self._joined(units)
         neighbours, distances = compare_all(units[joined], NEAREST)
         rows = np.full((len(gallery), NEAREST), -1, np.int32)
         squared = np.full((len(gallery), NEAREST), np.inf, np.float32)
@@ -64,7 +64,7 @@ class CandidateGraph(Neighbourhood):
         self._state = build_graph(NearestNeighbours(self.space, rows, squared, lengths)), lengths
         return self._state
 
-    def _nearest(self, units: Floats) -> Rows:
+    def _joined(self, units: Floats) -> Rows:
         """Return the rows to join, ascending: those nearest to the queries, as many to each, and `always`."""
         if len(self._rows) <= LINKED or self.space.projection is not None:
             return self._rows

@@ -130,7 +130,7 @@ def _distances(queries: Floats, gallery: Gallery, rows: Rows) -> Floats:
 def _union(several: Iterable[Numbers]) -> Numbers:
     """Return all numbers, ascending; sorting them is several times as fast as the hashing of `numpy.unique`."""
     numbers = np.sort(np.concatenate([NO_NUMBERS, *several]))
-    return numbers[np.diff(numbers, prepend=-1) != 0]
+    return np.asarray(numbers[np.diff(numbers, prepend=-1) != 0])
 
 
 def _rows_of(ids: Numbers, numbers: Numbers) -> Rows:
