@@ -11,8 +11,8 @@ from cbir.vector_index.faiss_file import vectors_of
 from cbir.vector_index.numbered_rows import NumberedRows
 from cbir.vector_index.port import Neighbours, Numbers
 
-LINKS = 32  # of a row, and twice as many on the lowest level (M of the paper)
-BUILD_WIDTH = 200  # rows that building compares at a time (efConstruction)
+LINKS = 16  # of a row, and twice as many on the lowest level (M of the paper)
+BUILD_WIDTH = 100  # rows that building compares at a time (efConstruction)
 SEARCH_WIDTH = 200  # the same of a search without a filter (ef), at least
 COMPARED = 32  # images that are compared in the time in which a search of the graph passes one
 MEAN_OF = 4  # rows whose mean shows none of them
