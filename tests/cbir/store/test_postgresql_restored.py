@@ -94,10 +94,13 @@ def test_a_view_in_memory_of_a_later_state_is_not_used(collection: Collection) -
     assert collection.view().snapshot is before.snapshot  # of the state that both have in common
 
 
-def test_a_snapshot_is_used_after_the_history_was_pruned(collection: Collection) -> None:
+def test_a_snapshot_is_used_after_the_history_was_pruned(
+    collection: Collection, elsewhere: Collection
+) -> None:
     with collection.writer() as writer:
         writer.add([entry(number) for number in range(20)])
         writer.finish()
+        assert elsewhere.build_due_snapshot()
         writer.compact(history_days=0)
-    with Collection(collection.folder) as opened:
+    with Collection(elsewhere.folder) as opened:
         assert opened.view().snapshot is not None

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from cbir.errors import CollectionDamaged
-from cbir.store import Collection, collection_view, last_good, metadata, originals
+from cbir.store import Collection, collection_view, last_good, metadata, originals, stored_snapshot
 from cbir.store.add_transaction import Added, AddTransaction
 from cbir.store.checksums import NULL, row_checksum, vector_checksum
 from cbir.store.recovery import open_or_fallback
@@ -314,7 +314,7 @@ def test_a_snapshot_of_other_vectors_makes_no_view(full: Collection) -> None:
     content[200] ^= 0x10
     snapshot.write_bytes(content)
     with full._engine.begin() as connection:
-        info = metadata.read_snapshot_info(connection)
+        info = stored_snapshot.read_snapshot_info(connection, full.folder)
         assert info
         changed = info.model_copy(update={"checksum": file_checksum(snapshot)})
         metadata.set_value(connection, "snapshot", changed.model_dump_json())
