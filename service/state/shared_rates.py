@@ -101,7 +101,7 @@ def name_patients(database: StateDatabase, caller: str, keys: Collection[str], p
     patients = {_hash(key) for key in keys}
     with database.writing(in_turn=False) as connection:
         turn = func.pg_advisory_xact_lock(LOCK, func.hashtext(caller))  # of requests of the same caller
-        now = connection.execute(select(turn, DatabaseTime())).one()[1]
+        now: int = connection.execute(select(turn, DatabaseTime())).one()[1]
         _forget_names(connection, now - HOUR)
         rows = connection.execute(
             select(patient_names)
