@@ -103,6 +103,7 @@ def collection(tmp_path_factory):
     (folder / "manifest.csv").write_text("\n".join(["path,grade,patient", *rows]) + "\n")
     told = ["index", str(folder), "--labels", str(folder / "manifest.csv"), "--profile", "color_layout"]
     made = folder / "collection"
+    told += ["--jobs", "1"]
     without = {"CBIR_STORE_THUMBNAILS": "false"}
     found = CliRunner().invoke(app, [*told, "--collection", str(made)], catch_exceptions=False, env=without)
     assert found.exit_code == 0, found.output

@@ -66,6 +66,8 @@ def collection(tmp_path_factory):
         folder / "manifest.csv",
         "--profile",
         "color_layout",
+        "--jobs",
+        "1",
         "--collection",
         made,
     )

@@ -57,12 +57,13 @@ def test_draws_and_prints(bench, tmp_path, monkeypatch, capsys):
         "2",
         "8",
         "--epochs",
-        "0.03",
+        "0.01",
         "--seeds",
         "0",
         "--steps",
-        "40",
+        "8",
     ]
+    monkeypatch.setattr(bench, "MEASURED_EVERY", 4)
     monkeypatch.setattr(sys, "argv", ["sorter_figures.py", *arguments])
     bench.main()
     printed = capsys.readouterr().out
