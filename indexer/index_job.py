@@ -53,7 +53,7 @@ class JobEnd:
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether a signal, such as Ctrl-C for all processes of a terminal, or cancelling ended the job early."""
+        """True if a signal, such as Ctrl-C for all processes of a terminal, or cancelling ended the job early."""
         return self.summary.interrupted if self.summary else self.error == INTERRUPTED
 
 

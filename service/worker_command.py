@@ -43,8 +43,8 @@ def run_worker(
     database = open_state(active)
     database.check()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
-    place = WorkerPlace({public_name(folder): folder for folder in folders}, active)
-    worker = JobWorker(database, place, count, stop_seconds=STOP_SECONDS)
+    own_place = WorkerPlace({public_name(folder): folder for folder in folders}, active)
+    worker = JobWorker(database, own_place, count, stop_seconds=STOP_SECONDS)
     is_stopping = Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: is_stopping.set())

@@ -40,7 +40,7 @@ Pixels = Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
 class CaseSearch(BaseModel):
-    """What was searched with, under the names of a search; without `image_id` and `text` it is an uploaded image."""
+    """Parameters of the search, by their names; without `image_id` and `text` it is an uploaded image."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -56,9 +56,9 @@ def _build_vector_index(
             done = index.follower.drop()
         else:
             if collection.statistics() is None:
-                place = address_or_folder(collection.folder)
+                address = address_or_folder(collection.folder)
                 raise InvalidInput(
-                    f"{place} has no snapshot to index; `cbir collection compact --collection {place}` writes one"
+                    f"{address} has no snapshot to index; `cbir collection compact --collection {address}` writes one"
                 )
             bars.show("building the index")
             done = index.follower.follow(

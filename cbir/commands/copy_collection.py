@@ -43,8 +43,8 @@ def copy_whole_collection(
 
     with Collection(source) as opened, StageBars() as bars:
         copied = copy_collection(opened, target, bars.show)
-    named = {"source": address_or_folder(source), "target": address_or_folder(target)}
-    print_values({**named, **asdict(copied), "verified": True}, format)
+    addresses = {"source": address_or_folder(source), "target": address_or_folder(target)}
+    print_values({**addresses, **asdict(copied), "verified": True}, format)
     if copied.changed_meanwhile:
         typer.echo(CHANGED, err=True)
         raise typer.Exit(1)

@@ -16,7 +16,7 @@ from cbir.store.profile import Profile
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """What made an image a result. The maps of an encoder, or the parts of another descriptor; the others are None.
+    """Reasons for a result: the maps of an encoder, or the parts of another descriptor; the others are None.
 
     maps: how well each place matches. shares: of the descriptor's parts in the squared distance, which add up to 1;
     all 0 for equal vectors. query_edges, answer_edges: see `edge_map`.

@@ -16,7 +16,7 @@ SHORTEST = 1e-6  # a shorter cell has no direction
 
 
 class MatchMaps(NamedTuple):
-    """How well each place matches the best one of the other image, from 0 to 1.
+    """Match of each place with the best one of the other image, from 0 to 1.
 
     query, answer: (rows, columns) float32, from the upper left corner of the image.
     """

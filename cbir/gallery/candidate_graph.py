@@ -19,7 +19,7 @@ LINKED = 2000
 
 
 class Scale(Protocol):
-    """What is fitted to the whole collection."""
+    """Values fitted to the whole collection."""
 
     @property
     def space(self) -> Space: ...
@@ -29,7 +29,7 @@ class Scale(Protocol):
 
 
 class CandidateGraph(Neighbourhood):
-    """Graph of some rows of a gallery, built when it is first asked for; the other rows have no neighbours.
+    """Graph of some rows of a gallery, built by its first use; the other rows have no neighbours.
 
     Parameters
     ----------

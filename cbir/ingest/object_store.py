@@ -85,10 +85,12 @@ def find_objects(url: str) -> Iterator[StoredObject]:
     listing = _list(url)
     while part := list(islice(listing, HEADS)):
         is_empty = False
-        named = [entry for entry in part if entry.url == url or not _is_hidden(entry.url[len(url) + 1 :])]
-        unknown = [entry for entry in named if entry.url != url and not has_image_name(entry.name)]
+        visible_entries = [
+            entry for entry in part if entry.url == url or not _is_hidden(entry.url[len(url) + 1 :])
+        ]
+        unknown = [entry for entry in visible_entries if entry.url != url and not has_image_name(entry.name)]
         others = _without_image_heads(unknown)
-        yield from (entry for entry in named if entry not in others)
+        yield from (entry for entry in visible_entries if entry not in others)
     if is_empty:
         raise NotFound(f"there is no object {url}, and none below it")
 

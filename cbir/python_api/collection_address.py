@@ -22,6 +22,6 @@ def collection_folder(name: str | os.PathLike[str]) -> Path:
 
 def address_or_folder(folder: Path) -> str:
     """Return what a collection is named by in messages: its address without password, else its folder."""
-    from cbir.store.postgresql_address import address_of
+    from cbir.store.postgresql_address import database_address
 
-    return (folder.is_dir() and address_of(folder)) or str(folder)  # an alias is a file
+    return (folder.is_dir() and database_address(folder)) or str(folder)  # an alias is a file

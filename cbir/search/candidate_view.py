@@ -22,7 +22,7 @@ EVERYTHING = IndexScope()
 
 @dataclass(frozen=True)
 class CandidateQuery:
-    """What candidates are searched for.
+    """Query that candidates are read for.
 
     queries: (e, d) float32, normalised. scope: images that may be hits. count: nearest images of each query. sample:
     images that stand for the rest. judged: (j,) int64, numbers of judged images. flows: whether relevance flows
@@ -64,23 +64,25 @@ def find_candidates(vectors: Vectors, scale: CollectionScale, query: CandidateQu
         What to search for.
     """
     # One more than needed tells whether there are more.
-    found = vectors.nearest(query.queries, query.count + 1, query.scope)
-    complete = any(len(each.numbers) <= query.count for each in found)
-    nearest = _union(each.numbers for each in found)
+    neighbours = vectors.nearest(query.queries, query.count + 1, query.scope)
+    complete = any(len(each.numbers) <= query.count for each in neighbours)
+    nearest = _union(each.numbers for each in neighbours)
     sample, sampled = NO_NUMBERS, np.empty((0, query.queries.shape[1]), np.float32)
     if not complete:
         sample, sampled = vectors.sample(query.sample, query.scope)
-    kept = vectors.within(query.judged, query.scope) if len(query.judged) else NO_NUMBERS
+    judged_numbers = vectors.within(query.judged, query.scope) if len(query.judged) else NO_NUMBERS
     around = _around(vectors, query)
     checkpoint()
-    asked = _union([nearest, kept, query.judged, around])
-    ids, matrix = _merge(vectors.vectors(asked[~is_among(asked, sample)]), (sample, sampled))
+    needed_numbers = _union([nearest, judged_numbers, query.judged, around])
+    ids, matrix = _merge(
+        vectors.vectors(needed_numbers[~is_among(needed_numbers, sample)]), (sample, sampled)
+    )
     checkpoint()
-    listed = _rows_of(ids, _union([nearest, sample, kept]))
+    listed = _rows_of(ids, _union([nearest, sample, judged_numbers]))
     distances = _distances(query.queries, Gallery((matrix,), ids), listed)
     # An image of the sample that is nearer than a candidate is one, too: the index had missed it.
     best = top_k(-distances, len(nearest) - (not complete))
-    hits = _union([listed[best], _rows_of(ids, kept)])
+    hits = _union([listed[best], _rows_of(ids, judged_numbers)])
     judged = _rows_of(ids, _union([query.judged]))
     linked = _union([hits, _rows_of(ids, around), judged])
     graph = CandidateGraph(scale, query.queries, linked, judged)
@@ -138,14 +140,14 @@ def _rows_of(ids: Numbers, numbers: Numbers) -> Rows:
     return np.searchsorted(ids, numbers[is_among(numbers, ids)])
 
 
-def _merge(one: tuple[Numbers, Floats], other: tuple[Numbers, Floats]) -> tuple[Numbers, Floats]:
+def _merge(first: tuple[Numbers, Floats], other: tuple[Numbers, Floats]) -> tuple[Numbers, Floats]:
     """Return numbers, ascending, and vectors of both, which have no number in common."""
     if not len(other[0]):
-        return one
-    numbers = _union([one[0], other[0]])
-    merged = np.empty((len(numbers), one[1].shape[1]), np.float32)
-    for own, vectors in (one, other):
-        merged[np.searchsorted(numbers, own)] = vectors
+        return first
+    numbers = _union([first[0], other[0]])
+    merged = np.empty((len(numbers), first[1].shape[1]), np.float32)
+    for part_numbers, vectors in (first, other):
+        merged[np.searchsorted(numbers, part_numbers)] = vectors
     return numbers, merged
 
 

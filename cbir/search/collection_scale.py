@@ -1,4 +1,4 @@
-"""What is fitted to a collection behind an index: from a fixed sample, so that candidates do not change it."""
+"""Values fitted to a collection behind an index, from a fixed sample, so that candidates do not change it."""
 
 from threading import Lock
 
@@ -56,16 +56,17 @@ class CollectionScale:
     def _ask_distances(self) -> NearestDistances:
         if self._distances is None:
             numbers, sample = self._vectors.sample(SCALED, IndexScope())
-            found = self._vectors.nearest(sample, NEAREST + 1, IndexScope()) if len(numbers) else []
+            neighbours = self._vectors.nearest(sample, NEAREST + 1, IndexScope()) if len(numbers) else []
             nearest = [
-                _nearest_other(number, each) for number, each in zip(numbers.tolist(), found, strict=True)
+                _nearest_other(number, each)
+                for number, each in zip(numbers.tolist(), neighbours, strict=True)
             ]
             distances = np.array(nearest, np.float32)
             self._distances = NearestDistances(np.sort(distances[np.isfinite(distances)]))
         return self._distances
 
 
-def _nearest_other(number: int, found: Neighbours) -> float:
+def _nearest_other(number: int, neighbours: Neighbours) -> float:
     """Return the distance of an image to the nearest that is no copy; infinite if none was found."""
-    others = found.distances[(found.numbers != number) & (found.distances > COPY)]
+    others = neighbours.distances[(neighbours.numbers != number) & (neighbours.distances > COPY)]
     return float(others.min(initial=np.inf))

@@ -1,4 +1,4 @@
-"""What a search asks of the vectors behind an index; `cbir.vector_index.indexed_vectors` answers."""
+"""Interface of the vectors behind an index; `cbir.vector_index.indexed_vectors` answers."""
 
 from typing import Protocol
 
@@ -9,7 +9,7 @@ from cbir.vector_index.port import IndexScope, Neighbours, Numbers
 
 
 class Vectors(Protocol):
-    """Normalised vectors of a collection by image number, as they are now, whatever the index has seen.
+    """Normalised vectors of a collection by image number, as they are now, also where the index is behind.
 
     Every call may raise IndexUnavailable.
     """
@@ -28,7 +28,10 @@ class Vectors(Protocol):
         """Return the generation of the collection."""
 
     def nearest(self, queries: Floats, k: int, scope: IndexScope) -> list[Neighbours]:
-        """Return k images of `scope` for each query (q, d), fewer only where fewer match; distances are exact."""
+        """Return k images of `scope` for each of the `queries` (q, d), fewer only where fewer match.
+
+        Distances are exact.
+        """
 
     def vectors(self, numbers: Numbers) -> tuple[Numbers, Floats]:
         """Return those of `numbers` that are not deleted, ascending, and their vectors (n, d)."""

@@ -71,24 +71,24 @@ class IndexedRanking:
         """
         scale = self.scale()
         query = scale.statistics.normalise(raw)
-        chosen = choose_reranker(
+        choice = choose_reranker(
             self.collection, self.settings.rerank, request, self.collection.auto_choice()
         )
-        flows, depth = isinstance(chosen.reranker, Diffusion), chosen.reranker.depth
+        flows, depth = isinstance(choice.reranker, Diffusion), choice.reranker.depth
         count = self.settings.indexed_candidates if depth is None else depth + min(request.k, MOST)
         candidates = self._find(query[None, :], [content], request, scale, count, flows)
         watch.lap("search")
         gallery, ranking = candidates.view.gallery, candidates.ranking
-        hits = rerank_top(chosen.reranker, query, ranking, gallery, len(ranking)).among(
+        hits = rerank_top(choice.reranker, query, ranking, gallery, len(ranking)).among(
             candidates.hits, request.k
         )
         watch.lap("rerank")
-        ranked = ranked_images(candidates.view, hits, chosen.reranker, candidates.scope, chosen.reason)
-        ranked = self._with_notes(ranked, chosen.reranker, candidates, request)
+        ranked = ranked_images(candidates.view, hits, choice.reranker, candidates.scope, choice.reason)
+        ranked = self._with_notes(ranked, choice.reranker, candidates, request)
         return replace(
             ranked,
             likeness=_likeness(scale, candidates),
-            agreement={} if request.group_by else chosen.agreement,
+            agreement={} if request.group_by else choice.agreement,
         )
 
     def learn(

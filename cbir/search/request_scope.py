@@ -1,4 +1,4 @@
-"""Images that may answer a request, as an index is asked for them."""
+"""Images that may answer a request, as the scope that an index filters by."""
 
 from collections.abc import Sequence
 from dataclasses import replace

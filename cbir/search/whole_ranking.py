@@ -55,8 +55,8 @@ class WholeRanking:
         view = self.collection.view()
         query = view.statistics.normalise(raw)
         rows, passable = self.select_rows(view, [content], request)
-        chosen = choose_reranker(self.collection, self.settings.rerank, request, view.auto)
-        reranker = chosen.reranker
+        choice = choose_reranker(self.collection, self.settings.rerank, request, view.auto)
+        reranker = choice.reranker
         scope, hits = None, self.device.search(query, view.gallery, rows, reranker, request.k, passable)
         if hits is None:
             ranking, scope = self._rank_candidates([query], view, rows, request.k)
@@ -68,9 +68,9 @@ class WholeRanking:
             watch.lap("search")  # on a device the list and its re-ranking are one stage
             rows, distances = hits.rows, hits.distances
         watch.lap("rerank")
-        ranked = ranked_images(view, hits, reranker, scope, chosen.reason)
+        ranked = ranked_images(view, hits, reranker, scope, choice.reason)
         likeness = query_likeness(self.collection, view, [raw], rows, distances)
-        return replace(ranked, likeness=likeness, agreement={} if request.group_by else chosen.agreement)
+        return replace(ranked, likeness=likeness, agreement={} if request.group_by else choice.agreement)
 
     def learn(
         self, raw: Floats, contents: Sequence[str], request: Request, watch: Stopwatch, judged_first: bool

@@ -144,7 +144,7 @@ def _ranges(ids: Numbers) -> list[tuple[int, int]]:
 
 def _damaged_between(connection: Connection, first: int, last: int) -> list[int]:
     if is_postgresql(connection):
-        return postgresql_rows.damaged_keys(connection, vectors, vectors.c.number.between(first, last))
+        return postgresql_rows.damaged_row_keys(connection, vectors, vectors.c.number.between(first, last))
     differs = f"{COLUMN} IS NOT {checksum_sql(vectors)}"
     query = f"SELECT number FROM vectors WHERE number BETWEEN ? AND ? AND {differs}"
     return list(connection.exec_driver_sql(query, (first, last)).scalars())

@@ -73,7 +73,7 @@ class Collection(RecordQueries):
         try:
             with raise_when_damaged(self.folder), raise_when_full(self.folder):
                 if isinstance(self._engine, PostgresqlDatabase):
-                    postgresql_creation.prepare(self._engine, self.folder)
+                    postgresql_creation.open_schema(self._engine, self.folder)
                 else:
                     bring_up_to_date(self.folder, self._engine)
                 profile = self._read(metadata.read_profile, self.folder)
@@ -93,7 +93,7 @@ class Collection(RecordQueries):
         if is_alias(path):
             return path.is_file()
         if is_in_postgresql(path):
-            return postgresql_creation.collection_exists(path)
+            return postgresql_creation.schema_holds_collection(path)
         return collection_exists(path)
 
     @classmethod
@@ -149,7 +149,7 @@ class Collection(RecordQueries):
 
     @property
     def is_local(self) -> bool:
-        """Whether the collection is in SQLite, in its folder; else it is in PostgreSQL."""
+        """True if the collection is in SQLite, in its folder; else it is in PostgreSQL."""
         return is_sqlite(self._engine)
 
     def reload_profile(self) -> None:

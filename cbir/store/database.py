@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine
 
 from cbir.errors import InvalidInput
 from cbir.store import schema
-from cbir.store.postgresql_address import address_of
+from cbir.store.postgresql_address import database_address
 from cbir.store.postgresql_database import PostgresqlDatabase
 
 Database = Engine | PostgresqlDatabase
@@ -19,7 +19,7 @@ Database = Engine | PostgresqlDatabase
 
 def open_database(folder: Path) -> Database:
     """Return the database of the collection in `folder`."""
-    address = address_of(folder)
+    address = database_address(folder)
     return PostgresqlDatabase(address) if address else schema.connect(folder)
 
 

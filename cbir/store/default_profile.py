@@ -39,7 +39,7 @@ def default_profile_advice(profile: "Profile", folder: Path) -> str | None:
         Its folder.
     """
     from cbir import descriptors
-    from cbir.store.postgresql_address import address_of
+    from cbir.store.postgresql_address import database_address
 
     if profile.has_model or profile.is_projected:
         return None
@@ -49,7 +49,7 @@ def default_profile_advice(profile: "Profile", folder: Path) -> str | None:
         return None
     if default in profile.descriptor.split("+"):
         return None
-    named = (folder.is_dir() and address_of(folder)) or folder
+    named = (folder.is_dir() and database_address(folder)) or folder
     return (
         f"the profile of {named} is {profile.name}, new collections have {DEFAULT_PROFILE}: "
         f"`cbir collection redescribe NEW --collection {named}` describes the same images with it"

@@ -12,7 +12,7 @@ from cbir.store.writer_lock import wait_for_writer, writer_lock
 class DerivedFiles:
     """Writes the files derived from the database of the collection in `folder`.
 
-    In SQLite, whoever holds the writer lock may do so. In PostgreSQL it is taken here, and CollectionBusy raised if
+    In SQLite, the holder of the writer lock may do so. In PostgreSQL it is taken here, and CollectionBusy raised if
     another process of this machine writes files.
     """
 

@@ -75,7 +75,7 @@ def insert_entries(
 def last_number(connection: Connection) -> int:
     """Return the largest number that an image has ever had."""
     if is_postgresql(connection):
-        return postgresql_rows.last_number(connection)
+        return postgresql_rows.largest_number(connection)
     last = connection.exec_driver_sql("SELECT seq FROM sqlite_sequence WHERE name = 'images'").scalar()
     return int(last or 0)
 
@@ -109,7 +109,7 @@ def update_images(connection: Connection, numbers: Sequence[int], values: Mappin
             rows = connection.execute(select(images).where(among)).all()
             if wrong := postgresql_rows.unsound_images(rows):
                 raise CollectionDamaged(describe_damage(connection, "records", wrong))
-            postgresql_rows.update_images(connection, rows, values)
+            postgresql_rows.update_image_rows(connection, rows, values)
             continue
         damaged = text(f"{COLUMN} IS NOT {checksum_sql(images)}")
         if wrong := list(connection.scalars(select(images.c.number).where(among, damaged))):

@@ -33,8 +33,8 @@ from cbir.store.statements import is_postgresql
 from cbir.store.stored_snapshot import (
     ERASED_GENERATION,
     forget_snapshot,
-    is_outdated,
     read_snapshot_info,
+    snapshot_is_outdated,
     snapshot_statistics,
     statistics_fingerprint,
     store_snapshot_info,
@@ -55,7 +55,7 @@ def index_is_stale(folder: Path, database: Database) -> bool:
         after = vectors.c.number > (info.last_number if info else 0)
         added = connection.scalar(select(func.count()).select_from(vectors).where(after)) or 0
         deleted = count_deleted(connection, info)
-        if info and is_outdated(connection, info):
+        if info and snapshot_is_outdated(connection, info):
             return True
     return not info or not _intact(folder, info) or added + deleted > STALE_SHARE * info.images
 

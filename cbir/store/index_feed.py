@@ -1,6 +1,5 @@
-"""What a vector index has to take over from a collection: images added, changed and deleted since a position."""
+"""Changes for a vector index to take over: images added, changed and deleted since a position."""
 
-import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,7 +33,7 @@ from cbir.store.records import Record
 from cbir.store.row_damage import damaged_vectors, describe_damage, describe_not_finite, vectors_not_finite
 from cbir.store.schema import changed_images, changes, images, tombstones, vectors
 from cbir.store.statements import is_postgresql
-from cbir.store.stored_snapshot import read_snapshot_info
+from cbir.store.stored_snapshot import fingerprint, read_snapshot_info
 from cbir.store.tombstones import deleted_since
 from cbir.store.vector_format import vector_format
 
@@ -212,22 +211,17 @@ class IndexFeed(RecordQueries):
         if among is None:
             return np.sort(self._numbers(query))
         with self._engine.connect() as connection:
-            found = [
+            feed_rows = [
                 np.fromiter(
                     connection.scalars(query.where(_among(connection, images.c.number, page))), np.int64
                 )
                 for page in pages_of(among)
             ]
-        return np.sort(np.concatenate([np.empty(0, np.int64), *found]))
+        return np.sort(np.concatenate([np.empty(0, np.int64), *feed_rows]))
 
     def _numbers(self, query: Any) -> Numbers:
         with self._engine.connect() as connection:
             return np.fromiter(connection.scalars(query), np.int64)
-
-
-def fingerprint(statistics: str) -> str:
-    """Return the name of serialised statistics: two with the same name normalise alike."""
-    return hashlib.blake2b(statistics.encode(), digest_size=16).hexdigest()
 
 
 def scope_conditions(

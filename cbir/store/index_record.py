@@ -51,9 +51,9 @@ class IndexRecord:
         arguments = "(:class, hashtext(:name))"
         engine = self._database.engine.execution_options(isolation_level="AUTOCOMMIT")
         with engine.connect() as connection:
-            held = bool(connection.scalar(text(f"SELECT pg_try_advisory_lock{arguments}"), name))
+            locked = bool(connection.scalar(text(f"SELECT pg_try_advisory_lock{arguments}"), name))
             try:
-                yield held
+                yield locked
             finally:
-                if held and not connection.invalidated:
+                if locked and not connection.invalidated:
                     connection.execute(text(f"SELECT pg_advisory_unlock{arguments}"), name)

@@ -111,7 +111,7 @@ def erase_originals(folder: Path, sources: Iterable[str]) -> None:
 
 
 def erase_unused(database: Database, folder: Path, sources: Collection[str]) -> None:
-    """Delete the originals of those `sources` that no image has.
+    """Delete the originals in `folder` of those `sources` that no image in `database` has.
 
     Other processes may be adding images with the same files: in PostgreSQL they wait for this transaction.
     """
@@ -124,7 +124,7 @@ def erase_unused(database: Database, folder: Path, sources: Collection[str]) -> 
 def sweep_originals(connection: Connection, folder: Path) -> None:
     """Delete every original in the collection `folder` that no image needs, as crashes leave some.
 
-    Nobody else may be adding images.
+    No other process may be adding images.
     """
     erase_originals(folder, unneeded_originals(connection, folder))
     if (folder / FOLDER).is_dir():

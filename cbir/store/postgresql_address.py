@@ -47,18 +47,19 @@ def files_folder(address: str) -> Path:
     folder = root / server_hash(url) / collection_name(address)
     folder.mkdir(mode=OWNER_FOLDER, parents=True, exist_ok=True)
     text = url.render_as_string(hide_password=False)
-    known = read_database_file(folder)
-    if known is None or known.address != text:
+    description = read_database_file(folder)
+    if description is None or description.address != text:
         write_database_file(
-            folder, DatabaseFile(address=text, collection_id=known.collection_id if known else None)
+            folder,
+            DatabaseFile(address=text, collection_id=description.collection_id if description else None),
         )
     return folder
 
 
-def address_of(folder: Path) -> str | None:
+def database_address(folder: Path) -> str | None:
     """Return the address, without password, of the collection with these files; None for a collection in SQLite."""
-    known = read_database_file(folder)
-    return known.address if known else None
+    description = read_database_file(folder)
+    return description.address if description else None
 
 
 def is_in_postgresql(folder: Path) -> bool:

@@ -26,15 +26,15 @@ def _with_checkpoints(gen: Generator[Any, Any, Any], cancel: Callable[[], None])
     """Resume a generator of psycopg, with a checkpoint before: several times a second while nothing arrives."""
     cancelled = False
     try:
-        wanted = next(gen)
+        readiness = next(gen)
         while True:
-            ready = yield wanted
+            ready = yield readiness
             if not cancelled:
                 try:
                     checkpoint()
                 except Exception:  # raised again once the server has ended the statement
                     cancelled = True
                     cancel()
-            wanted = gen.send(ready)
+            readiness = gen.send(ready)
     except StopIteration as end:
         return end.value

@@ -22,7 +22,7 @@ from cbir.store.secret_key import SECRET_BYTES, read_secret
 COLLECTION_ID, KEY_CHECK = "collection_id", "key_check"  # keys in `meta`
 
 
-def collection_exists(folder: Path) -> bool:
+def schema_holds_collection(folder: Path) -> bool:
     """Return whether the schema of a files folder has a collection. Raises DatabaseUnavailable."""
     database = PostgresqlDatabase(_database_file(folder).address)
     try:
@@ -106,9 +106,9 @@ def _require_no_tables(connection: Connection, address: str) -> None:
         raise InvalidInput(f"the schema of {address} holds other tables; name another with ?collection=NAME")
 
 
-def prepare(database: PostgresqlDatabase, folder: Path) -> None:
+def open_schema(database: PostgresqlDatabase, folder: Path) -> None:
     """Bring the tables up to date, and check that the files are those of the collection; see the functions."""
-    postgresql_migration.bring_up_to_date(database)
+    postgresql_migration.run_migrations(database)
     with database.connect() as connection:
         require_same_collection(connection, folder)
 

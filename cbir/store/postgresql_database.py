@@ -72,7 +72,7 @@ class PostgresqlDatabase:
     def limited(self, statements: Sequence[str]) -> "PostgresqlDatabase":
         """Return the database with connections that run these statements first, and can write nothing.
 
-        What is in the schema "main" of a query is in that of the collection, whatever the statements create.
+        What is in the schema "main" of a query is in that of the collection, also for what the statements create.
         """
         database = PostgresqlDatabase(self.name)
 

@@ -27,7 +27,7 @@ def create_tables(connection: Connection, schema: str) -> None:
     _upgrade(connection)
 
 
-def bring_up_to_date(database: PostgresqlDatabase) -> None:
+def run_migrations(database: PostgresqlDatabase) -> None:
     """Upgrade the tables in a transaction, if a version of cbir before this one made them.
 
     Raises InvalidInput if a newer version did, or if the user may not change the tables.

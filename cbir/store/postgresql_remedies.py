@@ -1,4 +1,4 @@
-"""What to do about a reason that PostgreSQL or libpq gives for refusing."""
+"""Remedies for the reasons that PostgreSQL or libpq gives for refusing."""
 
 # Words of the reason, all of which must occur; English, as libpq's messages are for `LC_MESSAGES=C` and by default.
 REMEDIES = (

@@ -1,4 +1,4 @@
-"""What PostgreSQL does with rows in another way than SQLite: checksums are computed here, not in the database."""
+"""Statements on rows in the form of PostgreSQL; checksums are computed here, not in the database."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from cbir.store.schema import images, meta, thumbnails, tombstones, vectors
 PAGE = 8192
 
 
-def damaged_keys(connection: Connection, table: Table, *conditions: ColumnElement[bool]) -> list[Any]:
+def damaged_row_keys(connection: Connection, table: Table, *conditions: ColumnElement[bool]) -> list[Any]:
     """Return the image numbers, or else the keys, of the rows that do not match their checksums; ascending.
 
     Parameters
@@ -38,7 +38,7 @@ def _is_sound(table: Table, row: Row[Any]) -> bool:
     return bool(checksum == values_checksum(*values))
 
 
-def last_number(connection: Connection) -> int:
+def largest_number(connection: Connection) -> int:
     """Return the largest number that an image has ever had: a deleted one has a tombstone for ever."""
     largest = func.greatest(
         select(func.max(images.c.number)).scalar_subquery(),
@@ -52,8 +52,8 @@ def with_image_checksum(row: Mapping[str, Any]) -> dict[str, Any]:
     return with_checksum(images, {**row, "burned_in": int(row["burned_in"])})
 
 
-def update_images(connection: Connection, rows: Sequence[Row[Any]], values: Mapping[str, Any]) -> None:
-    """Give rows of `images`, which are sound, new values and checksums."""
+def update_image_rows(connection: Connection, rows: Sequence[Row[Any]], values: Mapping[str, Any]) -> None:
+    """Give sound `rows` of images new `values` and checksums, in the transaction of `connection`."""
     changed = [with_image_checksum({**row._mapping, **values}) for row in rows]
     for row in changed:
         row["of_number"] = row.pop("number")

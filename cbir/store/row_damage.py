@@ -49,7 +49,7 @@ def damaged_keys(connection: Connection, table: Table, progress: Progress | None
         Called with stage, rows done and rows in all.
     """
     if is_postgresql(connection):
-        return postgresql_rows.damaged_keys(connection, table)
+        return postgresql_rows.damaged_row_keys(connection, table)
     key = "CAST(key AS TEXT)" if table is meta else "number"
     if table in LISTS:
         (column,) = table.primary_key

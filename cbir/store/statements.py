@@ -32,8 +32,8 @@ class Statement:
         """Run the statement."""
         if is_postgresql(connection):
             return connection.exec_driver_sql(self._postgresql, parameters)
-        given = tuple(json.dumps(value) if isinstance(value, list) else value for value in parameters)
-        return connection.exec_driver_sql(self._sqlite, given)
+        encoded = tuple(json.dumps(value) if isinstance(value, list) else value for value in parameters)
+        return connection.exec_driver_sql(self._sqlite, encoded)
 
     def run_many(self, connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
         """Run the statement once for each row of parameters."""
@@ -42,12 +42,12 @@ class Statement:
 
 
 def insert_missing(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert those rows whose key the table does not have yet."""
+    """Insert those `rows` whose key the `table` does not have yet, in the transaction of `connection`."""
     connection.execute(_insert(connection, table).on_conflict_do_nothing(), rows)
 
 
 def insert_or_update(connection: Connection, table: Table, key: str, values: Mapping[str, Any]) -> None:
-    """Insert a row, or give the row with the same `key` these values."""
+    """Insert a row into `table`, or give the row with the same `key` these `values`, by `connection`."""
     changed = {name: value for name, value in values.items() if name != key}
     statement = _insert(connection, table).values(values)
     connection.execute(statement.on_conflict_do_update(index_elements=[key], set_=changed))

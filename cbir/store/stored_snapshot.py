@@ -1,4 +1,4 @@
-"""Which snapshot a collection has: noted in its database, or in its files folder if the database is PostgreSQL.
+"""The current snapshot of a collection: noted in its database, or in its files folder if the database is PostgreSQL.
 
 Each files folder has a snapshot of its own, with the statistics that it was normalised with: those of the database
 may have been fitted again since, on another machine.
@@ -39,7 +39,7 @@ def read_snapshot_info(connection: Connection, folder: Path) -> SnapshotInfo | N
 
 
 def store_snapshot_info(connection: Connection, folder: Path, info: SnapshotInfo) -> None:
-    """Make a snapshot that of the collection in `folder`."""
+    """Make `info` describe the snapshot of the collection in `folder`, in the transaction of `connection`."""
     text = info.model_dump_json(exclude_none=True)
     if is_postgresql(connection):
         write_bytes(folder / FILE, text.encode(), permissions=file_mode(folder))
@@ -62,16 +62,16 @@ def snapshot_stamp(folder: Path) -> int:
 
 
 def store_statistics(path: Path, info: SnapshotInfo, statistics: Statistics) -> None:
-    """Store the statistics of the snapshot at `path` beside it, and note them in its description."""
+    """Store the statistics of the snapshot at `path` beside it, and note them in its description `info`."""
     text = statistics.to_json()
     info.statistics_fingerprint = fingerprint(text)
     write_bytes(path.with_name(info.statistics), text.encode(), permissions=file_mode(path.parent))
 
 
 def snapshot_statistics(connection: Connection, folder: Path, info: SnapshotInfo | None) -> Statistics | None:
-    """Return the statistics that the snapshot of the collection in `folder` was normalised with.
+    """Return the statistics that the snapshot `info` of the collection in `folder` was normalised with.
 
-    Without a snapshot, those of the database. Raises CollectionDamaged.
+    Without a snapshot, those of the database of `connection`. Raises CollectionDamaged.
     """
     if info is None or info.statistics_fingerprint is None:
         return metadata.read_statistics(connection)
@@ -90,7 +90,7 @@ def note_erasure(connection: Connection) -> None:
         metadata.set_value(connection, ERASED_GENERATION, metadata.required_value(connection, "generation"))
 
 
-def is_outdated(connection: Connection, info: SnapshotInfo) -> bool:
+def snapshot_is_outdated(connection: Connection, info: SnapshotInfo) -> bool:
     """Return whether statistics were fitted, or patients erased, elsewhere since the snapshot was written."""
     if not is_postgresql(connection):
         return False

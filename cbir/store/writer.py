@@ -275,7 +275,7 @@ class Writer(DerivedFiles):
         changed: Mapping[str, str | None],
         check: Callable[[], None] = lambda: None,
     ) -> bool:
-        """Set labels of several images as `set_labels` does, in one change."""
+        """Set `changed` labels of `image_ids` as `set_labels` does, in one change; `check` may refuse it first."""
         with self._engine.begin() as connection:
             check()
             columns = images.c.image_id, images.c.number

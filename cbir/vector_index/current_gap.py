@@ -63,19 +63,19 @@ class CurrentGap:
                 np.empty((0, gap.edition.statistics.dimensions), np.float32),
             )
         missing = np.setdiff1d(numbers, before[1], assume_unique=True)
-        known, vectors = before[1], before[2]
+        sample_numbers, vectors = before[1], before[2]
         if len(missing):
             read_numbers, read_vectors = read(missing)
-            joined = np.concatenate([known, read_numbers])
+            joined = np.concatenate([sample_numbers, read_numbers])
             order = np.argsort(joined)
-            known, vectors = joined[order], np.concatenate([vectors, read_vectors])[order]
-        rows = np.flatnonzero(np.isin(known, numbers))
-        return self._remember(gap.edition, known, vectors, rows)
+            sample_numbers, vectors = joined[order], np.concatenate([vectors, read_vectors])[order]
+        rows = np.flatnonzero(np.isin(sample_numbers, numbers))
+        return self._remember(gap.edition, sample_numbers, vectors, rows)
 
     def _remember(
-        self, edition: OpenedEdition, known: Numbers, vectors: Floats, rows: Numbers
+        self, edition: OpenedEdition, sample_numbers: Numbers, vectors: Floats, rows: Numbers
     ) -> tuple[Numbers, Floats]:
-        numbers, chosen = known[rows], vectors[rows]
+        numbers, row_vectors = sample_numbers[rows], vectors[rows]
         # Only what the latest sample had, so that deleted images do not stay in memory.
-        self._sampled = edition, numbers, chosen
-        return numbers, chosen
+        self._sampled = edition, numbers, row_vectors
+        return numbers, row_vectors

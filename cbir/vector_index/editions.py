@@ -50,7 +50,7 @@ class EditionRecord(BaseModel):
 
 
 class Editions(Protocol):
-    """Where the record of the editions is kept."""
+    """Storage of the record of the editions."""
 
     def version(self) -> object:
         """Return what changes when the record does; costs less than reading it."""

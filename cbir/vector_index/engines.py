@@ -1,4 +1,4 @@
-"""What stores the editions of an index: a file of FAISS, a table of pgvector, or a server of Milvus."""
+"""Storage of the editions of an index: a file of FAISS, a table of pgvector, or a server of Milvus."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cbir.vector_index.milvus_connection import MilvusConnection
 
 
-KEPT = 8  # scopes whose numbers are kept in memory
+SCOPES_IN_MEMORY = 8  # scopes whose numbers are kept in memory
 
 
 class IndexEngine(Protocol):
@@ -64,13 +64,13 @@ class HnswEngine:
     def _matching(self, scope: IndexScope) -> Numbers:
         """Return the numbers of the images in a scope, those of the latest few from memory."""
         version = self._feed.version()
-        known, numbers = self._kept.get(scope, (None, None))
-        if numbers is None or known != version:
+        cached_version, numbers = self._kept.get(scope, (None, None))
+        if numbers is None or cached_version != version:
             conditions = scope_conditions(
                 scope.where, scope.of_patients, scope.without_patients, scope.without_contents, scope.outside
             )
             numbers = self._feed.matching(conditions)
-            latest = list(self._kept.items())[-KEPT:]
+            latest = list(self._kept.items())[-SCOPES_IN_MEMORY:]
             self._kept = {**dict(latest), scope: (version, numbers)}  # a new one: other threads may read it
         return numbers
 

@@ -72,23 +72,23 @@ class ChangeFile:
 
         A crash on the way leaves a change whose checksum is wrong: it and what follows count as not written.
         """
-        place = 0
+        byte_offset = 0
         if not len(numbers) or not self.size():
             return
         with self._path.open("r+b") as file:
-            while place < self.end:
-                file.seek(place)
+            while byte_offset < self.end:
+                file.seek(byte_offset)
                 header = file.read(HEADER.size)
                 kind, length = HEADER.unpack(header)
                 if kind == PUT:
                     content = file.read(length)
                     put, vectors = self._put(content)
-                    gone = np.isin(put, numbers)
-                    if gone.any():
-                        vectors[gone] = 0
-                        file.seek(place)
+                    deleted = np.isin(put, numbers)
+                    if deleted.any():
+                        vectors[deleted] = 0
+                        file.seek(byte_offset)
                         file.write(_with_digest(PUT, _put_content(put, vectors)))
-                place += HEADER.size + length + DIGEST
+                byte_offset += HEADER.size + length + DIGEST
             file.flush()
             os.fsync(file.fileno())
 

@@ -55,7 +55,7 @@ class _CheckedWriter:
         self._file.write(self._digest.digest())
 
 
-def vectors_of(index: Any) -> Floats:
+def stored_vectors(index: Any) -> Floats:
     """Return the vectors (rows, d) of an IndexHNSWFlat or IndexFlat: its memory, not a copy."""
     flat = faiss.downcast_index(index.storage if isinstance(index, faiss.IndexHNSW) else index)
     values = faiss.rev_swig_ptr(flat.get_xb(), flat.ntotal * flat.d)
@@ -64,7 +64,7 @@ def vectors_of(index: Any) -> Floats:
 
 def write_index_file(path: Path, stored: StoredIndex) -> None:
     """Write `path` atomically; its folder must exist. No second copy of the vectors is made in memory."""
-    numbers, vectors = stored.numbers, vectors_of(stored.index)
+    numbers, vectors = stored.numbers, stored_vectors(stored.index)
     header = {
         "format": FORMAT,
         "position": stored.position,
@@ -151,7 +151,7 @@ def _read_rows(file: BinaryIO, path: Path, count: int, dimensions: int) -> tuple
     storage = faiss.IndexFlatL2(dimensions)
     storage.codes.resize(4 * dimensions * count)
     storage.ntotal = count
-    vectors = vectors_of(storage)
+    vectors = stored_vectors(storage)
     for rows in _pages(count):
         page = vectors[rows]
         page[:] = np.frombuffer(file.read(page.nbytes), "<f4").reshape(page.shape)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.gallery.vector_blocks import Floats, Rows
-from cbir.vector_index.faiss_file import vectors_of
+from cbir.vector_index.faiss_file import stored_vectors
 from cbir.vector_index.numbered_rows import NumberedRows
 from cbir.vector_index.port import Neighbours, Numbers
 
@@ -53,12 +53,12 @@ class FaissGraph:
         width = int(max(SEARCH_WIDTH, k) * len(self.rows) / count)
         if count > COMPARED * width:
             options = faiss.SearchParametersHNSW(efSearch=width, sel=self._selector(rows))
-            squared, found = self.index.search(queries, k, params=options)
-            if (found >= 0).all():
-                return self._neighbours(squared, found)
+            squared, graph_rows = self.index.search(queries, k, params=options)
+            if (graph_rows >= 0).all():
+                return self._neighbours(squared, graph_rows)
         rows = np.flatnonzero(self.rows.used()) if rows is None else rows
-        squared, places = faiss.knn(queries, self.index.reconstruct_batch(rows), k)
-        return self._neighbours(squared, rows[places])
+        squared, neighbour_rows = faiss.knn(queries, self.index.reconstruct_batch(rows), k)
+        return self._neighbours(squared, rows[neighbour_rows])
 
     def vectors(self, numbers: Numbers) -> tuple[Numbers, Floats]:
         """Return those of the numbers that are known, ascending, and their vectors (n, d)."""
@@ -67,10 +67,12 @@ class FaissGraph:
 
     def has(self, numbers: Numbers, vectors: Floats) -> NDArray[np.bool_]:
         """Return whether each number is known with exactly this vector."""
-        known = np.isin(numbers, self.rows.numbers[self.rows.rows(numbers)])
-        rows = self.rows.rows(numbers[known])
-        known[known] = (vectors_of(self.index)[rows] == vectors[known]).all(axis=1) if len(rows) else False
-        return known
+        present = np.isin(numbers, self.rows.numbers[self.rows.rows(numbers)])
+        rows = self.rows.rows(numbers[present])
+        present[present] = (
+            (stored_vectors(self.index)[rows] == vectors[present]).all(axis=1) if len(rows) else False
+        )
+        return present
 
     def put(self, numbers: Numbers, vectors: Floats) -> None:
         """Add images with their vectors (n, d), or replace them."""
@@ -95,9 +97,9 @@ class FaissGraph:
             if self._mask is None:
                 self._mask = np.packbits(self.rows.used(), bitorder="little")
             return faiss.IDSelectorBitmap(self._mask)
-        chosen = np.zeros(len(self.rows), bool)
-        chosen[rows] = True
-        return faiss.IDSelectorBitmap(np.packbits(chosen, bitorder="little"))
+        mask = np.zeros(len(self.rows), bool)
+        mask[rows] = True
+        return faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))
 
     def _neighbours(self, squared: Floats, rows: Rows) -> list[Neighbours]:
         distances = np.sqrt(np.maximum(squared, 0))
@@ -108,7 +110,7 @@ class FaissGraph:
 
         Searches still pass over emptied rows, so their values must stay near; yet none of the image's own remains.
         """
-        vectors, graph = vectors_of(self.index), self.index.hnsw
+        vectors, graph = stored_vectors(self.index), self.index.hnsw
         links = faiss.rev_swig_ptr(graph.neighbors.data(), graph.neighbors.size())
         emptied = np.zeros(len(vectors), bool)
         emptied[rows] = True

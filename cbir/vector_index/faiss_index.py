@@ -14,7 +14,7 @@ from cbir.vector_index.faiss_file import (
     StoredIndex,
     overwrite_rows,
     read_index_file,
-    vectors_of,
+    stored_vectors,
     write_index_file,
 )
 from cbir.vector_index.faiss_graph import FaissGraph
@@ -63,7 +63,7 @@ class FaissIndex:
         self._refresh()
 
     def nearest(self, queries: Floats, k: int, scope: IndexScope) -> list[Neighbours]:
-        """Return up to k images of `scope` for each query (q, d); all that match where fewer do."""
+        """Return up to k images of `scope` for each of the `queries` (q, d); all that match where fewer do."""
         numbers = None if scope == IndexScope() else self._matching(scope)
         self._refresh()
         with self._lock.read():
@@ -95,10 +95,10 @@ class FaissIndex:
         """Delete images; unknown numbers are ignored."""
         self._refresh()
         with self._lock.write(), self._writing():
-            known = self._graph.rows.numbers[self._graph.rows.rows(numbers)]
-            if self._is_stored and len(known):
-                self._changes.append_delete(known)
-            self._delete(known)
+            present_numbers = self._graph.rows.numbers[self._graph.rows.rows(numbers)]
+            if self._is_stored and len(present_numbers):
+                self._changes.append_delete(present_numbers)
+            self._delete(present_numbers)
 
     def position(self) -> IndexPosition | None:
         """Return how far it has followed; None before the first fill has ended."""
@@ -131,7 +131,7 @@ class FaissIndex:
         """Delete the files, and everything in memory."""
         with self._lock.write():
             self._path.unlink(missing_ok=True)
-            self._remove_changes(kept=None)
+            self._remove_changes(current_edition=None)
             self._use(None)
 
     def close(self) -> None:
@@ -189,7 +189,7 @@ class FaissIndex:
         if not len(self._deleted):
             return
         rows = self._deleted_rows[self._deleted_rows < self._stored_rows]
-        overwrite_rows(self._path, self._stored_rows, rows, vectors_of(self._graph.index)[rows])
+        overwrite_rows(self._path, self._stored_rows, rows, stored_vectors(self._graph.index)[rows])
         present = self._graph.rows.numbers[self._graph.rows.rows(self._deleted)]  # put again since
         self._changes.overwrite(np.setdiff1d(self._deleted, present))
         self._deleted_rows = self._deleted = np.empty(0, np.int64)
@@ -218,11 +218,11 @@ class FaissIndex:
             self._changes, self._changes_number = changes, number
             self._stamp, self._is_stored, self._stored_rows = _stamp(self._path), True, len(stored.numbers)
             self._deleted_rows = self._deleted = np.empty(0, np.int64)
-        self._remove_changes(kept=number)
+        self._remove_changes(current_edition=number)
 
-    def _remove_changes(self, kept: int | None) -> None:
+    def _remove_changes(self, current_edition: int | None) -> None:
         for path in self._folder.glob(f"{self._edition}.*.changes"):
-            if path.name != f"{self._edition}.{kept}.changes":
+            if path.name != f"{self._edition}.{current_edition}.changes":
                 path.unlink(missing_ok=True)
 
 

@@ -52,18 +52,18 @@ class Follower:
         """
         if not rebuild and self._has_followed():
             return True
-        with self._lock, self._current.editions.lock() as held:
-            if held:
+        with self._lock, self._current.editions.lock() as locked:
+            if locked:
                 self._follow_editions(rebuild, progress)
                 self._note_done()
-            return held
+            return locked
 
     def drop(self) -> bool:
         """Delete all editions; return False, without doing so, if another process is following."""
-        with self._lock, self._current.editions.lock() as held:
-            if held:
+        with self._lock, self._current.editions.lock() as locked:
+            if locked:
                 self._retire(EditionRecord(), self._current.editions.read())
-            return held
+            return locked
 
     def _has_followed(self) -> bool:
         """Return whether nothing has changed since this process has followed; asks as little as possible."""
@@ -179,17 +179,17 @@ class Follower:
         `started`: an interrupted fill, which goes on where the engine has kept it and the statistics are the same.
         """
         engine, state = self._current.engine, self._feed.state()
-        found, statistics = self._feed.statistics()
+        stored_fingerprint, statistics = self._feed.statistics()
         if not (
             started
             and engine.durable
-            and started.fingerprint == found
+            and started.fingerprint == stored_fingerprint
             and self._feed.has_state(started.state)
         ):
             abandoned = (record.filling.name,) if record.filling else ()
             started = NextEdition(
                 name=record.next_name(),
-                fingerprint=found,
+                fingerprint=stored_fingerprint,
                 generation=state.generation,
                 last_change=state.last_change,
                 state=state.name,
@@ -201,10 +201,12 @@ class Follower:
         filled = self._fill_pages(record, started, index, statistics, present, progress)
         index.finish()
         index.set_position(IndexPosition(started.generation, filled, started.last_change, started.state))
-        opened = OpenedEdition(started.name, found, statistics, index)
+        opened = OpenedEdition(started.name, stored_fingerprint, statistics, index)
         self._catch_up(opened)
         self._retire(
-            EditionRecord(current=started.name, fingerprint=found, statistics=statistics.to_json()),
+            EditionRecord(
+                current=started.name, fingerprint=stored_fingerprint, statistics=statistics.to_json()
+            ),
             record,
             opened,
         )
@@ -279,10 +281,10 @@ def put_images(
     raw : (n, d) float32
         Their raw vectors.
     """
-    kept = np.array([number in records for number in numbers.tolist()], bool)
-    images = [indexed_image(number, records[number]) for number in numbers[kept].tolist()]
+    remaining = np.array([number in records for number in numbers.tolist()], bool)
+    images = [indexed_image(number, records[number]) for number in numbers[remaining].tolist()]
     if images:
-        index.put(images, statistics.normalise(raw[kept]))
+        index.put(images, statistics.normalise(raw[remaining]))
 
 
 def indexed_image(number: int, record: Record) -> IndexedImage:

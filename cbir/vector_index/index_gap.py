@@ -1,4 +1,4 @@
-"""What a vector index lacks of its collection, for searches that are right all the same."""
+"""Images that a vector index lacks, which searches compare apart."""
 
 from dataclasses import dataclass, field
 
@@ -18,7 +18,7 @@ MOST_CHANGED = 20_000  # images with other attributes than those in the index th
 
 @dataclass(frozen=True, eq=False)
 class IndexGap:
-    """What an edition lacks at a version of the collection.
+    """Difference between an edition and a version of the collection.
 
     tail, vectors: numbers of images that it may lack, ascending, and their normalised vectors (n, d). changed: images
     that it may have other attributes of, ascending; None if there are too many to list. closed: it lacks nothing, and
@@ -36,7 +36,7 @@ class IndexGap:
 
     @property
     def apart(self) -> Numbers:
-        """Numbers of images that are compared one by one, whatever the index has of them."""
+        """Numbers of images that are compared one by one and not by the index."""
         return self.tail if self.changed is None else np.union1d(self.tail, self.changed)
 
 
@@ -87,8 +87,8 @@ def _load_tail(
     tail, vectors = np.empty(0, np.int64), np.empty((0, edition.statistics.dimensions), np.float32)
     after = position.last_number
     if before and before.edition is edition and len(before.tail):
-        kept = before.tail > after
-        tail, vectors = before.tail[kept], before.vectors[kept]
+        later = before.tail > after
+        tail, vectors = before.tail[later], before.vectors[later]
         after = max(after, before.last_number)
     pages = [(tail, vectors)]
     while True:

@@ -1,4 +1,4 @@
-"""Nearest images, vectors and samples of a collection by a vector index, right whatever the index has followed."""
+"""Nearest images, vectors and samples of a collection by a vector index, right also where the index is behind."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -124,14 +124,14 @@ class IndexedVectors:
         else:
             left_out, pushed = self._scopes.left_out(scope)
         apart = gap.apart
-        found = self._search(gap, queries, k, pushed, np.union1d(left_out, apart), scope)
+        neighbours = self._search(gap, queries, k, pushed, np.union1d(left_out, apart), scope)
         if len(apart):
             compared = self._vectors(gap, self._scopes.among(apart, scope))
             one_by_one = nearest_vectors(queries, *compared, k)
-            found = [join_neighbours(pair, k) for pair in zip(found, one_by_one, strict=True)]
-        if min(map(len, (answer.numbers for answer in found)), default=k) < k:
-            return self._compare_all(gap, queries, k, scope, found)
-        return found
+            neighbours = [join_neighbours(pair, k) for pair in zip(neighbours, one_by_one, strict=True)]
+        if min(map(len, (answer.numbers for answer in neighbours)), default=k) < k:
+            return self._compare_all(gap, queries, k, scope, neighbours)
+        return neighbours
 
     def _search(
         self, gap: IndexGap, queries: Floats, k: int, pushed: IndexScope, left_out: Numbers, scope: IndexScope
@@ -140,13 +140,13 @@ class IndexedVectors:
         fetched = k + min(len(left_out), max(SPARE, k // 8))
         while True:
             answers = gap.edition.index.nearest(queries, fetched, pushed)
-            kept = self._keep(gap, answers, left_out, scope)
-            pairs = zip(answers, kept, strict=True)
+            remaining = self._keep(gap, answers, left_out, scope)
+            pairs = zip(answers, remaining, strict=True)
             if all(len(rest.numbers) >= k or len(answer.numbers) < fetched for answer, rest in pairs):
-                return [Neighbours(rest.numbers[:k], rest.distances[:k]) for rest in kept]
+                return [Neighbours(rest.numbers[:k], rest.distances[:k]) for rest in remaining]
             fetched *= WIDER
             if fetched > max(MOST_FETCHED, 2 * k):
-                return kept
+                return remaining
 
     def _keep(
         self, gap: IndexGap, answers: Sequence[Neighbours], left_out: Numbers, scope: IndexScope
@@ -157,23 +157,23 @@ class IndexedVectors:
             all_numbers = np.concatenate([np.empty(0, np.int64), *(answer.numbers for answer in answers)])
             checked = scope if gap.changed is None or self._limited else EVERYTHING
             present = self._scopes.among(all_numbers, checked)
-        kept = []
+        remaining = []
         for numbers, distances in answers:
             keep = ~np.isin(numbers, left_out)
             if present is not None:
                 keep &= np.isin(numbers, present)
-            kept.append(Neighbours(numbers[keep], distances[keep]))
-        return kept
+            remaining.append(Neighbours(numbers[keep], distances[keep]))
+        return remaining
 
     def _compare_all(
-        self, gap: IndexGap, queries: Floats, k: int, scope: IndexScope, found: list[Neighbours]
+        self, gap: IndexGap, queries: Floats, k: int, scope: IndexScope, neighbours: list[Neighbours]
     ) -> list[Neighbours]:
         """Compare the queries with all images of a scope, if it has more than were found."""
         if gap.edition.index.position() is None:  # deleted meanwhile: read the next edition
             raise IndexUnavailable(NOT_BUILT)
         numbers = self._scopes.all(scope)
-        if min(len(answer.numbers) for answer in found) >= min(k, len(numbers)):
-            return found
+        if min(len(answer.numbers) for answer in neighbours) >= min(k, len(numbers)):
+            return neighbours
         best = [Neighbours(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in queries]
         for start in range(0, len(numbers), COMPARED):
             page = nearest_vectors(queries, *self._vectors(gap, numbers[start : start + COMPARED]), k)
@@ -184,10 +184,10 @@ class IndexedVectors:
         """Return vectors of ascending numbers: of the index, of the gap, and of the collection for the others."""
         if not gap.closed or self._limited:
             numbers = self._scopes.among(numbers, EVERYTHING)
-        known, vectors = gap.edition.index.vectors(numbers)
-        missing = np.setdiff1d(numbers, known, assume_unique=True)
+        index_numbers, vectors = gap.edition.index.vectors(numbers)
+        missing = np.setdiff1d(numbers, index_numbers, assume_unique=True)
         in_tail = np.isin(gap.tail, missing)
-        parts = [(known, vectors)]
+        parts = [(index_numbers, vectors)]
         if in_tail.any():
             parts.append((gap.tail[in_tail], gap.vectors[in_tail]))
             missing = np.setdiff1d(missing, gap.tail, assume_unique=True)
@@ -195,11 +195,13 @@ class IndexedVectors:
             read, raw = self._feed.vectors(missing)
             parts.append((read, gap.edition.statistics.normalise(raw)))
         if len(parts) == 1:
-            return known, vectors
+            return index_numbers, vectors
         joined = np.concatenate([part[0] for part in parts])
         order = np.argsort(joined)
         return joined[order], np.concatenate([part[1] for part in parts])[order]
 
     def _sample(self, gap: IndexGap, count: int, scope: IndexScope) -> tuple[Numbers, Floats]:
-        drawn = self._scopes.drawn(count, scope, gap.version, gap.last_number)
-        return self._gap.sample_vectors(gap, np.sort(drawn), lambda missing: self._vectors(gap, missing))
+        sample_numbers = self._scopes.drawn(count, scope, gap.version, gap.last_number)
+        return self._gap.sample_vectors(
+            gap, np.sort(sample_numbers), lambda missing: self._vectors(gap, missing)
+        )

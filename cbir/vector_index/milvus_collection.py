@@ -14,7 +14,7 @@ BUILD_WIDTH = 200  # images that building compares at a time (efConstruction)
 
 
 def create_milvus_collection(connection: MilvusConnection, name: str, dimensions: int) -> None:
-    """Create an empty collection in Milvus of vectors (d,), with a graph, and load it."""
+    """Create the collection `name` by `connection`, of vectors of `dimensions` values, with a graph, and load it."""
     from pymilvus import DataType, MilvusClient
 
     schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)

@@ -49,25 +49,25 @@ class MilvusIndex:
             create_milvus_collection(connection, edition, dimensions)
 
     def nearest(self, queries: Floats, k: int, scope: IndexScope) -> list[Neighbours]:
-        """Return up to k images of `scope` for each query (q, d); all that match where fewer do."""
+        """Return up to k images of `scope` for each of the `queries` (q, d); all that match where fewer do."""
         expression = scope_expression(scope)
-        found = []
+        results = []
         for start in range(0, len(queries), QUERIES):
             some = queries[start : start + QUERIES]
-            found += self._search(some, k, expression, SEARCH_WIDTHS[0])
-        if any(len(neighbours.numbers) < k for neighbours in found):
+            results += self._search(some, k, expression, SEARCH_WIDTHS[0])
+        if any(len(neighbours.numbers) < k for neighbours in results):
             possible = min(k, self._count(expression))
-            for place, neighbours in enumerate(found):
+            for query_index, neighbours in enumerate(results):
                 if len(neighbours.numbers) < possible:
-                    found[place] = self._search_wider(queries[place], possible, expression)
-        return found
+                    results[query_index] = self._search_wider(queries[query_index], possible, expression)
+        return results
 
     def vectors(self, numbers: Numbers) -> tuple[Numbers, Floats]:
         """Return the numbers that the index has of `numbers`, ascending, and their vectors (n, d)."""
-        wanted = np.unique(numbers[numbers > POSITION])
+        image_numbers = np.unique(numbers[numbers > POSITION])
         rows: list[Any] = []
-        for start in range(0, len(wanted), AT_ONCE):
-            some = wanted[start : start + AT_ONCE].tolist()
+        for start in range(0, len(image_numbers), AT_ONCE):
+            some = image_numbers[start : start + AT_ONCE].tolist()
             rows += self._query(f"number in {some}", ["number", "vector"])
         return self._arrays(rows)
 
@@ -82,9 +82,9 @@ class MilvusIndex:
 
     def delete(self, numbers: Numbers) -> None:
         """Delete images; unknown numbers are ignored."""
-        wanted = np.unique(numbers[numbers > POSITION])
-        for start in range(0, len(wanted), AT_ONCE):
-            self._call("delete", self._edition, ids=wanted[start : start + AT_ONCE].tolist())
+        image_numbers = np.unique(numbers[numbers > POSITION])
+        for start in range(0, len(image_numbers), AT_ONCE):
+            self._call("delete", self._edition, ids=image_numbers[start : start + AT_ONCE].tolist())
             self._changed = time.monotonic()
 
     def position(self) -> IndexPosition | None:
@@ -143,9 +143,9 @@ class MilvusIndex:
     def _search_wider(self, query: Floats, k: int, expression: str) -> Neighbours:
         """Search more of the graph, and compare all that match if that finds too few."""
         for width in SEARCH_WIDTHS[1:]:
-            (found,) = self._search(query[None, :], k, expression, width)
-            if len(found.numbers) >= k:
-                return found
+            (results,) = self._search(query[None, :], k, expression, width)
+            if len(results.numbers) >= k:
+                return results
         best = _neighbours([])
         for numbers, vectors in self._pages(expression):
             squared = ((vectors - query) ** 2).sum(axis=1)

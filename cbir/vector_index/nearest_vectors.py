@@ -28,7 +28,8 @@ def nearest_vectors(queries: Floats, numbers: Numbers, vectors: Floats, k: int) 
     queries = np.ascontiguousarray(queries, np.float32)
     _, rows = faiss.knn(queries, np.ascontiguousarray(vectors, np.float32), count)
     return [
-        _ordered(query, numbers[found], vectors[found], k) for query, found in zip(queries, rows, strict=True)
+        _ordered(query, numbers[query_rows], vectors[query_rows], k)
+        for query, query_rows in zip(queries, rows, strict=True)
     ]
 
 

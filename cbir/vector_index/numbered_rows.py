@@ -38,8 +38,8 @@ class NumberedRows:
 
     def rows(self, numbers: Numbers) -> Rows:
         """Return the rows of those of the numbers that have one, in the order of `numbers`."""
-        known = numbers[(numbers >= 0) & (numbers < len(self._rows))]
-        rows = self._rows[known]
+        valid_numbers = numbers[(numbers >= 0) & (numbers < len(self._rows))]
+        rows = self._rows[valid_numbers]
         return np.asarray(rows[rows != NO_IMAGE], np.int64)
 
     def add(self, numbers: Numbers) -> None:

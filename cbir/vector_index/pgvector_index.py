@@ -63,7 +63,7 @@ class PgvectorIndex:
                 self._table.create(connection)
 
     def nearest(self, queries: Floats, k: int, scope: IndexScope) -> list[Neighbours]:
-        """Return up to k images of `scope` for each query (q, d); all that match where fewer do."""
+        """Return up to k images of `scope` for each of the `queries` (q, d); all that match where fewer do."""
         conditions = scope_conditions(**vars(scope))
         with self._transaction() as connection:
             _configure(
@@ -77,16 +77,16 @@ class PgvectorIndex:
                     "jit": "off",
                 },
             )
-            found = [self._search(connection, query, k, conditions) for query in queries]
-            if any(len(neighbours.numbers) < k for neighbours in found):
+            results = [self._search(connection, query, k, conditions) for query in queries]
+            if any(len(neighbours.numbers) < k for neighbours in results):
                 _configure(connection, {"enable_indexscan": "off"})  # leaves the graph out
-                found = [
+                results = [
                     self._search(connection, query, k, conditions)
                     if len(neighbours.numbers) < k
                     else neighbours
-                    for query, neighbours in zip(queries, found, strict=True)
+                    for query, neighbours in zip(queries, results, strict=True)
                 ]
-        return found
+        return results
 
     def vectors(self, numbers: Numbers) -> tuple[Numbers, Floats]:
         """Return the numbers that the index has of `numbers`, ascending, and their vectors (n, d)."""

@@ -32,7 +32,7 @@ class IndexScope:
 
 @dataclass(frozen=True)
 class IndexedImage:
-    """What an index knows of an image besides its vector, to filter by. patient_key: "" for none."""
+    """Attributes of an image, which an index filters by. patient_key: "" for none."""
 
     number: int
     content_hash: str
@@ -44,7 +44,7 @@ class IndexedImage:
 
 
 class IndexPosition(NamedTuple):
-    """How far an index has followed its collection; stored in the index after the data.
+    """Last state of the collection that an index has followed; stored in the index after the data.
 
     generation: of the collection. last_number: largest image number that it has seen. last_change: number of the last
     entry of the collection's history that it has seen. state: name of the state of the collection's database, which
@@ -72,7 +72,7 @@ class VectorIndex(Protocol):
     """
 
     def nearest(self, queries: Floats, k: int, scope: IndexScope) -> list[Neighbours]:
-        """Return up to k images of `scope` for each query (q, d); fewer only if the engine finds no more."""
+        """Return up to k images of `scope` for each of the `queries` (q, d); fewer if the engine finds no more."""
 
     def vectors(self, numbers: Numbers) -> tuple[Numbers, Floats]:
         """Return the numbers that the index has of `numbers`, ascending, and their vectors (n, d)."""

@@ -1,4 +1,4 @@
-"""Numbers of the images in a scope, from the collection, with what is asked for often kept in memory."""
+"""Numbers of the images in a scope, from the collection, with those of recent scopes in memory."""
 
 import time
 from dataclasses import replace
@@ -12,7 +12,7 @@ from cbir.vector_index.port import IndexScope, Numbers
 
 FEW = 20_000  # images of a scope that are compared one by one
 LEFT_OUT = 2000  # images up to which more are fetched from an index, in place of a filter in it
-KEPT = 32  # scopes in memory
+SCOPES_IN_MEMORY = 32  # scopes in memory
 MANY_SECONDS = 60.0  # for which a scope with many images is taken to have many
 COUNTED = 200_000  # images that are counted again at once, since that takes milliseconds
 COUNT_SECONDS = 5.0  # between two counts of more
@@ -57,8 +57,8 @@ class ScopeNumbers:
 
     def _few_of(self, scope: IndexScope, version: Version) -> Numbers | None:
         with self._lock:
-            known, numbers = self._few.get(scope, (NEVER, None))
-            if known == version:
+            cached_version, numbers = self._few.get(scope, (NEVER, None))
+            if cached_version == version:
                 return numbers
             if time.monotonic() < self._many.get(scope, 0.0):
                 return None
@@ -69,9 +69,9 @@ class ScopeNumbers:
                 numbers = None
             else:
                 self._few[scope] = version, numbers
-            for kept in (self._few, self._many):
-                while len(kept) > KEPT:
-                    del kept[next(iter(kept))]
+            for cache in (self._few, self._many):
+                while len(cache) > SCOPES_IN_MEMORY:
+                    del cache[next(iter(cache))]
         return numbers
 
     def left_out(self, scope: IndexScope) -> tuple[Numbers, IndexScope]:
@@ -110,13 +110,13 @@ class ScopeNumbers:
             return lowest(few, count)
         left_out, wide = self.left_out(scope)
         with self._lock:
-            known, asked, numbers = self._drawn.get(wide, (NEVER, 0, left_out[:0]))
-        if known != version or asked < count + len(left_out):
-            asked = count + len(left_out)
-            numbers = self._draw(asked, wide, last_number)
+            cached_version, count_read, numbers = self._drawn.get(wide, (NEVER, 0, left_out[:0]))
+        if cached_version != version or count_read < count + len(left_out):
+            count_read = count + len(left_out)
+            numbers = self._draw(count_read, wide, last_number)
             with self._lock:
-                self._drawn[wide] = version, asked, numbers
-                while len(self._drawn) > KEPT:
+                self._drawn[wide] = version, count_read, numbers
+                while len(self._drawn) > SCOPES_IN_MEMORY:
                     del self._drawn[next(iter(self._drawn))]
         return numbers[~np.isin(numbers, left_out)][:count]
 

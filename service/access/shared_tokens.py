@@ -14,7 +14,7 @@ from service.access.token_list import Token, TokenStorage, TokensUnreadable, tok
 from service.access.tokens import TokenStore
 from service.state.database import StateDatabase
 from service.state.errors import StateUnavailable
-from service.state.token_rows import TokenRow, add_token, read_tokens, revoke_token
+from service.state.token_rows import TokenRow, add_token, mark_revoked, read_tokens
 
 CHECK_SECONDS = 1.0  # after which the database is asked again: another service may have revoked a token
 UNCHECKED_SECONDS = 3600.0  # for which the tokens last read are used while the database does not answer
@@ -88,7 +88,7 @@ class SharedTokens(TokenStorage):
                 if token_id not in stored:
                     add_token(connection, _row(token))
                 elif token.revoked and not stored[token_id].revoked:
-                    revoke_token(connection, token_id, token.revoked)
+                    mark_revoked(connection, token_id, token.revoked)
         self._asked_at = float("-inf")  # this service sees the change with its next request
 
 

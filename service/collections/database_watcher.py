@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class OpensCollection(Protocol):
-    """What a watcher needs of the handle of a collection."""
+    """The part of a collection's handle that a watcher uses."""
 
     name: str
 

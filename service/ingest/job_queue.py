@@ -7,7 +7,7 @@ from service.ingest.job_worker import JobWorker
 from service.state.database import StateDatabase
 from service.state.errors import StateUnavailable
 from service.state.job_history import JobRow, count_jobs, load_jobs
-from service.state.job_requests import NewJob, add_job, cancel_job, retry_job
+from service.state.job_requests import NewJob, add_job, request_cancel, request_retry
 
 MAX_WAITING = 100
 RETRY_SECONDS = 60  # a job takes minutes
@@ -60,7 +60,7 @@ class JobQueue:
         Raises NotFound, and Conflict if it has ended.
         """
         self.get(name)
-        if ended := cancel_job(self._database, name):
+        if ended := request_cancel(self._database, name):
             raise Conflict(f"the job {name} has ended: {ended}")
         return self.get(name)
 
@@ -70,7 +70,7 @@ class JobQueue:
         Raises NotFound, and Conflict in another state, or if its request is not stored any more.
         """
         self.get(name)
-        state = retry_job(self._database, name)
+        state = request_retry(self._database, name)
         if state == "forgotten":
             raise Conflict(f"the request of the job {name} is not stored any more; start a new job")
         if state:

@@ -118,7 +118,7 @@ class JobWatch:
         return True
 
     def _renew(self, process: JobProcess) -> None:
-        asked = lease_clock()
+        sent_at = lease_clock()
         try:
             answer = renew_claim(
                 self._database, self._claim, self._progress_row(), int(self._lease_seconds * 1000)
@@ -130,7 +130,7 @@ class JobWatch:
             self._is_lost = True
             process.kill()
             return
-        self._lease_end = asked + self._lease_seconds * (1 - MARGIN)
+        self._lease_end = sent_at + self._lease_seconds * (1 - MARGIN)
         process.extend(self._lease_end)
         if answer and not self._is_cancelled:
             self._is_cancelled = True

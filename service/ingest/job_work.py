@@ -16,14 +16,14 @@ from service.state.job_requests import NewJob
 
 
 class JobWork(NamedTuple):
-    """What the process of a job does: run(request, pipe)."""
+    """Function that the process of a job runs: run(request, pipe)."""
 
     run: Callable[..., None]
     request: IndexRequest | MapRequest
 
 
 class StoredMapRequest(BaseModel):
-    """What is stored of a request for a map. folder_name: of the collection's folder, see `new_index_job`."""
+    """Stored request for a map. folder_name: of the collection's folder, see `new_index_job`."""
 
     model_config = ConfigDict(
         extra="forbid", strict=True
@@ -33,7 +33,7 @@ class StoredMapRequest(BaseModel):
 
 
 class StoredIndexRequest(StoredMapRequest):
-    """What is stored of a request to index; see `new_index_job`."""
+    """Stored request to index; see `new_index_job`."""
 
     sources: list[str] = Field(min_length=1)
     labels: str | None

@@ -13,7 +13,7 @@ from service.ingest.job_watch import JobWatch
 from service.ingest.worker_place import WorkerPlace
 from service.state.database import StateDatabase
 from service.state.errors import StateUnavailable
-from service.state.job_claims import JobCandidate, JobClaim, claim_job, find_candidates
+from service.state.job_claims import JobCandidate, JobClaim, claim_job, claimable_jobs
 from service.state.job_history import forget_files
 from service.state.job_workers import remove_worker, save_worker
 
@@ -75,7 +75,7 @@ class JobWorker:
 
     @property
     def is_running_jobs(self) -> bool:
-        """Whether a job runs here at the moment."""
+        """True while a job runs here."""
         return bool(self._running)
 
     def begin_stop(self) -> None:
@@ -115,7 +115,7 @@ class JobWorker:
         if not self._database.exists():
             return False
         try:
-            candidates, busy_lanes = find_candidates(self._database)
+            candidates, busy_lanes = claimable_jobs(self._database)
             obstacles = {job.job: text for job in candidates if (text := self._obstacle(job))}
             self._note_presence(candidates, obstacles)
             for job in candidates:

@@ -1,4 +1,4 @@
-"""What a worker has: collections, and folders that it may index."""
+"""Collections of a worker, and folders that it may index."""
 
 import os
 from collections.abc import Callable, Mapping

@@ -52,7 +52,7 @@ class StateDatabase:
 
     @property
     def shared(self) -> bool:
-        """Whether services on other machines may use it, so that what is in memory of this one does not count."""
+        """True if services on other machines may use it; then the memory of this process does not count."""
         return self._place.shared
 
     def exists(self) -> bool:

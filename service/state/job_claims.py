@@ -43,7 +43,7 @@ class JobClaim(NamedTuple):
 
 
 class JobProgressRow(NamedTuple):
-    """How far a job is. refused_files: None if there are no new ones."""
+    """Progress of a job. refused_files: None if there are no new ones."""
 
     done: int
     total: int | None
@@ -62,7 +62,7 @@ class JobResult(NamedTuple):
     public_error: str | None
 
 
-def find_candidates(database: StateDatabase) -> tuple[list[JobCandidate], set[str]]:
+def claimable_jobs(database: StateDatabase) -> tuple[list[JobCandidate], set[str]]:
     """Return the waiting jobs, oldest first, and the lanes in which a job runs."""
     _take_from_lost_workers(database)
     with database.reading() as connection:
@@ -120,19 +120,22 @@ def claim_job(
 def renew_claim(
     database: StateDatabase, claim: JobClaim, progress: JobProgressRow, lease_ms: int
 ) -> bool | None:
-    """Renew a lease and store the progress; return whether to cancel the job, None if the lease has ended."""
+    """Renew the lease of `claim` in `database` for `lease_ms`, and store the `progress`.
+
+    Returns whether to cancel the job, None if the lease has ended.
+    """
     with database.writing(in_turn=False) as connection:
         values = {**_counts(progress), "claimable_from": DatabaseTime() + lease_ms}
         mine = _is_mine(claim), jobs.c.claimable_from > DatabaseTime()
         if not connection.execute(update(jobs).where(*mine).values(values)).rowcount:
             return None
         _save_refused(connection, claim, progress)
-        asked = select(jobs.c.cancel_requested).where(jobs.c.job == claim.job)
-        return bool(connection.execute(asked).scalar_one())
+        query = select(jobs.c.cancel_requested).where(jobs.c.job == claim.job)
+        return bool(connection.execute(query).scalar_one())
 
 
 def finish_job(database: StateDatabase, claim: JobClaim, result: JobResult) -> bool:
-    """Store the end of a job; return False if another worker has it, or had it, meanwhile."""
+    """Store the `result` of the job of `claim` in `database`; False if another worker has it, or had it, meanwhile."""
     with database.writing(in_turn=False) as connection:
         values = {
             **_counts(result.progress),
@@ -152,7 +155,10 @@ def finish_job(database: StateDatabase, claim: JobClaim, result: JobResult) -> b
 
 
 def hand_back(database: StateDatabase, claim: JobClaim, pause_ms: int = 0) -> None:
-    """Let another worker have a claimed job, after a pause; the attempt does not count. A cancelled one ends."""
+    """Let another worker have the job of `claim` in `database`, after `pause_ms`; the attempt does not count.
+
+    A cancelled job ends.
+    """
     values: dict[str, Any] = {
         "state": "waiting",
         "claim": None,

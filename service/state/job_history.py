@@ -13,7 +13,10 @@ MAX_JOBS = 500  # jobs
 NO_WORKER = (
     "a worker: none is running; start `cbir worker`, or a service with the setting job_workers above 0"
 )
-RETRY = "a pause before the next attempt: another program is writing to the collection, or its database did not answer"
+RETRY = (
+    "a pause before the next attempt: another program is writing to the collection, "
+    "or its database did not answer"
+)
 
 
 class JobRow(NamedTuple):

@@ -1,4 +1,4 @@
-"""What callers ask of the queue of jobs: a new job, its end, another try."""
+"""Requests to the queue of jobs: a new job, its end, another try."""
 
 import secrets
 from typing import Any, NamedTuple
@@ -58,7 +58,7 @@ def add_job(database: StateDatabase, new: NewJob, most_waiting: int, *, once: bo
         return name
 
 
-def cancel_job(database: StateDatabase, job: str) -> str | None:
+def request_cancel(database: StateDatabase, job: str) -> str | None:
     """Cancel a job: at once unless it runs, else by its worker.
 
     Returns the state in which it has ended before, None if it had not.
@@ -78,7 +78,7 @@ def cancel_job(database: StateDatabase, job: str) -> str | None:
         return None
 
 
-def retry_job(database: StateDatabase, job: str) -> str | None:
+def request_retry(database: StateDatabase, job: str) -> str | None:
     """Let a job that has failed or was cancelled wait again, with as many attempts as a new one.
 
     Returns the state that forbids it, "forgotten" if its request is not stored any more; else None.

@@ -10,10 +10,10 @@ EXPIRY_MS = 15_000  # after which a worker that has not been heard of is gone
 
 
 def save_worker(database: StateDatabase, worker: str, obstacles: dict[str, str]) -> None:
-    """Store that a worker is looking for jobs. obstacles: what it lacks, by job that it cannot run."""
+    """Store in `database` that a worker is looking for jobs. obstacles: what it lacks, by job that it cannot run."""
     with database.writing() as connection:
-        gone = (job_workers.c.expires <= DatabaseTime()) | (job_workers.c.worker == worker)
-        connection.execute(delete(job_workers).where(gone))
+        expired = (job_workers.c.expires <= DatabaseTime()) | (job_workers.c.worker == worker)
+        connection.execute(delete(job_workers).where(expired))
         expires = DatabaseTime() + EXPIRY_MS
         connection.execute(insert(job_workers).values(worker=worker, expires=expires, obstacles=obstacles))
 

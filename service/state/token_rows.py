@@ -56,7 +56,7 @@ def add_token(connection: Connection, token: TokenRow) -> None:
     connection.execute(insert(tokens).values(token._asdict() | times))
 
 
-def revoke_token(connection: Connection, token_id: str, at: datetime) -> None:
+def mark_revoked(connection: Connection, token_id: str, at: datetime) -> None:
     """Mark a token as revoked.
 
     Parameters

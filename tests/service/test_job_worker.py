@@ -19,7 +19,7 @@ from service.ingest.job_worker import JobWorker
 from service.state.database import StateDatabase, open_state
 from service.state.job_claims import JobCandidate
 from service.state.job_history import JobRow, load_jobs
-from service.state.job_requests import NewJob, add_job, cancel_job
+from service.state.job_requests import NewJob, add_job, request_cancel
 from service.state.job_tables import ENDED
 from tests.postgresql_server import PostgresqlServer
 from tests.service.conftest import ONLY_FILE
@@ -165,7 +165,7 @@ def test_job_is_cancelled_wherever_it_runs(database: StateDatabase, workers: Wor
     workers.start()
     until(lambda: job(database, name).done > 5)
     began = time.monotonic()
-    assert cancel_job(database, name) is None
+    assert request_cancel(database, name) is None
     until(lambda: job(database, name).state == "cancelled")
     assert time.monotonic() - began < 20  # a second on an idle machine
     row = job(database, name)
@@ -296,7 +296,7 @@ def test_worker_of_this_process_runs_what_it_can_and_ends_its_threads(
     row = job(database, name)
     assert (row.state, row.done, row.worker) == ("done", 2, worker.name)
     until(lambda: job(database, other).waits_for == "a worker that indexes")
-    cancel_job(database, other)
+    request_cancel(database, other)
     until(lambda: worker._looking is None)
     again = add(database, step_job("again", 2))
     worker.start()

@@ -9,7 +9,7 @@ from sqlalchemy.engine import make_url
 
 from cbir.errors import CollectionDamaged, DatabaseUnavailable, InvalidInput
 from cbir.store import postgresql_address
-from cbir.store.postgresql_address import address_of, files_folder, find_password, read_database_file
+from cbir.store.postgresql_address import database_address, files_folder, find_password, read_database_file
 
 ADDRESS = "postgresql+psycopg://reader@db.example.org/images?collection=chest"
 
@@ -30,12 +30,12 @@ def test_one_folder_for_each_collection_of_a_server(tmp_path: Path) -> None:
     assert files_folder(ADDRESS.replace("db.", "db2.")).parent != folder.parent
     assert files_folder(ADDRESS.replace("/images", ":5433/images")).parent != folder.parent
     assert files_folder("postgresql+psycopg://u@h/d").name == "cbir"
-    assert address_of(tmp_path) is None
+    assert database_address(tmp_path) is None
 
 
 def test_password_is_in_no_file(tmp_path: Path) -> None:
     folder = files_folder(ADDRESS.replace("reader", "reader:s3cret%40"))
-    assert address_of(folder) == ADDRESS
+    assert database_address(folder) == ADDRESS
     assert not any(b"s3cret" in path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert find_password(make_url(ADDRESS)) == "s3cret@"
     assert json.loads(os.environ[postgresql_address.PASSWORDS]) != {}
@@ -71,4 +71,4 @@ def test_collection_id_stays(tmp_path: Path) -> None:
     assert "writer" in stored.address
     (folder / "database.json").write_text("{")
     with pytest.raises(CollectionDamaged, match="name the collection by its address again"):
-        address_of(folder)
+        database_address(folder)

@@ -20,13 +20,13 @@ from service.state.job_claims import (
     JobProgressRow,
     JobResult,
     claim_job,
-    find_candidates,
+    claimable_jobs,
     finish_job,
     hand_back,
     renew_claim,
 )
 from service.state.job_history import JobRow, forget_files, load_jobs
-from service.state.job_requests import NewJob, add_job, cancel_job, retry_job
+from service.state.job_requests import NewJob, add_job, request_cancel, request_retry
 from service.state.job_tables import job_files, jobs
 from service.state.job_workers import EXPIRY_MS, remove_worker, save_worker
 from tests.postgresql_server import PostgresqlServer
@@ -52,7 +52,7 @@ def add(database: StateDatabase, lane: str | None = None, collection: str = "kne
 
 
 def claim(database: StateDatabase, lease_ms: int = LONG_MS) -> JobClaim:
-    candidates, lanes = find_candidates(database)
+    candidates, lanes = claimable_jobs(database)
     free = next(each for each in candidates if each.is_due and each.lane not in lanes)
     claimed = claim_job(database, free, "worker", lease_ms)
     assert claimed
@@ -74,7 +74,7 @@ def until(condition: Callable[[], bool]) -> None:
 def test_of_two_claims_to_a_job_one_succeeds(database: StateDatabase) -> None:
     """Both have read that the job waits before either claims it."""
     add(database)
-    ((candidate,), _) = find_candidates(database)
+    ((candidate,), _) = claimable_jobs(database)
     barrier, claims = threading.Barrier(8), []
 
     def take() -> None:
@@ -99,7 +99,7 @@ def test_a_claim_that_hangs_delays_no_other(
     monkeypatch.setattr("service.state.postgresql.TIMEOUTS", "-c lock_timeout=200ms")
     oldest, second = add(database), add(database)
     other = open_state(settings.load())
-    candidates, _ = find_candidates(other)
+    candidates, _ = claimable_jobs(other)
     assert [each.job for each in candidates] == [oldest, second]
     with database.writing(in_turn=False) as connection:
         connection.execute(select(jobs).where(jobs.c.job == oldest).with_for_update()).one()
@@ -109,7 +109,7 @@ def test_a_claim_that_hangs_delays_no_other(
 
 def test_two_jobs_of_a_lane_do_not_run_at_once(database: StateDatabase) -> None:
     first, second, elsewhere = add(database, "a"), add(database, "a"), add(database, "b")
-    candidates, _ = find_candidates(database)
+    candidates, _ = claimable_jobs(database)
     running = claim_job(database, candidates[0], "worker", LONG_MS)
     assert running
     assert running.job == first
@@ -160,12 +160,12 @@ def test_job_whose_workers_are_lost_fails(database: StateDatabase) -> None:
         claim(database, SHORT_MS)
         assert job(database, name).attempts == attempt
         until(lambda: job(database, name).state == "waiting")
-    assert find_candidates(database) == ([], set())
+    assert claimable_jobs(database) == ([], set())
     row = job(database, name)
     assert row.state == "failed"
     assert row.ended
     assert "3 times" in (row.error or "")
-    assert retry_job(database, name) is None
+    assert request_retry(database, name) is None
     assert (job(database, name).attempts, job(database, name).error) == (0, None)
     assert claim(database).job == name
 
@@ -176,32 +176,32 @@ def test_job_that_is_handed_back_has_used_no_attempt(database: StateDatabase) ->
         hand_back(database, claim(database))
     assert (job(database, name).state, job(database, name).attempts) == ("waiting", 0)
     hand_back(database, claim(database), LONG_MS)
-    ((candidate,), _) = find_candidates(database)
+    ((candidate,), _) = claimable_jobs(database)
     assert not candidate.is_due
     assert claim_job(database, candidate, "worker", LONG_MS) is None
 
 
 def test_cancel(database: StateDatabase) -> None:
     waiting, running, lost = add(database), add(database), add(database)
-    assert cancel_job(database, waiting) is None
+    assert request_cancel(database, waiting) is None
     assert job(database, waiting).state == "cancelled"
-    assert cancel_job(database, waiting) == "cancelled"
+    assert request_cancel(database, waiting) == "cancelled"
     mine = claim(database)
     assert mine.job == running
-    assert cancel_job(database, running) is None
+    assert request_cancel(database, running) is None
     assert job(database, running).state == "running"  # its worker is told by the next renewal
     assert renew_claim(database, mine, NOTHING, LONG_MS) is True
     claim(database, SHORT_MS)
     until(lambda: job(database, lost).state == "waiting")
-    assert cancel_job(database, lost) is None
+    assert request_cancel(database, lost) is None
     assert job(database, lost).state == "cancelled"
-    assert [each.job for each in find_candidates(database)[0]] == []
+    assert [each.job for each in claimable_jobs(database)[0]] == []
 
 
 def test_job_that_is_cancelled_before_a_worker_claims_it_does_not_run(database: StateDatabase) -> None:
     name = add(database)
-    ((candidate,), _) = find_candidates(database)
-    assert cancel_job(database, name) is None
+    ((candidate,), _) = claimable_jobs(database)
+    assert request_cancel(database, name) is None
     assert claim_job(database, candidate, "worker", LONG_MS) is None
     assert (job(database, name).state, job(database, name).attempts) == ("cancelled", 0)
 
@@ -209,22 +209,22 @@ def test_job_that_is_cancelled_before_a_worker_claims_it_does_not_run(database: 
 def test_cancelled_job_of_a_lost_worker_is_cancelled(database: StateDatabase) -> None:
     name = add(database)
     claim(database, 300)
-    assert cancel_job(database, name) is None
-    until(lambda: not find_candidates(database)[0] and job(database, name).state == "cancelled")
+    assert request_cancel(database, name) is None
+    until(lambda: not claimable_jobs(database)[0] and job(database, name).state == "cancelled")
 
 
 def test_cancelled_job_that_is_handed_back_ends(database: StateDatabase) -> None:
     """Its worker was told to end before it noticed."""
     name = add(database, "a")
     mine = claim(database)
-    assert cancel_job(database, name) is None
+    assert request_cancel(database, name) is None
     hand_back(database, mine)
     row = job(database, name)
     assert (row.state, row.waits_for) == ("cancelled", None)
     assert row.ended
     with database.reading() as connection:
         assert connection.execute(select(job_files.c.keep_until)).scalar_one()
-    assert retry_job(database, name) is None
+    assert request_retry(database, name) is None
     again = claim(database)
     hand_back(database, mine)
     assert job(database, name).state == "running"
@@ -247,7 +247,7 @@ def test_clocks_of_machines_do_not_matter(
 
     monkeypatch.setattr(time, "time", lambda: skewed)
     monkeypatch.setattr(datetime, "datetime", Skewed)
-    assert find_candidates(database)[0] == []
+    assert claimable_jobs(database)[0] == []
     assert job(database, name).state == "running"
     assert renew_claim(database, mine, NOTHING, LONG_MS) is False
     other = add(database)
@@ -283,7 +283,7 @@ def test_history_is_bounded_and_loses_no_job_that_has_not_ended(
     waiting = add(database)
     ended = [add(database) for _ in range(5)]
     for name in ended:
-        cancel_job(database, name)
+        request_cancel(database, name)
     last = add(database)
     assert [row.job for row in load_jobs(database)] == [last, *ended[:2:-1], waiting]
     with database.reading() as connection:
@@ -302,7 +302,7 @@ def test_names_of_files_are_forgotten(database: StateDatabase) -> None:
         connection.execute(update(job_files).values(keep_until=job_files.c.keep_until - 7 * 24 * 3600 * 1000))
     forget_files(database)
     assert (job(database, name).error, job(database, name).refused_files) == ("the job failed", [])
-    assert retry_job(database, name) == "forgotten"
+    assert request_retry(database, name) == "forgotten"
     assert claim(database).job == waiting
 
 
@@ -352,4 +352,4 @@ def test_tables_of_the_first_version_are_upgraded(each_database: str, state: Pat
     second = add(upgraded, "lane")
     with pytest.raises(IntegrityError), upgraded.writing() as connection:
         connection.execute(update(jobs).where(jobs.c.job == second).values(state="running"))
-    assert retry_job(upgraded, "b") == "forgotten"
+    assert request_retry(upgraded, "b") == "forgotten"

@@ -8,7 +8,7 @@ import pytest
 
 from cbir import settings
 from service.state.database import StateDatabase, open_state
-from service.state.job_claims import claim_job, find_candidates, finish_job
+from service.state.job_claims import claim_job, claimable_jobs, finish_job
 from service.state.job_history import count_jobs, load_jobs
 from tests.service.state.test_job_claims import DONE, LONG_MS, add
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("each_database")
 def work_off(database: StateDatabase, log: list[tuple[str, str | None, str]], hold: float = 0.0) -> None:
     """Claim and finish jobs until all have ended, and log what was claimed and ended."""
     while True:
-        candidates, lanes = find_candidates(database)
+        candidates, lanes = claimable_jobs(database)
         for candidate in candidates:
             if candidate.lane in lanes:
                 continue
