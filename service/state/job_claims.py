@@ -135,7 +135,7 @@ def renew_claim(
 
 
 def finish_job(database: StateDatabase, claim: JobClaim, result: JobResult) -> bool:
-    """Store the `result` of the job of `claim` in `database`; False if another worker has it, or had it, meanwhile."""
+    """Store the `result` of the job of `claim` in `database`; False if another worker has or had it meanwhile."""
     with database.writing(in_turn=False) as connection:
         values = {
             **_counts(result.progress),
