@@ -106,6 +106,8 @@ class MilvusIndex:
         self._call("flush", self._edition, timeout=None)
         while self._call("describe_index", self._edition, "vector").get("pending_index_rows"):
             time.sleep(POLLED)
+        # What is loaded already may be searched without its graph, which finds far less.
+        self._call("release_collection", self._edition, timeout=None)
         self._call("load_collection", self._edition, timeout=None)
 
     def __len__(self) -> int:
