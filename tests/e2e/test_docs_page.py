@@ -44,6 +44,7 @@ CHANGING = {  # name nothing real, or need tokens
     "create_token": 403,
     "explain": 422,
     "map_places": 404,
+    "retry": 404,
     "revoke_token": 404,
     "save_case": 422,
 }
