@@ -1,6 +1,6 @@
 # make demo    index synthetic radiographs (or IMAGES=folder) and serve a page to search them
 # make check   style, import contracts, types and the unit tests: under 90 seconds once installed
-# make test    every test        make bench   the benchmarks, small
+# make test    every test (LEAVE_OUT=long: without the longest)        make bench   the benchmarks, small
 # make test-docs    follow README, docs/start.md and the guides, each in a clean clone and an empty environment (PAGES)
 # make docs    build the documentation site into site/
 # make pictures  take the pictures of pages in the documents (NAMES)
@@ -92,7 +92,7 @@ unit: $(VENV)/installed-test
 
 test: $(VENV)/installed-test debian axe ohif
 	@rm -f .pytest_cache/v/cache/lastfailed
-	$(PYTEST) $(WHOLE) --durations=25 || { [ $$? -eq 1 ] && $(MAKE) --no-print-directory test-again; }
+	$(PYTEST) $(WHOLE) $(if $(LEAVE_OUT),-m "not $(LEAVE_OUT)") --durations=25 || { [ $$? -eq 1 ] && $(MAKE) --no-print-directory test-again; }
 
 # Run up to three failed tests again, one at a time: a busy machine can make a test wait too long. More are no accident.
 test-again:

@@ -81,6 +81,26 @@ MARKED = {
     "service/test_alias.py": "slow",
     "service/test_schemathesis.py": "slow",
 }
+# The longest tests: with servers of databases, clusters, training and processes that are killed.
+LONG = (
+    "cbir/evaluation/test_rerank_quality.py",
+    "cbir/grading/test_tuned_cnn_command.py",
+    "cbir/store/test_both_databases.py",
+    "cbir/store/test_collection_copy.py",
+    "cbir/store/test_postgresql.py",
+    "cbir/training/test_bench_sorters.py",
+    "cbir/vector_index/test_adapters_down.py",
+    "cbir/vector_index/test_follower_kill.py",
+    "docs/test_notebooks.py",
+    "e2e/test_page_speed.py",
+    "e2e/test_postgresql_messages.py",
+    "e2e/test_postgresql_services.py",
+    "e2e/test_vector_index_answers.py",
+    "e2e/test_vector_index_services.py",
+    "indexer/ray_cluster",
+    "service/test_job_worker.py",
+    "service/test_worker_command.py",
+)
 MODULES = {"deep": "torch", "pacs": "pynetdicom", "e2e": "playwright"}
 SERVED = {"served", "browser"}  # fixtures that start a service or a browser
 
@@ -97,7 +117,8 @@ def pytest_configure() -> None:
 def _marks(path: Path) -> set[str]:
     """Return the marks of the tests in a file."""
     relative = path.relative_to(TESTS).as_posix()
-    return {mark for prefix, mark in MARKED.items() if f"{relative}/".startswith(f"{prefix}/")}
+    named = [*MARKED.items(), *((prefix, "long") for prefix in LONG)]
+    return {mark for prefix, mark in named if f"{relative}/".startswith(f"{prefix}/")}
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -60,7 +60,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run every test of a collection on both databases, but for those of SQLite's files."""
     if "new_folder" in metafunc.fixturenames:
         alone = {metafunc.definition.path.name, metafunc.function.__name__} & SQLITE_ALONE
-        other = [] if alone else [pytest.param("postgresql", marks=pytest.mark.slow)]
+        other = [] if alone else [pytest.param("postgresql", marks=(pytest.mark.slow, pytest.mark.long))]
         metafunc.parametrize("new_folder", ["sqlite", *other], indirect=True)
 
 

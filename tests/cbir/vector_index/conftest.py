@@ -19,8 +19,8 @@ from tests.cbir.vector_index.subjects import DIMENSIONS, Subject, matching_numbe
 
 KINDS = (
     "hnsw",
-    pytest.param("pgvector", marks=pytest.mark.slow),
-    pytest.param("milvus", marks=pytest.mark.slow),
+    pytest.param("pgvector", marks=(pytest.mark.slow, pytest.mark.long)),
+    pytest.param("milvus", marks=(pytest.mark.slow, pytest.mark.long)),
 )
 
 
