@@ -17,7 +17,7 @@ from service.app import create_app
 from service.reader_study.erase_reader_studies import erase_from_studies
 from service.reader_study.reader_messages import SidedAnswer
 from service.reader_study.reader_view import from_sides, reader_items
-from service.state import reader_studies
+from service.state import audit_lines, reader_studies
 from service.state.database import StateDatabase, open_state
 from service.state.reader_studies import ReaderStudy, StudyItem
 from tests.service.conftest import ONLY_FILE, command, problem, refusal, stored_tokens
@@ -235,7 +235,15 @@ def test_reading_is_audited_and_readers_are_stored_as_hashes(
 ) -> None:
     client = holder(guarded, state, Scope.search)
     begin(client)
-    line = json.loads((state / "audit.jsonl").read_text().splitlines()[-1])
+    database = open_state(settings.load(state_folder=state))
+    if database.shared:  # so that all services have one audit log
+        with database.reading() as connection:
+            lines = connection.scalars(
+                select(audit_lines.lines.c.line).order_by(audit_lines.lines.c.number)
+            ).all()
+    else:
+        lines = (state / "audit.jsonl").read_text().splitlines()
+    line = json.loads(lines[-1])
     assert line["action"] == "study"
     assert set(line["images"]) == {item.query for item in items}
     with open_state(settings.load(state_folder=state)).reading() as connection:
