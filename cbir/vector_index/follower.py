@@ -98,6 +98,11 @@ class Follower:
         caught_up = opened is not None and self._catch_up(opened)
         if rebuild or not caught_up or record.fingerprint != state.fingerprint:
             self._fill(record, None if rebuild else record.filling, opened if caught_up else None, progress)
+        elif record.filling:  # an interrupted rebuild, which nothing needs
+            dropped = (*record.dropped, record.filling.name)
+            record = record.model_copy(update={"filling": None, "dropped": dropped})
+            self._current.editions.write(record)
+            self._drop_retired(record)
 
     def _catch_up(self, opened: OpenedEdition) -> bool:
         """Take over what has changed since the edition's position; False if only a new edition can be right."""

@@ -118,6 +118,25 @@ def test_deleted_images_leave_the_present_edition_while_the_next_is_filled(
     followed.require_same()
 
 
+def test_an_interrupted_rebuild_is_dropped(followed: Followed, monkeypatch: pytest.MonkeyPatch):
+    followed.filled(30)
+    name = followed.index.current.editions.read().current
+    with monkeypatch.context() as patch:
+        patch.setattr(type(followed.index.current.opened().index), "finish", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            followed.index.follower.follow(rebuild=True)
+    assert followed.index.current.editions.read().filling
+    followed.index = followed.opened()  # as another process
+    assert followed.index.follower.follow()
+    record = followed.index.current.editions.read()
+    assert (record.current, record.filling, record.dropped) == (name, None, ())
+    followed.require_same()
+
+
+def _interrupt(_index: object) -> None:
+    raise KeyboardInterrupt
+
+
 def test_interrupted_fill(followed: Followed, monkeypatch: pytest.MonkeyPatch):
     followed.filled(100)
     before = followed.index.status().edition

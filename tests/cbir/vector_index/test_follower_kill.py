@@ -33,7 +33,7 @@ def work(folder: Path, index: str, seed: int, writing: Connection) -> None:
                 writer.add(make_entries(number, number + 30))
                 number += 30
             elif step == "delete":
-                writer.delete(choose.sample(ids, min(len(ids), 20)))
+                writer.delete(choose.sample(ids, min(len(ids) // 2, 20)))  # an empty collection has no index
             elif step == "label":
                 writer.label_images("part", dict.fromkeys(choose.sample(ids, min(len(ids), 20)), "hand"))
             elif step == "compact":
