@@ -10,20 +10,11 @@ from sqlalchemy.exc import DBAPIError
 from cbir.addresses import state_schema
 from cbir.errors import InvalidInput
 from cbir.extras import install_command
+from cbir.store.postgresql_database import CONNECTING
 from service.state.errors import StateUnavailable
 from service.state.schema import tables
 
 LOCK = 0x63626972  # "cbir", so that it is no other program's lock
-# Parameters of libpq, which the address may set otherwise; seconds but for the last (milliseconds).
-CONNECTING: dict[str, str | int] = {
-    "application_name": "cbir",
-    "client_encoding": "utf8",
-    "connect_timeout": 5,
-    "keepalives_idle": 15,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 10_000,
-}
 # A service that hangs in a transaction must not keep the others waiting.
 TIMEOUTS = "-c lock_timeout=10s -c idle_in_transaction_session_timeout=60s"
 
