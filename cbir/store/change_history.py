@@ -118,6 +118,12 @@ def read_changes(connection: Connection, before: int | None = None, limit: int =
     ]
 
 
+def read_additions(connection: Connection) -> list[tuple[str, int, int]]:
+    """Return when images were added, with their first and last number, in order; without pruned changes."""
+    query = select(changes.c.at, changes.c.first, changes.c.last).where(changes.c.first.is_not(None))
+    return [(row.at, row.first, row.last) for row in connection.execute(query.order_by(changes.c.change))]
+
+
 def _image_ids(connection: Connection, row: Row[Any]) -> tuple[str, ...]:
     if row.first is not None:
         added = images.c.number.between(row.first, row.last)

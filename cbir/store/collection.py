@@ -126,6 +126,13 @@ class Collection(RecordQueries):
         with raise_when_full(self.folder), lock:
             yield Writer(self.folder, self._engine, who)
 
+    @contextmanager
+    def only_writer(self) -> Iterator[Writer]:
+        """Keep other writers out until the end, also where they take turns; raises as `writer` does."""
+        database = self.postgresql()
+        with database.alone() if database else nullcontext(), self.writer() as writer:
+            yield writer
+
     def close(self) -> None:
         """Close the database's connections."""
         self._engine.dispose()
@@ -220,6 +227,10 @@ class Collection(RecordQueries):
     def history(self, before: int | None = None, limit: int = 100) -> list[Change]:
         """Return up to `limit` changes, the newest first; with `before`, only those with a smaller number."""
         return self._read(change_history.read_changes, before, limit)
+
+    def additions(self) -> list[tuple[str, int, int]]:
+        """Return when images were added, in ISO 8601, with their first and last number; see `read_additions`."""
+        return self._read(change_history.read_additions)
 
     def find_reply(self, key: str) -> StoredReply | None:
         """Return the reply to an earlier request with this idempotency key."""

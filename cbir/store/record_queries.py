@@ -178,6 +178,10 @@ class RecordQueries:
         """Return the id of every image, by number."""
         return dict(self._rows(select(images.c.number, images.c.image_id)))
 
+    def sources(self) -> dict[int, str]:
+        """Return the file, or address, of every image, by number."""
+        return dict(self._rows(select(images.c.number, images.c.source)))
+
     def patient_keys(self) -> dict[int, str]:
         """Return the patient key of every image that has one, by number."""
         query = select(images.c.number, images.c.patient_key).where(images.c.patient_key.is_not(None))
@@ -193,6 +197,16 @@ class RecordQueries:
             if image_id not in numbers:
                 raise _not_found(image_id)
         return np.array([numbers[image_id] for image_id in image_ids], np.int64)
+
+    def numbers_by_id(self, image_ids: Iterable[str]) -> dict[str, int]:
+        """Return numbers by image id, of any number of images; unknown ids are left out."""
+        columns = select(images.c.image_id, images.c.number)
+        with self._engine.connect() as connection:
+            return {
+                row.image_id: row.number
+                for batch in batches(sorted(set(image_ids)))
+                for row in connection.execute(columns.where(images.c.image_id.in_(batch)))
+            }
 
     def numbers_showing(self, content_hashes: Sequence[str]) -> NDArray[np.int64]:
         """Return the numbers of all images with one of these content hashes."""
