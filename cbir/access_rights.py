@@ -13,6 +13,7 @@ class Scope(StrEnum):
     ingest = "ingest"
     annotate = "annotate"
     originals = "originals"
+    federate = "federate"
     admin = "admin"
 
 

@@ -25,6 +25,7 @@ from cbir.addresses import (
     without_password,
 )
 from cbir.errors import InvalidInput
+from cbir.remote_site import RemoteSite, SiteName
 from cbir.suggestion import close_name, did_you_mean
 
 PREFIX = "CBIR_"  # of environment variables
@@ -228,6 +229,28 @@ class Settings(BaseSettings):
     groups: dict[str, Rights] = Field(
         {},
         description="rights of users by group, as [groups.NAME] with scopes, collections, where; first match",
+    )
+    sites: dict[SiteName, RemoteSite] = Field(
+        {},
+        description="other services that searches may ask, as [sites.NAME] with url, collection, token_file, "
+        "certificate, key, ca, seconds",
+    )
+    federation_labels: Words = Field(
+        (), description="keys of labels that answers to other services contain; empty: none"
+    )
+    federation_thumbnails: bool = Field(False, description="answers to other services contain thumbnails")
+    federation_ids: bool = Field(
+        False,
+        description="they contain ids of images, which are hashes of the pixels; else names made up for each",
+    )
+    federation_results: int = Field(
+        100, ge=1, le=1000, description="most results of an answer to another service"
+    )
+    federation_minimum: int = Field(
+        10, ge=1, description="searches of other services among fewer images than this are refused"
+    )
+    federation_per_minute: int = Field(
+        60, ge=1, description="searches of one other service per minute; others get status 429"
     )
     proxy_user_header: HeaderName | None = Field(
         None, description="header in which a trusted proxy names the user that it has authenticated"

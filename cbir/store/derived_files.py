@@ -6,6 +6,7 @@ from pathlib import Path
 from cbir.store import index_build
 from cbir.store.compaction import compact_files
 from cbir.store.database import Database, is_sqlite
+from cbir.store.normalisation import Statistics
 from cbir.store.writer_lock import wait_for_writer, writer_lock
 
 
@@ -31,7 +32,8 @@ class DerivedFiles:
     def rebuild_without_erased(self) -> bool:
         """Fit statistics and write files without erased images, once no other process writes files; see `compact`."""
         with self._files_when_free():
-            return compact_files(self.folder, self._engine, refit=True)
+            refit = not index_build.statistics_outlive_erasure(self._engine)
+            return compact_files(self.folder, self._engine, refit)
 
     def compact(
         self, refit: bool = False, history_days: int | None = None, deleted_days: int | None = None
@@ -54,6 +56,15 @@ class DerivedFiles:
         """Rebuild the derived index from the database and switch to it; `refit` fits new statistics."""
         with self._files():
             index_build.rebuild_index(self.folder, self._engine, refit)
+
+    def adopt_statistics(self, statistics: Statistics, fitted_here: bool) -> None:
+        """Normalise by `statistics`, until `snapshot` or `compact` fit new ones.
+
+        `fitted_here`: they were fitted to images of this collection, so that erasing a patient fits new ones.
+        """
+        with self._files():
+            adopted = index_build.AdoptedStatistics(statistics, fitted_here)
+            index_build.rebuild_index(self.folder, self._engine, adopted=adopted)
 
     def _files(self) -> AbstractContextManager[None]:
         """Hold the lock of the files: in SQLite, `Collection.writer` does. Raises CollectionBusy."""

@@ -2,6 +2,7 @@
 
 import secrets
 from pathlib import Path
+from typing import NamedTuple
 
 import faiss
 import numpy as np
@@ -13,7 +14,7 @@ from cbir.errors import InvalidInput
 from cbir.gallery import knn, whitening
 from cbir.gallery.candidate_index import build_candidate_index
 from cbir.gallery.vector_blocks import VectorBlocks
-from cbir.store import last_good, map_file, metadata, normalisation, region_cells, schema
+from cbir.store import last_good, map_file, metadata, normalisation, region_cells, schema, shared_transform
 from cbir.store import snapshot as snapshots
 from cbir.store.agreement import require_agreement
 from cbir.store.candidate_file import write_candidate_index
@@ -45,6 +46,14 @@ from cbir.store.vector_format import vector_format
 
 Matrix = NDArray[np.float32]
 
+
+class AdoptedStatistics(NamedTuple):
+    """Statistics that a collection takes over; fitted_here: they were fitted to images of its own."""
+
+    statistics: Statistics
+    fitted_here: bool
+
+
 STALE_SHARE = 0.05  # of the snapshot, added or deleted since: then an indexing run makes a new one
 
 
@@ -64,8 +73,16 @@ def statistics_are_outgrown(database: Database) -> bool:
     """Return True if the collection has grown so much that its statistics are to be fitted again."""
     with database.connect() as connection:
         statistics = metadata.read_statistics(connection)
+        if shared_transform.is_shared(connection):
+            return False
         count = connection.scalar(select(func.count()).select_from(vectors)) or 0
     return statistics is not None and normalisation.needs_refit(statistics, count)
+
+
+def statistics_outlive_erasure(database: Database) -> bool:
+    """Return whether the statistics need not be fitted again when patients are erased: they are of other images."""
+    with database.connect() as connection:
+        return shared_transform.outlives_erasure(connection)
 
 
 def _intact(folder: Path, info: SnapshotInfo) -> bool:
@@ -82,7 +99,9 @@ def snapshot_is_due(folder: Path, database: Database) -> bool:
     return index_is_stale(folder, database)
 
 
-def rebuild_index(folder: Path, database: Database, refit: bool = False) -> None:
+def rebuild_index(
+    folder: Path, database: Database, refit: bool = False, adopted: AdoptedStatistics | None = None
+) -> None:
     """Write the derived index from the database and switch to it; the caller holds the lock of the files.
 
     Raises CollectionDamaged, before it changes anything, if rows do not match their checksums, or the vectors not the
@@ -96,19 +115,22 @@ def rebuild_index(folder: Path, database: Database, refit: bool = False) -> None
         Its database.
     refit : bool
         Fit new statistics.
+    adopted : AdoptedStatistics, optional
+        Statistics to take over in place of the present ones.
     """
     before = _fingerprint(database)
-    while not _rebuild(folder, database, refit):
+    while not _rebuild(folder, database, refit, adopted):
         refit = refit and _fingerprint(database) == before  # else those of another machine are as new
 
 
-def _rebuild(folder: Path, database: Database, refit: bool) -> bool:
+def _rebuild(folder: Path, database: Database, refit: bool, adopted: AdoptedStatistics | None) -> bool:
     """Write the index; return False if another machine fitted statistics, or erased patients, meanwhile."""
     with database.connect() as connection:
         shared = is_postgresql(connection)
         before = statistics_fingerprint(connection)
         profile = Profile.model_validate_json(metadata.required_value(connection, "profile"))
         statistics = None if refit else metadata.read_statistics(connection)
+        statistics = adopted.statistics if adopted else statistics
         with_candidates = metadata.find_value(connection, metadata.CANDIDATES) is not None
         generation, state = read_state(connection)
         generation += 0 if shared else 1
@@ -144,6 +166,10 @@ def _rebuild(folder: Path, database: Database, refit: bool) -> bool:
         if not shared or info.statistics_fingerprint != before:
             metadata.set_value(connection, "statistics", statistics.to_json())
             metadata.bump_generation(connection)
+        if adopted:
+            shared_transform.note_shared(connection, adopted.fitted_here)
+        elif refit:
+            shared_transform.forget_shared(connection)
         kept = _earlier_files(connection, folder) if shared else ()
         store_snapshot_info(connection, folder, info)
         forget_tombstones(connection)
@@ -275,7 +301,7 @@ def _drop_index(folder: Path, database: Database) -> bool:
     with database.begin() as connection:
         if connection.scalar(select(vectors.c.number).limit(1)) is not None:
             return False
-        derived = ("statistics", metadata.AUTO)
+        derived = ("statistics", metadata.AUTO, shared_transform.KEY)
         connection.execute(delete(schema.meta).where(schema.meta.c.key.in_(derived)))
         forget_snapshot(connection, folder)
         forget_tombstones(connection)
