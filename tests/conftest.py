@@ -1,9 +1,11 @@
 """Marks tests by what they need: the extras `deep` and `pacs`, processes or a browser."""
 
+import atexit
 import gc
 import secrets
 import signal
 from collections.abc import Iterator
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -114,6 +116,7 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@cache
 def _marks(path: Path) -> set[str]:
     """Return the marks of the tests in a file."""
     relative = path.relative_to(TESTS).as_posix()
@@ -139,15 +142,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("e2e")
 
 
-def pytest_collection_finish() -> None:
-    """Keep modules and tests, which live until the end, out of every later garbage collection."""
-    gc.collect()
-    gc.freeze()
-
-
-def pytest_unconfigure() -> None:
-    """Let the interpreter free them when it ends: libraries report what is left as leaked."""
-    gc.unfreeze()
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Iterator[None]:
+    """Keep modules and tests, which live until the end, out of every garbage collection."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+        # The interpreter frees them when it ends: libraries report what is left as leaked.
+        atexit.register(gc.unfreeze)
 
 
 def pytest_report_header() -> list[str]:

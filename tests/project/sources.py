@@ -18,8 +18,12 @@ class Source(NamedTuple):
     tree: ast.Module
 
 
+def files() -> list[Path]:
+    """Return every Python file of the product, in order of path."""
+    return sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+
 @cache
 def sources() -> tuple[Source, ...]:
-    """Return every Python file of the product, in order of path."""
-    files = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
-    return tuple(Source(str(file.relative_to(ROOT)), ast.parse(file.read_text())) for file in files)
+    """Return every Python file of the product with its syntax tree, in order of path."""
+    return tuple(Source(str(file.relative_to(ROOT)), ast.parse(file.read_text())) for file in files())
