@@ -6,9 +6,9 @@ import pytest
 from reliability.ledger import Ledger, Step
 
 from cbir.store import Collection
-from tests.cbir.store.conftest import collection, entry
+from tests.cbir.store.conftest import collection, entry, new_folder
 
-__all__ = ["collection"]  # a fixture of the store's tests, used here too
+__all__ = ["collection", "new_folder"]  # fixtures of the store's tests, used here too
 
 
 @pytest.fixture
