@@ -18,9 +18,11 @@ from service.api import (
     admin_tokens,
     batch_routes,
     case_routes,
+    cohort_routes,
     collection_routes,
     docs_routes,
     explain_routes,
+    federation_routes,
     grade_routes,
     health_routes,
     image_routes,
@@ -40,7 +42,7 @@ from service.api import (
 from service.collections.app_state import EXTENSION, AppState
 from service.http import compression, problems
 from service.languages import request_language
-from service.pages import admin_page, cases_page, gallery_page, map_page, search_page, viewer_embed
+from service.pages import admin_page, cases_page, cohorts_page, gallery_page, map_page, search_page, viewer_embed
 from service.reader_study import reader_routes
 from service.state import database
 from service.usage import usage_routes
@@ -99,6 +101,7 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
         vector_routes,
         reranker_routes,
         case_routes,
+        cohort_routes,
         add_routes,
         collection_routes,
         grade_routes,
@@ -107,6 +110,7 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
         job_routes,
         series_routes,
         similar_routes,
+        federation_routes,
         stow_routes,
         explain_routes,
         docs_routes,
@@ -122,6 +126,7 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
         gallery_page,
         map_page,
         cases_page,
+        cohorts_page,
         usage_routes,
         reader_routes,
     ):

@@ -13,8 +13,10 @@ from urllib.parse import quote
 from cbir.client import messages
 from cbir.client.admin_methods import AdminMethods
 from cbir.client.case_methods import CaseMethods
+from cbir.client.cohort_methods import CohortMethods
 from cbir.client.connection import ServiceError, ServiceUnreachable
 from cbir.client.dicomweb_methods import DicomwebMethods
+from cbir.client.federation_methods import FederationMethods
 from cbir.client.image_methods import ImageMethods
 from cbir.client.image_set_methods import ImageSetMethods
 from cbir.client.map_methods import MapMethods
@@ -39,7 +41,14 @@ class IndexOptions(TypedDict, total=False):
 
 
 class Client(
-    AdminMethods, SearchMethods, ImageMethods, ImageSetMethods, MapMethods, CaseMethods, DicomwebMethods
+    AdminMethods,
+    SearchMethods,
+    ImageMethods,
+    ImageSetMethods,
+    MapMethods,
+    CaseMethods,
+    DicomwebMethods,
+    FederationMethods,
 ):
     """Client of one service. Thread-safe.
 

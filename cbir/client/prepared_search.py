@@ -49,7 +49,10 @@ def prepare_search(query: Any, options: SearchOptions) -> PreparedSearch:
     files = [example for example in several if id_to_send(example) is None]
     fields = without_none(**{name: options.get(name) for name in REQUEST_VALUES})
     fields |= without_none(where=list_conditions(options.get("where", ())) or None)
-    fields |= without_none(anywhere=options.get("anywhere") or None)
+    fields |= without_none(
+        anywhere=options.get("anywhere") or None, federated=options.get("federated") or None
+    )
+    fields |= without_none(sites=list_conditions(options.get("sites", ())) or None)
     if files:
         return _with_files(ids, files, fields, options)
     search = _with_ids(ids, fields, options)

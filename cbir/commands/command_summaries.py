@@ -18,6 +18,7 @@ SUMMARIES = {  # by the entry point's object, so that a command of another packa
     "indexer.index_command:app": "Add files, or a DICOMweb archive, to a collection.",
     "indexer.receive.receive_command:receive": "Receive DICOM images (C-STORE) into a collection.",
     "service.audit_commands:app": "Check the service's audit log for changes.",
+    "service.federation_commands:app": "Search at several hospitals; share a transform.",
     "service.service_commands:serve": "Serve collections over HTTP: API and web pages.",
     "service.reader_study.study_commands:app": "Compare two methods in a blinded reader study.",
     "service.state_commands:app": "Move the state of the service to PostgreSQL.",

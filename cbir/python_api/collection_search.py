@@ -14,6 +14,7 @@ from cbir.errors import CbirError, InvalidInput
 from cbir.explain.explanation import Explanation
 from cbir.images import Image, Region
 from cbir.ingest.query_file import WHOLE_FILE, QueryOptions
+from cbir.python_api.collection_cohort import Cohort
 from cbir.python_api.collection_images import CollectionImages
 from cbir.python_api.query_input import read_example, read_region, require_id
 from cbir.python_api.region_query import read_region_query
@@ -139,6 +140,32 @@ class OpenCollection(CollectionImages):
         except CbirError as error:
             return error
 
+    def cohort(
+        self, relevant: Sequence[str], irrelevant: Sequence[str] = (), where: str | Sequence[str] = ()
+    ) -> Cohort:
+        """Begin a cohort: find all images of a kind in rounds of judgements.
+
+        Parameters
+        ----------
+        relevant, irrelevant : sequence of str
+            Ids of images that belong to it, at least one, and of others that do not.
+        where : str or sequence of str
+            Conditions on labels of the images that are searched.
+
+        Raises
+        ------
+        NotFound
+            For an image that the collection does not have.
+
+        Examples
+        --------
+        >>> cohort = db.cohort([image_id])
+        >>> while cohort.missing().advice != "complete":
+        ...     cohort.judge({image.image_id: look_at(image) for image in cohort.next()})
+        """
+        judged = dict.fromkeys(relevant, True) | dict.fromkeys(irrelevant, False)
+        return Cohort(self._searcher, judged, list_conditions(where))
+
     def explain(self, query: Any, image_id: str, **options: Any) -> Explanation:
         """Explain why an image is similar to a query: by places that match, or by the parts of the descriptor.
 
@@ -224,6 +251,10 @@ class OpenCollection(CollectionImages):
 
 def request_of(options: SearchOptions, ids: Sequence[str] = ()) -> Request:
     """Return the request of the options of a search; `ids`: of query images of the collection."""
+    if options.get("federated") or options.get("sites"):
+        raise InvalidInput(
+            "federated: a collection asks no other sites; ask a service, or `cbir federate search`"
+        )
     values = {name: value for name, value in options.items() if name in REQUEST_VALUES}
     return build_request(
         **{name: value for name, value in values.items() if value is not None},

@@ -125,6 +125,12 @@ class Hit(BaseModel):
         examples=[None],
     )
     group: HitGroup | None = Field(default=None, description="Group of the image; null without `group_by`.")
+    site: str | None = Field(
+        default=None,
+        description="Name of the other service that has the image; null for an image of this one. Such an image has "
+        "no record here, and its `thumbnail` is the picture itself, or empty.",
+        examples=[None],
+    )
     match: MatchBox | None = Field(
         default=None, description="Where the image is most like the region; null without `anywhere`."
     )
@@ -208,6 +214,24 @@ class LabelAgreement(BaseModel):
     )
 
 
+class SiteReport(BaseModel):
+    """Part of a site in an answer."""
+
+    name: str | None = Field(description="Name of the site; null for this service.", examples=["north"])
+    images: int | None = Field(
+        description="Number of images that it says it has searched among; null where it gave no answer.",
+        examples=[24000],
+    )
+    results: int = Field(description="Number of its images among the results.", examples=[7])
+    problem: str = Field(
+        description="Why it gave no answer that can be used; empty otherwise.", examples=[""]
+    )
+    notes: list[str] = Field(description="What was left out of its answer, in sentences.", examples=[[]])
+    milliseconds: float = Field(
+        description="Time until its answer, or until it was given up.", examples=[38.2]
+    )
+
+
 class Answer(BaseModel):
     """Answer to a search."""
 
@@ -223,6 +247,10 @@ class Answer(BaseModel):
     agreement: list[LabelAgreement] = Field(
         default=[],
         description="The most frequent value of each label of the first ten results, the most agreed first.",
+    )
+    sites: list[SiteReport] | None = Field(
+        default=None,
+        description="This service and the others that were asked, in their order; null unless others were asked.",
     )
     grouping: Grouping | None = Field(
         default=None, description="How the results were grouped; null without `group_by`."

@@ -54,6 +54,10 @@ class SearchOptions(TypedDict, total=False):
     vector : (d,) or (v, d) array-like of float
         Raw values of the collection's descriptor to search with, one or several examples. An image with the same
         vector is a hit like any other.
+    federated : bool
+        Ask the other services that the service knows too, with the vector of the query alone. Over HTTP only.
+    sites : str or sequence of str
+        Names of the services to ask; all of them by default. Over HTTP only.
     profile : str
         Name or hash of the profile that `vector` was computed with, for a search that is to be refused if the
         collection has another.
@@ -77,6 +81,8 @@ class SearchOptions(TypedDict, total=False):
     window: tuple[float, float] | None
     text: str | None
     vector: Any
+    federated: bool
+    sites: str | Sequence[str]
     profile: str | None
 
 

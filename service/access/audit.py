@@ -114,6 +114,11 @@ def log_job(job: str) -> None:
     g.audit_job = job
 
 
+def log_sent(contents: Iterable[str]) -> None:
+    """Add what the current request lets leave this site to its audit line, and where to."""
+    g.setdefault("audit_sent", []).extend(contents)
+
+
 def log_changed_token(token_id: str) -> None:
     """Add the id of a created or revoked token to the audit line of the current request."""
     g.audit_changed_token = token_id

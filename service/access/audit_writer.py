@@ -2,7 +2,7 @@
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -41,6 +41,7 @@ class AuditWriter(ABC):
         user: str | None = None,
         identifier: bool = False,
         changed_token: str | None = None,
+        sent: Sequence[str] = (),
     ) -> bool:
         """Append a line; return False if that failed, which the service's own log reports.
 
@@ -64,6 +65,8 @@ class AuditWriter(ABC):
             Whether the request named a patient by identifier.
         changed_token : str, optional
             Id of the token that the request has created or revoked; other lines have no such field.
+        sent : sequence of str
+            What the request let leave for other services; other lines have no such field.
         """
         ids = list(images)
         fields: dict[str, object] = {
@@ -80,6 +83,8 @@ class AuditWriter(ABC):
         }
         if changed_token:
             fields["changed_token"] = changed_token
+        if sent:
+            fields["sent"] = list(sent)
         try:
             self._add(fields)
         except (OSError, CbirError) as error:

@@ -11,7 +11,7 @@ from cbir.access_rights import ALL_RIGHTS, Scope
 from cbir.settings import Settings
 from service.access import private_details, scopes, startup_checks
 from service.access.audit import log_images
-from service.access.caller import Caller, current_caller, current_rights, set_rights
+from service.access.caller import Caller, caller_key, current_caller, current_rights, set_rights
 from service.access.group_rights import rights_of_groups, valid_user_name
 from service.access.last_uses import LastUses
 from service.access.limiter import Limiter
@@ -49,6 +49,7 @@ class AccessControl:
         self.oidc = OidcClient(settings, database) if settings.oidc_issuer else None
         self.limiter = Limiter(settings.failed_attempts, settings.failed_attempts_seconds, database=database)
         self.requests = RequestRate(settings.requests_per_minute, database=database)
+        self.federated = RequestRate(settings.federation_per_minute, database=database, name="federation")
         self.new_patients = PatientRate(settings.patients_per_hour, database=database)
         self.identifiers = PatientRate(settings.identifiers_per_hour, database=database, name="identifiers")
         self.audit = startup_checks.open_audit_log(settings, database)
@@ -129,6 +130,17 @@ def count_request() -> None:
     control, caller = access_control(), current_caller()
     if caller and (wait := control.requests.seconds_to_wait(caller.actor)):
         raise TooManyRequests(_rate_text(control, wait), retry_after=wait)
+
+
+def count_federated_search() -> None:
+    """Count a search of another service; raises TooManyRequests beyond the setting `federation_per_minute`."""
+    control = access_control()
+    if wait := control.federated.seconds_to_wait(caller_key()):
+        raise TooManyRequests(
+            f"more than {control.federated.per_minute} searches of another service per minute; try again in {wait} "
+            "seconds",
+            retry_after=wait,
+        )
 
 
 def _rate_text(control: AccessControl, wait: int) -> str:
@@ -319,6 +331,7 @@ def _write_audit_line(response: Response) -> Response:
         user=caller.user if caller else None,
         identifier=bool(g.get("audit_identifier")),
         changed_token=g.get("audit_changed_token"),
+        sent=g.get("audit_sent", ()),
     )
     if not written and control.audit_required:
         return _audit_unwritable()

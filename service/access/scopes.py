@@ -68,6 +68,9 @@ RULES: dict[str, AccessRule] = {
     "POST /v1/explain": AccessRule(Scope.search, "explain"),
     # Not logged: shows the upload and nothing of a collection.
     "POST /v1/render": AccessRule(Scope.search),
+    # Of other services: their token needs this scope, and may do nothing else.
+    "GET /v1/federation/profile": AccessRule(Scope.federate, "site-profile"),
+    "POST /v1/federation/search": AccessRule(Scope.federate, "site-search"),
     "GET /v1/images": AccessRule(Scope.search, "list"),
     "POST /v1/images/export": AccessRule(Scope.search, "list"),
     "GET /v1/images/*": AccessRule(Scope.search, "record"),
@@ -89,6 +92,19 @@ RULES: dict[str, AccessRule] = {
     "DELETE /v1/cases/*": AccessRule(Scope.search, "delete-case"),
     "GET /v1/cases/*/picture": AccessRule(Scope.search),  # not logged: a page shows dozens
     "GET /v1/cases/*/export": AccessRule(Scope.search, "export-case"),
+    # Cohorts; the caller's own and shared ones.
+    "GET /cohorts": AccessRule(Scope.search),
+    "GET /cohorts/*": AccessRule(Scope.search),
+    "GET /v1/cohorts": AccessRule(Scope.search, "cohorts"),
+    "POST /v1/cohorts": AccessRule(Scope.search, "begin-cohort"),
+    "GET /v1/cohorts/*": AccessRule(Scope.search, "cohort"),
+    "PATCH /v1/cohorts/*": AccessRule(Scope.search, "change-cohort"),
+    "DELETE /v1/cohorts/*": AccessRule(Scope.search, "delete-cohort"),
+    "POST /v1/cohorts/*/batch": AccessRule(Scope.search, "search"),
+    "POST /v1/cohorts/*/judgements": AccessRule(Scope.search, "judge-cohort"),
+    "POST /v1/cohorts/*/undo": AccessRule(Scope.search, "judge-cohort"),
+    "GET /v1/cohorts/*/estimate": AccessRule(Scope.search, "cohort"),
+    "GET /v1/cohorts/*/export": AccessRule(Scope.search, "export-cohort"),
     "GET /v1/map": AccessRule(Scope.search, "list"),
     "GET /v1/map/labels/*": AccessRule(Scope.search),
     "POST /v1/map/places": AccessRule(Scope.search, "list"),

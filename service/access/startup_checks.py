@@ -51,8 +51,13 @@ def audit_key_file(settings: Settings) -> Path:
 
 def open_audit_log(settings: Settings, database: StateDatabase) -> AuditWriter | None:
     """Return the audit log that the settings ask for, if any; raise InvalidInput if its file is not writable."""
-    if not settings.audit_log and not tokens_required(settings):
+    if not settings.audit_log and not settings.sites and not tokens_required(settings):
         return None
+    return open_audit_log_of_commands(settings, database)
+
+
+def open_audit_log_of_commands(settings: Settings, database: StateDatabase) -> AuditWriter:
+    """Return the audit log for commands that let something leave, which they do for no one without a line."""
     path = audit_log_place(settings)
     if path is None:
         return SharedAuditLog(database, audit_key_file(settings), settings.audit_log_days)

@@ -15,6 +15,7 @@ from cbir.store import Collection
 from service.access.audit import log_images
 from service.access.patient_identifiers import key_of_identifier, patient_key
 from service.api import metrics_routes, request_history
+from service.api.run_federated import add_sites, asks_sites, describe_for_sites, request_for_sites
 from service.collections.app_state import AppState
 from service.collections.image_sources import decode_source
 from service.collections.region_queries import region_of_id, region_of_upload
@@ -30,6 +31,8 @@ def search_by_id(state: AppState, params: request_params.ById) -> Answer:
     searcher = state.searcher(params.collection)
     patient = patient_key(searcher.collection, params.exclude_patient)
     search_request = params.to_request(state.settings, patient)
+    if asks_sites(params):
+        search_request = request_for_sites(state, params, search_request)
     _check_query(params)
     check_profile(params.profile, params.vector, searcher.collection.profile)
     region = region_of_id(state, searcher.collection, params) if params.anywhere else None
@@ -43,6 +46,7 @@ def search_by_id(state: AppState, params: request_params.ById) -> Answer:
         elif params.text is not None:
             answer = searcher.by_text(params.text, search_request, deadline)
         elif part:
+            part = describe_for_sites(searcher, [part])[0] if asks_sites(params) else part
             answer = searcher.by_examples(
                 keep_vector(searcher, [part]), search_request, deadline, params.vector
             )
@@ -50,7 +54,10 @@ def search_by_id(state: AppState, params: request_params.ById) -> Answer:
             ids = [*([params.image_id] if params.image_id else []), *params.examples]
             of_ids = search_request.model_copy(update={"examples": ids})
             answer = searcher.by_examples([], of_ids, deadline, params.vector)
-    return _complete(answer, params, [params.image_id])
+    answer = _complete(answer, params, [params.image_id])
+    return (
+        add_sites(state, searcher, params, answer, [part] if part else []) if asks_sites(params) else answer
+    )
 
 
 def search_by_upload(state: AppState, files: list[bytes], params: request_params.ByImage) -> Answer:
@@ -67,6 +74,8 @@ def search_by_upload(state: AppState, files: list[bytes], params: request_params
     searcher = state.searcher(params.collection)
     patient = patient_key(searcher.collection, params.exclude_patient)
     search_request = params.to_request(state.settings, patient)
+    if asks_sites(params):
+        search_request = request_for_sites(state, params, search_request)
     if params.anywhere:
         region = region_of_upload(state, searcher.collection, files, params)
         if params.same_patient:
@@ -82,8 +91,10 @@ def search_by_upload(state: AppState, files: list[bytes], params: request_params
     if params.same_patient:
         _note_patient(searcher.collection, queries[0])
     with state.concurrency.slot(), query_deadline(state.settings.query_seconds) as deadline:
+        queries = describe_for_sites(searcher, queries) if asks_sites(params) else queries
         answer = searcher.by_examples(keep_vector(searcher, queries), search_request, deadline)
-    return _complete(answer, params, [])
+    answer = _complete(answer, params, [])
+    return add_sites(state, searcher, params, answer, queries) if asks_sites(params) else answer
 
 
 def _note_patient(collection: Collection, image: QueryImage) -> None:

@@ -53,7 +53,8 @@ def post_search() -> Response:
             params = request_params.request_parameters(request_params.ByImage)
             answer = search_by_upload(state, files, params)
     response = json_response(answer)
-    offer_search(response, answer, params)
+    if answer.sites is None:  # the usage log is about images of this service
+        offer_search(response, answer, params)
     return response
 
 

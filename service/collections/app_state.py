@@ -23,6 +23,7 @@ from service.collections.lru_cache import LruCache
 from service.collections.map_cache import MapCache
 from service.collections.mounted_collection import CollectionHandle
 from service.collections.part_checks import checked_parts
+from service.federation.ask_sites import Sites
 from service.http.concurrency import ConcurrencyLimit
 from service.http.problems import error_location
 from service.ingest.decoders import Decoders
@@ -63,6 +64,7 @@ class AppState:
         self.worker = JobWorker(self.database, place, settings.job_workers)
         self.jobs = JobQueue(self.database, self.worker)
         self.maps = MapCache(self.jobs)
+        self.sites = Sites(settings.sites)
         self.decoders = Decoders(settings)
         self.archive_thumbnails = ArchiveThumbnails(settings, self.decoders)
 

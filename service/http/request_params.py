@@ -33,10 +33,11 @@ MERGE_PATCH = "application/merge-patch+json"
 JSON_TYPES = (JSON, MERGE_PATCH)
 MAX_CONDITIONS = 32
 MAX_JSON_NAMES = 10_000
+MAX_SITES = 64
 MAX_NAME_CHARACTERS = 255  # of a re-ranker, a collection, a profile or a label
 MAX_DIMENSIONS = 65_536  # of a vector
 REPEATABLE = (  # parameters that may be sent several times
-    "where", "examples", "includefield", "label_keys", "parameters", "ranks", "answers",
+    "where", "examples", "includefield", "label_keys", "parameters", "ranks", "answers", "sites",
 )  # fmt: skip
 PATIENT_KEY = re.compile(r"[0-9a-f]{32}")
 UPLOAD_NAME = "the image sent"  # replaces the file name in messages: it may be a patient's name
@@ -100,6 +101,22 @@ SEARCH_FIELDS = (
 
 class SearchParameters(Parameters):
     """Parameters of every search."""
+
+    federated: bool = Field(
+        default=False,
+        description="True to ask the other services of the setting `sites` too, with the vector of the query alone. "
+        "Then the search is with one image or vector, without examples, judgements, groups and thresholds, and not "
+        "re-ranked unless `rerank` names a method.",
+        examples=[True],
+    )
+    sites: Annotated[
+        list[Annotated[str, Field(max_length=MAX_NAME_CHARACTERS)]], BeforeValidator(as_list)
+    ] = Field(
+        default=[],
+        max_length=MAX_SITES,
+        description="Names of the services to ask, as `federated` does; all of them by default.",
+        examples=[["north"]],
+    )
 
     k: int = Field(
         default=20,

@@ -1,0 +1,1 @@
+"""Search over several services: messages, checks of what others answer, and merging. Sends nothing by itself."""

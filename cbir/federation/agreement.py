@@ -1,0 +1,68 @@
+"""Comparison of two sites before a vector is sent: profile, and values that normalise vectors."""
+
+import hashlib
+
+import numpy as np
+
+from cbir.federation.messages import SiteProfile
+from cbir.store.normalisation import Statistics
+from cbir.store.profile import Profile
+from cbir.store.projection import Projection
+from cbir.store.vector_format import vector_format
+
+
+def transform_fingerprint(statistics: Statistics) -> str:
+    """Return a hash of what normalises vectors: two transforms with the same one give the same values."""
+    arrays = [statistics.mean, statistics.scale]
+    if isinstance(statistics, Projection):
+        directions = statistics.directions
+        arrays += [np.empty(0) if directions is None else directions, np.array([statistics.length])]
+    digest = hashlib.blake2b(type(statistics).__name__.encode(), digest_size=16)
+    for array in arrays:
+        digest.update(repr(array.shape).encode() + array.astype("<f4").tobytes())
+    return digest.hexdigest()
+
+
+def describe_site(
+    profile: Profile, statistics: Statistics, images: int, shared: dict[str, object]
+) -> SiteProfile:
+    """Return what a site tells others about a collection.
+
+    Parameters
+    ----------
+    profile : Profile
+        Profile of the collection.
+    statistics : Statistics
+        What its vectors are normalised with.
+    images : int
+        Number of images that the caller may search among.
+    shared : dict
+        The fields of SiteProfile about what answers contain.
+    """
+    return SiteProfile.model_validate(
+        {
+            "profile": profile.name,
+            "profile_hash": profile.hash,
+            "transform": transform_fingerprint(statistics),
+            "dimensions": vector_format(profile).dimensions,
+            "images": images,
+            **shared,
+        }
+    )
+
+
+def difference(here: SiteProfile, there: SiteProfile) -> str | None:
+    """Return in one line what keeps the distances of two sites from being comparable; None if they are."""
+    if here.profile_hash != there.profile_hash:
+        return (
+            f"its profile is {there.profile} ({there.profile_hash}), here it is {here.profile} "
+            f"({here.profile_hash}); index with the same profile"
+        )
+    if here.dimensions != there.dimensions:
+        return f"its vectors have {there.dimensions} values, here they have {here.dimensions}"
+    if here.transform != there.transform:
+        return (
+            f"its transform is {there.transform[:8]}, here it is {here.transform[:8]}; take over one file on both "
+            "sides with `cbir federate adopt-transform`"
+        )
+    return None

@@ -1,0 +1,56 @@
+"""Merging of the answers of several sites."""
+
+import heapq
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import Protocol, TypeVar
+
+
+class HasDistance(Protocol):
+    """A hit of a site."""
+
+    @property
+    def distance(self) -> float:
+        """Euclidean distance from the query."""
+
+
+AnyHit = TypeVar("AnyHit", bound=HasDistance)
+
+
+def merge_by_distance(sites: Sequence[Sequence[AnyHit]], k: int) -> list[AnyHit]:
+    """Return the k nearest images; of equal distances those of the first site first, in the order of the site.
+
+    It is the order of a collection to which the images of all sites were added, one site after another.
+
+    Parameters
+    ----------
+    sites : sequence of sequences of hits
+        Hits of each site, nearest first.
+    k : int
+        Number of hits; fewer where there are no more.
+    """
+    return list(heapq.merge(*sites, key=lambda hit: hit.distance))[:k]
+
+
+def merge_by_rank(sites: Sequence[Sequence[AnyHit]], k: int) -> list[AnyHit]:
+    """Return k images in the order of their ranks at their sites; of equal ranks the nearer one first.
+
+    Scores of re-rankers are relative to the images of one site, so they are not compared. No site can take more than
+    its share of the first ranks, whatever scores it reports.
+
+    Parameters
+    ----------
+    sites : sequence of sequences of hits
+        Hits of each site, best first.
+    k : int
+        Number of hits; fewer where there are no more.
+    """
+    ranked = [
+        ((rank, hit.distance, site), hit) for site, hits in enumerate(sites) for rank, hit in enumerate(hits)
+    ]
+    return [hit for _, hit in sorted(ranked, key=itemgetter(0))[:k]]
+
+
+def score_of_distance(distance: float) -> float:
+    """Return a score in (0, 1] that depends on nothing but the distance, so that no site changes another's."""
+    return 1.0 / (1.0 + distance)

@@ -1,0 +1,156 @@
+"""Checks of what another site answers: it may be slow, broken or dishonest, and harms only its own part."""
+
+import base64
+import binascii
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any, TypeVar
+
+from PIL import Image, UnidentifiedImageError
+from pydantic import BaseModel, ValidationError
+
+from cbir.errors import CbirError
+from cbir.federation.messages import FederatedHit, FederatedReply, SiteProfile, UncheckedReply
+
+MAX_LABELS, MAX_LABEL_CHARACTERS = 32, 300
+MAX_THUMBNAIL_BYTES = 96 * 2**10
+MAX_THUMBNAIL_SIDE = 512
+REPLY_BYTES = 64 * 2**10  # of a reply without hits, and of a site's profile
+HIT_BYTES = 4 * 2**10
+THUMBNAIL_TEXT = MAX_THUMBNAIL_BYTES * 4 // 3 + 4
+
+Message = TypeVar("Message", bound=BaseModel)
+
+
+class UntrustedReply(CbirError):
+    """An answer of another site that cannot be used."""
+
+
+@dataclass(frozen=True)
+class AskedFor:
+    """What a site was asked for: its profile as it was compared, the number of hits, and the re-ranker."""
+
+    profile: SiteProfile
+    k: int
+    rerank: str
+
+    @property
+    def most_bytes(self) -> int:
+        """Size of the largest answer that is read."""
+        each = HIT_BYTES + (THUMBNAIL_TEXT if self.profile.thumbnails else 0)
+        return REPLY_BYTES + self.k * each
+
+
+@dataclass(frozen=True)
+class CheckedReply:
+    """The hits of a reply that do not contradict it, and sentences about those that were left out."""
+
+    hits: tuple[FederatedHit, ...]
+    images: int
+    notes: tuple[str, ...] = ()
+
+
+def read_message(content: bytes, model: type[Message]) -> Message:
+    """Parse what a site sent as `model`; raises UntrustedReply, which quotes nothing of it."""
+    try:
+        return model.model_validate_json(content)
+    except (ValidationError, ValueError, RecursionError):
+        raise UntrustedReply("it answers something else than a cbir service does") from None
+
+
+def check_reply(content: bytes, asked: AskedFor) -> CheckedReply:
+    """Parse and check the reply of a site.
+
+    Hits that contradict themselves or others are left out: other types, numbers that are not finite, negative
+    distances, an image twice, another order than that of the distances, or of the scores of a re-ranker.
+
+    Parameters
+    ----------
+    content : bytes
+        What the site sent.
+    asked : AskedFor
+        What it was asked for.
+
+    Raises
+    ------
+    UntrustedReply
+        If the reply as a whole is no answer to that.
+    """
+    reply = read_message(content, UncheckedReply)
+    if (reply.profile_hash, reply.transform) != (asked.profile.profile_hash, asked.profile.transform):
+        raise UntrustedReply("its profile has changed since it was compared; search again")
+    if reply.method != asked.rerank:
+        raise UntrustedReply("it has not re-ranked as it was asked to")
+    if len(reply.hits) > asked.k:
+        raise UntrustedReply(f"it answers {len(reply.hits)} results to a request for {asked.k}")
+    if len(reply.hits) > reply.images:
+        raise UntrustedReply("it answers more results than it says it has images")
+    hits, stripped = [], 0
+    for hit in _consistent(reply, asked.rerank != "none"):
+        kept = _without_unsound(hit, asked.profile)
+        stripped += kept != hit
+        hits.append(kept)
+    dropped = len(reply.hits) - len(hits)
+    notes = (
+        [f"{dropped} of {len(reply.hits)} results contradict themselves and are left out"] if dropped else []
+    )
+    notes += (
+        [f"labels or thumbnails of {stripped} results are not as agreed and are left out"] if stripped else []
+    )
+    return CheckedReply(tuple(hits), reply.images, tuple(notes))
+
+
+def _consistent(reply: FederatedReply, reranked: bool) -> list[FederatedHit]:
+    """Return the hits that are valid, named once, and in the order of their scores or distances."""
+    hits, names, least = list[FederatedHit](), set[str](), float("-inf")
+    for item in reply.hits:
+        hit = _parse_hit(item)
+        if hit is None or hit.image_id in names or (reranked and hit.score is None):
+            continue
+        cost = -hit.score if reranked and hit.score is not None else hit.distance
+        if cost < least:
+            continue
+        least = cost
+        names.add(hit.image_id)
+        hits.append(hit)
+    return hits
+
+
+def _parse_hit(item: Any) -> FederatedHit | None:
+    try:
+        return FederatedHit.model_validate(item, strict=True)
+    except (ValidationError, RecursionError):
+        return None
+
+
+def _without_unsound(hit: FederatedHit, profile: SiteProfile) -> FederatedHit:
+    """Return a hit without labels and a thumbnail that the site has not announced, or that are not sound."""
+    labels = hit.labels if set(hit.labels) <= set(profile.labels) and _are_short(hit.labels) else {}
+    thumbnail = hit.thumbnail if profile.thumbnails and _is_small_jpeg(hit.thumbnail) else None
+    return hit.model_copy(update={"labels": labels, "thumbnail": thumbnail})
+
+
+def _are_short(labels: dict[str, str]) -> bool:
+    texts = [*labels, *labels.values()]
+    return len(labels) <= MAX_LABELS and all(
+        len(text) <= MAX_LABEL_CHARACTERS and text.isprintable() for text in texts
+    )
+
+
+def _is_small_jpeg(text: str | None) -> bool:
+    """Return whether `text` is a JPEG that a page can show; reads its header alone."""
+    if text is None or len(text) > THUMBNAIL_TEXT:
+        return False
+    try:
+        data = base64.b64decode(text, validate=True)
+        with Image.open(BytesIO(data), formats=["JPEG"]) as picture:
+            return max(picture.size) <= MAX_THUMBNAIL_SIDE
+    except (
+        binascii.Error,
+        ValueError,
+        OSError,
+        SyntaxError,
+        UnidentifiedImageError,
+        Image.DecompressionBombError,
+    ):
+        return False

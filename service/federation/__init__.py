@@ -1,0 +1,1 @@
+"""Asking other services, and answering them."""

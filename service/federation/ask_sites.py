@@ -1,0 +1,72 @@
+"""Ask several sites at a time, and report about each."""
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from cbir.errors import InvalidInput
+from cbir.federation.messages import SiteProfile
+from cbir.federation.reply_checks import CheckedReply
+from cbir.remote_site import RemoteSite
+from service.federation.bounded_request import SiteFailed
+from service.federation.site_client import SiteClient, SiteQuery
+
+MAX_THREADS = 32
+
+
+@dataclass(frozen=True)
+class SiteOutcome:
+    """How asking a site ended. reply: None if it gave no answer that can be used; problem: why."""
+
+    name: str
+    reply: CheckedReply | None
+    problem: str
+    milliseconds: float
+    vector_sent: bool
+
+
+class Sites:
+    """The other sites of the settings, in their order. Thread-safe."""
+
+    def __init__(self, sites: Mapping[str, RemoteSite]) -> None:
+        self.clients = {name: SiteClient(name, site) for name, site in sites.items()}
+
+    def choose(self, names: Sequence[str]) -> list[SiteClient]:
+        """Return the clients of the sites `names`, all of them for none; raises InvalidInput for an unknown one."""
+        if not self.clients:
+            raise InvalidInput(
+                "sites: this service knows no other; name them in its settings as [sites.NAME]"
+            )
+        for name in names:
+            if name not in self.clients:
+                raise InvalidInput(f"sites: there is no {name}; there are: {', '.join(self.clients)}")
+        return [client for name, client in self.clients.items() if not names or name in names]
+
+
+def ask_sites(clients: Sequence[SiteClient], query: SiteQuery, here: SiteProfile) -> list[SiteOutcome]:
+    """Ask sites at the same time; each ends within its own time limits, whatever it does.
+
+    Parameters
+    ----------
+    clients : sequence of SiteClient
+        Sites to ask.
+    query : SiteQuery
+        What to ask them.
+    here : SiteProfile
+        Profile of the collection that the vector was computed for.
+    """
+    with ThreadPoolExecutor(min(len(clients), MAX_THREADS), thread_name_prefix="site") as threads:
+        return list(threads.map(lambda client: _ask(client, query, here), clients))
+
+
+def _ask(client: SiteClient, query: SiteQuery, here: SiteProfile) -> SiteOutcome:
+    started = time.monotonic()
+    reply, problem, sent = None, "", False
+    try:
+        there = client.agree(here)
+        sent = True
+        reply = client.search(query, there)
+    except (SiteFailed, InvalidInput) as error:
+        problem = str(error)
+    return SiteOutcome(client.name, reply, problem, (time.monotonic() - started) * 1000, sent)

@@ -1,0 +1,73 @@
+"""A search of this service's own that also asks other sites."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cbir.errors import InvalidInput
+from cbir.gallery.vector_blocks import Floats
+from cbir.rerank.none import NoReranking
+from cbir.search import Answer
+from cbir.settings import Settings
+from cbir.store import Collection
+from service.federation.answer_site import site_profile
+from service.federation.ask_sites import ask_sites
+from service.federation.merged_answer import merge_answers
+from service.federation.site_client import SiteClient, SiteQuery
+
+
+@dataclass(frozen=True)
+class FederatedRequest:
+    """What all sites are asked: number of results, conditions, re-ranker and its parameters."""
+
+    k: int
+    where: list[str] = field(default_factory=list)
+    rerank: str = NoReranking.name
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+
+def method_for_sites(name: str | None) -> str:
+    """Return the re-ranker that all sites use: none unless the search names one, since `auto` differs by site."""
+    return NoReranking.name if name in (None, "auto") else name
+
+
+def require_one_vector(vectors: Sequence[Floats]) -> Floats:
+    """Return the vector to send; raises InvalidInput for several, which would be several queries."""
+    if len(vectors) != 1:
+        raise InvalidInput("federated: other sites are asked with one image or vector; send one")
+    return vectors[0]
+
+
+def search_sites(
+    clients: Sequence[SiteClient],
+    collection: Collection,
+    settings: Settings,
+    vector: Floats,
+    request: FederatedRequest,
+    local: Answer,
+) -> tuple[Answer, list[str]]:
+    """Ask other sites and return the merged answer, and what has left this one, for the audit log.
+
+    Parameters
+    ----------
+    clients : sequence of SiteClient
+        Sites to ask.
+    collection : Collection
+        Collection that was searched here.
+    settings : Settings
+        Settings of this service.
+    vector : (d,) float32
+        Raw query vector.
+    request : FederatedRequest
+        The search.
+    local : Answer
+        Its answer here.
+    """
+    here = site_profile(collection, settings)
+    query = SiteQuery(
+        vector.astype(float).tolist(), request.k, request.where, request.rerank, request.parameters
+    )
+    outcomes = ask_sites(clients, query, here)
+    reranked = request.rerank != NoReranking.name
+    sent = [f"vector to {outcome.name}" for outcome in outcomes if outcome.vector_sent]
+    return merge_answers(local, here.images, outcomes, request.k, reranked), sent
