@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from cbir.gallery.vector_blocks import Floats, Rows
 from cbir.vector_index.faiss_file import stored_vectors
+from cbir.vector_index.graph_entries import GraphEntries
 from cbir.vector_index.numbered_rows import NumberedRows
 from cbir.vector_index.port import Neighbours, Numbers
 
@@ -15,6 +16,8 @@ LINKS = 16  # of a row, and twice as many on the lowest level (M of the paper)
 BUILD_WIDTH = 100  # rows that building compares at a time (efConstruction)
 SEARCH_WIDTH = 200  # the same of a search without a filter (ef), at least
 COMPARED = 32  # images that are compared in the time in which a search of the graph passes one
+GROWTH = 1.1  # of the rows, after which entries are drawn again
+TOGETHER = 2  # search_type of FAISS: one search from all entries
 MEAN_OF = 4  # rows whose mean shows none of them
 
 
@@ -30,6 +33,7 @@ class FaissGraph:
             index.hnsw.efConstruction = BUILD_WIDTH
         self.index, self.rows = index, NumberedRows(numbers)
         self._mask: NDArray[np.uint8] | None = None
+        self._entries: GraphEntries | None = None
 
     def __len__(self) -> int:
         return self.rows.images
@@ -52,8 +56,7 @@ class FaissGraph:
         # A search passes by the images outside of the filter too, so it is wider by as much.
         width = int(max(SEARCH_WIDTH, k) * len(self.rows) / count)
         if count > COMPARED * width:
-            options = faiss.SearchParametersHNSW(efSearch=width, sel=self._selector(rows))
-            squared, graph_rows = self.index.search(queries, k, params=options)
+            squared, graph_rows = self._search(queries, k, width, rows)
             if (graph_rows >= 0).all():
                 return self._neighbours(squared, graph_rows)
         rows = np.flatnonzero(self.rows.used()) if rows is None else rows
@@ -86,8 +89,27 @@ class FaissGraph:
         rows = self.rows.drop(numbers)
         if len(rows):
             self._empty(rows)
-            self._mask = None
+            self._mask = self._entries = None
         return rows
+
+    def _search(self, queries: Floats, k: int, width: int, rows: Rows | None) -> tuple[Floats, Rows]:
+        """Search the lowest level of the graph from the nearest entries; row -1 where it finds too few."""
+        queries = np.ascontiguousarray(queries, np.float32)
+        begin_squared, begin_rows = self._current_entries().nearest(queries)
+        begin_rows = begin_rows.astype(np.int32)
+        squared, graph_rows = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
+        arrays = [faiss.swig_ptr(array) for array in (begin_rows, begin_squared, squared, graph_rows)]
+        options = faiss.SearchParametersHNSW(efSearch=width, sel=self._selector(rows))
+        self.index.search_level_0(
+            len(queries), faiss.swig_ptr(queries), k, *arrays, begin_rows.shape[1], TOGETHER, options
+        )
+        return squared, graph_rows
+
+    def _current_entries(self) -> GraphEntries:
+        entries = self._entries
+        if entries is None or len(self.rows) > GROWTH * entries.drawn_from:
+            self._entries = entries = GraphEntries(stored_vectors(self.index))
+        return entries
 
     def _selector(self, rows: Rows | None) -> Any:
         """Return what selects the rows in a search; without `rows` those that have an image, None for all rows."""
