@@ -10,6 +10,8 @@ import argparse
 import json
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -46,23 +48,23 @@ def recall(engine: Engine, queries: Floats, exact: Numbers, scope: IndexScope) -
     return float(np.mean(shared)) / exact.shape[1]
 
 
-def rate(
-    engine: Engine, queries: Floats, k: int, scope: IndexScope, clients: int, seconds: float
+def rate_of_clients(
+    ask: Callable[[Floats], object], queries: Floats, clients: int, seconds: float
 ) -> tuple[float, float]:
-    """Return queries a second of so many clients, and the median milliseconds of a query."""
+    """Return queries a second of threads that call `ask` with one query (1, d), and the median milliseconds."""
     numbers, times, errors = count(), [], []
     end = time.perf_counter() + seconds
 
-    def ask() -> None:
+    def run() -> None:
         try:
             while (start := time.perf_counter()) < end:
                 place = next(numbers) % len(queries)
-                engine.index.nearest(queries[place : place + 1], k, scope)
+                ask(queries[place : place + 1])
                 times.append(time.perf_counter() - start)
         except Exception as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=ask) for _ in range(clients)]
+    threads = [threading.Thread(target=run) for _ in range(clients)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -95,9 +97,10 @@ def measure(name: str, vectors: Floats, queries: Floats, options: argparse.Names
             row["recall"] = recall(engine, queries, exact, EVERYTHING)
             row["recall_filtered"] = recall(engine, queries, exact_rare, RARE)
             for scope, suffix in ((EVERYTHING, ""), (RARE, "_filtered")):
-                rate(engine, queries, options.k, scope, 1, 0.5)
+                ask = partial(_ask, engine, options.k, scope)
+                rate_of_clients(ask, queries, 1, 0.5)
                 for clients in options.clients:
-                    measured = rate(engine, queries, options.k, scope, clients, options.seconds)
+                    measured = rate_of_clients(ask, queries, clients, options.seconds)
                     row[f"qps_{clients}{suffix}"], row[f"ms_{clients}{suffix}"] = measured
             row |= {"memory_mb": engine.memory() / 1e6, "disk_mb": engine.disk() / 1e6}
             rows.append(row)
@@ -105,6 +108,10 @@ def measure(name: str, vectors: Floats, queries: Floats, options: argparse.Names
         return rows
     finally:
         engine.close()
+
+
+def _ask(engine: Engine, k: int, scope: IndexScope, query: Floats) -> None:
+    engine.index.nearest(query, k, scope)
 
 
 def as_line(row: dict[str, Any], clients: list[int]) -> str:
