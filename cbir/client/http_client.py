@@ -47,6 +47,7 @@ class Client(
     ImageSetMethods,
     MapMethods,
     CaseMethods,
+    CohortMethods,
     DicomwebMethods,
     FederationMethods,
 ):

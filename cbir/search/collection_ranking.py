@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from cbir.errors import IndexUnavailable, InvalidInput
 from cbir.gallery.vector_blocks import Floats
@@ -18,6 +19,7 @@ from cbir.store.limited_collection import LimitedCollection
 from cbir.store.normalisation import Statistics
 
 Ranking = WholeRanking | IndexedRanking
+Read = TypeVar("Read")
 
 NO_INDEX = (
     "The index does not answer, or is not built yet. All images were compared in place of its candidates."
@@ -95,6 +97,18 @@ class CollectionRanking:
             ranked = search(self._instead())
             notes = (*ranked.reranking.notes, NO_INDEX)
             return replace(ranked, reranking=ranked.reranking.model_copy(update={"notes": notes}))
+
+    def read_vectors(self, indexed: Callable[[Vectors], Read], whole: Callable[[], Read]) -> Read:
+        """Return what `indexed` reads behind the index, or `whole` where searches compare all images.
+
+        indexed, whole: functions. Raises IndexUnavailable if the index does not answer for too many images.
+        """
+        try:
+            current = self._current()
+            return indexed(current.vectors) if isinstance(current, IndexedRanking) else whole()
+        except IndexUnavailable:
+            self._instead()
+            return whole()
 
     def _current(self) -> Ranking:
         """Return the ranking to search with: a collection of fewer images than candidates is ranked as a whole."""

@@ -1,7 +1,8 @@
 """Search in a collection: query vectors, ranking list, re-ranking, hits."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,6 +32,8 @@ from cbir.store import Collection, Record
 from cbir.store.limited_collection import LimitedCollection
 from cbir.threads import take_turn
 from cbir.vector_index.open_index import open_index
+
+Read = TypeVar("Read")
 
 
 class Searcher:
@@ -63,6 +66,13 @@ class Searcher:
     def require_all_images(self, what: str) -> None:
         """Raise InvalidInput if `what` reads all images, which are too many to load where searches use an index."""
         self._ranking.require_whole(what)
+
+    def read_vectors(self, indexed: Callable[[Vectors], Read], whole: Callable[[], Read]) -> Read:
+        """Return what `indexed` reads behind the index, or `whole` where all images are compared.
+
+        `indexed`, `whole`: functions. Raises IndexUnavailable if the index does not answer for too many images.
+        """
+        return self._ranking.read_vectors(indexed, whole)
 
     def by_image(self, image: Image | QueryImage, request: Request, watch: Stopwatch) -> Answer:
         """Search with one image.

@@ -4,6 +4,7 @@ import * as anywhere from "./anywhere.js";
 import * as compare from "./compare.js";
 import { openCase } from "./cases/open_case.js";
 import * as saveCase from "./cases/save_case.js";
+import * as markedResults from "./cohorts/marked_results.js";
 import { byId } from "./dom.js";
 import * as explain from "./explain/explain.js";
 import * as feedback from "./feedback.js";
@@ -128,6 +129,7 @@ mapLink.install();
 takeAway.install();
 explain.install();
 saveCase.install();
+markedResults.install();
 usage.install();
 keyboard.install(
   {

@@ -1,0 +1,151 @@
+"""A round of a cohort: which images to judge next, and how many are missing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from cbir.cohorts.cohort_pool import CohortPool, collect_pool
+from cbir.cohorts.judged_image import JudgedImage, ProposedImage
+from cbir.cohorts.missing_images import MissingImages, estimate_missing
+from cbir.cohorts.relevance_model import RelevanceModel, learn_relevance
+from cbir.errors import InvalidInput
+from cbir.gallery.ranking import top_k
+from cbir.gallery.vector_blocks import Doubles, Rows
+from cbir.search import Searcher
+from cbir.threads import take_turn
+from cbir.vector_index.port import Numbers
+
+BACKGROUND = 200  # random images that count as not relevant in training
+DRAWN = 12  # of so many images of a batch, one is drawn at random
+BATCH = 24  # images of a batch, unless the user says otherwise
+
+
+@dataclass(frozen=True, eq=False)
+class CohortRound:
+    """State of a cohort after some judgements.
+
+    pool: the images that are searched. judged: judgements of images that the pool has, and their rows.
+    """
+
+    pool: CohortPool
+    judged: Sequence[JudgedImage]
+    judged_rows: Rows
+
+    @cached_property
+    def seed(self) -> int:
+        """Seed of random draws: another one after each judgement."""
+        return len(self.judged)
+
+    @cached_property
+    def unjudged(self) -> Rows:
+        """Rows that are searched and not judged."""
+        mask = np.zeros(len(self.pool.numbers), bool)
+        mask[self.pool.searched_rows()] = True
+        mask[self.judged_rows] = False
+        return np.flatnonzero(mask)
+
+    @cached_property
+    def model(self) -> RelevanceModel:
+        """Classifier that is trained on the judgements."""
+        relevant = np.array([image.relevant for image in self.judged], bool)
+        random = np.random.default_rng(self.seed)
+        background = random.choice(self.unjudged, min(BACKGROUND, len(self.unjudged)), replace=False)
+        vectors = self.pool.vectors.vectors
+        return learn_relevance(
+            vectors(self.judged_rows[relevant]), vectors(self.judged_rows[~relevant]), vectors(background)
+        )
+
+    @cached_property
+    def probabilities(self) -> Doubles:
+        """Probabilities (u,) that the unjudged images are relevant."""
+        return self.model.probabilities(self.pool.vectors, self.unjudged)
+
+    def missing(self) -> MissingImages:
+        """Return the estimate of how many relevant images are not judged."""
+        weights = np.ones(len(self.pool.numbers))
+        weights[self.pool.searched_rows()] = self.pool.weights
+        expected = float(weights[self.unjudged] @ self.probabilities)
+        left = max(self.pool.total - len(self.pool.searched_rows()) + len(self.unjudged), len(self.unjudged))
+        return estimate_missing(self.judged, expected, left)
+
+    def next_images(self, count: int = BATCH) -> list[tuple[int, float, bool]]:
+        """Return images to judge: most of them the most probable, and some that are drawn at random.
+
+        Half of the draws are even, half by probability.
+
+        Parameters
+        ----------
+        count : int
+            Number of images; fewer where fewer are not judged.
+
+        Returns
+        -------
+        list of (int, float, bool)
+            Number of the image, probability, and whether it was drawn; the most probable first.
+        """
+        probable = top_k(self.probabilities, min(count - count // DRAWN, len(self.unjudged)))
+        others = np.delete(np.arange(len(self.unjudged)), probable)
+        chances = 0.5 / max(len(others), 1) + 0.5 * self.probabilities[others] / max(
+            self.probabilities[others].sum(), 1e-300
+        )
+        size = min(count - len(probable), len(others))
+        random = np.random.default_rng(self.seed)
+        drawn = random.choice(others, size, replace=False, p=chances / chances.sum()) if size else others[:0]
+        chosen = [(int(each), False) for each in probable] + [(int(each), True) for each in drawn]
+        numbers = self.pool.numbers[self.unjudged]
+        images = [
+            (int(numbers[each]), float(self.probabilities[each]), is_drawn) for each, is_drawn in chosen
+        ]
+        return sorted(images, key=lambda image: -image[1])
+
+
+@take_turn()
+def start_round(searcher: Searcher, judged: Sequence[JudgedImage], where: Sequence[str] = ()) -> CohortRound:
+    """Return the state of a cohort, from which the next images and the estimate come.
+
+    Parameters
+    ----------
+    searcher : Searcher
+        Of the collection.
+    judged : sequence of JudgedImage
+        Judgements in their order; those of images that the collection does not have are left out.
+    where : sequence of str
+        Conditions on labels of the images that are searched.
+
+    Raises
+    ------
+    InvalidInput
+        If no image of the collection is judged relevant.
+    """
+    known = searcher.collection.numbers_by_id(image.image_id for image in judged)
+    judged = [image for image in judged if image.image_id in known]
+    if not any(image.relevant for image in judged):
+        raise InvalidInput("relevant: a cohort needs an image that belongs to it; name one of the collection")
+    numbers = np.array([known[image.image_id] for image in judged], np.int64)
+    relevant: Numbers = numbers[[image.relevant for image in judged]]
+    pool = collect_pool(searcher, where, relevant, numbers)
+    rows = np.minimum(np.searchsorted(pool.numbers, numbers), max(len(pool.numbers) - 1, 0))
+    present = pool.numbers[rows] == numbers  # others were deleted meanwhile
+    kept = [image for image, is_present in zip(judged, present, strict=True) if is_present]
+    return CohortRound(pool, kept, rows[present])
+
+
+def next_batch(searcher: Searcher, current: CohortRound, count: int = BATCH) -> list[ProposedImage]:
+    """Return the images to judge next by their ids.
+
+    Parameters
+    ----------
+    searcher : Searcher
+    current : CohortRound
+    count : int
+        Number of images.
+    """
+    images = current.next_images(count)
+    records = searcher.collection.records([number for number, _, _ in images])
+    return [
+        ProposedImage(records[number].image_id, probability, drawn)
+        for number, probability, drawn in images
+        if number in records
+    ]

@@ -1,0 +1,1 @@
+"""Cohorts of the service: who may see them, the next images to judge, erasing."""
