@@ -6,7 +6,14 @@ from urllib.parse import SplitResult, parse_qs, quote, urljoin, urlsplit
 PLACEHOLDERS = ("study", "series", "instance", "frame")
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 NOT_IN_URL = re.compile(r"[^!-~]|[<>\"\\]")  # RFC 3986
-INDEXES = ("exact", "flat", "ivf", "hnsw", "pgvector")  # values of the setting `index`, apart from Milvus
+INDEXES = (
+    "exact",
+    "hnsw",
+    "ivf",
+    "pgvector",
+    "flat",
+    "faiss-ivf",
+)  # values of the setting `index`, apart from Milvus
 UID = re.compile(r"(?=.{1,64}\Z)[0-9]+(\.[0-9]+)*")  # PS3.5, 9.1; leading zeros occur in practice
 ORIGIN = re.compile(r"https?://[^/?#@*\s;,'\"]+")
 DATABASE_SCHEME = "postgresql+psycopg"

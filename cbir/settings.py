@@ -119,6 +119,11 @@ class Settings(BaseSettings):
     burned_in: Literal["accept", "refuse"] = Field(
         "accept", description="images to add that declare burned-in text (DICOM BurnedInAnnotation)"
     )
+    intake: Literal["accept", "flag", "quarantine"] = Field(
+        "accept",
+        description="new images that are blank, damaged, inverted, unlike the collection, of another modality, or have "
+        "text in their pixels: add them, add them with the label `intake`, or keep them out until they are released",
+    )
     show_sources: bool = Field(
         False,
         description="name the file of each result over HTTP, as the command line does; paths may name patients",
@@ -149,8 +154,8 @@ class Settings(BaseSettings):
     )
     index: IndexName = Field(
         "exact",
-        description="index of nearest neighbours; exact: none; flat, ivf: FAISS, for re-rankers of the top; hnsw, "
-        "pgvector, milvus://host:port: vector index, so that no process loads all vectors",
+        description="index of nearest neighbours; exact: none; ivf, hnsw, pgvector, milvus://host:port: vector index, so "
+        "that no process loads all vectors; flat, faiss-ivf: FAISS, for re-rankers of the top",
     )
     index_password_file: Path | None = Field(
         None, description="file with the password of the Milvus server, or a token"
@@ -184,7 +189,7 @@ class Settings(BaseSettings):
         description="images of a sample that stand for the others, where a vector index finds candidates",
     )
     index_probes: int = Field(
-        64, ge=1, description="lists of that index that a search reads: more find more, and take longer"
+        64, ge=1, description="lists that a search of inverted lists reads: more find more, and take longer"
     )
     require_tokens: bool | None = Field(
         None, description="require a token for every request; unset: unless the service listens on loopback"

@@ -54,7 +54,8 @@ class CandidateIndex:
             return np.empty(0, np.int64)
         missing, selector = len(self) - total, None
         if missing > FEW:
-            bits = np.zeros(len(self), bool)
+            assert allowed is not None
+            bits = np.zeros(int(allowed[-1]) + 1, bool)  # rows beyond it count as not allowed
             bits[allowed] = True
             selector, missing = faiss.IDSelectorBitmap(np.packbits(bits, bitorder="little")), 0
         probes = int(np.ceil(probes * len(self) / total))
@@ -73,7 +74,7 @@ class CandidateIndex:
 def build_candidate_index(
     vectors: VectorBlocks, progress: Callable[[int], None] | None = None
 ) -> CandidateIndex:
-    """Build the index of all vectors, at least one; the number of lists is the root of theirs. Deterministic.
+    """Build the index of all vectors, at least one. Deterministic.
 
     Parameters
     ----------
@@ -83,10 +84,28 @@ def build_candidate_index(
         Called with the number of rows that are indexed.
     """
     count = len(vectors)
-    lists = int(np.sqrt(count))
-    sample = vectors.vectors(spread_rows(count, TRAINED_ON * lists))
+    candidates = train_candidate_index(vectors.vectors(sample_rows(count)), count)
+    for start in range(0, count, ADDED):
+        checkpoint()
+        candidates.index.add(vectors.vectors(np.arange(start, min(start + ADDED, count))))
+        if progress:
+            progress(int(candidates.index.ntotal))
+    return candidates
+
+
+def sample_rows(count: int) -> Rows:
+    """Return the rows, evenly spread over `count`, that an index of as many is trained on."""
+    return spread_rows(count, TRAINED_ON * int(np.sqrt(count)))
+
+
+def train_candidate_index(sample: Floats, count: int) -> CandidateIndex:
+    """Return an empty index for `count` vectors, at least one; the number of its lists is the root of theirs.
+
+    sample: (s, d) float32, vectors of `sample_rows`.
+    """
+    lists, dimensions = int(np.sqrt(count)), sample.shape[1]
     index = faiss.IndexIVFScalarQuantizer(
-        faiss.IndexFlatL2(vectors.dimensions), vectors.dimensions, lists, faiss.ScalarQuantizer.QT_8bit
+        faiss.IndexFlatL2(dimensions), dimensions, lists, faiss.ScalarQuantizer.QT_8bit
     )
     index.by_residual = False
     index.cp.niter, index.cp.max_points_per_centroid, index.cp.min_points_per_centroid = (
@@ -95,9 +114,4 @@ def build_candidate_index(
         1,
     )
     index.train(sample)
-    for start in range(0, count, ADDED):
-        checkpoint()
-        index.add(vectors.vectors(np.arange(start, min(start + ADDED, count))))
-        if progress:
-            progress(int(index.ntotal))
     return CandidateIndex(index)

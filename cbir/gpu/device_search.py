@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cbir.gpu.accelerator import Accelerator
 
 Kind = Literal["flat", "ivf"]
-KINDS: dict[str, Kind] = {"flat": "flat", "ivf": "ivf"}
+KINDS: dict[str, Kind] = {"flat": "flat", "faiss-ivf": "ivf"}
 
 LEAST = 20_000  # images; a smaller collection is searched on the CPU sooner than it is sent anywhere
 SCALED = "similarities are scaled by the largest distance in a sample of the collection"
@@ -36,7 +36,7 @@ class DeviceSearch:
         The collection's folder, which holds the device lock.
     device : "auto", "cpu" or "cuda"
         With "auto" the CPU does what the GPU cannot.
-    index : "exact", "flat" or "ivf"
+    index : "exact", "flat" or "faiss-ivf"
         FAISS index for re-rankers of limited depth; "exact" for none.
     least : int
         Number of images from which device and index are used.

@@ -53,7 +53,7 @@ def missing_gpu_support() -> str | None:
     """Return why the installed faiss cannot use a GPU; None if it can."""
     if not hasattr(faiss, "StandardGpuResources"):
         return (
-            "index=flat and index=ivf on a GPU need faiss-gpu in place of faiss-cpu "
+            "index=flat and index=faiss-ivf on a GPU need faiss-gpu in place of faiss-cpu "
             "(pip uninstall faiss-cpu, then pip install faiss-gpu: never both)"
         )
     if not faiss.get_num_gpus():

@@ -34,21 +34,34 @@ class IndexEngine(Protocol):
         """Delete what interrupted processes have left beside the editions `names`."""
 
 
-class HnswEngine:
-    """Graphs of FAISS in files of the collection's files folder."""
+class LocalEngine:
+    """Graphs or inverted lists of FAISS in files of the collection's files folder."""
 
     durable = False
 
-    def __init__(self, collection: Collection) -> None:
-        self._folder: Path = collection.folder / FOLDER
+    def __init__(self, collection: Collection, kind: str, probes: int) -> None:
+        """Open an engine.
+
+        Parameters
+        ----------
+        collection : Collection
+        kind : str
+            "hnsw" or "ivf".
+        probes : int
+            Inverted lists that a search reads.
+        """
+        folder: Path = collection.folder / FOLDER
+        self._folder = folder if kind == "hnsw" else folder / kind
+        self._kind, self._probes = kind, probes
         self._feed = collection.index_feed()
         self._kept: dict[IndexScope, tuple[Version, Numbers]] = {}
 
     def open(self, name: str, dimensions: int) -> VectorIndex:
         """Return an edition, which is created if it does not exist."""
-        from cbir.vector_index.faiss_index import FaissIndex
+        from cbir.vector_index.faiss_index import HNSW, FaissIndex, inverted_lists
 
-        return FaissIndex(self._folder, name, dimensions, self._matching)
+        kind = HNSW if self._kind == "hnsw" else inverted_lists(self._probes)
+        return FaissIndex(self._folder, name, dimensions, self._matching, kind)
 
     def drop(self, name: str) -> None:
         """Delete the files of an edition; copies in memory go when no search uses them any more."""

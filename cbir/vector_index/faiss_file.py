@@ -1,7 +1,7 @@
-"""File of a local index: header, image numbers, checksums and vectors of the rows, and the graph.
+"""File of a local index: header, image numbers, checksums and vectors of the rows, and a graph or inverted lists.
 
 The vectors of deleted images are overwritten in place, so each row has a checksum of its own. A digest at the end
-covers the header and the graph.
+covers the header and the structure.
 """
 
 import hashlib
@@ -21,22 +21,22 @@ from cbir.errors import CollectionDamaged
 from cbir.gallery.vector_blocks import Floats, Rows
 from cbir.store.permissions import file_mode
 from cbir.vector_index.fixed_sample import random_keys
+from cbir.vector_index.local_content import FileRows, LocalContent, LocalKind
 from cbir.vector_index.numbered_rows import NO_IMAGE
 from cbir.vector_index.port import IndexPosition, Numbers
 
 FORMAT = 2
 HEADER = 4096  # bytes
-WRITTEN = 1 << 20  # bytes of the graph written or read at a time
+WRITTEN = 1 << 20  # bytes of the structure read at a time
 PAGE = 16_384  # rows written or read at a time
 DIGEST = 16  # bytes of the digest
 
 
 @dataclass(frozen=True, eq=False)
 class StoredIndex:
-    """Content of the file. numbers: (rows,) int64, the image of each row. changes: number of the file of changes."""
+    """Content of the file, with its position. changes: number of the file of changes."""
 
-    index: Any
-    numbers: Numbers
+    content: LocalContent
     position: IndexPosition
     changes: int
 
@@ -64,12 +64,12 @@ def stored_vectors(index: Any) -> Floats:
 
 def write_index_file(path: Path, stored: StoredIndex) -> None:
     """Write `path` atomically; its folder must exist. No second copy of the vectors is made in memory."""
-    numbers, vectors = stored.numbers, stored_vectors(stored.index)
+    content, numbers = stored.content, stored.content.rows.numbers
     header = {
         "format": FORMAT,
         "position": stored.position,
         "rows": len(numbers),
-        "dimensions": stored.index.d,
+        "dimensions": content.dimensions,
         "changes": stored.changes,
     }
     with atomic_binary(path, permissions=file_mode(path.parent)) as file:
@@ -77,12 +77,15 @@ def write_index_file(path: Path, stored: StoredIndex) -> None:
         writer.write(json.dumps(header).encode().ljust(HEADER))
         file.write(numbers.astype("<i8").tobytes())
         for rows in _pages(len(numbers)):
-            file.write(row_sums(numbers[rows], vectors[rows]).tobytes())
+            file.write(row_sums(numbers[rows], _values(content, rows)).tobytes())
         for rows in _pages(len(numbers)):
-            file.write(vectors[rows].astype("<f4", copy=False).tobytes())
-        callback = faiss.PyCallbackIOWriter(writer.write, WRITTEN)
-        faiss.write_index(stored.index, callback, faiss.IO_FLAG_SKIP_STORAGE)
+            file.write(_values(content, rows).astype("<f4", copy=False).tobytes())
+        content.write_structure(writer)
         writer.end()
+
+
+def _values(content: LocalContent, rows: slice) -> Floats:
+    return content.values(np.arange(rows.start, min(rows.stop, len(content.rows))))
 
 
 def overwrite_rows(path: Path, count: int, rows: Rows, vectors: Floats) -> None:
@@ -113,7 +116,7 @@ def overwrite_rows(path: Path, count: int, rows: Rows, vectors: Floats) -> None:
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # others have the deletions from the changes
 
 
-def read_index_file(path: Path) -> StoredIndex | None:
+def read_index_file(path: Path, kind: LocalKind) -> StoredIndex | None:
     """Read a file that `write_index_file` wrote; None if there is none. Raises CollectionDamaged."""
     try:
         with path.open("rb") as file:
@@ -122,17 +125,25 @@ def read_index_file(path: Path) -> StoredIndex | None:
             if header["format"] != FORMAT:
                 raise CollectionDamaged(f"the index {path.name} was written by another version of cbir")
             count, dimensions = int(header["rows"]), int(header["dimensions"])
-            graph_at = HEADER + count * (16 + 4 * dimensions)
-            _require_digest(file, path, content, graph_at)
-            numbers, storage = _read_rows(file, path, count, dimensions)
-            index = faiss.read_index(faiss.PyCallbackIOReader(file.read, WRITTEN))
+            structure_at = HEADER + count * (16 + 4 * dimensions)
+            size = path.stat().st_size - DIGEST - structure_at
+            _require_digest(file, path, content, structure_at, size)
+            rows = _read_rows(file, path, count, dimensions)
+            file.seek(structure_at)
+            read = kind.read(rows, file, size)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise CollectionDamaged(f"the index {path.name} cannot be read") from error
-    storage.this.disown()
-    index.storage, index.own_fields = storage, True
-    return StoredIndex(index, numbers, IndexPosition(*header["position"]), header["changes"])
+    return StoredIndex(read, IndexPosition(*header["position"]), header["changes"])
+
+
+def mapped_vectors(path: Path, count: int, dimensions: int) -> Floats:
+    """Return the vectors (count, d) of a file, mapped privately: changing them leaves the file as it is."""
+    if not count:
+        return np.empty((0, dimensions), np.float32)
+    mapped = np.memmap(path, "<f4", "c", HEADER + 16 * count, (count, dimensions))
+    return mapped.view(np.ndarray)
 
 
 def row_sums(numbers: Numbers, vectors: Floats) -> NDArray[np.uint64]:
@@ -143,29 +154,27 @@ def row_sums(numbers: Numbers, vectors: Floats) -> NDArray[np.uint64]:
     return sums.astype("<u8")
 
 
-def _read_rows(file: BinaryIO, path: Path, count: int, dimensions: int) -> tuple[Numbers, Any]:
-    """Return the numbers, and a faiss.IndexFlatL2 with the vectors."""
+def _read_rows(file: BinaryIO, path: Path, count: int, dimensions: int) -> FileRows:
     file.seek(HEADER)
     numbers = np.frombuffer(file.read(8 * count), "<i8").astype(np.int64)
     sums = np.frombuffer(file.read(8 * count), "<u8")
-    storage = faiss.IndexFlatL2(dimensions)
-    storage.codes.resize(4 * dimensions * count)
-    storage.ntotal = count
-    vectors = stored_vectors(storage)
-    for rows in _pages(count):
-        page = vectors[rows]
-        page[:] = np.frombuffer(file.read(page.nbytes), "<f4").reshape(page.shape)
-        same = row_sums(numbers[rows], page) == sums[rows]
-        if not (same | (numbers[rows] == NO_IMAGE)).all():
-            raise _damage(path)
-    return numbers, storage
+    vectors = mapped_vectors(path, count, dimensions)
+
+    def checked_pages() -> Iterator[tuple[slice, Floats]]:
+        for rows in _pages(count):
+            same = row_sums(numbers[rows], vectors[rows]) == sums[rows]
+            if not (same | (numbers[rows] == NO_IMAGE)).all():
+                raise _damage(path)
+            yield rows, vectors[rows]
+
+    return FileRows(numbers, vectors, checked_pages)
 
 
-def _require_digest(file: BinaryIO, path: Path, header: bytes, graph_at: int) -> None:
-    """Read header and graph; raise CollectionDamaged if they have changed since they were written."""
-    left = path.stat().st_size - DIGEST - graph_at
+def _require_digest(file: BinaryIO, path: Path, header: bytes, structure_at: int, size: int) -> None:
+    """Read header and structure; raise CollectionDamaged if they have changed since they were written."""
     digest = hashlib.blake2b(header, digest_size=DIGEST)
-    file.seek(graph_at)
+    file.seek(structure_at)
+    left = size
     while left > 0 and (block := file.read(min(WRITTEN, left))):
         digest.update(block)
         left -= len(block)

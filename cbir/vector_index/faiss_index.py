@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,14 @@ from cbir.gallery.vector_blocks import Floats
 from cbir.vector_index.faiss_changes import ChangeFile
 from cbir.vector_index.faiss_file import (
     StoredIndex,
+    mapped_vectors,
     overwrite_rows,
     read_index_file,
-    stored_vectors,
     write_index_file,
 )
-from cbir.vector_index.faiss_graph import FaissGraph
+from cbir.vector_index.faiss_lists import PROBES, FaissLists
+from cbir.vector_index.graph_file import StoredGraph
+from cbir.vector_index.local_content import LocalContent, LocalKind
 from cbir.vector_index.port import IndexedImage, IndexPosition, IndexScope, Neighbours, Numbers
 from cbir.vector_index.read_write_lock import ReadWriteLock
 
@@ -25,18 +28,30 @@ AT_ONCE = 1000  # images added while searches wait
 REWRITTEN = 0.02  # size of the changes, in sizes of the file, from which the file is written anew
 SMALL = 1 << 20  # bytes of changes that are never too many
 
+HNSW = LocalKind("hnsw", StoredGraph, StoredGraph.read)
+
 log = logging.getLogger(__name__)
 
 
+def inverted_lists(probes: int = PROBES) -> LocalKind:
+    """Return the kind with inverted lists, of which a search reads `probes`."""
+    return LocalKind("ivf", partial(FaissLists, probes=probes), partial(FaissLists.read, probes=probes))
+
+
 class FaissIndex:
-    """HNSW graph in memory, read from `<edition>.hnsw` and the changes beside it.
+    """Graph or inverted lists in memory, read from `<edition>.<kind>` and the changes beside it.
 
     A first fill is in memory alone until its position is set. One process at a time may change an index; others see
     its changes at their next call. A damaged file counts as none: the position is None. Thread-safe.
     """
 
     def __init__(
-        self, folder: Path, edition: str, dimensions: int, matching: Callable[[IndexScope], Numbers]
+        self,
+        folder: Path,
+        edition: str,
+        dimensions: int,
+        matching: Callable[[IndexScope], Numbers],
+        kind: LocalKind = HNSW,
     ) -> None:
         """Open the index, or prepare an empty one.
 
@@ -50,14 +65,16 @@ class FaissIndex:
             Length of the vectors.
         matching : callable
             Returns the numbers of the images in a scope, from the collection.
+        kind : LocalKind, optional
+            What finds the nearest.
         """
         self._folder, self._edition, self._dimensions = folder, edition, dimensions
-        self._matching = matching
-        self._path = folder / f"{edition}.hnsw"
+        self._matching, self._kind = matching, kind
+        self._path = folder / f"{edition}.{kind.suffix}"
         self._lock = ReadWriteLock()
         self._stamp: tuple[int, ...] | None = None
         self._position: IndexPosition | None
-        self._graph: FaissGraph
+        self._content: LocalContent
         self._changes: ChangeFile
         self._use(None)
         self._refresh()
@@ -67,13 +84,13 @@ class FaissIndex:
         numbers = None if scope == IndexScope() else self._matching(scope)
         self._refresh()
         with self._lock.read():
-            return self._graph.nearest(queries, k, numbers)
+            return self._content.nearest(queries, k, numbers)
 
     def vectors(self, numbers: Numbers) -> tuple[Numbers, Floats]:
         """Return the numbers that the index has of `numbers`, ascending, and their vectors (n, d)."""
         self._refresh()
         with self._lock.read():
-            return self._graph.vectors(numbers)
+            return self._content.vectors(numbers)
 
     def put(self, images: Sequence[IndexedImage], vectors: Floats) -> None:
         """Add images with their vectors (n, d), or replace them; those that it has with this vector stay."""
@@ -83,19 +100,19 @@ class FaissIndex:
             numbers = everything[start : start + AT_ONCE]
             values = np.ascontiguousarray(vectors[start : start + AT_ONCE], np.float32)
             with self._lock.write(), self._writing():
-                new = ~self._graph.has(numbers, values)
+                new = ~self._content.has(numbers, values)
                 if not new.any():
                     continue
                 numbers, values = numbers[new], values[new]
                 if self._is_stored:
                     self._changes.append_put(numbers, values)
-                self._graph.put(numbers, values)
+                self._content.put(numbers, values)
 
     def delete(self, numbers: Numbers) -> None:
         """Delete images; unknown numbers are ignored."""
         self._refresh()
         with self._lock.write(), self._writing():
-            present_numbers = self._graph.rows.numbers[self._graph.rows.rows(numbers)]
+            present_numbers = self._content.rows.numbers[self._content.rows.rows(numbers)]
             if self._is_stored and len(present_numbers):
                 self._changes.append_delete(present_numbers)
             self._delete(present_numbers)
@@ -121,11 +138,12 @@ class FaissIndex:
             self._save(position)
 
     def finish(self) -> None:
-        """Do nothing: the graph grows with each image."""
+        """Make inverted lists; a graph grows with each image."""
+        self._content.finish()
 
     def __len__(self) -> int:
         self._refresh()
-        return len(self._graph)
+        return len(self._content)
 
     def drop(self) -> None:
         """Delete the files, and everything in memory."""
@@ -147,7 +165,7 @@ class FaissIndex:
             stamp = _stamp(self._path)
             if stamp != self._stamp:
                 try:
-                    self._use(read_index_file(self._path))
+                    self._use(read_index_file(self._path, self._kind))
                 except CollectionDamaged as error:
                     log.warning("%s; it is filled again", error)
                     self._use(None)
@@ -156,30 +174,26 @@ class FaissIndex:
                 if isinstance(change, IndexPosition):
                     self._position = change
                 elif isinstance(change, tuple):
-                    self._graph.put(*change)
+                    self._content.put(*change)
                 else:
                     self._delete(change)
 
     def _use(self, stored: StoredIndex | None) -> None:
         """Hold what was read; nothing for None, or for vectors of another length."""
-        if stored and stored.index.d != self._dimensions:
+        if stored and stored.content.dimensions != self._dimensions:
             stored = None
         self._is_stored = stored is not None
         self._stamp = None
-        self._graph = (
-            FaissGraph(self._dimensions, stored.index, stored.numbers)
-            if stored
-            else FaissGraph(self._dimensions)
-        )
+        self._content = stored.content if stored else self._kind.empty(self._dimensions)
         self._position = stored.position if stored else None
-        self._stored_rows = len(stored.numbers) if stored else 0
+        self._stored_rows = len(stored.content.rows) if stored else 0
         self._deleted_rows = np.empty(0, np.int64)  # whose values the files may still have
         self._deleted = np.empty(0, np.int64)  # their numbers
         self._changes_number = stored.changes if stored else 0
         self._changes = self._change_file(self._changes_number)
 
     def _delete(self, numbers: Numbers) -> None:
-        rows = self._graph.delete(numbers)
+        rows = self._content.delete(numbers)
         if self._is_stored:
             self._deleted_rows = np.union1d(self._deleted_rows, rows)
             self._deleted = np.union1d(self._deleted, numbers)
@@ -189,8 +203,8 @@ class FaissIndex:
         if not len(self._deleted):
             return
         rows = self._deleted_rows[self._deleted_rows < self._stored_rows]
-        overwrite_rows(self._path, self._stored_rows, rows, stored_vectors(self._graph.index)[rows])
-        present = self._graph.rows.numbers[self._graph.rows.rows(self._deleted)]  # put again since
+        overwrite_rows(self._path, self._stored_rows, rows, self._content.values(rows))
+        present = self._content.rows.numbers[self._content.rows.rows(self._deleted)]  # put again since
         self._changes.overwrite(np.setdiff1d(self._deleted, present))
         self._deleted_rows = self._deleted = np.empty(0, np.int64)
 
@@ -208,15 +222,17 @@ class FaissIndex:
 
     def _save(self, position: IndexPosition) -> None:
         """Write the whole file again; searches go on meanwhile."""
-        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self._folder.mkdir(mode=0o700, exist_ok=True, parents=True)
+        self._content.finish()
         number = self._changes_number + 1
         changes = self._change_file(number)
         changes.remove()
         with self._lock.read():
-            stored = StoredIndex(self._graph.index, self._graph.rows.numbers, position, number)
-            write_index_file(self._path, stored)
+            rows = len(self._content.rows)
+            write_index_file(self._path, StoredIndex(self._content, position, number))
+            self._content.use_file(mapped_vectors(self._path, rows, self._dimensions))
             self._changes, self._changes_number = changes, number
-            self._stamp, self._is_stored, self._stored_rows = _stamp(self._path), True, len(stored.numbers)
+            self._stamp, self._is_stored, self._stored_rows = _stamp(self._path), True, rows
             self._deleted_rows = self._deleted = np.empty(0, np.int64)
         self._remove_changes(current_edition=number)
 

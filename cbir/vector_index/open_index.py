@@ -11,13 +11,14 @@ from cbir.store.index_record import IndexRecord
 from cbir.vector_index.current_gap import CurrentGap
 from cbir.vector_index.current_index import CurrentIndex
 from cbir.vector_index.editions import Editions, FolderEditions
-from cbir.vector_index.engines import HnswEngine, IndexEngine, MilvusEngine, PgvectorEngine
+from cbir.vector_index.engines import IndexEngine, LocalEngine, MilvusEngine, PgvectorEngine
 from cbir.vector_index.follower import Follower
 from cbir.vector_index.index_status import IndexStatus, find_problem, read_status
 from cbir.vector_index.indexed_vectors import IndexedVectors
 from cbir.vector_index.shared_editions import SharedEditions
 
-WITHOUT = ("exact", "flat", "ivf")  # values of the setting `index` that name no vector index
+WITHOUT = ("exact", "flat", "faiss-ivf")  # values of the setting `index` that name no vector index
+LOCAL = ("hnsw", "ivf")
 
 
 @dataclass(frozen=True)
@@ -55,14 +56,14 @@ def open_index(collection: Collection, settings: Settings) -> CollectionIndex | 
 
 def _editions(collection: Collection, kind: str) -> Editions:
     database = collection.postgresql()
-    if database is None or kind == "hnsw":  # whose files each machine has for itself
+    if database is None or kind in LOCAL:  # whose files each machine has for itself
         return FolderEditions(collection.folder, kind)
     return SharedEditions(IndexRecord(database, kind))
 
 
 def _engine(collection: Collection, settings: Settings) -> IndexEngine:
-    if settings.index == "hnsw":
-        return HnswEngine(collection)
+    if settings.index in LOCAL:
+        return LocalEngine(collection, settings.index, settings.index_probes)
     if settings.index == "pgvector":
         return PgvectorEngine(collection)
     return MilvusEngine(settings.index, _read_password(settings.index_password_file))

@@ -139,6 +139,6 @@ def test_a_collection_that_does_not_fit(gallery, tmp_path, monkeypatch):
 def test_an_index_needs_a_faiss_that_has_the_gpu(gallery, tmp_path, monkeypatch):
     monkeypatch.setattr(device_search, "resolve_device", lambda name: "cuda")
     with pytest.raises(InvalidInput, match="faiss-gpu"):
-        DeviceSearch(tmp_path, "cuda", "ivf")
+        DeviceSearch(tmp_path, "cuda", "faiss-ivf")
     unsure = DeviceSearch(tmp_path, "auto", "flat", least=1)
     assert len(unsure.search(clustered(1)[0], gallery, None, rerank.get("none"), 5).rows) == 5

@@ -77,7 +77,7 @@ def test_the_answer_is_that_of_the_processor(collection, method, parameters, whe
     assert image_id not in {hit.image_id for hit in with_it.results}
 
 
-@pytest.mark.parametrize("kind", ["flat", "ivf"])
+@pytest.mark.parametrize("kind", ["flat", "faiss-ivf"])
 def test_deleted_images_are_not_found_by_an_index(collection, kind):
     alive = {record.image_id for _, record in collection.iterate()}
     answer = searched(

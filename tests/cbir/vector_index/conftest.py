@@ -12,16 +12,19 @@ from cbir.store import Collection, schema
 from cbir.store import profile as profiles
 from cbir.store.number_function import number_function
 from cbir.store.postgresql_address import files_folder
-from cbir.vector_index.faiss_index import FaissIndex
+from cbir.vector_index.faiss_index import HNSW, FaissIndex, inverted_lists
 from tests import milvus_server, postgresql_server
 from tests.cbir.vector_index.followed import Followed
 from tests.cbir.vector_index.subjects import DIMENSIONS, Subject, matching_numbers
 
 KINDS = (
     "hnsw",
+    "ivf",
     pytest.param("pgvector", marks=(pytest.mark.slow, pytest.mark.long)),
     pytest.param("milvus", marks=(pytest.mark.slow, pytest.mark.long)),
 )
+
+LOCAL_KINDS = {"hnsw": HNSW, "ivf": inverted_lists(probes=24)}
 
 
 @pytest.fixture(scope="session")
@@ -96,9 +99,12 @@ def _make_subject(request: pytest.FixtureRequest, tmp_path: Path) -> Subject:
         name = f"cbir_{secrets.token_hex(8)}_1"
         return Subject(tables, lambda: MilvusIndex(connection, name, DIMENSIONS))
     folder = tmp_path / "indexes"
+    kind = LOCAL_KINDS[request.param]
     return Subject(
         tables,
-        lambda: FaissIndex(folder, "cbir_0_1", DIMENSIONS, lambda scope: matching_numbers(tables, scope)),
+        lambda: FaissIndex(
+            folder, "cbir_0_1", DIMENSIONS, lambda scope: matching_numbers(tables, scope), kind
+        ),
     )
 
 
@@ -112,8 +118,9 @@ def hnsw(tmp_path: Path) -> Iterator[Followed]:
 @pytest.fixture(params=KINDS)
 def followed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Followed]:
     """An empty collection, with each kind of index."""
-    if request.param == "hnsw":
-        yield request.getfixturevalue("hnsw")
+    if request.param in LOCAL_KINDS:
+        with Collection.create(tmp_path / "collection", profiles.get("tamura")) as collection:
+            yield Followed(collection, Settings(index=request.param))
         return
     if request.param == "pgvector":
         server = request.getfixturevalue("vector_server")

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cbir.errors import IndexUnavailable
-from cbir.vector_index.faiss_index import FaissIndex
+from cbir.vector_index.faiss_index import HNSW, FaissIndex, inverted_lists
 from cbir.vector_index.port import IndexedImage, IndexPosition, IndexScope, Numbers
 from tests.cbir.vector_index.subjects import DIMENSIONS, make_vectors
 
@@ -19,23 +19,39 @@ COUNT = 300
 POSITION = IndexPosition(1, COUNT, 1)
 
 
+KINDS = {kind.suffix: kind for kind in (HNSW, inverted_lists(probes=8))}
+
+
 def opened(folder: Path, dimensions: int = DIMENSIONS) -> FaissIndex:
-    return FaissIndex(folder, EDITION, dimensions, lambda _: np.empty(0, np.int64))
+    """Open the index of a folder, which tells its kind by its name."""
+    return FaissIndex(folder, EDITION, dimensions, lambda _: np.empty(0, np.int64), KINDS[folder.name])
+
+
+def file_of(folder: Path) -> Path:
+    return folder / f"{EDITION}.{folder.name}"
 
 
 def put(index: FaissIndex, first: int, vectors: NDArray[np.float32]) -> None:
     index.put([IndexedImage(first + place, "") for place in range(len(vectors))], vectors)
 
 
+@pytest.fixture(params=KINDS)
+def empty_folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A folder for an index of each kind."""
+    folder = tmp_path / request.param
+    folder.mkdir()
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(empty_folder: Path) -> Path:
     """An index of 300 images, and ten that were changed since its file was written."""
-    index = opened(tmp_path)
+    index = opened(empty_folder)
     put(index, 1, make_vectors(COUNT))
     index.set_position(POSITION)
     put(index, 1000, make_vectors(10, seed=1))
     index.set_position(IndexPosition(2, 1009, 1))
-    return tmp_path
+    return empty_folder
 
 
 def numbers_of(index: FaissIndex) -> Numbers:
@@ -43,11 +59,11 @@ def numbers_of(index: FaissIndex) -> Numbers:
 
 
 def test_small_changes_leave_the_file_as_it_is(folder: Path) -> None:
-    base = (folder / f"{EDITION}.hnsw").read_bytes()
+    base = (file_of(folder)).read_bytes()
     index = opened(folder)
     put(index, 1010, make_vectors(1, seed=2))
     index.set_position(IndexPosition(3, 1010, 1))
-    assert (folder / f"{EDITION}.hnsw").read_bytes() == base
+    assert (file_of(folder)).read_bytes() == base
     assert len(opened(folder)) == COUNT + 11
 
 
@@ -63,10 +79,10 @@ def test_many_changes_are_taken_into_the_file(folder: Path, monkeypatch: pytest.
         np.testing.assert_array_equal(numbers_of(copy), before)
 
 
-def test_first_fill_is_seen_once_its_position_is_set(tmp_path: Path) -> None:
-    index, other = opened(tmp_path), opened(tmp_path)
+def test_first_fill_is_seen_once_its_position_is_set(empty_folder: Path) -> None:
+    index, other = opened(empty_folder), opened(empty_folder)
     put(index, 1, make_vectors(COUNT))
-    assert list(tmp_path.iterdir()) == []
+    assert list(empty_folder.iterdir()) == []
     assert other.position() is None
     index.set_position(POSITION)
     assert other.position() == POSITION
@@ -86,7 +102,7 @@ def test_other_process_sees_changes(folder: Path) -> None:
     "place", [0, 30, 1000, 4096 + 80, 4096 + 8 * COUNT + 5, 4096 + 16 * COUNT + 99, -1000, -1]
 )
 def test_damaged_file_counts_as_none(folder: Path, place: int) -> None:
-    path = folder / f"{EDITION}.hnsw"
+    path = file_of(folder)
     content = bytearray(path.read_bytes())
     content[place] ^= 255
     path.write_bytes(content)
@@ -102,7 +118,7 @@ def test_damaged_file_counts_as_none(folder: Path, place: int) -> None:
 
 @pytest.mark.parametrize("size", [0, 5, 100, 5000])
 def test_cut_file_counts_as_none(folder: Path, size: int) -> None:
-    path = folder / f"{EDITION}.hnsw"
+    path = file_of(folder)
     path.write_bytes(path.read_bytes()[:size])
     assert opened(folder).position() is None
 
@@ -127,7 +143,7 @@ def test_cut_changes_are_left_out_and_written_over(folder: Path) -> None:
 
 
 def test_values_of_deleted_images_leave_the_files_in_place(folder: Path) -> None:
-    path = folder / f"{EDITION}.hnsw"
+    path = file_of(folder)
     in_file, in_changes = make_vectors(COUNT)[7], make_vectors(10, seed=1)[3]
     before, written = path.stat(), path.read_bytes()
     index, other = opened(folder), opened(folder)
@@ -195,7 +211,7 @@ def test_full_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.setattr("cbir.atomic.os.fsync", no_space)
         with pytest.raises(
-            IndexUnavailable, match=r"cbir_0_1.hnsw cannot be written: No space left on device"
+            IndexUnavailable, match=r"cbir_0_1\.(hnsw|ivf) cannot be written: No space left on device"
         ):
             index.set_position(IndexPosition(3, 1009, 1))
     assert opened(folder).position() == IndexPosition(2, 1009, 1)
@@ -213,8 +229,8 @@ def no_space(*_: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_finds_after_most_were_deleted(tmp_path: Path) -> None:
-    index, vectors = opened(tmp_path), make_vectors(4000)
+def test_finds_after_most_were_deleted(empty_folder: Path) -> None:
+    index, vectors = opened(empty_folder), make_vectors(4000)
     put(index, 1, vectors)
     index.delete(np.arange(1, 4001)[np.arange(4000) % 10 != 0])
     (found,) = index.nearest(vectors[:1], 400, IndexScope())
@@ -222,8 +238,8 @@ def test_finds_after_most_were_deleted(tmp_path: Path) -> None:
     assert (found.numbers % 10 == 1).all()
 
 
-def test_searches_while_it_changes(tmp_path: Path) -> None:
-    index, vectors = opened(tmp_path), make_vectors(2000)
+def test_searches_while_it_changes(empty_folder: Path) -> None:
+    index, vectors = opened(empty_folder), make_vectors(2000)
     put(index, 1, vectors[:200])
     done, errors = threading.Event(), []
 
