@@ -62,7 +62,7 @@ class SiteClient:
         if known and self._clock() < known[1] and not fresh:
             return known[0]
         content = self._request("GET", PROFILE_PATH, REPLY_BYTES)
-        profile = self._trusted(lambda: read_message(content, SiteProfile))
+        profile: SiteProfile = self._trusted(lambda: read_message(content, SiteProfile))
         self._known = profile, self._clock() + PROFILE_SECONDS
         return profile
 
@@ -105,7 +105,9 @@ class SiteClient:
         }
         asked = AskedFor(there, k, query.rerank)
         content = self._request("POST", SEARCH_PATH, asked.most_bytes, json.dumps(fields).encode())
-        return self._trusted(lambda: check_reply(content, asked))
+        reply: CheckedReply = self._trusted(lambda: check_reply(content, asked))
+        self.circuit.record(answered=True)  # a profile alone says little: a site may answer that and hang later
+        return reply
 
     def _trusted(self, read: Callable[[], Any]) -> Any:
         """Return what `read` makes of an answer; one that cannot be used counts as a failure."""
@@ -115,7 +117,6 @@ class SiteClient:
             self._known = None
             self.circuit.record(answered=False)
             raise SiteFailed(str(error)) from None
-        self.circuit.record(answered=True)
         return result
 
     def _request(self, method: str, path: str, most_bytes: int, body: bytes | None = None) -> bytes:
@@ -138,7 +139,8 @@ class SiteClient:
         finally:
             self._turns.release()
         if status != 200:
-            self.circuit.record(answered=status < 500)
+            if status >= 500:
+                self.circuit.record(answered=False)
             self._known = None
             raise SiteFailed(f"it refuses ({status}){_detail(content)}", refused=status < 500)
         return content

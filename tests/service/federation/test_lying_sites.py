@@ -1,0 +1,182 @@
+"""Attacks: sites that hang, drip, send without end, or lie; the honest part of an answer stays the same."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cbir.access_rights import Scope
+from cbir.errors import InvalidInput
+from cbir.remote_site import RemoteSite
+from cbir.store import Collection
+from service.federation.answer_site import site_profile
+from service.federation.ask_sites import Sites, ask_sites
+from service.federation.site_client import SiteQuery
+from tests.service.federation import lying_site
+from tests.service.federation.hospitals import VECTOR, Hospital, site_of
+from tests.service.federation.lying_site import lying, says
+
+SECONDS = 1.0
+QUERY = SiteQuery(VECTOR, 5, [], "none", {})
+
+
+@pytest.fixture(scope="module")
+def honest(collections: dict[str, Path]) -> Hospital:
+    return Hospital(collections["north"])
+
+
+@pytest.fixture(scope="module")
+def profile(honest: Hospital) -> Any:
+    """The profile of an honest site."""
+    with Collection(honest.folder) as collection:
+        return site_profile(collection, honest.settings)
+
+
+def sites_at(address: str, seconds: float = SECONDS) -> Sites:
+    return Sites({"liar": RemoteSite(url=address, seconds=seconds)})
+
+
+def ask(address: str, profile: Any, seconds: float = SECONDS) -> Any:
+    (outcome,) = ask_sites(sites_at(address, seconds).choose([]), QUERY, profile)
+    return outcome
+
+
+def reply(profile: Any, hits: list[Any], **more: Any) -> bytes:
+    fields = {"profile_hash": profile.profile_hash, "transform": profile.transform, "images": 30}
+    return json.dumps({**fields, "method": "none", "hits": hits, **more}).encode()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (lying_site.hangs, "it did not answer within 1 seconds"),
+        (lying_site.drips, "it did not answer within 1 seconds"),
+        (lying_site.drips_headers, "it did not answer within 1 seconds"),
+        (lying_site.never_ends, "its answer is larger than"),
+        (lying_site.never_ends_in_chunks, "its answer is larger than"),
+        (lying_site.breaks_off, "it broke off, or does not speak HTTP"),
+        (lying_site.speaks_no_http, "it broke off, or does not speak HTTP"),
+        (lying_site.redirects, "it refuses (302)"),
+        (lying_site.fails, "it refuses (500)"),
+        (says(b"<html>Log in</html>"), "it answers something else than a cbir service does"),
+        (says(b"[" * 60_000), "it answers something else than a cbir service does"),
+        (says(b'{"hits": NaN}'), "it answers something else than a cbir service does"),
+    ],
+)
+def test_a_site_that_misbehaves_is_given_up(
+    answer: Callable[..., Any], problem: str, profile: Any
+) -> None:
+    with lying(profile.model_dump_json().encode(), answer) as site:
+        started = time.monotonic()
+        outcome = ask(f"http://127.0.0.1:{site.server_port}", profile)
+        assert time.monotonic() - started < 20  # processes may be paused; it is a second otherwise
+        assert outcome.reply is None
+        assert outcome.problem.startswith(problem)
+        assert "\n" not in outcome.problem
+        assert outcome.vector_sent
+
+
+@pytest.mark.slow
+def test_no_vector_goes_to_a_site_that_differs(profile: Any) -> None:
+    others = [
+        profile.model_copy(update={"transform": "0" * 32}),
+        profile.model_copy(update={"profile_hash": "0" * 16}),
+        profile.model_copy(update={"dimensions": 7}),
+    ]
+    for other in others:
+        with lying(other.model_dump_json().encode(), lying_site.fails) as site:
+            outcome = ask(f"http://127.0.0.1:{site.server_port}", profile)
+            assert outcome.problem.startswith("it differs: ")
+            assert not outcome.vector_sent
+            assert not site.bodies
+    with lying(b"<html>", lying_site.fails) as site:
+        outcome = ask(f"http://127.0.0.1:{site.server_port}", profile)
+        assert not outcome.vector_sent
+        assert not site.bodies
+
+
+@pytest.mark.slow
+def test_a_site_that_fails_three_times_is_left_alone(profile: Any) -> None:
+    with lying(profile.model_dump_json().encode(), lying_site.fails) as site:
+        clients = sites_at(f"http://127.0.0.1:{site.server_port}").choose([])
+        for _ in range(3):
+            (outcome,) = ask_sites(clients, QUERY, profile)
+            assert outcome.problem == "it refuses (500)"
+        (outcome,) = ask_sites(clients, QUERY, profile)
+        assert outcome.problem.startswith("it failed several times and is left alone")
+        assert not outcome.vector_sent
+        assert len(site.bodies) == 3
+
+
+@pytest.mark.slow
+def test_a_site_that_is_not_there(profile: Any) -> None:
+    with lying(b"", lying_site.fails) as site:
+        address = f"http://127.0.0.1:{site.server_port}"
+    assert ask(address, profile).problem == "it cannot be reached"
+
+
+@pytest.mark.slow
+def test_what_one_says_of_itself_changes_nothing_of_another(
+    collections: dict[str, Path], honest: Hospital, profile: Any
+) -> None:
+    """A liar can at worst put its own images first, which are shown as of that site."""
+
+    def images(count: int, distance: Any) -> list[Any]:
+        return [{"image_id": f"{number:032x}", "distance": distance} for number in range(count)]
+
+    lies = [
+        reply(profile, images(5, 0.0)),
+        reply(profile, images(5, float("nan"))),
+        reply(profile, images(5, -1.0)),
+        reply(profile, images(60, 0.0), images=5000),
+    ]
+    answers = []
+    with honest.serve() as address:
+        north = site_of(honest, address, honest.folder.parent)
+        for lie in lies:
+            with lying(profile.model_dump_json().encode(), says(lie)) as site:
+                liar = RemoteSite(url=f"http://127.0.0.1:{site.server_port}", seconds=20)
+                south = Hospital(collections["south"], sites={"liar": liar, "north": north})
+                body = {"vector": VECTOR, "k": 40, "federated": True}
+                answers.append(south.client(Scope.search).post("/v1/search", json=body).json)
+        alone = Hospital(collections["south"], sites={"north": north}).client(Scope.search)
+        expected = alone.post("/v1/search", json={"vector": VECTOR, "k": 40, "federated": True}).json
+
+    def of_others(answer: Any) -> list[Any]:
+        return [
+            (hit["image_id"], hit["distance"], hit["score"], hit["site"])
+            for hit in answer["results"]
+            if hit["site"] != "liar"
+        ]
+
+    for answer in answers:
+        assert of_others(answer) == of_others(expected)[: len(of_others(answer))]
+        assert [report["name"] for report in answer["sites"]] == [None, "liar", "north"]
+        assert answer["sites"][2]["problem"] == ""
+    shares = [answer["sites"][1]["results"] for answer in answers]
+    assert shares == [5, 0, 0, 0]
+    for answer in answers[1:3]:
+        assert answer["sites"][1]["notes"] == ["5 of 5 results contradict themselves and are left out"]
+    assert answers[3]["sites"][1]["problem"] == "it answers 60 results to a request for 40"
+
+
+def test_addresses_and_tokens(tmp_path: Path) -> None:
+    for url in ("http://north.example", "ftp://north.example", "https://user:secret@north.example"):
+        with pytest.raises(ValueError, match="url") as refused:
+            RemoteSite(url=url)
+        assert "must begin with https" in str(refused.value) or "URL" in str(refused.value)
+    assert RemoteSite(url="http://127.0.0.1:8000/").url == "http://127.0.0.1:8000"
+    assert RemoteSite(url="http://[::1]:8000")
+    assert RemoteSite(url="http://localhost:8000")
+    with pytest.raises(ValueError, match="certificate"):
+        RemoteSite(url="https://north.example", key=tmp_path / "key.pem")
+    wrong = tmp_path / "token"
+    wrong.write_text("two words\n")
+    for file in (wrong, tmp_path / "missing"):
+        with pytest.raises(InvalidInput, match="token_file") as told:
+            RemoteSite(url="https://north.example", token_file=file).read_token()
+        assert "two words" not in str(told.value)
