@@ -92,7 +92,7 @@ class RedescribeRun:
     def __call__(self) -> RedescribeSummary:
         """Run. Ctrl-C ends the run in order; the same call continues where it stopped."""
         started = time.monotonic()
-        with self.target.writer() as writer:
+        with self.target.only_writer() as writer:
             carry_over = CarryOver(self.source, self.target, writer)
             try:
                 self._update(carry_over)

@@ -69,16 +69,20 @@ def mirror_history(source: Connection, target: Connection, covered_ids: CoveredI
     covered_ids : callable
         Returns those of image ids that are erased in the target, so that its history does not name them.
     """
+    last = last_number(source, changes.name)
     owned = own_changes(source, target)
-    if owned:
+    if all(row.change > last for row in owned):
+        kept, owned = {row.change for row in owned}, []
+    else:
+        kept = set()
         target.execute(delete(changes).where(changes.c.change.in_([row.change for row in owned])))
-    first, end = 0, max(last_number(source, changes.name), last_number(target, changes.name))
+    first, end = 0, max(last, last_number(target, changes.name))
     while first <= end:
         page = changes.c.change.between(first, first + PAGE - 1)
         theirs, ours = (
             {tuple(row) for row in c.execute(select(changes).where(page))} for c in (source, target)
         )
-        if stale := [row[0] for row in ours - theirs]:
+        if stale := [row[0] for row in ours - theirs if row[0] not in kept]:
             target.execute(delete(changes).where(changes.c.change.in_(stale)))
         _insert_rows(target, changes, theirs - ours)
         of_images = select(changed_images).where(changed_images.c.change.between(first, first + PAGE - 1))
@@ -90,7 +94,7 @@ def mirror_history(source: Connection, target: Connection, covered_ids: CoveredI
             target.execute(delete(changed_images).where(same))
         _insert_rows(target, changed_images, theirs - ours)
         first += PAGE
-    raise_last_number(target, changes.name, last_number(source, changes.name))
+    raise_last_number(target, changes.name, last)
     for row in owned:
         values = {name: value for name, value in row._mapping.items() if name != "change"}
         target.execute(insert(changes).values(values))

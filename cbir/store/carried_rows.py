@@ -3,18 +3,27 @@
 Rows are compared by key and checksum and copied with their checksum, so damage stays visible.
 """
 
-import json
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from sqlalchemy import Column, Connection, Table, and_, delete, insert, or_, select, update
+from sqlalchemy import Column, Connection, Table, and_, delete, func, insert, or_, select, update
 from sqlalchemy.dialects.sqlite import insert as insert_or
 
 from cbir.errors import InvalidInput
 from cbir.store.carried_erasures import Erasures
 from cbir.store.checksums import COLUMN, vector_checksum
 from cbir.store.image_rows import batches
-from cbir.store.schema import erased, forgotten, images, instance_copies, labels, thumbnails, vectors
+from cbir.store.schema import (
+    erased,
+    forgotten,
+    images,
+    instance_copies,
+    labels,
+    thumbnails,
+    tombstones,
+    vectors,
+)
+from cbir.store.statements import is_postgresql
 
 OF_IMAGES = (
     labels,
@@ -45,8 +54,11 @@ def insert_images(
     rows = _full_rows(source, images, images.c.number, list(stored_vectors))
     if not rows:
         return []
-    target.execute(insert(images), rows)
     numbers = [row["number"] for row in rows]
+    target.execute(
+        delete(tombstones).where(tombstones.c.number.in_(numbers))
+    )  # of an image that had the number
+    target.execute(insert(images), rows)
     target.execute(
         insert(vectors),
         [
@@ -164,11 +176,10 @@ def _update_records(source: Connection, target: Connection, numbers: Sequence[in
 
 def _fingerprint(connection: Connection, table: Table, numbers: Sequence[int]) -> tuple[int, ...]:
     """Return the count of the rows of images and two sums of their checksums: far quicker than comparing them."""
-    query = (
-        f"SELECT count(*), sum({COLUMN}), sum({COLUMN} * (1 + number % 1000) % 4294967291) FROM {table.name} "
-        "WHERE number IN (SELECT value FROM json_each(?))"
-    )
-    return tuple(connection.exec_driver_sql(query, (json.dumps(list(numbers)),)).one())
+    checksum, number = table.c[COLUMN], table.c.number
+    weighted = func.sum(checksum * (1 + number % 1000) % 4294967291)
+    query = select(func.count(), func.sum(checksum), weighted).where(number.in_(numbers))
+    return tuple(map(int, (value or 0 for value in connection.execute(query).one())))
 
 
 def _key_names(table: Table) -> list[str]:
@@ -222,5 +233,10 @@ def _full_rows(
 
 
 def _insert(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
-    if rows:
+    """Insert rows; another image may have had a DICOM instance, whose row they replace."""
+    if rows and not is_postgresql(connection):
         connection.execute(insert_or(table).prefix_with("OR REPLACE"), rows)
+    elif rows:
+        if table is instance_copies:
+            _delete(connection, table, {(row["instance"],) for row in rows})
+        connection.execute(insert(table), rows)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Row, func, select
+from sqlalchemy import Connection, Row, select
 
 from cbir.atomic import sync_folder
 from cbir.errors import CollectionBusy, InvalidInput
@@ -22,6 +22,7 @@ from cbir.store import (
     change_log,
     grade_models,
     idempotency,
+    image_rows,
     last_good,
     metadata,
     originals,
@@ -37,14 +38,15 @@ from cbir.store.carried_erasures import (
 )
 from cbir.store.checksums import vector_checksum
 from cbir.store.collection import Collection
+from cbir.store.database_state import note_renumbering
 from cbir.store.image_rows import batches, delete_images, rows_matching, store_erased_marks
 from cbir.store.permissions import folder_mode
-from cbir.store.postgresql_address import is_in_postgresql
+from cbir.store.postgresql_creation import COLLECTION_ID
 from cbir.store.profile import Profile
 from cbir.store.record_queries import numbers_where
 from cbir.store.row_damage import require_sound_rows
 from cbir.store.schema import forgotten, images, instance_copies, original_files, vectors
-from cbir.store.stored_snapshot import forget_snapshot, read_snapshot_info
+from cbir.store.stored_snapshot import forget_snapshot, note_erasure
 from cbir.store.vector_format import vector_format
 from cbir.store.writer import Writer
 
@@ -91,15 +93,11 @@ def open_counterpart(source: Collection, folder: Path, profile: Profile) -> Coll
     """
     if source.profile.volume_grid or profile.volume_grid:
         raise InvalidInput("CT series cannot be described again from a collection; index their folders again")
-    if not source.is_local or is_in_postgresql(folder):
-        raise InvalidInput(
-            "collections in PostgreSQL cannot be described again; copy one to a folder: `cbir collection copy`"
-        )
     if not Collection.exists(folder):
         return Collection.create(folder, profile, source.secret)
     target = Collection(folder)
     try:
-        if target.folder.samefile(source.folder):
+        if target.folder.samefile(source.folder) or _same_database(source, target):
             raise InvalidInput(f"{folder} is the collection itself; name another folder")
         if target.secret != source.secret:
             raise InvalidInput(f"{folder} holds a collection with another patient key; name another folder")
@@ -112,6 +110,14 @@ def open_counterpart(source: Collection, folder: Path, profile: Profile) -> Coll
         target.close()
         raise
     return target
+
+
+def _same_database(source: Collection, target: Collection) -> bool:
+    """Return whether two collections are one in PostgreSQL, perhaps by addresses that differ."""
+    if source.is_local or target.is_local:
+        return False
+    ids = [collection._read(metadata.required_value, COLLECTION_ID) for collection in (source, target)]
+    return ids[0] == ids[1]
 
 
 class CarryOver:
@@ -166,13 +172,12 @@ class CarryOver:
     def _let_views_see(self, connection: Connection, first: int) -> None:
         """Drop the snapshot if an image is to get a number that comes before others.
 
-        Views read images after the snapshot, and the latest after those that they have read. `Writer.finish` writes
-        another snapshot.
+        Views read images after the snapshot, and the latest after those that they have read; vector indexes do the
+        same. `Writer.finish` writes another snapshot.
         """
-        info = read_snapshot_info(connection, self._target.folder)
-        last = connection.scalar(select(func.max(images.c.number))) or 0
-        if info is not None and first <= max(last, info.last_number):
+        if first <= image_rows.last_number(connection):
             forget_snapshot(connection, self._target.folder)
+            note_renumbering(connection)
 
     def update(self) -> Carried:
         """Carry over what has been changed, deleted and erased in the source since the last time.
@@ -257,7 +262,7 @@ class CarryOver:
             metadata.bump_generation(connection)
             logged = change_log.is_logged(connection)
         if not logged:  # else the backup has to get them first
-            originals.erase_originals(self._target.folder, unused)
+            originals.erase_unused(self._target._engine, self._target.folder, unused)
 
     def _move_images(self, reader: Connection, moved: list[tuple[Row[Any], int]]) -> int:
         """Give images the numbers that they have in the source; they keep their vectors."""
@@ -291,7 +296,10 @@ class CarryOver:
 
     def _compact(self) -> None:
         """Rebuild all files without the rows that were deleted."""
-        if not self._writer.compact(refit=True):
+        with self._target._engine.begin() as connection:
+            metadata.bump_generation(connection)
+            note_erasure(connection)
+        if not self._writer.rebuild_without_erased():
             raise CollectionBusy(
                 f"patients were erased, but a reader of {self._target.folder} still holds old pages of its database; "
                 "run the same command again when it has ended"

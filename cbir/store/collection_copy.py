@@ -118,9 +118,6 @@ def _copy_to_schema(source: Collection, folder: Path, progress: Progress) -> Cop
     """Copy into a schema in one transaction; files that an interruption leaves are no collection without it."""
     from cbir.store import postgresql_creation
 
-    key = folder / schema.SECRET
-    if key.exists() and key.read_text(encoding="utf-8") != source.secret.hex():
-        raise InvalidInput(f"{folder} has the key of another collection; move the folder away")
     with postgresql_creation.creating(folder, source.secret) as target:
         severity_model.drop_severity_model(folder)  # of an interrupted copy
         return _copy_everything(source, target, folder, progress)

@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, false, func, select
 
 from cbir.errors import InvalidInput
 from cbir.store.schema import as_number, images, labels
+from cbir.store.statements import is_value
 
 MAX_CHARACTERS = 1000  # of a condition
 OPERATORS = ("!=", ">=", "<=", "=", ">", "<")
@@ -45,9 +46,9 @@ class Condition:
         if self.operator == ABSENT:
             return images.c.number.not_in(having_key)
         if self.operator == "=":
-            return images.c.number.in_(having_key.where(labels.c.value.in_(self.values)))
+            return images.c.number.in_(having_key.where(is_value(labels.c.value, *self.values)))
         if self.operator == "!=":
-            return images.c.number.not_in(having_key.where(labels.c.value == self.value))
+            return images.c.number.not_in(having_key.where(is_value(labels.c.value, self.value)))
         compare: Callable[[Any, float], ColumnElement[bool]] = COMPARISONS[self.operator]
         if math.isnan(float(self.value)):  # PostgreSQL sorts it above all numbers
             return false()

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Column, Connection, delete, select, text
 
-from cbir.errors import CollectionDamaged
+from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.store import postgresql_rows
 from cbir.store.checksums import COLUMN, checksum_sql, values_checksum, vector_checksum, with_checksum
 from cbir.store.erased_marks import claim_marks, content_marker, delete_marks
@@ -19,6 +19,8 @@ from cbir.store.tombstones import store_tombstones
 from cbir.store.vector_format import VectorFormat
 
 T = TypeVar("T")
+
+LONGEST_KEY = 1000  # bytes in UTF-8; PostgreSQL indexes keys
 
 COLUMNS = [column.name for column in images.c if column.name != COLUMN]
 _INSERT_IMAGE = (
@@ -81,10 +83,21 @@ def last_number(connection: Connection) -> int:
 
 
 def insert_labels(connection: Connection, rows: Iterable[tuple[str, str, int]]) -> None:
-    """Insert labels: keys, values and image numbers."""
+    """Insert labels: keys, values and image numbers. Raises InvalidInput for a key that is too long."""
+    rows = list(rows)
+    for key in {key for key, _, _ in rows}:
+        require_short_key(key)
     values = [(key, value, number, values_checksum(key, value, number)) for key, value, number in rows]
     if values:
         _INSERT_LABEL.run_many(connection, values)
+
+
+def require_short_key(key: str) -> None:
+    """Raise InvalidInput if the key of a label is longer than both databases take."""
+    if (length := len(key.encode("utf-8", "surrogatepass"))) > LONGEST_KEY:
+        raise InvalidInput(
+            f"the label '{key[:40]}...' has a name of {length} bytes; {LONGEST_KEY} are allowed, rename it"
+        )
 
 
 def update_images(connection: Connection, numbers: Sequence[int], values: Mapping[str, Any]) -> None:

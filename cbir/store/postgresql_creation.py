@@ -75,8 +75,11 @@ def creating(folder: Path, secret: bytes | None = None) -> Iterator[Connection]:
     Raises
     ------
     InvalidInput
-        If the schema holds a collection, or other tables.
+        If the schema holds a collection, or other tables, or the folder another key.
     """
+    key_file = folder / schema.SECRET
+    if secret is not None and key_file.exists() and read_secret(folder) != secret:
+        raise InvalidInput(f"{folder} has the key of another collection; move the folder away")
     address = _database_file(folder).address
     database = PostgresqlDatabase(address)
     collection_id = secrets.token_hex(16)
@@ -86,9 +89,9 @@ def creating(folder: Path, secret: bytes | None = None) -> Iterator[Connection]:
             # A copy reads its files meanwhile, and nobody else waits for a collection that does not exist yet.
             connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
             postgresql_migration.create_tables(connection, database.schema)
-            if secret is not None or not (folder / schema.SECRET).exists():
+            if not key_file.exists():
                 key = secret or secrets.token_bytes(SECRET_BYTES)
-                write_bytes(folder / schema.SECRET, key.hex().encode(), permissions=file_mode(folder))
+                write_bytes(key_file, key.hex().encode(), permissions=file_mode(folder))
             (folder / "snapshots").mkdir(mode=OWNER_FOLDER, exist_ok=True)
             metadata.set_value(connection, COLLECTION_ID, collection_id)
             metadata.set_value(connection, KEY_CHECK, _key_check(read_secret(folder)))

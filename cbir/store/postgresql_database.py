@@ -21,6 +21,8 @@ from cbir.store.postgresql_address import find_password
 from cbir.store.postgresql_remedies import remedy_for
 
 LOCK = 0x63626973  # not that of the state database
+ALONE_LOCK = 0x63626977  # writers share it, unless one of them keeps the others out
+ALONE_WAIT = "10s"  # for the transactions of others to end
 # Parameters of libpq, which the address may set otherwise; seconds but for the last (milliseconds).
 CONNECTING: dict[str, str | int] = {
     "application_name": "cbir",
@@ -33,7 +35,7 @@ CONNECTING: dict[str, str | int] = {
 }
 # Writers take turns; one that hangs in its transaction must not keep the others waiting.
 TIMEOUTS = "-c lock_timeout=60s -c idle_in_transaction_session_timeout=1h"
-WRITING_TIMEOUT = "60s"
+WRITING_TIMEOUT, ALONE_TIMEOUT = "60s", "1h"
 # A connection that was idle for longer is tried before use: the server may have been restarted.
 IDLE_SECONDS = 1.0
 USED_AT = "used_at"  # in the information on a connection
@@ -65,6 +67,7 @@ class PostgresqlDatabase:
         self.schema = collection_name(address)
         self.name = address
         self._url = make_url(address).difference_update_query(["collection"])
+        self._keeping_out: Connection | None = None  # holds the lock of who writes alone
         engine = self._create_engine()
         weakref.finalize(self, engine.dispose).atexit = False
         self._connect_to(engine)
@@ -104,12 +107,43 @@ class PostgresqlDatabase:
 
     @contextmanager
     def _begin(self) -> Iterator[Connection]:
+        if self._keeping_out is not None:
+            self._keeping_out.exec_driver_sql("SELECT 1")  # raises if its lock was lost with the server
+        timeout, may_write = (
+            WRITING_TIMEOUT,
+            f"pg_try_advisory_xact_lock_shared({ALONE_LOCK}, {self._name_hash})",
+        )
+        if self._keeping_out is not None:
+            timeout, may_write = ALONE_TIMEOUT, "true"
         with self._engine.begin() as connection:
-            connection.exec_driver_sql(
-                f"SELECT set_config('idle_in_transaction_session_timeout', '{WRITING_TIMEOUT}', true), "
-                f"pg_advisory_xact_lock({LOCK}, hashtext('{self.schema}'))"
-            )
+            turn = f"pg_advisory_xact_lock({LOCK}, {self._name_hash})::text"
+            free = connection.exec_driver_sql(
+                f"SELECT CASE WHEN {may_write} THEN {turn} END IS NOT NULL, "
+                f"set_config('idle_in_transaction_session_timeout', '{timeout}', true)"
+            ).scalar()
+            if not free:
+                raise CollectionBusy(f"images are being carried over to {self.name}; wait for that to end")
             yield connection
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other writers out, on all machines; they are refused at once.
+
+        Raises CollectionBusy if another process does so, or if transactions of others do not end.
+        """
+        with self._single.connect() as connection:
+            connection.detach()  # closing it releases the lock
+            connection.exec_driver_sql(f"SET lock_timeout = '{ALONE_WAIT}'")
+            connection.exec_driver_sql(f"SELECT pg_advisory_lock({ALONE_LOCK}, {self._name_hash})")
+            self._keeping_out = connection
+            try:
+                yield
+            finally:
+                self._keeping_out = None
+
+    @property
+    def _name_hash(self) -> str:
+        return f"hashtext('{self.schema}')"
 
     @property
     def engine(self) -> Engine:
@@ -171,7 +205,7 @@ class PostgresqlDatabase:
             return
         if error.sqlstate == TOO_LONG:  # for an index
             raise InvalidInput(
-                "a label or path is too long for PostgreSQL, which takes 2,700 bytes"
+                "a text is too long for an index of PostgreSQL, which takes 2,700 bytes; shorten names of labels"
             ) from error
         if error.sqlstate == LOCK_TIMEOUT:
             raise CollectionBusy(f"other processes are writing to {self.name}; try again") from error

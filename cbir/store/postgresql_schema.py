@@ -1,9 +1,9 @@
 """Tables of a collection in PostgreSQL: those of SQLite, without what PostgreSQL does itself."""
 
-from sqlalchemy import Column, MetaData, Table, Text, Uuid, func
+from sqlalchemy import Column, Index, MetaData, Table, Text, Uuid, func
 
 from cbir.store import schema
-from cbir.store.statements import WHOLE_NUMBER
+from cbir.store.statements import WHOLE_NUMBER, value_beginning
 
 # PostgreSQL has a log of changes, and checksums of pages, of its own.
 LEFT_OUT = (schema.change_log, schema.row_totals)
@@ -23,6 +23,12 @@ def _add_tables() -> None:
 
 
 _add_tables()
+_in_images = {index.name: index for index in tables.tables["images"].indexes}
+_in_images["ix_images_source"].dialect_options["postgresql"]["using"] = "hash"  # paths may be long
+_labels = tables.tables["labels"]
+_labels.indexes.clear()
+Index("ix_labels_beginning", _labels.c.key, value_beginning(_labels.c.value), _labels.c.number)
+Index("ix_labels_number", _labels.c.number, _labels.c.key, unique=True)
 tombstones: Table = tables.tables["tombstones"]
 # Of the change that deleted the image: an older snapshot still has its vector. Tombstones stay for ever.
 tombstones.append_column(Column("generation", WHOLE_NUMBER, nullable=False, index=True))

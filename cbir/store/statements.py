@@ -4,7 +4,17 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, Connection, CursorResult, Integer, Table, Text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Connection,
+    CursorResult,
+    Integer,
+    Table,
+    Text,
+    func,
+    literal_column,
+)
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement, GenericFunction
 
@@ -61,6 +71,31 @@ def _insert(connection: Connection, table: Table) -> Any:
     from sqlalchemy.dialects.sqlite import insert as insert_sqlite
 
     return insert_sqlite(table)
+
+
+def value_beginning(value: Any) -> Any:
+    """Return the part of a label's value that PostgreSQL indexes: whole values may be too long for that."""
+    return func.left(value, literal_column("300"))
+
+
+class is_value(FunctionElement[bool]):  # noqa: N801 - as `joined_numbers`
+    """Condition that the value of a label is one of the given ones."""
+
+    type = Boolean()
+    inherit_cache = True
+
+
+@compiles(is_value, "sqlite")
+def _value_sqlite(element: Any, compiler: Any, **options: Any) -> str:
+    value, *given = element.clauses
+    return str(compiler.process(value.in_(given), **options))
+
+
+@compiles(is_value, "postgresql")
+def _value_postgresql(element: Any, compiler: Any, **options: Any) -> str:
+    value, *given = element.clauses
+    beginnings = [value_beginning(one) for one in given]
+    return str(compiler.process(value.in_(given) & value_beginning(value).in_(beginnings), **options))
 
 
 class joined_numbers(GenericFunction[str]):  # noqa: N801 - the name of the function in SQL

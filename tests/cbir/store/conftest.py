@@ -21,8 +21,6 @@ MakeEntries = Callable[..., list[Entry]]
 SQLITE_ALONE = {
     "test_backup.py",
     "test_bench_damage.py",
-    "test_carry_over.py",
-    "test_carry_over_erased.py",
     "test_format.py",
     "test_kill.py",
     "test_lost_rows.py",
@@ -36,6 +34,8 @@ SQLITE_ALONE = {
     "test_a_group_that_was_let_in_reads_new_files_too",
     "test_a_key_in_the_log_of_changes_is_found",
     "test_a_lost_original_is_noticed",
+    "test_a_source_restored_from_an_older_backup_brings_nobody_back",
+    "test_damage_of_the_source_is_not_carried_over",
     "test_a_search_for_traces_that_damage_ends_says_so",
     "test_additions_and_deletions_are_seen_and_later_snapshots_have_an_index",
     "test_another_storage_format_is_refused_with_what_to_do",
@@ -47,6 +47,7 @@ SQLITE_ALONE = {
     "test_matching_finds_what_comparing_finds",
     "test_neighbours_and_normalised_vectors_are_those_of_the_others_alone",
     "test_one_writer_at_a_time",
+    "test_own_images_of_the_target_stay_when_its_history_is_pruned",
     "test_originals_that_wait_for_an_append_are_told",
     "test_the_last_good_copy_is_restored_with_all_files",
     "test_the_last_good_copy_is_restored_without_a_lost_original",
@@ -56,12 +57,47 @@ SQLITE_ALONE = {
 }
 
 
+# Tests of carrying images over from one database to the other, which take long.
+BETWEEN_DATABASES = {
+    "test_dicom_instances_with_the_same_picture_are_carried_and_erased",
+    "test_images_that_are_added_before_others_are_seen",
+}
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run every test of a collection on both databases, but for those of SQLite's files."""
-    if "new_folder" in metafunc.fixturenames:
+    if "target_database" in metafunc.fixturenames:
+        _between_databases(metafunc)
+    elif "new_folder" in metafunc.fixturenames:
         alone = {metafunc.definition.path.name, metafunc.function.__name__} & SQLITE_ALONE
         other = [] if alone else [pytest.param("postgresql", marks=(pytest.mark.slow, pytest.mark.long))]
         metafunc.parametrize("new_folder", ["sqlite", *other], indirect=True)
+
+
+def _between_databases(metafunc: pytest.Metafunc) -> None:
+    """Run a test that carries images over within both databases, and some between them."""
+    alone = metafunc.function.__name__ in SQLITE_ALONE
+    others = [("postgresql", "postgresql")]
+    if metafunc.function.__name__ in BETWEEN_DATABASES:
+        others += [("sqlite", "postgresql"), ("postgresql", "sqlite")]
+    marks = (pytest.mark.slow, pytest.mark.long)
+    pairs = [("sqlite", "sqlite"), *(pytest.param(*pair, marks=marks) for pair in ([] if alone else others))]
+    metafunc.parametrize(("new_folder", "target_database"), pairs, indirect=["new_folder"])
+
+
+@pytest.fixture
+def folder(
+    target_database: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """The folder of the collection that images are carried over to, in the database of the parameter."""
+    if target_database == "sqlite":
+        yield tmp_path / "target"
+        return
+    server: PostgresqlServer = request.getfixturevalue("postgresql")
+    monkeypatch.setenv("CBIR_COLLECTION_FILES", str(tmp_path / "files"))
+    address = server.new_address()
+    yield files_folder(address)
+    server.drop_schemas([address])
 
 
 @pytest.fixture

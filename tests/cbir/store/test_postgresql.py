@@ -1,6 +1,5 @@
 """What is different in PostgreSQL: several writers and machines, a server that may be down, revisions of tables."""
 
-import secrets
 import shutil
 import subprocess
 import sys
@@ -201,10 +200,9 @@ def test_a_machine_needs_the_key(address: str, collection: Collection, tmp_path:
 
 
 def test_text_that_postgresql_cannot_store(collection: Collection) -> None:
-    for label in ("a\0b", secrets.token_hex(10_000)):
-        record, vector = entry(1, labels={"a": label})
-        with collection.writer() as writer, pytest.raises(InvalidInput):
-            writer.add([(record, vector)])
+    record, vector = entry(1, labels={"a": "a\0b"})
+    with collection.writer() as writer, pytest.raises(InvalidInput):
+        writer.add([(record, vector)])
     assert len(collection) == 0
 
 

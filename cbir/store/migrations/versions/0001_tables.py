@@ -64,7 +64,8 @@ def upgrade() -> None:
     op.create_index(op.f("ix_images_content_hash"), "images", ["content_hash"], unique=False)
     op.create_index(op.f("ix_images_instance"), "images", ["instance"], unique=False)
     op.create_index(op.f("ix_images_patient_key"), "images", ["patient_key"], unique=False)
-    op.create_index(op.f("ix_images_source"), "images", ["source"], unique=False)
+    # Of its hash: paths may be longer than what a tree takes.
+    op.create_index(op.f("ix_images_source"), "images", ["source"], unique=False, postgresql_using="hash")
     op.create_index(op.f("ix_images_study"), "images", ["study"], unique=False)
     op.create_table(
         "meta",
@@ -121,9 +122,10 @@ def upgrade() -> None:
         sa.Column("number", sa.BigInteger(), nullable=False),
         sa.Column("checksum", sa.BigInteger(), nullable=True),
         sa.ForeignKeyConstraint(["number"], ["images.number"], ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("key", "value", "number"),
     )
-    op.create_index(op.f("ix_labels_number"), "labels", ["number"], unique=False)
+    # Of the beginning of values, which may be longer than what a tree takes. An image has one value of a key.
+    op.create_index("ix_labels_beginning", "labels", ["key", sa.text("left(value, 300)"), "number"])
+    op.create_index("ix_labels_number", "labels", ["number", "key"], unique=True)
     op.create_table(
         "thumbnails",
         sa.Column("number", sa.BigInteger(), nullable=False),
