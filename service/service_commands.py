@@ -15,6 +15,8 @@ from cbir.settings import Settings
 if TYPE_CHECKING:
     from flask import Flask
 
+    from cbir.store import Collection
+
 
 def serve(
     collection: Annotated[
@@ -35,12 +37,12 @@ def serve(
     """Serve collections over HTTP, as an API and as web pages; on this machine only, unless tokens exist."""
     from cbir.archive_client import ArchiveClient
     from cbir.store.default_profile import default_profile_advice
-    from cbir.store.recovery import open_or_fallback
     from cbir.vector_index.open_index import open_index
     from service.access.startup_checks import tokens_required
     from service.app import check_reranker, create_app
     from service.collections.app_state import EXTENSION, check_unique_names
     from service.http_server import choose_server, open_listener, run_server
+    from service.state.startup_wait import check_collections, wait_for_state
 
     active_settings = settings.load(host=host, port=port)
     server_name = choose_server(server, active_settings)
@@ -49,15 +51,18 @@ def serve(
         advice.append(
             "gunicorn does not run on this system: waitress serves, see docs/systems.md for what it lacks"
         )
-    for folder in collection:
-        with open_or_fallback(folder) as opened:  # report a missing or foreign collection before listening
-            advice.append(default_profile_advice(opened.profile, folder))
-            open_index(opened, active_settings)  # report an index that does not fit
+
+    def check(folder: Path, opened: "Collection") -> None:
+        advice.append(default_profile_advice(opened.profile, folder))
+        open_index(opened, active_settings)  # report an index that does not fit
+
+    check_collections(collection, check)
     folders = [folder.resolve() for folder in collection]
     check_unique_names(folders)
     check_reranker(active_settings.rerank)
     if active_settings.archive_url:
         ArchiveClient(active_settings.archive_url)  # report credentials that cannot be sent
+    wait_for_state(active_settings)
     listener = open_listener(active_settings)
     address = service_url(active_settings, listener)
     token = "-H 'Authorization: Bearer TOKEN' " if tokens_required(active_settings) else ""

@@ -29,17 +29,17 @@ def run_worker(
     import logging
 
     from cbir.store.alias import public_name
-    from cbir.store.recovery import open_or_fallback
     from service.collections.app_state import check_unique_names
     from service.ingest.job_worker import JobWorker
     from service.ingest.worker_place import WorkerPlace
     from service.state.database import open_state
+    from service.state.startup_wait import check_collections, wait_for_state
 
     active = settings.load()
-    for folder in collection:
-        open_or_fallback(folder).close()  # report a missing or foreign collection
+    check_collections(collection, lambda folder, opened: None)
     folders = [folder.resolve() for folder in collection]
     check_unique_names(folders)
+    wait_for_state(active)
     database = open_state(active)
     database.check()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")

@@ -22,6 +22,8 @@ REMEDIES = (
     (("No such file or directory",), "start the server, or correct the folder of its socket in the address"),
     (("timeout expired",), "start the server, or correct host and port in the address"),
 )
+# Words of the reasons that only a change of settings or of the server's configuration removes.
+LASTING = ("password", "does not exist", "permission denied", "pg_hba.conf", "certificate", "SSL", "newer version")
 OTHERWISE = "try again; the log of the server may say more"
 
 
@@ -29,3 +31,8 @@ def remedy_for(reason: str) -> str:
     """Return what to do about the reason for which PostgreSQL cannot be used."""
     matching = (remedy for words, remedy in REMEDIES if all(word in reason for word in words))
     return next(matching, OTHERWISE)
+
+
+def may_pass(reason: str) -> bool:
+    """Return whether to wait for the server, which may be starting, and not to report the reason as a mistake."""
+    return not any(word in reason for word in LASTING)

@@ -68,10 +68,35 @@ def test_a_login_is_neither_made_nor_taken_for_ended(client: FlaskClient, bearer
     problem(refused, 503)
     assert "Set-Cookie" not in refused.headers
     client.set_cookie("cbir", "of a login before")
-    answer = client.get("/", headers={"Accept": "text/html"})
+    answer = client.get("/?k=5")
     assert "log of the service says why" in problem(answer, 503), "a redirect to /login would lose the login"
     for open_to_all in ("/login", "/healthz", "/static/page.css"):
         assert client.get(open_to_all).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("language", "heading"),
+    [
+        ("en", "The database does not answer"),
+        ("de", "Die Datenbank antwortet nicht"),
+        ("es", "La base de datos no responde"),
+        ("fr", "La base de données ne répond pas"),
+        ("zh-Hans", "数据库没有响应"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/?k=5", "/cases", "/gallery"])
+def test_browsers_get_a_page_with_when_to_try_again(
+    client: FlaskClient, path: str, language: str, heading: str
+) -> None:
+    client.set_cookie("cbir", "of a login before")
+    page = client.get(path, headers={"Accept": "text/html,*/*;q=0.8", "Accept-Language": language})
+    assert (page.status_code, page.mimetype, page.headers["Retry-After"]) == (503, "text/html", "1")
+    assert heading in page.text
+    assert f'href="{path if "?" in path else path + "?"}"' in page.text
+    assert "s3cret" not in page.text
+    assert "127.0.0.1:1" not in page.text
+    api = client.get("/v1/cases", headers={"Accept": "text/html"})
+    assert problem(api, 503)
 
 
 def test_health_and_settings_show_no_password(client: FlaskClient, bearer: dict[str, str]) -> None:

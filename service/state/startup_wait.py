@@ -1,0 +1,70 @@
+"""What `cbir serve` and `cbir worker` do when a database server does not answer while they start."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import typer
+
+from cbir.errors import DatabaseUnavailable
+from cbir.settings import Settings
+from cbir.store import Collection
+from cbir.store.postgresql_remedies import may_pass
+from cbir.store.recovery import open_or_fallback
+from service.state.database import open_state
+from service.state.errors import StateUnavailable
+
+WAIT_SECONDS = 2.0  # between two tries
+
+
+def wait_for_state(settings: Settings, pause: Callable[[float], object] = time.sleep) -> None:
+    """Wait until a state database in PostgreSQL answers: without it, no caller could be let in.
+
+    Parameters
+    ----------
+    settings : Settings
+    pause : callable
+        Waits for some seconds.
+
+    Raises
+    ------
+    StateUnavailable
+        If waiting does not help, as with a wrong password.
+    """
+    database, told = open_state(settings), None
+    while database.shared:
+        try:
+            database.check()
+            return
+        except StateUnavailable as error:
+            if not may_pass(str(error)):
+                raise
+            if told is None:
+                told = str(error)
+                typer.echo(f"waiting: {told}; trying again every {WAIT_SECONDS:.0f} seconds", err=True)
+        pause(WAIT_SECONDS)
+
+
+def check_collections(folders: Sequence[Path], check: Callable[[Path, Collection], None]) -> None:
+    """Open collections to report mistakes before anything is served; one whose server is down is opened later.
+
+    Parameters
+    ----------
+    folders : sequence of Path
+        Folders of the collections.
+    check : callable
+        Called with each folder and its open collection.
+
+    Raises
+    ------
+    CbirError
+        If a collection is missing or cannot be used; a server that does not answer is told on standard error.
+    """
+    for folder in folders:
+        try:
+            with open_or_fallback(folder) as opened:
+                check(folder, opened)
+        except DatabaseUnavailable as error:
+            if not may_pass(str(error)):
+                raise
+            typer.echo(f"starting without it: {error}; it is used as soon as it answers", err=True)
