@@ -47,8 +47,8 @@ def write_csv(title: str, images: Images) -> str:
 def write_dicom(title: str, images: Images) -> str:
     """Return the instances that belong to a cohort in the DICOM JSON model (PS3.18, annex F), as QIDO-RS lists them.
 
-    Each is an object with SOPClassUID, where it is known, and the UIDs of instance, study and series. Other images have
-    no UIDs, and are left out. `title`: of the cohort, not used. `images`: with their relevance.
+    Each is an object with SOPClassUID, where it is known, and the UIDs of instance, study and series. Other images
+    have no UIDs, and are left out. `title`: of the cohort, not used. `images`: with their relevance.
     """
     instances: dict[str, dict[str, Any]] = {}
     for record, relevant in images:

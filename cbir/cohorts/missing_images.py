@@ -9,15 +9,14 @@ from cbir.cohorts.judged_image import JudgedImage
 
 Advice = Literal["continue", "nearly complete", "complete"]
 
-# Fitted to half of the classes of composite images; bench/cohorts.py measures the coverage on the other half.
-RECENT = 96  # last proposed images, on which the probabilities are checked
+# Chosen on half of the classes of composite images; bench/cohorts.py measures the coverage on the other half.
+RECENT = 96  # last proposed images, on which the sum of probabilities is checked
 PRIOR = 1.0  # images, predicted and observed, before any was judged
-TRUST = 0.8  # power of the ratio of observed to predicted images
-SHAPE, SHAPE_PER_IMAGE = 1.0, 0.05  # of the gamma distribution of the error of the sum of probabilities
-STRAYS, STRAYS_SHAPE = (
-    0.02,
-    0.2,
-)  # images unlike all that are found, as a share of these; shape of its distribution
+TRUST = 0.5  # power of the ratio of observed to predicted images
+SHAPE = 2.0  # of the gamma distribution of the error of the sum of probabilities
+IMPROBABLE = 0.2  # probability of images below which one that is relevant was not expected
+STRAYS, STRAYS_SHAPE = 0.03, 0.3  # such images as a share of those found, before any was judged; shape
+SEARCHED = 8.0  # improbable images that are judged for each found one until most strays are found
 DRAWS = 4000
 COMPLETE, NEARLY = 0.95, 0.9  # recall
 
@@ -63,11 +62,13 @@ def estimate_missing(judged: Sequence[JudgedImage], expected: float, unjudged: i
     """Return how many relevant images nobody has judged.
 
     The classifier's probabilities, summed over the images that are not judged, expect a number. What came of the last
-    images corrects it: their probabilities were stated before they were judged, as in prequential testing (Dawid
-    1984). The number is Poisson distributed with a rate of a gamma distribution, which narrows as more are found. To it
-    comes a share of images that are unlike those found, mostly none. Counts of Poisson processes estimate what is
-    missing in the reviews of documents, too (Stevenson & Bin-Hezam 2023, "Stopping methods for technology-assisted
-    reviews based on point processes").
+    images corrects it: their probabilities were stated before they were judged (prequential testing, Dawid 1984). The
+    number is Poisson distributed, and its rate gamma distributed about that.
+
+    Strays are relevant images that the classifier does not expect. Those found among the improbable images, and the
+    number of these that were judged, give a gamma distribution of the rate of those that are left. Both parts are
+    Poisson processes, as in the reviews of documents (Stevenson & Bin-Hezam 2023, "Stopping methods for
+    technology-assisted reviews based on point processes").
 
     Parameters
     ----------
@@ -81,14 +82,28 @@ def estimate_missing(judged: Sequence[JudgedImage], expected: float, unjudged: i
     found = sum(image.relevant for image in judged)
     if not unjudged:
         return MissingImages(found, 0.0, 0, 0)
-    recent = [image for image in judged if image.probability is not None][-RECENT:]
-    predicted = sum(image.probability or 0.0 for image in recent)
-    observed = sum(image.relevant for image in recent)
-    rate = expected * ((observed + PRIOR) / (predicted + PRIOR)) ** TRUST
-    shape = SHAPE + SHAPE_PER_IMAGE * found
+    proposed = [(image.probability, image.relevant) for image in judged if image.probability is not None]
     random = np.random.default_rng(0)  # the same estimate whenever it is asked for
-    counts = random.poisson(rate * random.gamma(shape, 1 / shape, DRAWS))
-    counts += random.poisson(STRAYS * found * random.gamma(STRAYS_SHAPE, 1 / STRAYS_SHAPE, DRAWS))
+    expected_counts = random.poisson(_corrected(expected, proposed) * random.gamma(SHAPE, 1 / SHAPE, DRAWS))
+    shape, scale = _strays(found, proposed)
+    counts = expected_counts + random.poisson(random.gamma(shape, scale, DRAWS))
+    low = np.quantile(np.minimum(expected_counts, unjudged), 0.025, method="nearest")
     np.minimum(counts, unjudged, out=counts)
-    low, high = np.quantile(counts, [0.025, 0.975], method="nearest")
-    return MissingImages(found, float(counts.mean()), int(low), int(high))
+    high = np.quantile(counts, 0.975, method="nearest")
+    return MissingImages(found, float(np.clip(counts.mean(), low, high)), int(low), int(high))
+
+
+def _corrected(expected: float, proposed: Sequence[tuple[float, bool]]) -> float:
+    recent = proposed[-RECENT:]
+    predicted = sum(probability for probability, _ in recent)
+    observed = sum(relevant for _, relevant in recent)
+    return float(expected * ((observed + PRIOR) / (predicted + PRIOR)) ** TRUST)
+
+
+def _strays(found: int, proposed: Sequence[tuple[float, bool]]) -> tuple[float, float]:
+    """Return shape and scale of the gamma distribution of the number of strays that are left."""
+    improbable = [(probability, relevant) for probability, relevant in proposed if probability < IMPROBABLE]
+    surplus = max(sum(relevant - probability for probability, relevant in improbable), 0.0)
+    searched = 1.0 - float(np.exp(-len(improbable) / (SEARCHED * (found + 5))))
+    rate = STRAYS_SHAPE / (STRAYS * max(found, 1)) + searched
+    return STRAYS_SHAPE + surplus, (1.0 - searched) / rate

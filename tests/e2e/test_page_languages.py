@@ -56,7 +56,7 @@ def test_links_to_all_pages_fit_into_the_header(
     browser: sync_api.Browser, served: Served, width: int, most: int
 ) -> None:
     page = browser.new_page(locale="de-DE", viewport={"width": width, "height": 800})
-    for path in ("/", "/gallery", "/map", "/cases"):
+    for path in ("/", "/gallery", "/map", "/cases", "/cohorts"):
         page.goto(served.address + path)
         links = page.get_by_role("navigation", name="Seiten").get_by_role("link")
         assert links.all_inner_texts()[:4] == ["Suchen", "Galerie", "Karte", "Fälle"]

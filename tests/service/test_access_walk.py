@@ -43,6 +43,7 @@ def walk(ward: Ward, image: Record, seen: Record) -> dict[str, list[tuple[str, d
     two = f"collection={ward.other.name}"
     judged = [{"image_id": name, "relevance": 1}]
     case_id = _shared_case(ward, image, seen)
+    cohorts = shared_cohorts(ward, image, seen)
     everything = "level=instance&limit=1000&includefield=all"
     return {
         "health": [("/healthz", {})],
@@ -174,6 +175,30 @@ def walk(ward: Ward, image: Record, seen: Record) -> dict[str, list[tuple[str, d
         "case_picture": [(f"/v1/cases/{case_id}/picture", {})],
         "export_case": [(f"/v1/cases/{case_id}/export?label_keys=site&label_keys=marker", {})],
         "delete_case": [(f"/v1/cases/{case_id}", {})],
+        "cohorts": [("/v1/cohorts?limit=200", {})],
+        "begin_cohort": [
+            ("/v1/cohorts", {"json": {"title": "Hidden", "relevant": [name]}}),
+            ("/v1/cohorts", {"json": {"title": "Seen", "relevant": [seen.image_id], "irrelevant": [name]}}),
+            (f"/v1/cohorts?{two}", {"json": {"title": "Hidden", "relevant": [seen.image_id]}}),
+        ],
+        "cohort": [(f"/v1/cohorts/{each}", {}) for each in cohorts],
+        "change_cohort": [(f"/v1/cohorts/{each}", {"json": {"note": "x"}}) for each in cohorts],
+        "next_cohort_batch": [(f"/v1/cohorts/{each}/batch?count=100", {}) for each in cohorts],
+        "judge_cohort": [
+            (
+                f"/v1/cohorts/{each}/judgements",
+                {"json": {"judgements": [{"image_id": name, "relevant": True}]}},
+            )
+            for each in cohorts
+        ],
+        "undo_cohort": [(f"/v1/cohorts/{each}/undo", {}) for each in cohorts],
+        "cohort_estimate": [(f"/v1/cohorts/{each}/estimate", {}) for each in cohorts],
+        "export_cohort": [
+            (f"/v1/cohorts/{each}/export?format={kind}", {})
+            for each in cohorts
+            for kind in ("csv", "dicom", "monai", "coco", "label-studio")
+        ],
+        "delete_cohort": [(f"/v1/cohorts/{each}", {}) for each in cohorts],
         "delete_images": [("/v1/images/delete", {"json": {"ids": [name]}})],
         "export_images": [
             ("/v1/images/export", {"json": {}}),
@@ -232,8 +257,22 @@ def _shared_case(ward: Ward, image: Record, seen: Record) -> str:
     return str(saved.json["id"])
 
 
+def shared_cohorts(ward: Ward, image: Record, seen: Record) -> list[str]:
+    """Return the ids of a cohort with a hidden image, shared by someone who sees all, and of one of its own."""
+    made = []
+    for client, relevant in (
+        (ward.client(Scope.search), [image.image_id, seen.image_id]),
+        (ward.limited(), [seen.image_id]),
+    ):
+        begun = client.post("/v1/cohorts", json={"title": "Shared", "shared": True, "relevant": relevant})
+        assert begun.status_code == 201, begun.text
+        made.append(str(begun.json["id"]))
+    return made
+
+
 PAGES = (
     "/cases",
+    "/cohorts",
     "/",
     "/?collection=secret-collection",
     "/gallery",

@@ -70,6 +70,8 @@ OTHERWISE = {
     "search": {"image_id", "image"},  # `query`
     "render": {"image"},
     "cases": {"cursor"},  # an iterator
+    "cohorts": {"cursor"},  # an iterator
+    "judge_cohort": {"judgements"},  # `judged`
     "save_case": {
         "image",
         "case",

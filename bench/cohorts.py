@@ -1,0 +1,267 @@
+"""Measure how many images a person looks at until a class is found, and how good the estimates are.
+
+A simulated person judges by the label, from three random images of a class. Classes in alphabetical order are
+divided: on those with even places constants were chosen, those with odd places are reported. In each class:
+
+found by 90 %: judged images until 90 % of the class are found, with the first three.
+random order: the same in random order, on average.
+all labels: the same in the order of a logistic regression trained with the labels of all other images, in five folds.
+covered: share of the rounds in which the 95 % interval holds the true number of missing images, from the second round
+until the class is found and 100 further images are judged, or until three times the class and 300 images are judged.
+
+    python -m bench.cohorts --collection DIR [--label label] [--half odd|even] [--seeds 3] [--candidates 2000]
+        [--drawn 1000000] [--out FILE.md]
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+
+from cbir.cohorts.cohort_pool import CohortPool, collect_pool
+from cbir.cohorts.cohort_round import CohortRound
+from cbir.cohorts.judged_image import JudgedImage
+from cbir.gallery.vector_blocks import VectorBlocks
+from cbir.search import Searcher
+from cbir.settings import Settings
+from cbir.store import Collection
+from cbir.vector_index.open_index import open_index
+
+SHARE = 0.9  # of a class
+STARTS = 3
+LEAST = 15  # images of a class
+LATE = 0.8  # recall from which the width of intervals is reported
+
+
+class Labelled(NamedTuple):
+    """Images of a collection: numbers, ascending, labels and the searcher."""
+
+    searcher: Searcher
+    numbers: NDArray[np.int64]
+    labels: NDArray[np.str_]
+
+
+class Run(NamedTuple):
+    """A simulated cohort: judged images until SHARE is found, and per round the truth and the estimate."""
+
+    judged: int
+    rounds: NDArray[np.float64]  # recall, missing, low, high, expected
+    stopped: float  # recall when the advice is first "complete"; nan if never
+    milliseconds: NDArray[np.float64]
+
+
+def read_labelled(searcher: Searcher, key: str) -> Labelled:
+    """Return the labelled images of a collection."""
+    pairs = [(number, record.labels.get(key, "")) for number, record in searcher.collection.iterate()]
+    return Labelled(searcher, np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs]))
+
+
+def simulate(images: Labelled, label: str, seed: int, reuse_pool: bool) -> Run:
+    """Judge in rounds until the class is found, see above."""
+    truth = images.labels == label
+    total, random = int(truth.sum()), np.random.default_rng(seed)
+    needed = int(np.ceil(SHARE * total))
+    relevant = dict(zip(images.numbers.tolist(), truth.tolist(), strict=True))
+    start = random.choice(images.numbers[truth], STARTS, replace=False)
+    judged = {int(number): JudgedImage(str(number), True) for number in start}
+    cost, after, rounds, times, stopped = 0, 0, [], [], float("nan")
+    pool: CohortPool | None = None
+    while after <= 100 and len(judged) < 3 * total + 300:
+        numbers = np.array(list(judged))
+        began = time.process_time()
+        if pool is None or not reuse_pool:
+            pool = collect_pool(
+                images.searcher, [], numbers[[each.relevant for each in judged.values()]], numbers
+            )
+        current = CohortRound(pool, list(judged.values()), np.searchsorted(pool.numbers, numbers))
+        batch, estimate = current.next_images(), current.missing()
+        times.append(1000 * (time.process_time() - began))
+        missing = total - estimate.found
+        rounds.append((estimate.found / total, missing, estimate.low, estimate.high, estimate.missing))
+        if estimate.advice == "complete" and np.isnan(stopped):
+            stopped = estimate.found / total
+        for number, probability, drawn in batch:
+            judged[number] = JudgedImage(str(number), relevant[number], probability, drawn)
+            found = sum(each.relevant for each in judged.values()) if not cost else needed
+            cost = cost or (len(judged) if found >= needed else 0)
+        after += len(batch) if not missing else 0
+        if not batch:
+            break
+    return Run(cost or len(images.numbers), np.array(rounds[1:]), stopped, np.array(times))
+
+
+def cost_with_all_labels(vectors: NDArray[np.float32], truth: NDArray[np.bool_]) -> int:
+    """Return how many images are judged in the order of a classifier trained with all labels, out of fold."""
+    scores = np.empty(len(truth))
+    scaled = (vectors - vectors.mean(axis=0)) / vectors.std()
+    for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(scaled, truth):
+        model = LogisticRegression(C=1.0, max_iter=500).fit(scaled[train], truth[train])
+        scores[test] = model.decision_function(scaled[test])
+    hits = np.cumsum(truth[np.argsort(-scores)])
+    return int(np.searchsorted(hits, np.ceil(SHARE * truth.sum()))) + 1
+
+
+def measure_class(images: Labelled, label: str, seeds: int, reuse_pool: bool) -> dict[str, Any]:
+    """Return the figures of a class."""
+    truth = images.labels == label
+    runs = [simulate(images, label, seed, reuse_pool) for seed in range(seeds)]
+    view = images.searcher.collection.view()
+    best = cost_with_all_labels(view.gallery.vectors(view.rows_of(images.numbers)), truth)
+    rounds = np.concatenate([run.rounds for run in runs])
+    covered = (rounds[:, 2] <= rounds[:, 1]) & (rounds[:, 1] <= rounds[:, 3])
+    late = rounds[:, 0] >= LATE
+    count = int(truth.sum())
+    cost = float(np.mean([run.judged for run in runs]))
+    chance = np.ceil(SHARE * count) * (len(truth) + 1) / (count + 1)
+    return {
+        "label": label, "images": count, "cost": cost, "random": float(chance), "of_random": cost / chance,
+        "all_labels": best, "ratio": cost / best, "covered": float(covered.mean()),
+        "covered_late": float(covered[late].mean()) if late.any() else float("nan"),
+        "width_late": float(np.median((rounds[late, 3] - rounds[late, 2]) / count)) if late.any() else float("nan"),
+        "stopped": [run.stopped for run in runs],
+        "ms": float(np.median(np.concatenate([run.milliseconds for run in runs]))),
+        "ms_slowest": float(np.concatenate([run.milliseconds for run in runs]).max()),
+    }  # fmt: skip
+
+
+def interval(values: Sequence[float], statistic: Callable[[NDArray[np.float64]], Any]) -> str:
+    """Return a statistic over classes with its 95 % interval, by drawing classes again (bootstrap)."""
+    numbers = np.array([value for value in values if np.isfinite(value)])
+    if not len(numbers):
+        return "-"
+    random = np.random.default_rng(0)
+    drawn = [statistic(random.choice(numbers, len(numbers))) for _ in range(2000)]
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return f"{statistic(numbers):.2f} ({low:.2f} to {high:.2f})"
+
+
+def time_drawn(count: int, dimensions: int) -> float:
+    """Return the milliseconds of a round in drawn vectors, with 200 judged images."""
+    random = np.random.default_rng(0)
+    vectors = random.standard_normal((count, dimensions), dtype=np.float32)
+    pool = CohortPool(np.arange(count), VectorBlocks((vectors,)), None, np.ones(count), count)
+    rows = np.sort(random.choice(count, 200, replace=False))
+    judged = [JudgedImage(str(row), bool(vectors[row, 0] > 0), 0.5) for row in rows]
+    times = []
+    for _ in range(3):
+        began = time.process_time()
+        current = CohortRound(pool, judged, rows)
+        current.next_images()
+        current.missing()
+        times.append(1000 * (time.process_time() - began))
+    return float(np.median(times))
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the lines over all classes."""
+    stops = [stop for row in rows for stop in row["stopped"]]
+    reached = [stop for stop in stops if np.isfinite(stop)]
+    return [
+        f"- judged, as a share of random order: median {interval([row['of_random'] for row in rows], np.median)}, "
+        f"largest {max(row['of_random'] for row in rows):.2f}",
+        f"- judged, times those of a classifier with all labels: median "
+        f"{interval([row['ratio'] for row in rows], np.median)}, mean "
+        f"{interval([row['ratio'] for row in rows], np.mean)}, at most 1.3 in "
+        f"{sum(row['ratio'] <= 1.3 for row in rows)} of {len(rows)} classes",
+        f"- covered: {interval([row['covered'] for row in rows], np.mean)}, from a recall of {LATE}: "
+        f"{interval([row['covered_late'] for row in rows], np.mean)}; width of the interval there, as a share of the "
+        f"class: median {interval([row['width_late'] for row in rows], np.median)}",
+        f"- the advice to stop came in {len(reached)} of {len(stops)} runs, at a recall of at least .95 in "
+        f"{sum(stop >= 0.95 for stop in reached)} of these; least {min(reached, default=float('nan')):.2f}",
+        f"- milliseconds of processor time of a round: median {np.median([row['ms'] for row in rows]):.0f}, slowest "
+        f"{max(row['ms_slowest'] for row in rows):.0f}",
+    ]
+
+
+def document(parts: Sequence[tuple[str, Sequence[dict[str, Any]]]], drawn: str) -> str:
+    """Return the figures as a Markdown page."""
+    lines = ["# Cohorts", "", f"Figures of `bench/cohorts.py`; its text says what they mean. {drawn}", ""]
+    for title, rows in parts:
+        lines += [f"## {title}", "", *summary(rows), ""]
+        lines += [
+            "| class | images | found by 90 % | random order | share | all labels | times | covered | late | width |",
+            f"|{' --- |' * 10}",
+        ]
+        lines += [
+            f"| {row['label']} | {row['images']} | {row['cost']:.0f} | {row['random']:.0f} | "
+            f"{row['of_random']:.2f} | "
+            f"{row['all_labels']} | {row['ratio']:.2f} | {row['covered']:.2f} | {row['covered_late']:.2f} | "
+            f"{row['width_late']:.2f} |"
+            for row in rows
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def write(path: Path | None, parts: Sequence[tuple[str, Sequence[dict[str, Any]]]], drawn: str) -> None:
+    """Write the page, if a file is named."""
+    if path:
+        path.write_text(document(parts, drawn) + "\n", encoding="utf-8")
+
+
+def indexed_searcher(folder: Path, candidates: int) -> Searcher:
+    """Return a searcher behind an index of FAISS, which is built if it is missing."""
+    collection, settings = Collection(folder), Settings(index="hnsw", indexed_candidates=candidates)
+    index = open_index(collection, settings)
+    assert index is not None
+    index.follower.follow()
+    return Searcher(collection, settings, index.vectors)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--collection", type=Path, required=True)
+    parser.add_argument("--label", default="label", help="label with the class")
+    parser.add_argument(
+        "--half", choices=["odd", "even"], default="odd", help="even: on which constants were chosen"
+    )
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument(
+        "--candidates", type=int, default=0, help="also with an index that finds so many images"
+    )
+    parser.add_argument("--drawn", type=int, default=0, help="also time a round in so many drawn vectors")
+    parser.add_argument("--out", type=Path, help="Markdown file to write")
+    parser.add_argument("--json", type=Path, help="file to write the figures to")
+    options = parser.parse_args()
+    searchers = [("All images compared", Searcher(Collection(options.collection), Settings(device="cpu")))]
+    if options.candidates:
+        title = f"With an index that finds {options.candidates} images of each example"
+        searchers.append((title, indexed_searcher(options.collection, options.candidates)))
+    parts: list[tuple[str, list[dict[str, Any]]]] = []
+    for place, (title, searcher) in enumerate(searchers):
+        images = read_labelled(searcher, options.label)
+        names, counts = np.unique(images.labels, return_counts=True)
+        chosen = [
+            str(name)
+            for index, (name, count) in enumerate(zip(names, counts, strict=True))
+            if name and count >= LEAST and index % 2 == (options.half == "odd")
+        ]
+        parts.append((title, []))
+        for name in chosen:
+            parts[-1][1].append(measure_class(images, name, options.seeds if place == 0 else 1, place == 0))
+            print(parts[-1][1][-1], flush=True)
+            write(options.out, parts, "")
+    drawn = ""
+    if options.drawn:
+        taken = time_drawn(options.drawn, 128)
+        drawn = (
+            f"A round in {options.drawn} drawn vectors of 128 values takes {taken:.0f} ms of processor time."
+        )
+    text = document(parts, drawn)
+    print(text)
+    write(options.out, parts, drawn)
+    if options.json:
+        options.json.write_text(json.dumps(parts, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

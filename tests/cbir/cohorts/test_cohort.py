@@ -1,0 +1,159 @@
+"""Cohorts of an open collection: rounds, the estimate, and what cannot be asked."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cbir
+from cbir import settings
+from cbir.cohorts.cohort_round import start_round
+from cbir.cohorts.judged_image import JudgedImage
+from cbir.cohorts.missing_images import estimate_missing
+from cbir.cohorts.relevance_model import learn_relevance
+from cbir.errors import InvalidInput, NotFound
+from cbir.gallery.vector_blocks import VectorBlocks
+from cbir.python_api.collection_search import OpenCollection
+from cbir.search import Searcher
+from tests.cbir.cohorts.drawn_collection import GROUPS, draw, labels_of
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return draw(tmp_path_factory.mktemp("cohorts") / "collection")
+
+
+@pytest.fixture
+def db(folder: Path) -> Iterator[OpenCollection]:
+    with cbir.open(folder) as opened:
+        yield opened
+
+
+def judge_group(db: OpenCollection, group: str, rounds: int, count: int = 12) -> tuple[int, int, int]:
+    """Judge by the label; return how many were judged until 90 % was found, found at last, and missing."""
+    labels = labels_of(db.collection)
+    members = [image_id for image_id, label in labels.items() if label == group]
+    cohort, cost = db.cohort(members[:2]), 0
+    for _ in range(rounds):
+        cohort.judge({image.image_id: labels[image.image_id] == group for image in cohort.next(count)})
+        if not cost and len(cohort.found) >= 0.9 * len(members):
+            cost = len(cohort.judged)
+    return cost, len(cohort.found), round(cohort.missing().missing)
+
+
+def test_a_group_is_found_after_a_third_of_random_order(db: OpenCollection) -> None:
+    cost, found, missing = judge_group(db, "rare", 12)
+    images = sum(GROUPS.values())
+    assert 0 < cost < 0.9 * images / 3
+    assert GROUPS["rare"] - found <= 2
+    assert missing <= 4
+
+
+def test_the_interval_narrows_around_the_truth(db: OpenCollection) -> None:
+    labels = labels_of(db.collection)
+    members = [image_id for image_id, label in labels.items() if label == "near"]
+    cohort, covered, widths = db.cohort(members[:3]), [], []
+    for _ in range(14):
+        missing, truth = cohort.missing(), len(members) - len(cohort.found)
+        covered.append(missing.low <= truth <= missing.high)
+        widths.append(missing.high - missing.low)
+        cohort.judge({image.image_id: labels[image.image_id] == "near" for image in cohort.next(12)})
+    assert sum(covered[1:]) >= 12
+    assert widths[-1] < widths[1] / 3
+
+
+def test_the_same_judgements_give_the_same_images(db: OpenCollection) -> None:
+    members = list(labels_of(db.collection))[:3]
+    assert db.cohort(members).next(24) == db.cohort(members).next(24)
+
+
+def test_conditions(db: OpenCollection) -> None:
+    labels = labels_of(db.collection)
+    first = next(iter(labels))
+    batch = db.cohort([first], where="label=rare").next(100)
+    assert {labels[image.image_id] for image in batch} == {"rare"}
+    assert len(batch) == GROUPS["rare"] - 1
+
+
+def test_an_index_finds_a_group_too(folder: Path, tmp_path: Path) -> None:
+    own = draw(tmp_path / "collection")
+    with cbir.open(own, index="hnsw", indexed_candidates=60, device="cpu") as db:
+        searcher = db._searcher
+        assert searcher.index is not None
+        searcher.index.follower.follow()
+        view = db.collection.view
+        db.collection.view = None  # type: ignore[assignment,method-assign]  # no round may load all vectors
+        cost, found, _ = judge_group(db, "rare", 10)
+        db.collection.view = view  # type: ignore[method-assign]
+    assert 0 < cost < 150
+    assert found >= 0.9 * GROUPS["rare"]
+
+
+@pytest.mark.parametrize("irrelevant", [0, 1])
+def test_a_collection_of_few_images(tmp_path: Path, irrelevant: int) -> None:
+    with cbir.open(draw(tmp_path / "collection")) as db:
+        ids = list(labels_of(db.collection))
+        cohort = db.cohort(ids[: len(ids) - irrelevant], ids[len(ids) - irrelevant :])
+        assert cohort.next() == []
+        assert cohort.missing()[1:] == (0.0, 0, 0)
+        assert cohort.missing().advice == "complete"
+
+
+def test_refusals(db: OpenCollection) -> None:
+    first = next(iter(labels_of(db.collection)))
+    with pytest.raises(NotFound, match="no image"):
+        db.cohort(["0" * 32])
+    with pytest.raises(InvalidInput, match="an image that belongs"):
+        db.cohort([], [first]).next()
+    with pytest.raises(InvalidInput, match="at least 1"):
+        db.cohort([first]).next(0)
+    with pytest.raises(InvalidInput, match="one of csv"):
+        db.cohort([first]).export("xml")
+
+
+def test_deleted_images_leave_a_cohort(tmp_path: Path) -> None:
+    folder = draw(tmp_path / "collection")
+    with cbir.open(folder) as db:
+        ids = list(labels_of(db.collection))
+        judged = [JudgedImage(ids[0], True), JudgedImage(ids[1], True), JudgedImage(ids[40], False)]
+        with db.collection.writer() as writer:
+            writer.delete([ids[1]])
+        current = start_round(Searcher(db.collection, settings.load()), judged)
+        assert [image.image_id for image in current.judged] == [ids[0], ids[40]]
+        assert current.pool.total == len(ids) - 1
+        assert ids[1] not in [image.image_id for image in db.cohort(ids[:1]).next(200)]
+
+
+def test_equal_vectors_and_huge_values() -> None:
+    alike = np.ones((5, 3), np.float32)
+    model = learn_relevance(alike[:1], alike[:0], alike)
+    assert np.isfinite(model.probabilities(VectorBlocks((alike,)))).all()
+    huge = np.array([[1e15, 0], [0, 1e15], [1e15, 1]], np.float32)
+    probabilities = learn_relevance(huge[:1], huge[1:2], huge[:0]).probabilities(VectorBlocks((huge,)))
+    assert probabilities[0] > 0.5 > probabilities[1]
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.floats(0, 1)), max_size=60),
+    st.floats(0, 1e6),
+    st.integers(0, 10**6),
+)
+def test_an_estimate_is_within_what_is_left(
+    judged: list[tuple[bool, float]], expected: float, unjudged: int
+) -> None:
+    images = [JudgedImage(str(n), relevant, chance) for n, (relevant, chance) in enumerate(judged)]
+    missing = estimate_missing(images, expected, unjudged)
+    assert 0 <= missing.low <= missing.high <= unjudged
+    assert 0 <= missing.missing <= unjudged
+    assert 0 <= missing.recall_low <= missing.recall <= 1
+    assert missing.found == sum(relevant for relevant, _ in judged)
+
+
+def test_strays_that_turned_up_widen_the_interval() -> None:
+    judged = [JudgedImage(str(n), True, 0.9) for n in range(100)]
+    quiet = judged + [JudgedImage(f"q{n}", False, 0.02) for n in range(200)]
+    stray = judged + [JudgedImage(f"q{n}", n % 20 == 0, 0.02) for n in range(200)]
+    assert estimate_missing(stray, 2.0, 5000).high > 2 * estimate_missing(quiet, 2.0, 5000).high

@@ -1,0 +1,105 @@
+"""Finding all images of a kind on the pages of cohorts."""
+
+from pathlib import Path
+
+import pytest
+from playwright import sync_api
+
+from tests.e2e.browsing import SETTLED, choose, until
+from tests.e2e.test_page_axe import AXE, complaints_dark_and_light
+from tests.service.conftest import Served
+
+
+def begin_from_search(page: sync_api.Page, title: str) -> None:
+    """Mark two results, and begin a cohort with them."""
+    page.locator(".column .card").nth(1).press("y")
+    page.locator(".column .card").nth(2).press("n")
+    page.locator("#find-all").click()
+    page.locator("#begin-title").fill(title)
+    page.locator("#begin-confirm").click()
+    page.locator(".cohort-card").first.wait_for()
+
+
+def test_judging_by_keys_and_taps_undoing_and_exporting(
+    page: sync_api.Page, served: Served, pictures: list[Path]
+) -> None:
+    choose(page, pictures[-1])
+    begin_from_search(page, "By keys")
+    assert page.locator("#found").inner_text() == "1"
+    cards = page.locator(".cohort-card")
+    first = cards.first.get_attribute("data-image")
+    cards.first.locator("[data-step]").focus()
+    page.keyboard.press("y")
+    page.keyboard.press("n")
+    page.keyboard.press("ArrowLeft")
+    cards.nth(2).locator("[data-step]").click()  # a tap: belongs
+    assert page.locator(".is-relevant").count() == 2
+    assert page.locator(".is-irrelevant").count() == 1
+    page.keyboard.press("Enter")
+    until(page, "document.querySelector('#found').textContent === '3'")
+    assert "of" in page.locator("#missing").inner_text()
+    assert page.locator(f"[data-image='{first}']").count() == 0
+    page.locator("#undo").click()
+    until(page, "document.querySelector('#found').textContent === '1'")
+    assert page.locator(f"[data-image='{first}']").count() == 1
+    while page.locator("#finished").is_hidden():
+        page.locator("#all-irrelevant").click()
+        page.locator("#next").click()
+        until(page, "!document.querySelector('#undo').disabled && !document.querySelector('.is-irrelevant')")
+    assert "0 of 1" in page.locator("#missing").inner_text()
+    assert "You can stop" in page.locator("#advice").inner_text()
+    with page.expect_download() as download:
+        page.get_by_role("link", name="csv").click()
+    assert Path(download.value.path()).read_text().count(",no,") > 20
+
+
+def test_a_selection_of_the_gallery_begins_a_cohort_that_is_changed_and_deleted(
+    page: sync_api.Page, served: Served
+) -> None:
+    page.goto(f"{served.address}/gallery")
+    page.locator(".tile").first.click()
+    page.locator("#find-all").click()
+    page.locator("#begin-title").fill("From the gallery")
+    page.locator("#begin-confirm").click()
+    page.locator(".cohort-card").first.wait_for()
+    page.locator("#cohort-title").fill("Renamed")
+    page.get_by_role("button", name="Save changes").click()
+    page.get_by_role("heading", name="Renamed", exact=True).wait_for()
+    page.goto(f"{served.address}/cohorts")
+    page.get_by_role("button", name="Delete Renamed").click()
+    page.locator("#delete-confirm").click()
+    until(
+        page,
+        "![...document.querySelectorAll('.cohort-item')].some((each) => each.textContent.includes('Renamed'))",
+    )
+
+
+def test_a_cohort_that_is_gone(page: sync_api.Page, served: Served, tolerated: list[str]) -> None:
+    tolerated.append("404")
+    answer = page.goto(f"{served.address}/cohorts/0123456789abcdef")
+    assert answer is not None
+    assert answer.status == 404
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="there is no axe-core")
+@pytest.mark.parametrize("width", [400, 1280])
+def test_accessible(page: sync_api.Page, served: Served, pictures: list[Path], width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(f"{served.address}/?k=5")
+    choose(page, pictures[-1])
+    page.wait_for_selector(f"{SETTLED} .card")
+    page.locator(".column .card").nth(1).press("y")
+    page.locator("#find-all").click()
+    page.locator("#begin-title").fill("For all")
+    found = {"begin": complaints_dark_and_light(page)}
+    page.locator("#begin-confirm").click()
+    page.locator(".cohort-card").nth(2).wait_for()
+    page.locator(".judge-cohort.relevant").first.click()
+    page.locator(".judge-cohort.irrelevant").nth(1).click()
+    found["cohort"] = complaints_dark_and_light(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.goto(f"{served.address}/cohorts")
+    page.locator(".cohort-item").first.wait_for()
+    found["list"] = complaints_dark_and_light(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert {state: said for state, said in found.items() if said} == {}
