@@ -16,7 +16,8 @@ def transform_fingerprint(statistics: Statistics) -> str:
     arrays = [statistics.mean, statistics.scale]
     if isinstance(statistics, Projection):
         directions = statistics.directions
-        arrays += [np.empty(0) if directions is None else directions, np.array([statistics.length])]
+        length = np.array([statistics.length], np.float32)
+        arrays += [np.empty(0, np.float32) if directions is None else directions, length]
     digest = hashlib.blake2b(type(statistics).__name__.encode(), digest_size=16)
     for array in arrays:
         digest.update(repr(array.shape).encode() + array.astype("<f4").tobytes())

@@ -85,7 +85,7 @@ export async function search(query, params, signal) {
     fields.set("rerank", params.rerank);
     if (params.feedback.length) fields.set("feedback", JSON.stringify(params.feedback));
     if (collection) fields.set("collection", collection);
-    for (const name of ["group_by", "group_size", "same_patient", "anywhere"]) {
+    for (const name of ["group_by", "group_size", "same_patient", "anywhere", "federated"]) {
       if (params[name]) fields.set(name, params[name]);
     }
     for (const [name, value] of Object.entries(params.parameters)) fields.append("parameters", `${name}=${value}`);

@@ -4,6 +4,7 @@ import { element, replaceIfMissing } from "./dom.js";
 import { judgementButtons } from "./feedback.js";
 import { withMembers } from "./group_members.js";
 import { frame } from "./match_frame.js";
+import { siteCard } from "./other_sites.js";
 import { fixed, tr } from "./translate.js";
 
 const OTHER_LABELS = 3;
@@ -132,6 +133,10 @@ export function column(title, hits, otherRanks, addressOf) {
   const digits = decimalsFor(hits);
   const draw = (batch) => {
     for (const hit of withMembers(batch)) {
+      if (hit.site) {
+        grid.append(siteCard(hit));
+        continue;
+      }
       const compared = otherRanks && typeof hit.rank === "number"; // members of a group have no rank of their own
       const move = compared && describeMove(hit.rank, otherRanks.get(hit.image_id), otherRanks.size);
       grid.append(card(hit, digits, move, addressOf(hit.image_id)));

@@ -2,6 +2,7 @@
 
 import { byId, element } from "./dom.js";
 import { rerankText } from "./rerank_texts.js";
+import { siteNotes } from "./other_sites.js";
 import { column, ranks, skeleton } from "./result_cards.js";
 import { ApiError } from "./api.js";
 import { fixed, language, tr, trn } from "./translate.js";
@@ -69,7 +70,7 @@ export function showResults({ after, before, params }, view, addressOf) {
   }
   byId("views").hidden = !reranked;
   summarise(after, reranked && before);
-  showOnly("bar", "columns", ...(after.rerank.notes.length ? ["notes"] : []));
+  showOnly("bar", "columns", ...(after.rerank.notes.length || after.sites ? ["notes"] : []));
   byId("status").textContent = trn("{count} result", "{count} results", after.results.length);
 }
 
@@ -103,7 +104,7 @@ function onePer(by) {
 function summarise(response, before) {
   const times = response.timings_ms;
   const stages = Object.entries(times).filter(([stage]) => stage !== "total");
-  const names = { decode: tr("decode"), describe: tr("describe"), search: tr("search"), rerank: tr("rerank") };
+  const names = { decode: tr("decode"), describe: tr("describe"), search: tr("search"), rerank: tr("rerank"), sites: tr("other hospitals") };
   byId("summary").replaceChildren(
     element("strong", "", trn("{count} result", "{count} results", response.results.length)),
     response.grouping ? `, ${onePer(response.grouping.by)}` : "",
@@ -113,5 +114,6 @@ function summarise(response, before) {
     response.rerank.scope === "collection" ? "" : element("span", "reason", ` · ${rerankText(response.rerank.scope)}`),
     element("span", "stages", stages.map(([stage, ms]) => `${names[stage] ?? stage} ${fixed(ms, 1)}`).join(" · ")),
   );
-  byId("notes").replaceChildren(...response.rerank.notes.map((note) => element("li", "", rerankText(note))));
+  const notes = [...response.rerank.notes.map(rerankText), ...siteNotes(response.sites)];
+  byId("notes").replaceChildren(...notes.map((note) => element("li", "", note)));
 }

@@ -7,6 +7,7 @@ import { byId } from "./dom.js";
 import * as feedback from "./feedback.js";
 import * as filters from "./filters.js";
 import * as grouping from "./grouping.js";
+import * as otherSites from "./other_sites.js";
 import * as reranking from "./reranking.js";
 import { state } from "./search_state.js";
 
@@ -16,6 +17,7 @@ const defaults = { k: byId("k").value, view: "after" };
 export function searchParams() {
   const judgements = feedback.judgements();
   const params = { k: Number(byId("k").value), ...reranking.forSearch(judgements), where: filters.read(), feedback: judgements };
+  if (otherSites.isChosen() && !state.query?.text) return { k: params.k, where: params.where, ...reranking.NONE, federated: true };
   if (grouping.read()) params.group_by = grouping.read();
   if (anywhere.isChosen(state.query?.region, judgements)) return { ...params, ...reranking.NONE, anywhere: true };
   return state.query?.text ? { ...params, ...reranking.NONE } : params;
