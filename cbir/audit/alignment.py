@@ -1,0 +1,134 @@
+"""Alignment of two small pictures, and how much their detail agrees."""
+
+from dataclasses import dataclass
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.audit.duplicate_pictures import Picture, to_square
+from cbir.gallery.vector_blocks import Floats
+
+COARSE = 32  # side of the pictures that are aligned first
+COARSE_STEPS, FINE_STEPS = 20, 15
+WINDOW = 5  # pixels of the windows that are correlated
+SMOOTHING = 1.0  # pixels of standard deviation: takes out what compression and interpolation change
+CONTRAST = 3.0  # grey levels of standard deviation of a window that shows something
+LEAST_WINDOWS = 20
+LEAST_COARSE = 0.2  # agreement of the coarse pictures below which the fine ones are not aligned
+MOST_STRETCH = 1.06  # ratio of the two scales of an alignment: copies keep their proportions
+SCALES = 0.8, 1.25
+MOST_DEGREES = 20.0
+STILL_DEGREES, STILL_SCALE = 1.0, 0.02  # within which a picture has not moved
+
+IDENTITY = np.eye(2, 3, dtype=np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """Map of the first picture's pixels to the second's, with the quantiles of the correlation of their windows.
+
+    transform: (2, 3) float32. median, quarter: of the correlation of windows. covered: share of the first picture.
+    """
+
+    transform: Floats
+    median: float
+    quarter: float
+    covered: float
+
+    @property
+    def degrees(self) -> float:
+        """Rotation, without sign."""
+        a = self.transform
+        return float(abs(np.degrees(np.arctan2(a[1, 0] - a[0, 1], a[0, 0] + a[1, 1]))))
+
+    @property
+    def scale(self) -> float:
+        """Mean scale."""
+        return float(np.sqrt(max(np.linalg.det(self.transform[:, :2].astype(float)), 0.0)))
+
+    @property
+    def moved(self) -> bool:
+        """Whether the second picture is rotated or scaled."""
+        return self.degrees > STILL_DEGREES or abs(self.scale - 1) > STILL_SCALE
+
+    @property
+    def plausible(self) -> bool:
+        """Whether a copy can be rotated and scaled like this."""
+        scales = np.linalg.svd(self.transform[:, :2].astype(float), compute_uv=False)
+        proportional = scales[0] <= MOST_STRETCH * max(scales[1], 1e-6)
+        return bool(
+            proportional and SCALES[0] < self.scale < SCALES[1] and self.degrees < MOST_DEGREES
+            and self.covered > 0.5
+        )  # fmt: skip
+
+
+def align(first: Picture, second: Picture) -> Alignment:
+    """Align two pictures (s, s) that are rotated and cropped a little; unmoved if that agrees as well."""
+    still = compare(first, second, IDENTITY)
+    coarse = [cv2.equalizeHist(to_square(picture, COARSE)) for picture in (first, second)]
+    transform = _refine(*coarse, IDENTITY, COARSE_STEPS, blur=5)
+    if transform is None or compare(*coarse, transform).quarter < LEAST_COARSE:
+        return still
+    return max(still, align_from(first, second, scaled(transform, len(first) / COARSE)), key=_agreement)
+
+
+def align_from(first: Picture, second: Picture, transform: Floats) -> Alignment:
+    """Align two pictures (s, s) by a `transform` (2, 3), refined."""
+    refined = _refine(first, second, transform, FINE_STEPS, blur=3)
+    aligned = compare(first, second, transform if refined is None else refined)
+    return aligned if aligned.plausible else Alignment(aligned.transform, 0.0, 0.0, aligned.covered)
+
+
+def _agreement(alignment: Alignment) -> float:
+    return alignment.median + alignment.quarter
+
+
+def scaled(transform: Floats, factor: float) -> Floats:
+    """Return a transform (2, 3) for pictures that are larger by a factor; the middle of a pixel is at 0."""
+    up = np.array([[factor, 0, (factor - 1) / 2], [0, factor, (factor - 1) / 2], [0, 0, 1]])
+    whole = np.vstack([transform, [0, 0, 1]])
+    return np.asarray((up @ whole @ np.linalg.inv(up))[:2], np.float32)
+
+
+def _refine(first: Picture, second: Picture, start: Floats, steps: int, blur: int) -> Floats | None:
+    """Maximise the correlation (Evangelidis & Psarakis 2008); None if that fails, as for unlike pictures."""
+    criteria = (cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, steps, 1e-4)
+    try:
+        _, transform = cv2.findTransformECC(
+            first, second, start.copy(), cv2.MOTION_AFFINE, criteria, None, blur
+        )
+    except cv2.error:
+        return None
+    return np.asarray(transform, np.float32)
+
+
+def compare(first: Picture, second: Picture, transform: Floats) -> Alignment:
+    """Correlate windows of the first picture (s, s) with those that a transform (2, 3) finds in the second."""
+    warped, inside = warp(second, transform)
+    covered = float(inside.mean())
+    inside = cv2.erode(inside.astype(np.uint8), np.ones((WINDOW + 2, WINDOW + 2)), borderValue=0) > 0
+    a, b = (cv2.GaussianBlur(picture.astype(np.float32), (0, 0), SMOOTHING) for picture in (first, warped))
+    mean_a, mean_b = _mean(a), _mean(b)
+    variance_a = np.maximum(_mean(a * a) - mean_a * mean_a, 0)
+    variance_b = np.maximum(_mean(b * b) - mean_b * mean_b, 0)
+    covariance = _mean(a * b) - mean_a * mean_b
+    telling = inside & (np.maximum(variance_a, variance_b) > CONTRAST**2)
+    if np.count_nonzero(telling) < LEAST_WINDOWS:
+        return Alignment(transform, 0.0, 0.0, covered)
+    products = np.maximum(variance_a[telling] * variance_b[telling], 1e-6)
+    median, quarter = np.quantile(covariance[telling] / np.sqrt(products), [0.5, 0.25])
+    return Alignment(transform, float(median), float(quarter), covered)
+
+
+def warp(picture: Picture, transform: Floats) -> tuple[Picture, NDArray[np.bool_]]:
+    """Return a picture (s, s) in the place of the first, and which pixels (s, s) it covers."""
+    side = len(picture)
+    warped = cv2.warpAffine(picture, transform, (side, side), flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP)
+    full = np.full((side, side), 255, np.uint8)
+    inside = cv2.warpAffine(full, transform, (side, side), flags=cv2.INTER_NEAREST | cv2.WARP_INVERSE_MAP)
+    return np.asarray(warped, np.uint8), np.asarray(inside) > 0
+
+
+def _mean(values: Floats) -> Floats:
+    return np.asarray(cv2.blur(values, (WINDOW, WINDOW)), np.float32)

@@ -1,0 +1,119 @@
+"""Pairs of images that may be duplicates: near by vector, or by the low frequencies of their pictures."""
+
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.audit.duplicate_pictures import Picture, to_square
+from cbir.gallery.knn import find_neighbours
+from cbir.gallery.vector_blocks import Floats
+from cbir.gallery.whitening import Space, plain_space
+
+SIDE = 32
+FREQUENCIES = 9  # in each direction
+NEAREST = 5  # by vector, of the eight that are found
+LEAST_BY_VECTOR = 0.4  # likeness of the low frequencies in the best orientation
+LEAST_BY_PICTURE = 0.9
+
+Rows = NDArray[np.int64]
+
+
+class Orientation(NamedTuple):
+    """Flips and inversion of a picture."""
+
+    flipped: bool
+    upside_down: bool
+    inverted: bool
+
+    def apply(self, picture: Picture) -> Picture:
+        """Return the changed picture."""
+        picture = picture[:, ::-1] if self.flipped else picture
+        picture = picture[::-1] if self.upside_down else picture
+        return np.ascontiguousarray(255 - picture if self.inverted else picture)
+
+
+ORIENTATIONS = [
+    Orientation(flipped, upside_down, inverted)
+    for flipped in (False, True)
+    for upside_down in (False, True)
+    for inverted in (False, True)
+]
+
+
+class Candidates(NamedTuple):
+    """Pairs, and how the second of each is to be turned.
+
+    pairs: (p, 2) rows, the first the smaller. orientation: (p,) index into ORIENTATIONS.
+    """
+
+    pairs: Rows
+    orientation: Rows
+
+
+def low_frequencies(picture: Picture) -> Floats:
+    """Return the lowest frequencies (80,) of a picture with equalised histogram, of length 1.
+
+    A flip changes the sign of the odd frequencies of one direction, an inversion that of all: their absolute values
+    stay.
+    """
+    small = cv2.equalizeHist(to_square(picture, SIDE)).astype(np.float32)
+    values = cv2.dct(small)[:FREQUENCIES, :FREQUENCIES].ravel()[1:]
+    return np.asarray(values / max(float(np.linalg.norm(values)), 1e-6), np.float32)
+
+
+def _signs() -> Floats:
+    """Return the signs (orientations, 80) that an orientation gives the frequencies."""
+    down, across = np.indices((FREQUENCIES, FREQUENCIES)).reshape(2, -1)[:, 1:]
+    return np.array(
+        [
+            (-1.0) ** (across * turned.flipped + down * turned.upside_down + turned.inverted)
+            for turned in ORIENTATIONS
+        ],
+        np.float32,
+    )
+
+
+def find_candidates(vectors: Floats, space: Space, frequencies: Floats) -> Candidates:
+    """Find pairs of n images that may be duplicates, each in its most likely orientation.
+
+    Parameters
+    ----------
+    vectors : (n, d) float32
+        Normalised vectors.
+    space : Space
+        Space that they are compared in.
+    frequencies : (n, 80) float32
+        Low frequencies of their pictures.
+    """
+    by_vector = _pairs(find_neighbours(vectors, space).rows[:, :NEAREST])
+    plain = plain_space(frequencies.shape[1])
+    by_picture = _pairs(find_neighbours(np.abs(frequencies), plain).rows)
+    kept = [_oriented(by_vector, frequencies, LEAST_BY_VECTOR)]
+    kept.append(_oriented(by_picture, frequencies, LEAST_BY_PICTURE))
+    rows = np.concatenate([np.column_stack(found) for found in kept])
+    rows = np.unique(rows, axis=0)
+    return Candidates(rows[:, :2], rows[:, 2])
+
+
+def _pairs(neighbours: NDArray[np.int32]) -> Rows:
+    """Return each pair (p, 2) of a row and a neighbour once, the smaller first."""
+    first = np.repeat(np.arange(len(neighbours)), neighbours.shape[1])
+    second = neighbours.ravel().astype(np.int64)
+    pairs = np.column_stack([first, second])[second >= 0]
+    pairs.sort(axis=1)
+    return np.unique(pairs, axis=0)
+
+
+def _oriented(pairs: Rows, frequencies: Floats, least: float) -> tuple[Rows, Rows]:
+    """Return the pairs that are alike in their best orientation, and that orientation."""
+    signs = _signs().T
+    orientation = np.zeros(len(pairs), np.int64)
+    likeness = np.zeros(len(pairs), np.float32)
+    for start in range(0, len(pairs), 65536):
+        block = slice(start, start + 65536)
+        alike = (frequencies[pairs[block, 0]] * frequencies[pairs[block, 1]]) @ signs
+        orientation[block], likeness[block] = alike.argmax(axis=1), alike.max(axis=1)
+    kept = likeness >= least
+    return pairs[kept], orientation[kept]

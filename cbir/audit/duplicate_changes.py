@@ -1,0 +1,82 @@
+"""How a duplicate differs from its reference."""
+
+import cv2
+import numpy as np
+
+from cbir.audit.alignment import SMOOTHING, Alignment, warp
+from cbir.audit.duplicate_candidates import Orientation
+from cbir.audit.duplicate_pictures import Picture
+from cbir.gallery.vector_blocks import Floats
+from cbir.store import Record
+
+LEVELS = 32  # of the curve of grey values
+CROPPED = 0.03  # of the scale, or of the side that the middle moves by
+RESIZED = 0.03
+CURVED = 6.0  # mean grey levels between the curve and a straight line
+WRITTEN = 45.0  # grey levels of a pixel that was written over
+TEXT_SHARES = 0.001, 0.15  # of the pixels
+
+
+def name_changes(
+    records: tuple[Record, Record],
+    pictures: tuple[Picture, Picture],
+    turned: Orientation,
+    alignment: Alignment,
+) -> str:
+    """Return the changes that lead from a reference to a duplicate, joined by "+".
+
+    Parameters
+    ----------
+    records : (Record, Record)
+        Of reference and duplicate.
+    pictures : (s, s) uint8, twice
+        The duplicate already turned like the reference.
+    turned : Orientation
+        How it was turned.
+    alignment : Alignment
+        From the reference to the turned duplicate.
+    """
+    reference, duplicate = records
+    changes = []
+    if turned.flipped or turned.upside_down:
+        changes.append("flipped")
+    if turned.inverted:
+        changes.append("inverted")
+    if alignment.moved and alignment.degrees > 1:
+        changes.append("rotated")
+    side = len(pictures[0])
+    middle = np.array([side / 2, side / 2, 1.0])
+    shift = float(np.abs(alignment.transform @ middle - middle[:2]).max()) / side
+    scale = alignment.scale
+    cropped = abs(scale - 1) > CROPPED or shift > CROPPED
+    if cropped:
+        changes.append("cropped")
+    if abs(duplicate.width * scale / max(reference.width, 1) - 1) > RESIZED:
+        changes.append("resized")
+    changes += _grey_changes(pictures, alignment)
+    return "+".join(changes) or "recompressed"
+
+
+def _grey_changes(pictures: tuple[Picture, Picture], alignment: Alignment) -> list[str]:
+    """Return "gamma" if the grey values follow another curve, and "text" if a small part differs much."""
+    warped, inside = warp(pictures[1], alignment.transform)
+    if not inside.any():
+        return []
+    first, second = (cv2.GaussianBlur(picture.astype(np.float32), (0, 0), SMOOTHING / 2)
+                     for picture in (pictures[0], warped))  # fmt: skip
+    written = float(np.mean(np.abs(first - _curve(first, second, inside))[inside] > WRITTEN))
+    unwritten = inside & (np.abs(first - second) <= WRITTEN * 2)
+    curved = float(np.abs(_curve(first, second, inside) - second)[unwritten].mean()) if unwritten.any() else 0
+    changes = ["gamma"] if curved > CURVED else []
+    return [*changes, "text"] if TEXT_SHARES[0] < written < TEXT_SHARES[1] else changes
+
+
+def _curve(first: Floats, second: Floats, inside: np.ndarray) -> Floats:  # type: ignore[type-arg]
+    """Return `second` with the grey values that the first picture has in the median where it has these."""
+    level = np.minimum((second * (LEVELS / 256)).astype(int), LEVELS - 1)
+    present = [value for value in range(LEVELS) if np.count_nonzero(inside & (level == value)) > 3]
+    if not present:
+        return second
+    medians = [float(np.median(first[inside & (level == value)])) for value in present]
+    centres = [float(np.mean(second[inside & (level == value)])) for value in present]
+    return np.interp(second, centres, medians).astype(np.float32)

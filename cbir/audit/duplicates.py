@@ -1,0 +1,206 @@
+"""Duplicates and near-duplicates: candidates by vector and picture, proved by aligning the pictures."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from cbir.audit.alignment import IDENTITY, Alignment, align, align_from, compare, scaled
+from cbir.audit.duplicate_candidates import ORIENTATIONS, find_candidates, low_frequencies
+from cbir.audit.duplicate_changes import name_changes
+from cbir.audit.duplicate_groups import (
+    REFERENCE,
+    DuplicateGroup,
+    DuplicateMember,
+    Duplicates,
+    group_by_reference,
+)
+from cbir.audit.duplicate_pictures import SIDE, Pictures
+from cbir.cancellation import checkpoint
+from cbir.severity.stored_images import matching_records
+from cbir.store import Collection, Record
+from cbir.store.filter_conditions import Condition
+from cbir.threads import cores
+
+STILL = 0.99  # least median correlation of the windows of duplicates that have not moved
+MOVED = 0.945  # least lower quartile, of duplicates that are rotated or cropped: others are seldom aligned by that
+PROMISING = 0.9  # least median of the small pictures for which larger ones are read
+AT_ONCE = 512  # pairs between two calls of `progress`
+
+Progress = Callable[[str, int, int], None]
+
+
+class Proof(NamedTuple):
+    """Proof of a pair: how the second picture is turned (index into ORIENTATIONS) and aligned."""
+
+    orientation: int
+    alignment: Alignment
+
+    @property
+    def confidence(self) -> float:
+        """From .5 at the limit to 1."""
+        value, limit = (
+            (self.alignment.quarter, MOVED) if self.alignment.moved else (self.alignment.median, STILL)
+        )
+        return round(min(1.0, 0.5 + 0.5 * max(0.0, value - limit) / (1 - limit)), 3)
+
+
+def find_duplicates(
+    collection: Collection,
+    where: Sequence[Condition] = (),
+    progress: Progress = lambda stage, done, total: None,
+) -> Duplicates:
+    """Find groups of images that show the same picture, changed or not.
+
+    Parameters
+    ----------
+    collection : Collection
+    where : sequence of Condition
+        Conditions on the images.
+    progress : callable
+        Called with stage, done and total; what it raises ends the search.
+    """
+    view = collection.view()
+    numbered = matching_records(collection, where)
+    numbers = np.array([number for number, _ in numbered], np.int64)
+    rows = view.rows_of(numbers)
+    in_view = set(view.gallery.ids[rows].tolist())
+    numbered = [(number, record) for number, record in numbered if number in in_view]  # not added meanwhile
+    records = [record for _, record in numbered]
+    pictures = Pictures(collection, records, partial(progress, "reading pictures"))
+    shown = np.flatnonzero(pictures.shown)
+    identical = _identical(records)
+    proofs: dict[tuple[int, int], Proof] = {}
+    compared = 0
+    if len(shown) > 1:
+        frequencies = np.stack([low_frequencies(pictures.squares[row]) for row in shown])
+        progress("finding similar images", 0, 1)
+        found = find_candidates(view.gallery.vectors(rows[shown]), view.gallery.space, frequencies)
+        pairs = shown[found.pairs]
+        for pair, proof in _prove_all(pictures, pairs, found.orientation, progress):
+            if pair not in proofs or proof.confidence > proofs[pair].confidence:
+                proofs[pair] = proof
+        compared = len(pairs)
+    groups = group_by_reference(
+        identical | set(proofs),
+        lambda row: (-records[row].width * records[row].height, row),
+        partial(_is_duplicate, pictures, records, proofs),
+    )
+    return Duplicates(
+        tuple(_group(numbered, pictures, proofs, group) for group in groups),
+        tuple(records[row].image_id for row in np.flatnonzero(~pictures.readable)),
+        compared,
+    )
+
+
+def _identical(records: Sequence[Record]) -> set[tuple[int, int]]:
+    """Return pairs of the first image with a content hash and each other that has it."""
+    first: dict[str, int] = {}
+    pairs = set()
+    for row, record in enumerate(records):
+        earlier = first.setdefault(record.content_hash, row)
+        if earlier != row:
+            pairs.add((earlier, row))
+    return pairs
+
+
+def _prove_all(
+    pictures: Pictures,
+    pairs: np.ndarray,
+    orientations: np.ndarray,
+    progress: Progress,  # type: ignore[type-arg]
+) -> Iterator[tuple[tuple[int, int], Proof]]:
+    """Yield the pairs (p, 2) that are duplicates, with their proofs."""
+    with ThreadPoolExecutor(cores()) as executor:
+        for start in range(0, len(pairs), AT_ONCE):
+            checkpoint()
+            block = [(int(a), int(b)) for a, b in pairs[start : start + AT_ONCE]]
+            turned = orientations[start : start + AT_ONCE].tolist()
+            proofs = executor.map(lambda pair, turn: prove(pictures, *pair, turn), block, turned)
+            for pair, proof in zip(block, proofs, strict=True):
+                if proof is not None:
+                    yield pair, proof
+            progress("comparing pictures", min(start + AT_ONCE, len(pairs)), len(pairs))
+
+
+def prove(pictures: Pictures, first: int, second: int, orientation: int) -> Proof | None:
+    """Compare two rows of pictures, the second turned; return None if they are no duplicates."""
+    turn = ORIENTATIONS[orientation].apply
+    small = pictures.squares[first], turn(pictures.squares[second])
+    alignment = compare(*small, IDENTITY)
+    if not _agrees(alignment):
+        alignment = align(*small)
+    side = pictures.fine_side(first, second)
+    if alignment.median < PROMISING:
+        return None
+    if side > SIDE:
+        fine = pictures.fine(first, side), turn(pictures.fine(second, side))
+        if alignment.moved:
+            alignment = align_from(*fine, scaled(alignment.transform, side / SIDE))
+        else:
+            alignment = compare(*fine, scaled(alignment.transform, side / SIDE))
+    return Proof(orientation, alignment) if _agrees(alignment) else None
+
+
+def _agrees(alignment: Alignment) -> bool:
+    return alignment.quarter >= MOVED if alignment.moved else alignment.median >= STILL
+
+
+def _is_duplicate(
+    pictures: Pictures,
+    records: Sequence[Record],
+    proofs: dict[tuple[int, int], Proof],
+    reference: int,
+    row: int,
+) -> bool:
+    """Compare a reference with a row that only others connect to it, in the orientation that agrees best."""
+    if records[reference].content_hash == records[row].content_hash:
+        return True
+    if not (pictures.shown[reference] and pictures.shown[row]):
+        return False
+    candidates = (prove(pictures, reference, row, turn) for turn in range(len(ORIENTATIONS)))
+    best = max((proof for proof in candidates if proof), key=lambda proof: proof.confidence, default=None)
+    if best is not None:
+        proofs[reference, row] = best
+    return best is not None
+
+
+def _group(
+    numbered: Sequence[tuple[int, Record]],
+    pictures: Pictures,
+    proofs: dict[tuple[int, int], Proof],
+    rows: Sequence[int],
+) -> DuplicateGroup:
+    reference = rows[0]
+    members = []
+    for row in rows:
+        number, record = numbered[row]
+        change, confidence = REFERENCE, 1.0
+        if row != reference:
+            change, confidence = _describe(numbered, pictures, proofs, reference, row)
+        members.append(
+            DuplicateMember(number, record.image_id, record.source, record.frame, change, confidence)
+        )
+    return DuplicateGroup(tuple(members))
+
+
+def _describe(
+    numbered: Sequence[tuple[int, Record]],
+    pictures: Pictures,
+    proofs: dict[tuple[int, int], Proof],
+    reference: int,
+    row: int,
+) -> tuple[str, float]:
+    """Return change and confidence of a row against its reference."""
+    records = numbered[reference][1], numbered[row][1]
+    if records[0].content_hash == records[1].content_hash:
+        return "identical", 1.0
+    known = proofs.get((reference, row)) or proofs[row, reference]
+    turned = ORIENTATIONS[known.orientation]
+    # Proved from the smaller row to the larger, perhaps: compare from the reference.
+    proof = prove(pictures, reference, row, known.orientation) or known
+    side = pictures.fine_side(reference, row)
+    fine = pictures.fine(reference, side), turned.apply(pictures.fine(row, side))
+    return name_changes(records, fine, turned, proof.alignment), known.confidence
