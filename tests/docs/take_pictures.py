@@ -58,6 +58,26 @@ def case(page: sync_api.Page, query: Path) -> None:
     page.locator(".case-answers img").nth(4).evaluate("image => image.decode()")
 
 
+def cohort(page: sync_api.Page, query: Path) -> None:
+    """Find all images of a kind, until some are found."""
+    choose(page, query)
+    page.locator(".column .card").nth(1).press("y")
+    page.locator(".column .card").nth(2).press("y")
+    page.locator("#find-all").click()
+    page.locator("#begin-title").fill("Like this radiograph")
+    page.locator("#begin-confirm").click()
+    page.locator(".cohort-card").nth(5).wait_for()
+    label = page.locator(".cohort-card .hint").first.inner_text()
+    for left in range(3, -1, -1):
+        for card in page.locator(".cohort-card").all()[: 24 if left else 7]:
+            belongs = card.locator(".hint").inner_text() == label
+            card.locator(".relevant" if belongs else ".irrelevant").click()
+        if left:
+            page.locator("#next").click()
+            page.wait_for_function("!document.querySelector('.is-relevant')")
+    page.locator(".cohort-card img").nth(9).evaluate("image => image.decode()")
+
+
 def why(page: sync_api.Page, query: Path) -> None:
     """Show what matches of the query and the first result, in the comparison."""
     compare(page, query)
@@ -92,6 +112,7 @@ SCENES: dict[str, Callable[[sync_api.Page, Path], None]] = {
     "compare": compare,
     "gallery": gallery,
     "case": case,
+    "cohort": cohort,
     "why": why,
     "map": collection_map,
     "administration": administration,
