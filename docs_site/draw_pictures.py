@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/how-it-works.md and docs/cluster.md: `python -m docs_site.draw_pictures`."""
+"""Draw the pictures of how-it-works.md, cluster.md and federation.md: `python -m docs_site.draw_pictures`."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +64,28 @@ def draw_cluster() -> Drawing:
         picture.arrow((560, row), (625, row), (625, 60), (690, 60))
         picture.arrow((560, row), (625, row), (625, 190), (690, 190))
         picture.arrow((560, row), (625, row), (625, 315), (690, 315))
+    return picture
+
+
+def draw_federation() -> Drawing:
+    """Draw a search at three hospitals: what leaves each."""
+    picture = Drawing(
+        900, 380, "A search at three hospitals: a vector leaves one, distances leave the others"
+    )
+    picture.box(10, 145, 140, 90, ["query", "image; stays", "in the hospital"], GREY)
+    picture.box(200, 130, 180, 120, ["south", "describes, searches,", "compares, checks,", "merges"], BLUE)
+    picture.box(680, 20, 210, 100, ["north", "searches its own images;", "token, limits, audit log"], GREEN)
+    picture.box(680, 260, 210, 100, ["east", "searches its own images;", "token, limits, audit log"], GREEN)
+    picture.box(430, 20, 160, 60, ["1 profiles", "must agree"], AMBER)
+    picture.box(430, 130, 160, 50, ["2 vector"], AMBER)
+    picture.box(430, 230, 160, 70, ["3 distances, counts;", "labels, thumbnails", "where allowed"], AMBER)
+    picture.arrow((150, 190), (200, 190))
+    picture.arrow((380, 155), (430, 155))
+    picture.arrow((590, 155), (635, 155), (635, 70), (680, 70))
+    picture.arrow((635, 155), (635, 310), (680, 310))
+    picture.arrow((680, 285), (650, 285), (650, 265), (590, 265))
+    picture.arrow((680, 95), (650, 95), (650, 265), (590, 265))
+    picture.arrow((430, 265), (405, 265), (405, 225), (380, 225))
     return picture
 
 
@@ -147,6 +169,7 @@ def draw_diffusion() -> Drawing:
 PICTURES = {
     "path.svg": draw_path,
     "cluster.svg": draw_cluster,
+    "federation.svg": draw_federation,
     "eprf.svg": draw_eprf,
     "diffusion.svg": draw_diffusion,
 }

@@ -92,4 +92,4 @@ class FederatedReply(BaseModel):
 class UncheckedReply(FederatedReply):
     """Reply whose hits are still to be checked, one by one."""
 
-    hits: Annotated[list[Any], Field(max_length=MAX_HITS)]  # type: ignore[assignment]
+    hits: Annotated[list[Any], Field(max_length=MAX_HITS)]

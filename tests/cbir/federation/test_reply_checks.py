@@ -49,7 +49,7 @@ def test_an_honest_reply_is_kept_as_it_is() -> None:
     checked = check_reply(reply(sent), PLAIN)
     assert checked.notes == ()
     assert checked.images == 100
-    assert [found.model_dump(exclude_unset=True) for found in checked.hits][0]["distance"] == 0
+    assert checked.hits[0].distance == 0
     assert checked.hits[1].labels == {"modality": "CR"}
     assert checked.hits[1].thumbnail == sent[1]["thumbnail"]
     assert check_reply(reply([]), PLAIN).hits == ()

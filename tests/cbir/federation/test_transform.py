@@ -154,6 +154,7 @@ def test_profiles_are_compared_before_transforms(two: tuple[Path, Path]) -> None
     north, south = site(two[0]), site(two[1])
     other = south.model_copy(update={"profile": "lite0-max", "profile_hash": "f" * 16})
     assert difference(north, other) == (
-        f"its profile is lite0-max ({'f' * 16}), here it is tamura ({north.profile_hash}); index with the same profile"
+        f"its profile is lite0-max ({'f' * 16}), here it is tamura ({north.profile_hash}); "
+        "index with the same profile"
     )
     assert "\n" not in str(difference(north, south))
