@@ -13,7 +13,12 @@ INDEXES = (
     "pgvector",
     "flat",
     "faiss-ivf",
-)  # values of the setting `index`, apart from Milvus
+)
+WITHOUT_VECTOR_INDEX = (
+    "exact",
+    "flat",
+    "faiss-ivf",
+)  # those that compare vectors in memory  # values of the setting `index`, apart from Milvus
 UID = re.compile(r"(?=.{1,64}\Z)[0-9]+(\.[0-9]+)*")  # PS3.5, 9.1; leading zeros occur in practice
 ORIGIN = re.compile(r"https?://[^/?#@*\s;,'\"]+")
 DATABASE_SCHEME = "postgresql+psycopg"

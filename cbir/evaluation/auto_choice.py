@@ -41,8 +41,11 @@ Quality = NDArray[np.float64]
 def update_choice(collection: Collection, writer: Writer, labels_changed: bool = False) -> AutoChoice:
     """Choose again if the snapshot or labels have changed since, by the same label; store and return the choice.
 
-    That of an earlier version, which had other candidates, is replaced too.
+    That of an earlier version, which had other candidates, is replaced too. Where a vector index stands for the
+    vectors, which are too many to load, the choice stays.
     """
+    if collection.is_left_to_index():
+        return read_choice(collection.auto_choice(), collection.profile.descriptor)
     view = collection.view()
     choice = read_choice(view.auto, collection.profile.descriptor)
     if choice.images is None or labels_changed or choice.generation != view.snapshot_generation:

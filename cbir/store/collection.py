@@ -198,6 +198,10 @@ class Collection(RecordQueries):
         """Return the name of these statistics, another one whenever they are fitted again; None without."""
         return self._read(statistics_fingerprint)
 
+    def is_left_to_index(self) -> bool:
+        """Return whether a vector index stands for all vectors: see `index_build.has_no_snapshot`."""
+        return self._read(index_build.has_no_snapshot)
+
     def snapshot_is_due(self) -> bool:
         """Return whether `build_due_snapshot` is to be called: see `index_build.snapshot_is_due`."""
         return index_build.snapshot_is_due(self.folder, self._engine)

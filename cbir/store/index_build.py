@@ -1,5 +1,6 @@
 """Build the data derived from the database: statistics, snapshot, k-NN file and last good copy."""
 
+import math
 import secrets
 from pathlib import Path
 from typing import NamedTuple
@@ -9,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, delete, func, select
 
+from cbir import settings
+from cbir.addresses import WITHOUT_VECTOR_INDEX
 from cbir.atomic import sync_folder
 from cbir.errors import InvalidInput
 from cbir.gallery import knn, whitening
@@ -33,6 +36,7 @@ from cbir.store.snapshot import SnapshotInfo
 from cbir.store.statements import is_postgresql
 from cbir.store.stored_snapshot import (
     ERASED_GENERATION,
+    fingerprint,
     forget_snapshot,
     read_snapshot_info,
     snapshot_is_outdated,
@@ -57,10 +61,26 @@ class AdoptedStatistics(NamedTuple):
 STALE_SHARE = 0.05  # of the snapshot, added or deleted since: then an indexing run makes a new one
 
 
+def has_no_snapshot(connection: Connection) -> bool:
+    """Return whether a vector index stands for the snapshot, which nothing would read.
+
+    So it is in PostgreSQL, beyond `exact_limit` images. A folder keeps its snapshot: the last good copy goes with it.
+    """
+    active = settings.load()
+    if not is_postgresql(connection) or active.index in WITHOUT_VECTOR_INDEX:
+        return False
+    return (connection.scalar(select(func.count()).select_from(vectors)) or 0) > active.exact_limit
+
+
 def index_is_stale(folder: Path, database: Database) -> bool:
-    """Return True if there is no snapshot, or too much has changed since it was written."""
+    """Return True if there is no snapshot, or too much has changed since it was written.
+
+    Where a vector index stands for it: if there is one all the same, or if there are no statistics.
+    """
     with database.connect() as connection:
         info = read_snapshot_info(connection, folder)
+        if has_no_snapshot(connection):
+            return info is not None or metadata.find_value(connection, "statistics") is None
         after = vectors.c.number > (info.last_number if info else 0)
         added = connection.scalar(select(func.count()).select_from(vectors).where(after)) or 0
         deleted = count_deleted(connection, info)
@@ -137,6 +157,9 @@ def _rebuild(folder: Path, database: Database, refit: bool, adopted: AdoptedStat
         last = last_number(connection)
         count = connection.scalar(select(func.count()).select_from(vectors)) or 0
         require_sound_rows(connection)
+        if has_no_snapshot(connection):
+            statistics = statistics or _fit_by_pages(connection, profile, count)
+            return _store_statistics_alone(folder, database, statistics, (generation, before), refit, adopted)
         if count or statistics:
             normalise = _project if profile.is_projected else _standardise
             statistics, flat, matrix, numbers = normalise(folder, connection, profile, statistics, count)
@@ -166,15 +189,58 @@ def _rebuild(folder: Path, database: Database, refit: bool, adopted: AdoptedStat
         if not shared or info.statistics_fingerprint != before:
             metadata.set_value(connection, "statistics", statistics.to_json())
             metadata.bump_generation(connection)
-        if adopted:
-            shared_transform.note_shared(connection, adopted.fitted_here)
-        elif refit:
-            shared_transform.forget_shared(connection)
+        _note_origin(connection, refit, adopted)
         kept = _earlier_files(connection, folder) if shared else ()
         store_snapshot_info(connection, folder, info)
         forget_tombstones(connection)
     _keep_current_files(folder, database, info, kept)
     return True
+
+
+def _store_statistics_alone(
+    folder: Path,
+    database: Database,
+    statistics: Statistics,
+    read: tuple[int, str | None],
+    refit: bool,
+    adopted: AdoptedStatistics | None,
+) -> bool:
+    """Store statistics, and delete the snapshot of before; `read`: generation and fingerprint that they are of."""
+    with database.begin() as connection:
+        if _is_overtaken(connection, *read):
+            return False
+        if fingerprint(statistics.to_json()) != read[1]:
+            metadata.set_value(connection, "statistics", statistics.to_json())
+            metadata.bump_generation(connection)
+        _note_origin(connection, refit, adopted)
+        forget_snapshot(connection, folder)
+    for file in (folder / "snapshots").glob("*"):
+        file.unlink(missing_ok=True)
+    return True
+
+
+def _note_origin(connection: Connection, refit: bool, adopted: AdoptedStatistics | None) -> None:
+    """Note whether the statistics that are being stored came from elsewhere."""
+    if adopted:
+        shared_transform.note_shared(connection, adopted.fitted_here)
+    elif refit:
+        shared_transform.forget_shared(connection)
+
+
+def _fit_by_pages(connection: Connection, profile: Profile, count: int) -> Statistics:
+    """Fit statistics without loading all vectors: to at most `exact_limit` of them, evenly spread."""
+    stored_format = vector_format(profile)
+    pages = (raw for raw, _ in vector_pages(connection, 0, stored_format))
+    if profile.is_projected:
+        return fit_projection(pages, profile, count, _next_version(connection))
+    step = math.ceil(count / settings.load().exact_limit)
+    return normalisation.fit_statistics(np.concatenate([raw[::step] for raw in pages]), profile)
+
+
+def _next_version(connection: Connection) -> int:
+    """Return the version of the next projection."""
+    before = metadata.read_statistics(connection)
+    return 1 + (before.version if isinstance(before, Projection) else 0)
 
 
 def _earlier_files(connection: Connection, folder: Path) -> tuple[str, ...]:
@@ -279,8 +345,7 @@ def _project(
     stored_format = vector_format(profile)
     require_agreement(folder, connection, vector_pages(connection, 0, stored_format))
     if statistics is None:
-        before = metadata.read_statistics(connection)
-        version = 1 + (before.version if isinstance(before, Projection) else 0)
+        version = _next_version(connection)
         pages = (raw for raw, _ in vector_pages(connection, 0, stored_format))
         statistics = fit_projection(pages, profile, count, version)
     flat, matrix = snapshots.allocate_index(count, statistics.dimensions)

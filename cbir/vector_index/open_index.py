@@ -1,8 +1,10 @@
 """The vector index that the settings name for a collection."""
 
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
+from cbir.addresses import WITHOUT_VECTOR_INDEX
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
 from cbir.store.collection import Collection
@@ -17,7 +19,6 @@ from cbir.vector_index.index_status import IndexStatus, find_problem, read_statu
 from cbir.vector_index.indexed_vectors import IndexedVectors
 from cbir.vector_index.shared_editions import SharedEditions
 
-WITHOUT = ("exact", "flat", "faiss-ivf")  # values of the setting `index` that name no vector index
 LOCAL = ("hnsw", "ivf")
 
 
@@ -45,7 +46,7 @@ def open_index(collection: Collection, settings: Settings) -> CollectionIndex | 
 
     Nothing connects before it is needed. Raises InvalidInput if the index does not fit the collection.
     """
-    if settings.index in WITHOUT:
+    if settings.index in WITHOUT_VECTOR_INDEX:
         return None
     kind, engine = settings.index.partition(":")[0], _engine(collection, settings)
     current = CurrentIndex(_editions(collection, kind), engine)
@@ -66,7 +67,9 @@ def _engine(collection: Collection, settings: Settings) -> IndexEngine:
         return LocalEngine(collection, settings.index, settings.index_probes)
     if settings.index == "pgvector":
         return PgvectorEngine(collection)
-    return MilvusEngine(settings.index, _read_password(settings.index_password_file))
+    password, ca_file = _read_password(settings.index_password_file), settings.index_ca_file
+    _require_certificate(ca_file)
+    return MilvusEngine(settings.index, password, ca_file)
 
 
 def _read_password(file: Path | None) -> str | None:
@@ -76,3 +79,13 @@ def _read_password(file: Path | None) -> str | None:
         return file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"the setting index_password_file: {file} cannot be read") from error
+
+
+def _require_certificate(file: Path | None) -> None:
+    """Raise InvalidInput for a file without certificates: gRPC would report no more than a lost connection."""
+    if file is None:
+        return
+    try:
+        ssl.create_default_context(cafile=file)
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidInput(f"the setting index_ca_file: {file} has no certificates (PEM) to read") from error
