@@ -121,7 +121,7 @@ class Settings(BaseSettings):
     )
     intake: Literal["accept", "flag", "quarantine"] = Field(
         "accept",
-        description="new images that are blank, damaged, inverted, unlike the collection, of another modality, or have "
+        description="new images that are blank, damaged, unlike the collection, of another modality, or have "
         "text in their pixels: add them, add them with the label `intake`, or keep them out until they are released",
     )
     show_sources: bool = Field(
@@ -154,11 +154,15 @@ class Settings(BaseSettings):
     )
     index: IndexName = Field(
         "exact",
-        description="index of nearest neighbours; exact: none; ivf, hnsw, pgvector, milvus://host:port: vector index, so "
-        "that no process loads all vectors; flat, faiss-ivf: FAISS, for re-rankers of the top",
+        description="index of nearest neighbours; exact: none; ivf, hnsw, pgvector, milvus://host:port: a vector "
+        "index, so that no process loads all vectors; flat, faiss-ivf: FAISS, for re-rankers of the top",
     )
     index_password_file: Path | None = Field(
         None, description="file with the password of the Milvus server, or a token"
+    )
+    index_ca_file: Path | None = Field(
+        None,
+        description="certificates (PEM) of who signs that of the Milvus server; unset: public authorities",
     )
     keep_originals: bool = Field(False, description="store the files sent, not only thumbnails")
     store_thumbnails: bool = Field(True, description="store thumbnails; false: show the archive's")
@@ -176,12 +180,16 @@ class Settings(BaseSettings):
     job_workers: int = Field(
         1, ge=0, description="jobs that the service runs at a time; 0: none, `cbir worker` runs them"
     )
+    database_seconds: float = Field(
+        10, gt=0, description="silence of PostgreSQL after which it is tested whether the server hangs"
+    )
     exact_limit: int = Field(2_000_000, ge=1, description="largest collection that is re-ranked as a whole")
     candidates: int = Field(50_000, ge=1, description="images re-ranked in a larger one, plus a sample")
     indexed_candidates: int = Field(
-        5000,
+        2000,
         ge=1,
-        description="the same, where an index finds them; a smaller collection is searched as a whole",
+        description="the same, where an index finds them; a smaller collection is searched as a whole; unset: 5000 "
+        "for profiles that are no networks'",
     )
     indexed_sample: int = Field(
         2000,

@@ -70,9 +70,12 @@ class PostgresqlSchema:
         )
 
         @event.listens_for(engine, "do_connect")
-        def _add_password(_dialect: Any, _record: Any, _arguments: Any, parameters: dict[str, Any]) -> None:
+        def _connect(_dialect: Any, _record: Any, arguments: Any, parameters: dict[str, Any]) -> Any:
+            from cbir.store.postgresql_connection import WatchedConnection
+
             if self._password_file:
                 parameters["password"] = _read_password(self._password_file)
+            return WatchedConnection.connect(*arguments, **parameters)
 
         @event.listens_for(engine, "begin")
         def _begin(connection: Connection) -> None:
