@@ -1,6 +1,6 @@
 """How well wrong labels are found: AUROC and average precision with a share of the labels flipped.
 
-Constants were chosen on every second class; figures are of the other classes, of all, and of ten images of each class.
+Constants were chosen on every second class; figures are of the others, of all, and of ten images of each class.
 """
 
 import argparse

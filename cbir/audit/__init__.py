@@ -1,1 +1,1 @@
-"""Audit of a collection: duplicates, leaks between the parts of a split, and other faults of its images and labels."""
+"""Audit of a collection: duplicates, leaks between the parts of a split, other faults of its images and labels."""

@@ -1,8 +1,8 @@
 """Labels that are probably wrong.
 
 Two judges that have not seen an image's own label, nor other images of its patient, say how likely each class is: a
-linear discriminant analysis, and the votes of the nearest images, weighted by likeness. Their geometric mean is compared
-between the label and the likeliest other class.
+linear discriminant analysis, and the votes of the nearest images, weighted by likeness. Their geometric mean is
+compared between the label and the likeliest other class.
 """
 
 from dataclasses import dataclass
@@ -54,7 +54,13 @@ class LabelErrors:
         return np.asarray(order[self.suspicion[order] > SUSPECT])
 
 
-def find_label_errors(units: Floats, block: Codes, label: Codes, names: list[str]) -> LabelErrors:
+def find_label_errors(
+    units: Floats,
+    block: Codes,
+    label: Codes,
+    names: list[str],
+    nearest: IndependentNeighbours | None = None,
+) -> LabelErrors:
     """Judge the labels of images.
 
     Parameters
@@ -67,6 +73,8 @@ def find_label_errors(units: Floats, block: Codes, label: Codes, names: list[str
         Codes of the labels; -1: none.
     names : list of str
         Values by code.
+    nearest : IndependentNeighbours, optional
+        Neighbours of all n images, if they have been found already.
 
     Raises
     ------
@@ -82,7 +90,8 @@ def find_label_errors(units: Floats, block: Codes, label: Codes, names: list[str
         )
     features = units[rows]
     voters = count_voters(labels, classes)
-    nearest = find_independent(features, blocks, VOTERS)
+    if nearest is None or len(rows) < len(label):
+        nearest = find_independent(features, blocks, VOTERS)
     model = fit_label_model(features, labels, blocks, classes)
     suspicion, suggested = _judge(model, nearest, voters, labels, rare)
     return LabelErrors(

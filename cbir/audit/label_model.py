@@ -1,8 +1,9 @@
 """Linear discriminant analysis of labels, fitted without the images that it judges.
 
 Of each image, the probabilities come from a model fitted to images of other patients (out-of-fold: Northcutt et al.
-2021, Confident learning). The covariance within classes is shrunk as Ledoit and Wolf (2004) propose, so that classes of ten
-images do; a temperature (Guo et al. 2017, On calibration of modern neural networks) makes the probabilities honest.
+2021, Confident learning). The covariance within classes is shrunk as Ledoit and Wolf (2004) propose, so that classes
+of ten images do; a temperature (Guo et al. 2017, On calibration of modern neural networks) makes the probabilities
+honest.
 """
 
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class LabelModel:
-    """Models of the folds. coefficients: (folds, d, c); intercepts: (folds, c); fold: (n,), which judges each image."""
+    """Models of the folds: coefficients (folds, d, c), intercepts (folds, c). fold: (n,), that judges each image."""
 
     features: Floats
     fold: Codes

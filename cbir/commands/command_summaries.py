@@ -2,6 +2,7 @@
 
 SUMMARIES = {  # by the entry point's object, so that a command of another package never gets one of these
     "cbir.commands.annotate:app": "Learn severity from comparisons of two images.",
+    "cbir.commands.audit_collection:audit_collection": "Find duplicates, wrong labels, outliers and drift.",
     "cbir.commands.describe_image:describe_image": "Print the descriptor of an image or a CT series.",
     "cbir.commands.draw_phantoms:draw_phantoms": "Draw synthetic images for trying out the program.",
     "cbir.commands.evaluate:app": "Measure the quality of search results.",

@@ -1,0 +1,46 @@
+"""The report of an audit as a folder of files."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from cbir.audit.audit_collection import CollectionAudit
+from cbir.audit.audit_messages import Audit
+from cbir.audit.audit_report import render_audit_report
+from cbir.audit.audit_summary import summarise_audit
+from cbir.audit.audit_tables import audit_tables
+from cbir.audit.report_folder import MARK, write_report_folder
+from cbir.store import Collection
+
+REPORT = "report.html"
+REPORT_FILES = frozenset(
+    {REPORT, MARK, "labels.csv", "duplicates.csv", "leaks.csv", "outliers.csv", "privacy.csv"}
+)
+
+Progress = Callable[[str, int, int], None]
+
+
+def write_audit(
+    folder: Path, audit: CollectionAudit, collection: Collection, max_pixels: int, progress: Progress
+) -> Audit:
+    """Write the report of an audit and return its message.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder that does not exist, is empty, or has an earlier report, which is replaced.
+    audit : CollectionAudit
+    collection : Collection
+        The audited collection.
+    max_pixels : int
+        Pixels of the largest picture.
+    progress : callable
+        As of `audit_collection`.
+    """
+    message = summarise_audit(audit)
+    files = {
+        MARK: message.model_dump_json(indent=1),
+        **audit_tables(audit),
+        REPORT: render_audit_report(message, collection, max_pixels, progress),
+    }
+    write_report_folder(folder, files, REPORT_FILES)
+    return message

@@ -1,0 +1,67 @@
+"""`cbir audit`."""
+
+from pathlib import Path
+from time import monotonic
+from typing import Annotated
+
+from typer import Option
+
+from cbir import settings
+from cbir.commands import options
+from cbir.commands.output import OutputFormat, Printed, StageBars, print_values
+
+
+def audit_collection(
+    collection: options.Folder,
+    out: Annotated[Path, Option(help="Folder for the report; an earlier report there is replaced.")],
+    label: Annotated[str | None, Option(metavar="KEY", help="Label whose errors are looked for.")] = None,
+    split: Annotated[
+        str | None,
+        Option(metavar="KEY", help="Label that names the part of a split, such as train and test."),
+    ] = None,
+    source: Annotated[
+        str | None,
+        Option(
+            metavar="KEY",
+            help="Label that names where an image came from. [source, or the folder of the file]",
+        ),
+    ] = None,
+    group: Annotated[
+        list[str] | None,
+        Option(
+            metavar="KEY",
+            help="Label whose values are compared in retrieval quality. Repeatable. [sex, age, ...]",
+        ),
+    ] = None,
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Look for duplicates, leaks, wrong labels, outliers, drift and gaps in a collection.
+
+    Writes report.html with pictures, labels.csv, duplicates.csv, leaks.csv, outliers.csv and audit.json. Nothing is
+    written if it is interrupted. The report has pictures of patients: only you can read its folder.
+    """
+    from cbir.audit import audit_collection as auditing
+    from cbir.audit.audit_files import REPORT_FILES, write_audit
+    from cbir.audit.report_folder import check_report_folder
+    from cbir.store import Collection
+
+    started, loaded = monotonic(), settings.load()
+    check_report_folder(out, REPORT_FILES)
+    chosen = auditing.AuditOptions(label, split, source, tuple(group or ()))
+    with Collection(collection) as opened, StageBars() as bars:
+        audit = auditing.audit_collection(opened, chosen, loaded, bars.show)
+        message = write_audit(out, audit, opened, loaded.max_pixels, bars.show)
+    leaks = None if message.leaks is None else sum(message.leaks.counts.values())
+    values = {
+        "report": str(out / "report.html"),
+        "images": message.images,
+        "duplicate_groups": message.duplicates.groups,
+        "leaks": leaks,
+        "suspect_labels": None if message.labels is None else message.labels.suspects,
+        "outliers": message.outliers.images,
+        "drift_alarms": message.drift.alarms,
+        "thin_values": message.coverage.thin,
+        "worse_groups": None if message.groups is None else sum(each.worse for each in message.groups),
+        "seconds": round(monotonic() - started, 1),
+    }
+    print_values(values, format)
