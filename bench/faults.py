@@ -129,17 +129,14 @@ class Campaign:
         print(file=sys.stderr)
 
     def faults(self) -> Iterator[Fault]:
-        """Yield every fault of every operation in random order, again and again."""
-        calls = {name: self.count_calls(name) for name in self.options.operations}
-        every = [
-            Fault(name, number, *fault)
-            for name, count in calls.items()
-            for number in range(1, count + 1)
-            for fault in FAULTS
-        ]
+        """Yield every fault of every operation, each kind in turn at calls in random order, again and again."""
+        counts = {name: self.count_calls(name) for name in self.options.operations}
+        calls = [(name, number) for name, count in counts.items() for number in range(1, count + 1)]
         while True:
-            self.rng.shuffle(every)
-            yield from every
+            orders = [self.rng.sample(calls, len(calls)) for _ in FAULTS]
+            for row in zip(*orders, strict=True):
+                for (name, number), kind in zip(row, FAULTS, strict=True):
+                    yield Fault(name, number, *kind)
 
     def count_calls(self, operation: str) -> int:
         """Return the number of calls of an operation without a fault."""

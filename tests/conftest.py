@@ -13,6 +13,7 @@ from typing import Any
 import hypothesis
 import pytest
 from flask.testing import FlaskClient
+from werkzeug.routing import Rule
 
 from tests.postgresql_server import PostgresqlServer, missing_reason
 
@@ -177,6 +178,23 @@ def _state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def _own_state_home(_state_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give each test a state folder of its own, which does not exist yet."""
     monkeypatch.setenv("XDG_STATE_HOME", str(_state_home / secrets.token_hex(8)))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled_addresses() -> Iterator[None]:
+    """Compile how each address is built once, not for every test's service: most of the time of making one."""
+    compile_builder = Rule._compile_builder
+    kept: dict[Any, Any] = {}
+
+    def kept_builder(rule: Rule, append_unknown: bool = True) -> Any:
+        key = rule.rule, rule.subdomain, str(rule.defaults), append_unknown
+        if key not in kept:
+            kept[key] = compile_builder(rule, append_unknown)
+        return kept[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Rule, "_compile_builder", kept_builder)
+        yield
 
 
 @pytest.fixture(autouse=True)

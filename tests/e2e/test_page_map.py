@@ -60,11 +60,10 @@ def test_a_lasso_leads_to_the_gallery(map_page: sync_api.Page) -> None:
     map_page.get_by_label("Colour by").select_option("label")
     map_page.get_by_role("checkbox", name="Show odd").uncheck()
     lasso(map_page)
-    chosen = map_page.locator("#selected").inner_text()
-    assert chosen == f"{count // 2} images selected"
+    map_page.locator("#selected", has_text=f"{count // 2} images selected").wait_for()
     map_page.get_by_role("button", name="in the gallery").click()
     map_page.wait_for_selector("#grid:not([aria-busy]) .tile")
-    assert map_page.locator("#total").inner_text() == f"{count // 2} images"
+    map_page.locator("#total", has_text=f"{count // 2} images").wait_for()  # counted beside the images
     until(map_page, f"document.querySelectorAll('.tile').length === {count // 2}")
     map_page.get_by_role("button", name="Show all images again").click()
     map_page.locator("#total", has_text=f"{count} images").wait_for()

@@ -27,7 +27,7 @@ from service.access.shared_tokens import open_tokens
 from service.access.token_list import TokenStorage
 from service.app import create_app
 from service.state.database import open_state
-from tests.postgresql_server import PostgresqlServer, missing_reason
+from tests.postgresql_server import PostgresqlServer
 
 COUNT = 36
 CBIR = [sys.executable, "-m", "cbir.main"]
@@ -137,18 +137,6 @@ def copy_folder(folder: Path, target: Path) -> Path:
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     return tmp_path / "state"
-
-
-@pytest.fixture(scope="session")
-def postgresql() -> Iterator[PostgresqlServer]:
-    """A PostgreSQL server; each test uses a schema of its own."""
-    if reason := missing_reason():
-        pytest.skip(reason)
-    server = PostgresqlServer()
-    try:
-        yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

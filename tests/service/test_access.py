@@ -44,7 +44,10 @@ def tokens(tmp_path: Path) -> TokenStore:
 @pytest.fixture
 def closed(indexed: Path, tokens: TokenStore) -> Flask:
     """The service with tokens needed."""
-    return create_app(indexed, settings.load(require_tokens=True, state_folder=tokens.file.parent))
+    return create_app(
+        indexed,
+        settings.load(require_tokens=True, state_folder=tokens.file.parent, job_workers=0),
+    )  # without jobs: one would add a map to the collection that other tests read
 
 
 @pytest.fixture

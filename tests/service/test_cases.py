@@ -26,9 +26,10 @@ from tests.service.conftest import command, problem
 from tests.service.wards import Ward
 
 
-@pytest.fixture(scope="session")
-def ward(tmp_path_factory: pytest.TempPathFactory) -> Ward:
-    return wards.make(tmp_path_factory)
+@pytest.fixture
+def ward(tmp_path_factory: pytest.TempPathFactory, state: Path) -> Ward:
+    """The service without the cases that other tests have shared."""
+    return wards.with_own_state(wards.make(tmp_path_factory), state)
 
 
 def new_case(ids: list[str], **changes: Any) -> dict[str, Any]:
@@ -326,7 +327,9 @@ def test_nothing_of_an_erased_patient_stays_in_the_files(tmp_path: Path) -> None
     assert b"secret key" not in left
 
 
-def test_an_upload_has_the_patient_of_its_header_and_the_content_of_its_file(ward: Ward) -> None:
+def test_an_upload_has_the_patient_of_its_header_and_the_content_of_its_file(
+    ward: Ward, state: Path
+) -> None:
     record = next(
         record for record in ward.visible if record.instance and record.labels.get("modality") == "CT"
     )
@@ -336,7 +339,7 @@ def test_an_upload_has_the_patient_of_its_header_and_the_content_of_its_file(war
         new_case(["x"] * 3, search=search, marks=[], rounds=[]),
         Path(record.source).read_bytes(),
     )
-    database = open_state(settings.load(state_folder=ward.tokens.file.parent))
+    database = open_state(settings.load(state_folder=state))
     row = saved_cases.find_case(database, Viewer("", [saved["collection"]], True, False), saved["id"])
     assert row.content_hash == record.content_hash
     assert row.patient_key == record.patient_key

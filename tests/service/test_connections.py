@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 
 import cv2
@@ -19,6 +20,7 @@ import numpy as np
 import psutil
 import pytest
 
+from service.server.request_loop import SILENT_SECONDS
 from tests.benches import loaded
 from tests.indexer.dicomweb.small_archive import certificate
 from tests.service.conftest import Served, problem, serving
@@ -29,6 +31,8 @@ HALF_HEAD = b"POST /v1/search HTTP/1.1\r\nHos"
 HALF_BODY = SEARCH + b"Content-Length: 999\r\n\r\nhalf"
 HALF_CHUNK = SEARCH + b"Transfer-Encoding: chunked\r\n\r\n5\r\nab"
 HEALTH = b"GET /healthz HTTP/1.1\r\n" + HOST
+
+PATIENCE_SECONDS = 60.0  # the machine may be busy
 
 needs_openssl = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed")
 pytestmark = pytest.mark.slow
@@ -87,13 +91,15 @@ def crowd(port: int, count: int, sent: bytes = b"") -> Iterator[list[socket.sock
     with ExitStack() as stack:
         sockets = []
         for _ in range(count):
-            connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=10))
+            connection = stack.enter_context(
+                socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)
+            )
             connection.sendall(sent)
             sockets.append(connection)
         yield sockets
 
 
-def talk(port: int, request: bytes, seconds: float = 10) -> bytes:
+def talk(port: int, request: bytes, seconds: float = PATIENCE_SECONDS) -> bytes:
     """Send bytes, and return all that comes back until the connection is closed."""
     with socket.create_connection(("127.0.0.1", port), timeout=seconds) as connection:
         connection.sendall(request)
@@ -109,12 +115,12 @@ def timed(request: Callable[[], httpx.Response]) -> float:
 
 
 def assert_answers(running: Served, picture: Path) -> None:
-    """A search is answered in five seconds, and the health check in two, each on a connection of its own."""
+    """Searches and health checks are answered before silent clients are sent away, each on its own connection."""
     data, kind = picture.read_bytes(), {"Content-Type": "image/png"}
     for _ in range(3):
         search = lambda: httpx.post(f"{running.address}/v1/search", content=data, headers=kind, timeout=20)  # noqa: E731
-        assert timed(search) < 5
-        assert timed(lambda: httpx.get(f"{running.address}/healthz", timeout=20)) < 2
+        assert timed(search) < SILENT_SECONDS
+        assert timed(lambda: httpx.get(f"{running.address}/healthz", timeout=20)) < SILENT_SECONDS
 
 
 @pytest.mark.parametrize(
@@ -156,27 +162,38 @@ def test_large_uploads_and_many_requests_over_tls(
     assert headers["Connection"] == "keep-alive"
 
 
+@cache
 def large_png() -> bytes:
     """A file of four million pixels."""
     pixels = np.random.default_rng(0).integers(0, 256, (2000, 2000), np.uint8)
     return bytes(cv2.imencode(".png", pixels, [cv2.IMWRITE_PNG_COMPRESSION, 0])[1])
 
 
+def status_of_large_search(address: str) -> int:
+    """The status of a search that takes long; 0 if it is cut off while the answer is sent."""
+    try:
+        kind = {"Content-Type": "image/png"}
+        return httpx.post(f"{address}/v1/search", content=large_png(), headers=kind, timeout=60).status_code
+    except httpx.TransportError:
+        return 0
+
+
 def test_health_while_all_slots_are_busy(impatient: Served) -> None:
-    data, kind, url = large_png(), {"Content-Type": "image/png"}, f"{impatient.address}/v1/search"
     with ThreadPoolExecutor(40) as executor:
-        busy = [executor.submit(httpx.post, url, content=data, headers=kind, timeout=60) for _ in range(40)]
+        busy = [executor.submit(status_of_large_search, impatient.address) for _ in range(40)]
         for _ in range(5):
-            assert timed(lambda: httpx.get(f"{impatient.address}/healthz", timeout=20)) < 5
+            assert timed(lambda: httpx.get(f"{impatient.address}/healthz", timeout=20)) < SILENT_SECONDS
             time.sleep(0.1)
-        assert {task.result().status_code for task in busy} <= {200, 408, 429}
+        assert {task.result() for task in busy} <= {0, 200, 408, 429}
 
 
 def test_many_connections_of_many_requests(served: Served) -> None:
     """More connections than there is room for, all kept alive: those idle longest make room."""
     with ExitStack() as stack:
         for number in range(1200):
-            connection = stack.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=10))
+            connection = stack.enter_context(
+                socket.create_connection(("127.0.0.1", served.port), timeout=PATIENCE_SECONDS)
+            )
             connection.sendall(HEALTH + b"\r\n")
             assert connection.recv(65536).startswith(b"HTTP/1.1 200 "), number
     assert len(worker(served).net_connections("tcp")) < 1100
@@ -220,13 +237,13 @@ def test_a_slow_request_is_told_so(impatient: Served, sent: bytes) -> None:
 
 
 def test_a_request_that_is_worked_on_too_long_is_told_so(impatient: Served) -> None:
-    data, kind, url = large_png(), {"Content-Type": "image/png"}, f"{impatient.address}/v1/search"
+    statuses: set[int] = set()
     with ThreadPoolExecutor(20) as executor:
-        tasks = [executor.submit(httpx.post, url, content=data, headers=kind, timeout=60) for _ in range(20)]
-        statuses = {task.result().status_code for task in tasks}
-    assert 408 in statuses
-    assert statuses <= {200, 408, 429}
-    assert httpx.get(f"{impatient.address}/healthz").status_code == 200
+        while 408 not in statuses:  # a fast machine may do with the first 20 in time
+            statuses |= set(executor.map(status_of_large_search, [impatient.address] * 20))
+            assert statuses <= {0, 200, 408, 429}
+    while (status := httpx.get(f"{impatient.address}/healthz", timeout=60).status_code) != 200:
+        assert status == 408  # a slow machine
 
 
 @pytest.mark.parametrize(
@@ -243,7 +260,7 @@ def test_requests_have_one_memory_together(
     with crowd(small_memory.port, count, part) as uploads:
         waiting, refused = list(uploads), []
         while len(refused) < 8 and waiting:
-            answered = select.select(waiting, [], [], 10)[0]
+            answered = select.select(waiting, [], [], PATIENCE_SECONDS)[0]
             assert answered, f"{len(refused)} refused"
             refused += [upload.recv(65536) for upload in answered]
             waiting = [upload for upload in waiting if upload not in answered]
@@ -258,7 +275,7 @@ def test_requests_have_one_memory_together(
 def test_after_a_body_that_is_not_read_the_next_request_succeeds(
     served: Served, path: str, size: int
 ) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE_SECONDS)
     for _ in range(5):
         connection.request("POST", path, bytes(size), {"Content-Type": "text/plain"})
         answer = connection.getresponse()
@@ -296,7 +313,7 @@ def test_requests_that_come_together_are_answered_in_order(served: Served) -> No
 
 def test_a_client_that_asks_first_is_told_to_continue(served: Served, pictures: list[Path]) -> None:
     data = pictures[0].read_bytes()
-    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=PATIENCE_SECONDS) as connection:
         connection.sendall(SEARCH + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(data))
         assert connection.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n"
         connection.sendall(data)
@@ -305,7 +322,7 @@ def test_a_client_that_asks_first_is_told_to_continue(served: Served, pictures: 
 
 def test_a_client_that_finishes_sending_is_answered(served: Served, pictures: list[Path]) -> None:
     data = pictures[0].read_bytes()
-    with socket.create_connection(("127.0.0.1", served.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", served.port), timeout=PATIENCE_SECONDS) as connection:
         # The last part leaves together with the end, so that no search comes between.
         if hasattr(socket, "TCP_CORK"):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
@@ -330,7 +347,7 @@ def test_only_the_coding_chunked_is_accepted(served: Served, codings: bytes) -> 
 @needs_openssl
 def test_answers_over_tls_end_with_close_notify(encrypted: tuple[Served, ssl.SSLContext]) -> None:
     running, context = encrypted
-    plain = socket.create_connection(("127.0.0.1", running.port), timeout=10)
+    plain = socket.create_connection(("127.0.0.1", running.port), timeout=PATIENCE_SECONDS)
     # Without suppress_ragged_eofs, a connection that ends without close_notify raises SSLEOFError.
     with context.wrap_socket(plain, server_hostname="127.0.0.1", suppress_ragged_eofs=False) as connection:
         connection.sendall(HEALTH + b"Connection: close\r\n\r\n")
@@ -377,7 +394,7 @@ def test_no_file_stays_open(served: Served) -> None:
         pass
     for _ in range(50):
         talk(served.port, b"GARBAGE\r\n\r\n")
-    end = time.monotonic() + 10
+    end = time.monotonic() + PATIENCE_SECONDS
     while process.num_fds() > before + 2 and time.monotonic() < end:
         time.sleep(0.2)
     assert process.num_fds() <= before + 2

@@ -48,11 +48,12 @@ def ready(client: FlaskClient) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_the_first_request_starts_a_job_and_later_ones_wait_for_it(writable: Path) -> None:
-    client = create_app(writable, settings.load()).test_client()
+    client = create_app(writable, settings.load(job_workers=0)).test_client()  # the job waits
     first, second = client.get(MAP).json, client.get(MAP).json
     assert (first["state"], first["ids"]) == ("computing", [])
     assert first["job"] == second["job"]
     assert client.post(PLACES, json={"ids": [_ids(client)[0]]}).json == {"items": [], "query": None}
+    client = create_app(writable, settings.load()).test_client()  # runs it
     answer = ready(client)
     assert answer["state"] == "ready", answer
     assert len(answer["ids"]) == len(answer["x"]) == len(answer["y"]) == answer["images"]

@@ -14,8 +14,11 @@ from cbir.grading.grader import fit_grader
 from cbir.layout.collection_map import compute_map
 from cbir.store import Collection, Record, originals
 from cbir.store.map_file import write_map
+from service.access.shared_tokens import open_tokens
+from service.access.token_list import TokenStorage
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
+from service.state.database import open_state
 from tests.service import dicom_collection
 
 VISIBLE, HIDDEN = "ward-a", "ward-b"
@@ -29,7 +32,7 @@ class Ward(NamedTuple):
     folder: Path
     other: Path
     app: Flask
-    tokens: TokenStore
+    tokens: TokenStorage
     visible: list[Record]
     hidden: list[Record]
 
@@ -43,6 +46,13 @@ class Ward(NamedTuple):
     def limited(self) -> FlaskClient:
         """Return a client that may see the images of one site in one collection."""
         return self.client(*READING, collections=[self.folder.name], where=[f"site={VISIBLE}"])
+
+
+def with_own_state(ward: Ward, state: Path) -> Ward:
+    """Return the service without tokens and saved cases; its state is in a folder, or in the shared database."""
+    active = settings.load(require_tokens=True, state_folder=state)
+    app = create_app([ward.folder, ward.other], active)
+    return ward._replace(app=app, tokens=open_tokens(active, open_state(active)))
 
 
 _cache: list[Ward] = []
