@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest
 
 from service.reader_study.reader_statistics import (
     alpha_with_interval,
@@ -92,6 +91,8 @@ def relevant_shares(items: Sequence[StudyItem], answers: Sequence[ReaderAnswer])
 
 def _left_preference(answers: Sequence[ReaderAnswer]) -> dict[str, Any]:
     """Return how often the left list was preferred: sides are random, so half of the times without a bias."""
+    from scipy.stats import binomtest  # which takes a second to import
+
     lefts = [(answer.preference < 0) == answer.a_left for answer in answers if answer.preference]
     left, count = sum(lefts), len(lefts)
     return {"left": left, "right": count - left, "p": float(binomtest(left, count).pvalue) if count else None}

@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binomtest
 
 from cbir.active.annotator_agreement import alpha_of_coincidences, cohen_kappa, coincidences
 from cbir.evaluation.significance import randomisation_test
@@ -93,6 +92,8 @@ def query_preference(table: Floats) -> dict[str, Any]:
     counts = {"a": a, "equal": int((sums == 0).sum()), "b": b}
     if not a + b:
         return counts | {"share_b": None, "low": None, "high": None, "p": None}
+    from scipy.stats import binomtest  # which takes a second to import
+
     test = binomtest(b, a + b)
     interval = test.proportion_ci(SHARE, method="wilson")
     return counts | {
