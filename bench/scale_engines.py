@@ -28,6 +28,7 @@ from tests.postgresql_server import PostgresqlServer
 
 EDITION = "cbir_bench_1"
 RARE = IndexScope((Condition("rare", "=", "yes"),))
+MEMORY = {"shared_buffers": "2GB", "maintenance_work_mem": "2GB"}  # of PostgreSQL: all of the graph
 PUT = 4096  # images given to an index at a time
 
 
@@ -154,7 +155,7 @@ class Pgvector:
     """PostgreSQL with pgvector, its server as the tests start it but with more memory."""
 
     def __init__(self, dimensions: int) -> None:
-        self._server, self._dimensions = PostgresqlServer(), dimensions
+        self._server, self._dimensions = PostgresqlServer(**MEMORY), dimensions
         self._engine = create_engine(self._server.url, pool_size=40)
         with self._engine.begin() as connection:
             connection.execute(text("CREATE EXTENSION vector"))

