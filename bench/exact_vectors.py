@@ -29,6 +29,9 @@ class ExactVectors:
     def over(self, limited: LimitedCollection) -> "ExactVectors":
         return ExactVectors(limited)
 
+    def for_search(self) -> "ExactVectors":
+        return self
+
     def generation(self) -> int:
         return self.collection.generation()
 
