@@ -112,7 +112,7 @@ class CollectionRanking:
 
     def _current(self) -> Ranking:
         """Return the ranking to search with: a collection of fewer images than candidates is ranked as a whole."""
-        if self.indexed is None or self._loaded() <= self._settings.indexed_candidates:
+        if self.indexed is None or self._loaded() <= self.indexed.candidates:
             return self.whole
         return self.indexed
 

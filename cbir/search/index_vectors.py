@@ -24,6 +24,9 @@ class Vectors(Protocol):
     def over(self, limited: LimitedCollection) -> "Vectors":
         """Return the vectors of the images that a limited view of the collection shows."""
 
+    def for_search(self) -> "Vectors":
+        """Return the vectors as they are now, for the calls of one search."""
+
     def generation(self) -> int:
         """Return the generation of the collection."""
 

@@ -11,6 +11,7 @@ from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.feedback import Feedback, apply_judgements
 from cbir.rerank.several_examples import Learner, learn
 from cbir.rerank.top_hits import rerank_top, select_hits
+from cbir.search.candidate_count import candidate_count
 from cbir.search.candidate_view import NO_NUMBERS, CandidateQuery, CandidateView, find_candidates
 from cbir.search.collection_scale import CollectionScale
 from cbir.search.index_vectors import Vectors
@@ -45,12 +46,13 @@ class IndexedRanking:
 
     def __init__(self, collection: Collection, settings: Settings, vectors: Vectors) -> None:
         self.collection, self.settings, self.vectors = collection, settings, vectors
+        self.candidates = candidate_count(settings, collection.profile)
         self._lock = Lock()
         self._scale: CollectionScale | None = None
 
-    def scale(self) -> CollectionScale:
-        """Return what is fitted to the collection."""
-        generation, statistics = self.vectors.generation(), self.vectors.statistics
+    def _scale_of(self, vectors: Vectors) -> CollectionScale:
+        """Return what is fitted to the collection, of which `vectors` are those of a search."""
+        generation, statistics = vectors.generation(), vectors.statistics
         with self._lock:
             scale = self._scale
             if scale is None or scale.generation != generation or scale.statistics is not statistics:
@@ -69,14 +71,15 @@ class IndexedRanking:
         raw, content, request, watch
             As of `Searcher.rank`.
         """
-        scale = self.scale()
+        vectors = self.vectors.for_search()
+        scale = self._scale_of(vectors)
         query = scale.statistics.normalise(raw)
         choice = choose_reranker(
             self.collection, self.settings.rerank, request, self.collection.auto_choice()
         )
         flows, depth = isinstance(choice.reranker, Diffusion), choice.reranker.depth
-        count = self.settings.indexed_candidates if depth is None else depth + min(request.k, MOST)
-        candidates = self._find(query[None, :], [content], request, scale, count, flows)
+        count = self.candidates if depth is None else depth + min(request.k, MOST)
+        candidates = self._find(query[None, :], [content], request, vectors, count, flows)
         watch.lap("search")
         gallery, ranking = candidates.view.gallery, candidates.ranking
         hits = rerank_top(choice.reranker, query, ranking, gallery, len(ranking)).among(
@@ -101,12 +104,13 @@ class IndexedRanking:
         raw, contents, request, watch, judged_first
             As of `Searcher.learn`.
         """
-        scale = self.scale()
+        vectors = self.vectors.for_search()
+        scale = self._scale_of(vectors)
         learner, reason = choose_learner(self.collection, self.settings.rerank, request)
         numbers, relevance = read_feedback(self.collection, request)
         examples = np.stack([scale.statistics.normalise(vector) for vector in raw])
-        count, flows = self.settings.indexed_candidates, isinstance(learner, Feedback)
-        candidates = self._find(examples, contents, request, scale, count, flows, numbers)
+        count, flows = self.candidates, isinstance(learner, Feedback)
+        candidates = self._find(examples, contents, request, vectors, count, flows, numbers)
         gallery, ranking = candidates.view.gallery, candidates.ranking
         feedback = feedback_in(gallery.ids, numbers, relevance)
         watch.lap("search")
@@ -120,13 +124,13 @@ class IndexedRanking:
         return replace(ranked, likeness=_likeness(scale, candidates))
 
     def _find(
-        self, queries: Floats, contents: Sequence[str], request: Request, scale: CollectionScale, count: int,
+        self, queries: Floats, contents: Sequence[str], request: Request, vectors: Vectors, count: int,
         flows: bool, judged: Numbers = NO_NUMBERS,
     ) -> CandidateView:  # fmt: skip
         count = max(count, min(request.k, MOST))
         scope = request_scope(self.collection, request, contents)
         query = CandidateQuery(queries, scope, count, self.settings.indexed_sample, judged, flows)
-        return find_candidates(self.vectors, scale, query)
+        return find_candidates(vectors, self._scale_of(vectors), query)
 
     def _with_notes(
         self, ranked: RankedImages, method: Learner, candidates: CandidateView, request: Request

@@ -12,6 +12,7 @@ from cbir.gpu.device_search import DeviceSearch
 from cbir.rerank.feedback import apply_judgements
 from cbir.rerank.several_examples import learn
 from cbir.rerank.top_hits import rerank_top, select_hits
+from cbir.search.candidate_count import candidate_count
 from cbir.search.judged_images import feedback_in, read_feedback
 from cbir.search.method_choice import choose_learner, choose_reranker
 from cbir.search.query_likeness import query_likeness
@@ -129,6 +130,9 @@ class WholeRanking:
     ) -> tuple[RankingList, str | None]:
         settings = self.settings
         limits = CandidateLimits(
-            settings.exact_limit, settings.candidates, settings.indexed_candidates, settings.index_probes
+            settings.exact_limit,
+            settings.candidates,
+            candidate_count(settings, self.collection.profile),
+            settings.index_probes,
         )
         return rank_candidates(queries, view.gallery, rows, limits, k, include)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from threading import Lock
+from typing import Protocol
 
 import numpy as np
 
@@ -13,6 +14,21 @@ from cbir.vector_index.index_gap import IndexGap, find_gap
 from cbir.vector_index.port import Numbers
 
 OPEN_SECONDS = 2.0  # after which a gap is found again, since the index may have followed
+
+
+class Gaps(Protocol):
+    """Gap between an index and its collection, and vectors of samples."""
+
+    def now(self) -> IndexGap:
+        """Return the gap to read with; raises IndexUnavailable."""
+
+    def latest(self) -> IndexGap:
+        """Return the gap of the edition that answers now; raises IndexUnavailable."""
+
+    def sample_vectors(
+        self, gap: IndexGap, numbers: Numbers, read: Callable[[Numbers], tuple[Numbers, Floats]]
+    ) -> tuple[Numbers, Floats]:
+        """Return the vectors (n, d) of ascending numbers, from memory where an earlier sample had them."""
 
 
 class CurrentGap:
@@ -37,6 +53,8 @@ class CurrentGap:
                 gap = self._gap = find_gap(self._feed, edition, gap)
                 self._found_at = time.monotonic()
             return gap
+
+    latest = now
 
     def _is_current(self, gap: IndexGap, edition: OpenedEdition, version: Version) -> bool:
         followed = not gap.closed and time.monotonic() > self._found_at + OPEN_SECONDS
@@ -79,3 +97,20 @@ class CurrentGap:
         # Only what the latest sample had, so that deleted images do not stay in memory.
         self._sampled = edition, numbers, row_vectors
         return numbers, row_vectors
+
+
+class GapOfSearch:
+    """The gap as it is when a search begins: the database is asked once, and all of the search reads one state."""
+
+    def __init__(self, gaps: Gaps) -> None:
+        self._gaps, self._gap = gaps, gaps.now()
+        self.sample_vectors = gaps.sample_vectors
+
+    def now(self) -> IndexGap:
+        """Return the gap of the beginning, or the one that replaced it."""
+        return self._gap
+
+    def latest(self) -> IndexGap:
+        """Return the gap of the edition that answers now, which is then read on."""
+        self._gap = self._gaps.latest()
+        return self._gap

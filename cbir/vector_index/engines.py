@@ -121,8 +121,8 @@ class MilvusEngine:
 
     durable = True
 
-    def __init__(self, address: str, password: str | None) -> None:
-        self._address, self._password = address, password
+    def __init__(self, address: str, password: str | None, ca_file: Path | None) -> None:
+        self._arguments = address, password, ca_file
         self._connection: MilvusConnection | None = None
 
     def open(self, name: str, dimensions: int) -> VectorIndex:
@@ -141,5 +141,5 @@ class MilvusEngine:
     def _connected(self) -> "MilvusConnection":
         from cbir.vector_index.milvus_connection import MilvusConnection
 
-        self._connection = self._connection or MilvusConnection(self._address, self._password)
+        self._connection = self._connection or MilvusConnection(*self._arguments)
         return self._connection

@@ -1,6 +1,7 @@
 """Nearest images, vectors and samples of a collection by a vector index, right also where the index is behind."""
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import TypeVar
 
@@ -11,7 +12,7 @@ from cbir.gallery.vector_blocks import Floats
 from cbir.store.index_feed import IndexFeed
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.normalisation import Statistics
-from cbir.vector_index.current_gap import CurrentGap
+from cbir.vector_index.current_gap import GapOfSearch, Gaps
 from cbir.vector_index.current_index import NOT_BUILT
 from cbir.vector_index.index_gap import IndexGap
 from cbir.vector_index.nearest_vectors import join_neighbours, nearest_vectors
@@ -35,7 +36,7 @@ class IndexedVectors:
     IndexUnavailable: while the engine does not answer, before the index is built, or while it lacks too much.
     """
 
-    def __init__(self, feed: IndexFeed, gap: CurrentGap, limited: LimitedCollection | None = None) -> None:
+    def __init__(self, feed: IndexFeed, gap: Gaps, limited: LimitedCollection | None = None) -> None:
         self._gap, self._limited = gap, limited
         self._limits = limited.limits if limited else ()
         self._visible = limited.index_feed() if limited else feed
@@ -45,6 +46,12 @@ class IndexedVectors:
         """Return the vectors of a limited view of this collection: other images are never returned."""
         return IndexedVectors(self._feed, self._gap, limited)
 
+    def for_search(self) -> "IndexedVectors":
+        """Return these vectors as they are now: a search with several calls asks the database once what changed."""
+        vectors = copy(self)
+        vectors._gap = GapOfSearch(self._gap)
+        return vectors
+
     @property
     def statistics(self) -> Statistics:
         """Statistics that normalise a query as they normalised the vectors."""
@@ -52,16 +59,17 @@ class IndexedVectors:
 
     def generation(self) -> int:
         """Return the number of transactions that have changed the collection."""
-        return self._feed.generation()
+        return self._gap.now().version[0]
 
     def __len__(self) -> int:
         return self._scopes.total(self._feed.version())
 
     def count(self, scope: IndexScope = EVERYTHING) -> int | None:
         """Return the number of images in a scope; None if that takes long."""
+        version = self._gap.now().version
         if scope == EVERYTHING:
-            return len(self)
-        few = self._scopes.few(self._narrowed(scope), self._feed.version())
+            return self._scopes.total(version)
+        few = self._scopes.few(self._narrowed(scope), version)
         return None if few is None else len(few)
 
     def within(self, numbers: Numbers, scope: IndexScope = EVERYTHING) -> Numbers:
@@ -110,7 +118,7 @@ class IndexedVectors:
         try:
             return read(gap)
         except IndexUnavailable:
-            latest = self._gap.now()
+            latest = self._gap.latest()
             if latest.edition is gap.edition:
                 raise
             return read(latest)

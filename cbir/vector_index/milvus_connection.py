@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -20,7 +21,7 @@ class MilvusConnection:
     server: the address as messages name it.
     """
 
-    def __init__(self, address: str, secret: str | None = None) -> None:
+    def __init__(self, address: str, secret: str | None = None, ca_file: Path | None = None) -> None:
         """Take the address of a server.
 
         Parameters
@@ -29,6 +30,8 @@ class MilvusConnection:
             As milvus://user@host:port/database?tls=true; only host and port are required.
         secret : str, optional
             Password of the user; without a user in the address a token, such as user:password.
+        ca_file : Path, optional
+            Certificates (PEM) of the authorities that sign the server's; those that gRPC knows by default.
 
         Raises
         ------
@@ -50,6 +53,8 @@ class MilvusConnection:
             "token": f"{user}:{secret or ''}" if user else secret or "",
             "db_name": unquote(parts.path.strip("/")),
         }
+        if secure and ca_file:
+            self._options["server_pem_path"] = str(ca_file)  # which gRPC takes as the authorities
         self._client: Any = None
 
     def call(self, name: str, *arguments: Any, timeout: float | None = SECONDS, **options: Any) -> Any:

@@ -80,14 +80,11 @@ class ScopeNumbers:
         A part of the scope that leaves out many images stays in it.
         """
         numbers = np.empty(0, np.int64)
-        parts = {
-            "without_patients": exclusions(without_patients=scope.without_patients)[0],
-            "without_contents": exclusions(without_contents=scope.without_contents)[1],
-            "outside": exclusions(outside=scope.outside)[2],
-        }
-        for name, condition in parts.items():
-            if not getattr(scope, name):
+        for place, name in enumerate(("without_patients", "without_contents", "outside")):
+            excluding = getattr(scope, name)
+            if not excluding:
                 continue
+            condition = exclusions(**{name: excluding})[place]
             excluded = self._feed.matching([condition], most=LEFT_OUT + 1)
             if len(excluded) <= LEFT_OUT:
                 numbers = np.union1d(numbers, excluded)

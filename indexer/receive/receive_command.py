@@ -55,6 +55,8 @@ def receive(
     Patients are stored as keyed hashes, pixels as thumbnails (the setting `keep_originals` stores the files too).
     """
     from cbir.images import Limits
+    from cbir.vector_index.index_thread import IndexThread
+    from cbir.vector_index.open_index import open_index
     from indexer.dicom.instance_filter import InstanceFilter
     from indexer.dicom.intake import Intake
     from indexer.index_request import open_collection
@@ -86,6 +88,8 @@ def receive(
             opened, instance_filter=instance_filter, limits=limits, jobs=jobs, who="C-STORE", settings=loaded
         )
         storage_commitment = StorageCommitment(opened.sop_classes, network.commitment_peers)
+        index = open_index(opened, loaded)
+        following = IndexThread(opened.folder.name, index) if index else None
         try:
             server = start_storage_service(
                 intake, host, port, network.peers, commitment=storage_commitment, tls=network.tls
@@ -94,8 +98,10 @@ def receive(
         finally:
             storage_commitment.close()
             intake.close()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_DFL)  # an index can be left at any moment
+            for number in (signal.SIGTERM, signal.SIGINT):
+                signal.signal(number, signal.SIG_DFL)  # an index can be left at any moment
+            if following:
+                following.stop()
     follow_index(collection, loaded)
     typer.echo(json.dumps({fate.value: number for fate, number in sorted(intake.counts.items(), key=str)}))
 

@@ -23,10 +23,10 @@ from cbir.store.recovery import open_or_fallback
 from cbir.store.schema import DATABASE
 from cbir.store.writer import Writer
 from cbir.vector_index.index_status import IndexStatus
+from cbir.vector_index.index_thread import IndexThread
 from cbir.vector_index.open_index import CollectionIndex, open_index
 from service.access.caller import current_rights
 from service.collections.database_watcher import DatabaseWatcher
-from service.collections.index_thread import IndexThread
 from service.collections.limited_searchers import LimitedSearchers
 from service.http.problems import NotReady
 

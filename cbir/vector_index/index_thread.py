@@ -2,11 +2,11 @@
 
 import logging
 import threading
+import traceback
 import weakref
 
 from cbir.errors import CbirError, DatabaseUnavailable
 from cbir.vector_index.open_index import CollectionIndex
-from service.http.problems import error_location
 
 FOLLOW_SECONDS = 3.0  # between two looks at the collection
 LONGEST_SECONDS = 60.0  # between two attempts while the index does not answer
@@ -22,7 +22,7 @@ class IndexThread:
 
     def __init__(self, name: str, index: CollectionIndex) -> None:
         self.problem: str | None = None
-        self._name, self._seconds, self._followed = name, FOLLOW_SECONDS, False
+        self._name, self._seconds, self._followed, self._stopped = name, FOLLOW_SECONDS, False, False
         self._awake = threading.Event()
         self._index = weakref.ref(index, lambda _: self._awake.set())
         self._thread = threading.Thread(target=self._run, name=f"index of {name}", daemon=True)
@@ -32,8 +32,14 @@ class IndexThread:
         """Follow at once, since this service has changed the collection."""
         self._awake.set()
 
+    def stop(self) -> None:
+        """End the thread, after what it is taking over."""
+        self._stopped = True
+        self._awake.set()
+        self._thread.join()
+
     def _run(self) -> None:
-        while index := self._index():
+        while (index := self._index()) and not self._stopped:
             self._follow(index)
             del index  # so that the thread does not keep it
             self._awake.wait(self._seconds)
@@ -53,7 +59,9 @@ class IndexThread:
         except CbirError as error:
             self._note(str(error))
         except Exception as error:  # the next attempt must come all the same
-            self._note(f"the vector index cannot follow the collection: {error_location(error)}")
+            place = traceback.extract_tb(error.__traceback__)[-1]  # without the text, which may quote names
+            where = f"{type(error).__name__} at {place.filename}:{place.lineno}"
+            self._note(f"the vector index cannot follow the collection: {where}")
         self._seconds = min(2 * self._seconds, LONGEST_SECONDS)
 
     def _note(self, problem: str | None) -> None:
