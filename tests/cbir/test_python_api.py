@@ -63,7 +63,7 @@ def loaded_modules(statement):
 def test_importing_cbir_loads_nothing_heavy():
     modules, seconds = loaded_modules("import cbir")
     assert not modules
-    assert seconds < 0.3
+    assert seconds < 1
 
 
 def test_importing_the_client_loads_neither_vectors_nor_images():

@@ -15,6 +15,11 @@ from tests.docs.reader import BlockFailed, Reader
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 names = [str(page.relative_to(ROOT)) for page in PAGES]
+# Guides take up to a minute each.
+MARKED_PAGES = [
+    pytest.param(page, id=name, marks=[pytest.mark.long] if "guides" in page.parts else [])
+    for page, name in zip(PAGES, names, strict=True)
+]
 
 
 def environment(folder: Path, port: int) -> dict[str, str]:
@@ -47,7 +52,7 @@ def read(blocks: list[Block], folder: Path, **options: float) -> list[str]:
         ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=names)
+@pytest.mark.parametrize("page", MARKED_PAGES)
 def test_the_blocks_of_a_page_run_in_order(page: Path, tmp_path: Path) -> None:
     read(read_blocks(page), tmp_path)
 

@@ -35,7 +35,7 @@ CBIR = [sys.executable, "-m", "cbir.main"]
 
 def cbir(*arguments: str | Path) -> str:
     """Run a `cbir` command to its end and return what it printed."""
-    done = subprocess.run([*CBIR, *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([*CBIR, *map(str, arguments)], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -202,7 +202,7 @@ class Served:
         """Press Ctrl-C; its exit code, and what it wrote to the log."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
-        _, log = self.process.communicate(timeout=30)
+        _, log = self.process.communicate(timeout=120)
         return self.process.returncode, log
 
 

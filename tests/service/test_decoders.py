@@ -135,7 +135,7 @@ def test_hostile_files_are_refused_by_every_endpoint(writable: Path) -> None:
         for path in (SEARCH, "/v1/render", "/v1/images"):
             started = time.monotonic()
             problem(post(client, path, data, kind), 422)
-            assert time.monotonic() - started < 5
+            assert time.monotonic() - started < 20
     assert psutil.Process().memory_info().rss < before + 2**28
 
 
@@ -152,7 +152,7 @@ def test_stow_reads_headers_in_decoders(writable: Path) -> None:
     answer = stow(client, hostile.dicom_of_items(2_000_000))
     assert answer.status_code == 409
     assert answer.json["00081198"]["Value"][0]["00081197"]["Value"] == [0xC000]
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
     assert stow(client, hostile.dicom()).status_code == 200
 
 

@@ -106,7 +106,7 @@ def test_waiting_ends_in_time_or_with_its_check() -> None:
         started = time.monotonic()
         with pytest.raises(NoTurn), turns.turn("b", wait_seconds=0.15):
             raise AssertionError("the place is occupied")
-        assert time.monotonic() - started < 1
+        assert time.monotonic() - started < 10
 
         def leave() -> None:
             raise ConnectionAbortedError

