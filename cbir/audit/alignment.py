@@ -66,9 +66,9 @@ class Alignment:
 def align(first: Picture, second: Picture) -> Alignment:
     """Align two pictures (s, s) that are rotated and cropped a little; unmoved if that agrees as well."""
     still = compare(first, second, IDENTITY)
-    coarse = [cv2.equalizeHist(to_square(picture, COARSE)) for picture in (first, second)]
-    transform = _refine(*coarse, IDENTITY, COARSE_STEPS, blur=5)
-    if transform is None or compare(*coarse, transform).quarter < LEAST_COARSE:
+    a, b = (np.asarray(cv2.equalizeHist(to_square(p, COARSE)), np.uint8) for p in (first, second))
+    transform = _refine(a, b, IDENTITY, COARSE_STEPS, blur=5)
+    if transform is None or compare(a, b, transform).quarter < LEAST_COARSE:
         return still
     return max(still, align_from(first, second, scaled(transform, len(first) / COARSE)), key=_agreement)
 
@@ -94,9 +94,10 @@ def scaled(transform: Floats, factor: float) -> Floats:
 def _refine(first: Picture, second: Picture, start: Floats, steps: int, blur: int) -> Floats | None:
     """Maximise the correlation (Evangelidis & Psarakis 2008); None if that fails, as for unlike pictures."""
     criteria = (cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, steps, 1e-4)
+    everywhere = np.full(second.shape, 255, np.uint8)
     try:
         _, transform = cv2.findTransformECC(
-            first, second, start.copy(), cv2.MOTION_AFFINE, criteria, None, blur
+            first, second, start.copy(), cv2.MOTION_AFFINE, criteria, everywhere, blur
         )
     except cv2.error:
         return None
@@ -108,7 +109,7 @@ def compare(first: Picture, second: Picture, transform: Floats) -> Alignment:
     warped, inside = warp(second, transform)
     covered = float(inside.mean())
     inside = cv2.erode(inside.astype(np.uint8), np.ones((WINDOW + 2, WINDOW + 2)), borderValue=0) > 0
-    a, b = (cv2.GaussianBlur(picture.astype(np.float32), (0, 0), SMOOTHING) for picture in (first, warped))
+    a, b = smooth(first, SMOOTHING), smooth(warped, SMOOTHING)
     mean_a, mean_b = _mean(a), _mean(b)
     variance_a = np.maximum(_mean(a * a) - mean_a * mean_a, 0)
     variance_b = np.maximum(_mean(b * b) - mean_b * mean_b, 0)
@@ -128,6 +129,11 @@ def warp(picture: Picture, transform: Floats) -> tuple[Picture, NDArray[np.bool_
     full = np.full((side, side), 255, np.uint8)
     inside = cv2.warpAffine(full, transform, (side, side), flags=cv2.INTER_NEAREST | cv2.WARP_INVERSE_MAP)
     return np.asarray(warped, np.uint8), np.asarray(inside) > 0
+
+
+def smooth(picture: Picture, deviation: float) -> Floats:
+    """Smooth a picture by a Gaussian of this standard deviation in pixels."""
+    return np.asarray(cv2.GaussianBlur(picture.astype(np.float32), (0, 0), deviation), np.float32)
 
 
 def _mean(values: Floats) -> Floats:

@@ -16,6 +16,9 @@ FREQUENCIES = 9  # in each direction
 NEAREST = 5  # by vector, of the eight that are found
 LEAST_BY_VECTOR = 0.4  # likeness of the low frequencies in the best orientation
 LEAST_BY_PICTURE = 0.9
+TRIED_BY_VECTOR = 2  # orientations: rotated, a symmetric picture may look more like its mirror image
+
+BLOCK = 65_536  # pairs
 
 Rows = NDArray[np.int64]
 
@@ -45,7 +48,7 @@ ORIENTATIONS = [
 class Candidates(NamedTuple):
     """Pairs, and how the second of each is to be turned.
 
-    pairs: (p, 2) rows, the first the smaller. orientation: (p,) index into ORIENTATIONS.
+    pairs: (p, 2) rows, the first the smaller; one may be there twice. orientation: (p,) index into ORIENTATIONS.
     """
 
     pairs: Rows
@@ -76,7 +79,7 @@ def _signs() -> Floats:
 
 
 def find_candidates(vectors: Floats, space: Space, frequencies: Floats) -> Candidates:
-    """Find pairs of n images that may be duplicates, each in its most likely orientation.
+    """Find pairs of n images that may be duplicates, each in its one or two most likely orientations.
 
     Parameters
     ----------
@@ -90,9 +93,12 @@ def find_candidates(vectors: Floats, space: Space, frequencies: Floats) -> Candi
     by_vector = _pairs(find_neighbours(vectors, space).rows[:, :NEAREST])
     plain = plain_space(frequencies.shape[1])
     by_picture = _pairs(find_neighbours(np.abs(frequencies), plain).rows)
-    kept = [_oriented(by_vector, frequencies, LEAST_BY_VECTOR)]
-    kept.append(_oriented(by_picture, frequencies, LEAST_BY_PICTURE))
-    rows = np.concatenate([np.column_stack(found) for found in kept])
+    rows = np.concatenate(
+        [
+            _oriented(by_vector, frequencies, LEAST_BY_VECTOR, TRIED_BY_VECTOR),
+            _oriented(by_picture, frequencies, LEAST_BY_PICTURE, 1),
+        ]
+    )
     rows = np.unique(rows, axis=0)
     return Candidates(rows[:, :2], rows[:, 2])
 
@@ -106,14 +112,14 @@ def _pairs(neighbours: NDArray[np.int32]) -> Rows:
     return np.unique(pairs, axis=0)
 
 
-def _oriented(pairs: Rows, frequencies: Floats, least: float) -> tuple[Rows, Rows]:
-    """Return the pairs that are alike in their best orientation, and that orientation."""
+def _oriented(pairs: Rows, frequencies: Floats, least: float, tried: int) -> Rows:
+    """Return pairs and orientation (m, 3) in which they are alike: of each pair the best, `tried` at most."""
     signs = _signs().T
-    orientation = np.zeros(len(pairs), np.int64)
-    likeness = np.zeros(len(pairs), np.float32)
-    for start in range(0, len(pairs), 65536):
-        block = slice(start, start + 65536)
-        alike = (frequencies[pairs[block, 0]] * frequencies[pairs[block, 1]]) @ signs
-        orientation[block], likeness[block] = alike.argmax(axis=1), alike.max(axis=1)
-    kept = likeness >= least
-    return pairs[kept], orientation[kept]
+    kept = [np.empty((0, 3), np.int64)]
+    for start in range(0, len(pairs), BLOCK):
+        block = pairs[start : start + BLOCK]
+        alike = (frequencies[block[:, 0]] * frequencies[block[:, 1]]) @ signs
+        best = np.argsort(-alike, axis=1)[:, :tried]
+        place, order = np.nonzero(np.take_along_axis(alike, best, axis=1) >= least)
+        kept.append(np.column_stack([block[place], best[place, order]]))
+    return np.concatenate(kept)

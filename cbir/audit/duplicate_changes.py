@@ -2,8 +2,9 @@
 
 import cv2
 import numpy as np
+from numpy.typing import NDArray
 
-from cbir.audit.alignment import SMOOTHING, Alignment, warp
+from cbir.audit.alignment import SMOOTHING, Alignment, smooth, warp
 from cbir.audit.duplicate_candidates import Orientation
 from cbir.audit.duplicate_pictures import Picture
 from cbir.gallery.vector_blocks import Floats
@@ -14,6 +15,7 @@ CROPPED = 0.03  # of the scale, or of the side that the middle moves by
 RESIZED = 0.03
 CURVED = 6.0  # mean grey levels between the curve and a straight line
 WRITTEN = 45.0  # grey levels of a pixel that was written over
+EDGE = 7  # pixels beside what the duplicate lacks that do not count
 TEXT_SHARES = 0.001, 0.15  # of the pixels
 
 
@@ -60,10 +62,10 @@ def name_changes(
 def _grey_changes(pictures: tuple[Picture, Picture], alignment: Alignment) -> list[str]:
     """Return "gamma" if the grey values follow another curve, and "text" if a small part differs much."""
     warped, inside = warp(pictures[1], alignment.transform)
+    inside = cv2.erode(inside.astype(np.uint8), np.ones((EDGE, EDGE)), borderValue=0) > 0
     if not inside.any():
         return []
-    first, second = (cv2.GaussianBlur(picture.astype(np.float32), (0, 0), SMOOTHING / 2)
-                     for picture in (pictures[0], warped))  # fmt: skip
+    first, second = smooth(pictures[0], SMOOTHING / 2), smooth(warped, SMOOTHING / 2)
     written = float(np.mean(np.abs(first - _curve(first, second, inside))[inside] > WRITTEN))
     unwritten = inside & (np.abs(first - second) <= WRITTEN * 2)
     curved = float(np.abs(_curve(first, second, inside) - second)[unwritten].mean()) if unwritten.any() else 0
@@ -71,7 +73,7 @@ def _grey_changes(pictures: tuple[Picture, Picture], alignment: Alignment) -> li
     return [*changes, "text"] if TEXT_SHARES[0] < written < TEXT_SHARES[1] else changes
 
 
-def _curve(first: Floats, second: Floats, inside: np.ndarray) -> Floats:  # type: ignore[type-arg]
+def _curve(first: Floats, second: Floats, inside: NDArray[np.bool_]) -> Floats:
     """Return `second` with the grey values that the first picture has in the median where it has these."""
     level = np.minimum((second * (LEVELS / 256)).astype(int), LEVELS - 1)
     present = [value for value in range(LEVELS) if np.count_nonzero(inside & (level == value)) > 3]

@@ -3,12 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
-from cbir.audit.alignment import IDENTITY, Alignment, align, align_from, compare, scaled
-from cbir.audit.duplicate_candidates import ORIENTATIONS, find_candidates, low_frequencies
+from cbir.audit.duplicate_candidates import ORIENTATIONS, Rows, find_candidates, low_frequencies
 from cbir.audit.duplicate_changes import name_changes
 from cbir.audit.duplicate_groups import (
     REFERENCE,
@@ -17,34 +15,17 @@ from cbir.audit.duplicate_groups import (
     Duplicates,
     group_by_reference,
 )
-from cbir.audit.duplicate_pictures import SIDE, Pictures
+from cbir.audit.duplicate_pictures import Pictures
+from cbir.audit.duplicate_proof import Proof, prove
 from cbir.cancellation import checkpoint
 from cbir.severity.stored_images import matching_records
 from cbir.store import Collection, Record
 from cbir.store.filter_conditions import Condition
 from cbir.threads import cores
 
-STILL = 0.99  # least median correlation of the windows of duplicates that have not moved
-MOVED = 0.945  # least lower quartile, of duplicates that are rotated or cropped: others are seldom aligned by that
-PROMISING = 0.9  # least median of the small pictures for which larger ones are read
 AT_ONCE = 512  # pairs between two calls of `progress`
 
 Progress = Callable[[str, int, int], None]
-
-
-class Proof(NamedTuple):
-    """Proof of a pair: how the second picture is turned (index into ORIENTATIONS) and aligned."""
-
-    orientation: int
-    alignment: Alignment
-
-    @property
-    def confidence(self) -> float:
-        """From .5 at the limit to 1."""
-        value, limit = (
-            (self.alignment.quarter, MOVED) if self.alignment.moved else (self.alignment.median, STILL)
-        )
-        return round(min(1.0, 0.5 + 0.5 * max(0.0, value - limit) / (1 - limit)), 3)
 
 
 def find_duplicates(
@@ -107,45 +88,19 @@ def _identical(records: Sequence[Record]) -> set[tuple[int, int]]:
 
 
 def _prove_all(
-    pictures: Pictures,
-    pairs: np.ndarray,
-    orientations: np.ndarray,
-    progress: Progress,  # type: ignore[type-arg]
+    pictures: Pictures, pairs: Rows, orientations: Rows, progress: Progress
 ) -> Iterator[tuple[tuple[int, int], Proof]]:
     """Yield the pairs (p, 2) that are duplicates, with their proofs."""
     with ThreadPoolExecutor(cores()) as executor:
         for start in range(0, len(pairs), AT_ONCE):
             checkpoint()
-            block = [(int(a), int(b)) for a, b in pairs[start : start + AT_ONCE]]
-            turned = orientations[start : start + AT_ONCE].tolist()
-            proofs = executor.map(lambda pair, turn: prove(pictures, *pair, turn), block, turned)
-            for pair, proof in zip(block, proofs, strict=True):
+            block = slice(start, start + AT_ONCE)
+            first, second = pairs[block, 0].tolist(), pairs[block, 1].tolist()
+            proofs = executor.map(partial(prove, pictures), first, second, orientations[block].tolist())
+            for pair, proof in zip(zip(first, second, strict=True), proofs, strict=True):
                 if proof is not None:
                     yield pair, proof
             progress("comparing pictures", min(start + AT_ONCE, len(pairs)), len(pairs))
-
-
-def prove(pictures: Pictures, first: int, second: int, orientation: int) -> Proof | None:
-    """Compare two rows of pictures, the second turned; return None if they are no duplicates."""
-    turn = ORIENTATIONS[orientation].apply
-    small = pictures.squares[first], turn(pictures.squares[second])
-    alignment = compare(*small, IDENTITY)
-    if not _agrees(alignment):
-        alignment = align(*small)
-    side = pictures.fine_side(first, second)
-    if alignment.median < PROMISING:
-        return None
-    if side > SIDE:
-        fine = pictures.fine(first, side), turn(pictures.fine(second, side))
-        if alignment.moved:
-            alignment = align_from(*fine, scaled(alignment.transform, side / SIDE))
-        else:
-            alignment = compare(*fine, scaled(alignment.transform, side / SIDE))
-    return Proof(orientation, alignment) if _agrees(alignment) else None
-
-
-def _agrees(alignment: Alignment) -> bool:
-    return alignment.quarter >= MOVED if alignment.moved else alignment.median >= STILL
 
 
 def _is_duplicate(

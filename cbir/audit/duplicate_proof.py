@@ -1,0 +1,49 @@
+"""Proof that two pictures are the same: their windows agree once the second is turned and aligned."""
+
+from typing import NamedTuple
+
+from cbir.audit.alignment import IDENTITY, Alignment, align, align_from, compare, scaled
+from cbir.audit.duplicate_candidates import ORIENTATIONS
+from cbir.audit.duplicate_pictures import SIDE, Pictures
+
+STILL = 0.99  # least median correlation of the windows of duplicates that have not moved
+MOVED = 0.945  # least lower quartile, of duplicates that are rotated or cropped: others are seldom aligned by that
+PROMISING = 0.9  # least median of the small pictures for which larger ones are read
+
+
+class Proof(NamedTuple):
+    """Proof of a pair: how the second picture is turned (index into ORIENTATIONS) and aligned."""
+
+    orientation: int
+    alignment: Alignment
+
+    @property
+    def confidence(self) -> float:
+        """From .5 at the limit to 1."""
+        value, limit = (
+            (self.alignment.quarter, MOVED) if self.alignment.moved else (self.alignment.median, STILL)
+        )
+        return round(min(1.0, 0.5 + 0.5 * max(0.0, value - limit) / (1 - limit)), 3)
+
+
+def prove(pictures: Pictures, first: int, second: int, orientation: int) -> Proof | None:
+    """Compare two rows of pictures, the second turned; return None if they are no duplicates."""
+    turn = ORIENTATIONS[orientation].apply
+    first_small, second_small = pictures.squares[first], turn(pictures.squares[second])
+    alignment = compare(first_small, second_small, IDENTITY)
+    if not _agrees(alignment):
+        alignment = align(first_small, second_small)
+    side = pictures.fine_side(first, second)
+    if alignment.median < PROMISING:
+        return None
+    if side > SIDE:
+        fine = pictures.fine(first, side), turn(pictures.fine(second, side))
+        if alignment.moved:
+            alignment = align_from(*fine, scaled(alignment.transform, side / SIDE))
+        else:
+            alignment = compare(*fine, scaled(alignment.transform, side / SIDE))
+    return Proof(orientation, alignment) if _agrees(alignment) else None
+
+
+def _agrees(alignment: Alignment) -> bool:
+    return alignment.quarter >= MOVED if alignment.moved else alignment.median >= STILL
