@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from intervals import mean_interval
 
-from cbir.federation.agreement import transform_fingerprint
 from cbir.federation.merge import merge_by_distance, merge_by_rank
+from cbir.federation.site_agreement import transform_fingerprint
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
 from cbir.store import Collection, Record

@@ -42,7 +42,7 @@ def list_sites(format: Printed = OutputFormat.text) -> None:
 @app.command()
 def check(collection: options.Folder, site: SiteNames = None, format: Printed = OutputFormat.text) -> None:
     """Compare profile and transform with those of the sites; sends no vector. Exit code 1 if one differs or fails."""
-    from cbir.federation.agreement import difference
+    from cbir.federation.site_agreement import difference
     from cbir.store import Collection
     from service.federation.answer_site import site_profile
     from service.federation.bounded_request import SiteFailed
@@ -140,12 +140,12 @@ def adopt_transform(
     """
     from cbir.federation.transform_file import TransformFile
     from cbir.store import Collection
-    from cbir.store.shared_transform import origin_of
+    from cbir.store.shared_transform import transform_origin
 
     transform = TransformFile.read(file)
     with Collection(collection) as opened:
         statistics = transform.statistics_for(opened)
-        fitted_here = transform.origin == origin_of(opened.secret)
+        fitted_here = transform.origin == transform_origin(opened.secret)
         with opened.writer() as writer, StageBars() as bars:
             bars.show("rebuilding the index")
             writer.adopt_statistics(statistics, fitted_here)

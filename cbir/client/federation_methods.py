@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cbir.client.connection import ServiceConnection
-from cbir.federation.messages import FederatedReply, SiteProfile
+from cbir.federation.site_messages import FederatedReply, SiteProfile
 
 
 class FederationMethods(ServiceConnection):

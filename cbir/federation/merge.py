@@ -36,7 +36,7 @@ def merge_by_rank(sites: Sequence[Sequence[AnyHit]], k: int) -> list[AnyHit]:
     """Return k images in the order of their ranks at their sites; of equal ranks the nearer one first.
 
     Scores of re-rankers are relative to the images of one site, so they are not compared. No site can take more than
-    its share of the first ranks, whatever scores it reports.
+    its share of the first ranks.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ from PIL import Image, UnidentifiedImageError
 from pydantic import BaseModel, ValidationError
 
 from cbir.errors import CbirError
-from cbir.federation.messages import FederatedHit, FederatedReply, SiteProfile, UncheckedReply
+from cbir.federation.site_messages import FederatedHit, FederatedReply, SiteProfile, UncheckedReply
 
 MAX_LABELS, MAX_LABEL_CHARACTERS = 32, 300
 MAX_THUMBNAIL_BYTES = 96 * 2**10
@@ -28,7 +28,7 @@ class UntrustedReply(CbirError):
 
 @dataclass(frozen=True)
 class AskedFor:
-    """What a site was asked for: its profile as it was compared, the number of hits, and the re-ranker."""
+    """A question as its answer is checked: profile of the site, number of hits, re-ranker."""
 
     profile: SiteProfile
     k: int
@@ -69,7 +69,7 @@ def check_reply(content: bytes, asked: AskedFor) -> CheckedReply:
     content : bytes
         What the site sent.
     asked : AskedFor
-        What it was asked for.
+        The question.
 
     Raises
     ------

@@ -8,11 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cbir.atomic import write_bytes
 from cbir.errors import InvalidInput
-from cbir.federation.agreement import transform_fingerprint
+from cbir.federation.site_agreement import transform_fingerprint
 from cbir.store import Collection
 from cbir.store.normalisation import Statistics, read_statistics
 from cbir.store.projection import Projection
-from cbir.store.shared_transform import origin_of
+from cbir.store.shared_transform import transform_origin
 from cbir.store.vector_format import vector_format
 
 MAX_BYTES = 256 * 2**20
@@ -43,7 +43,7 @@ class TransformFile(BaseModel):
         return cls(
             profile=collection.profile.name,
             profile_hash=collection.profile.hash,
-            origin=origin_of(collection.secret),
+            origin=transform_origin(collection.secret),
             fingerprint=transform_fingerprint(statistics),
             statistics=statistics.to_json(),
         )

@@ -11,7 +11,7 @@ KEY = "shared_transform"  # in `meta`: where the statistics were fitted
 FITTED_HERE, FITTED_ELSEWHERE = "here", "elsewhere"
 
 
-def origin_of(secret: bytes) -> str:
+def transform_origin(secret: bytes) -> str:
     """Return the name of the collection with this `secret`, as files of its transform have it."""
     return hmac.digest(secret, b"origin of a shared transform", "sha256").hex()[:16]
 

@@ -6,7 +6,7 @@ from flask import Blueprint, Response
 from pydantic import Field
 
 from cbir.errors import InvalidInput
-from cbir.federation.messages import (
+from cbir.federation.site_messages import (
     EXAMPLE_HASH,
     EXAMPLE_TRANSFORM,
     MAX_HITS,
@@ -66,7 +66,7 @@ class FederatedQuestion(request_params.Parameters):
     problems=(404,),
     python="client.federation_profile()",
 )
-def get_profile() -> Response:
+def get_site_profile() -> Response:
     """Return what another service compares before it sends a vector, and what answers to it contain."""
     state = current_state()
     params = request_params.query_parameters(CollectionParameters)
@@ -84,7 +84,7 @@ def get_profile() -> Response:
     problems=(400, 404, 413, 415, 422, 504),
     python="client.federation_search(vector, profile_hash=site.profile_hash, transform=site.transform, k=5)",
 )
-def post_search() -> Response:
+def post_site_search() -> Response:
     """Search for another service, by a vector.
 
     Answers contain distances and the number of images; labels, thumbnails and ids only where the settings
@@ -98,8 +98,8 @@ def post_search() -> Response:
     question = request_params.json_body(FederatedQuestion)
     if question.k > settings.federation_results:
         raise InvalidInput(f"k: at most {settings.federation_results}, not {question.k}")
-    answer_site.check_reranker(question.rerank)
-    answer_site.check_conditions(question.where, settings)
+    answer_site.require_named_reranker(question.rerank)
+    answer_site.require_shared_labels(question.where, settings)
     with state.concurrency.admit():
         searcher = state.searcher(collection_params.collection)
         with state.concurrency.slot(), query_deadline(settings.query_seconds) as deadline:

@@ -5,9 +5,9 @@ import hmac
 from collections.abc import Callable, Sequence
 
 from cbir.errors import InvalidInput, NotFound
-from cbir.federation.agreement import describe_site, difference
-from cbir.federation.messages import FederatedHit, FederatedReply, SiteProfile
 from cbir.federation.reply_checks import MAX_LABEL_CHARACTERS, MAX_THUMBNAIL_BYTES
+from cbir.federation.site_agreement import describe_site, difference
+from cbir.federation.site_messages import FederatedHit, FederatedReply, SiteProfile
 from cbir.rerank.none import NoReranking
 from cbir.search import Hit, Searcher
 from cbir.settings import Settings
@@ -37,7 +37,7 @@ def check_agreement(here: SiteProfile, profile_hash: str, transform: str) -> Non
         raise InvalidInput(f"the sites differ: {reason}")
 
 
-def check_conditions(where: Sequence[str], settings: Settings) -> None:
+def require_shared_labels(where: Sequence[str], settings: Settings) -> None:
     """Raise InvalidInput for a condition on a label that answers do not contain: hits would tell its value."""
     for text in where:
         if parse_filter(text).key not in settings.federation_labels:
@@ -52,7 +52,7 @@ def require_enough(results: int, settings: Settings) -> None:
         )
 
 
-def check_reranker(name: str) -> None:
+def require_named_reranker(name: str) -> None:
     """Raise InvalidInput for `auto`, which is another method at each site."""
     if name == "auto":
         raise InvalidInput("rerank: auto is another method at each site; name a method, or none")

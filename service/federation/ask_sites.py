@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from cbir.errors import InvalidInput
-from cbir.federation.messages import SiteProfile
 from cbir.federation.reply_checks import CheckedReply
+from cbir.federation.site_messages import SiteProfile
 from cbir.remote_site import RemoteSite
 from service.federation.bounded_request import SiteFailed
 from service.federation.site_client import SiteClient, SiteQuery
@@ -17,7 +17,7 @@ MAX_THREADS = 32
 
 @dataclass(frozen=True)
 class SiteOutcome:
-    """How asking a site ended. reply: None if it gave no answer that can be used; problem: why."""
+    """Outcome of asking a site. reply: None if it gave no answer that can be used; problem: the reason."""
 
     name: str
     reply: CheckedReply | None
@@ -45,7 +45,7 @@ class Sites:
 
 
 def ask_sites(clients: Sequence[SiteClient], query: SiteQuery, here: SiteProfile) -> list[SiteOutcome]:
-    """Ask sites at the same time; each ends within its own time limits, whatever it does.
+    """Ask sites at the same time; each ends within its own time limits.
 
     Parameters
     ----------

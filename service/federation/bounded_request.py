@@ -15,7 +15,7 @@ CHUNK_BYTES = 64 * 2**10
 
 
 class SiteFailed(CbirError):
-    """A site that did not answer, or not with what it was asked for.
+    """A site that did not answer, or not the question.
 
     refused: True if it answered that it will not: trying again soon will not help, and it is not broken.
     """

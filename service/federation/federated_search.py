@@ -18,7 +18,7 @@ from service.federation.site_client import SiteClient, SiteQuery
 
 @dataclass(frozen=True)
 class FederatedRequest:
-    """What all sites are asked: number of results, conditions, re-ranker and its parameters."""
+    """Search for all sites: number of results, conditions, re-ranker and its parameters."""
 
     k: int
     where: list[str] = field(default_factory=list)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from cbir.federation.merge import merge_by_distance, merge_by_rank, score_of_distance
-from cbir.federation.messages import FederatedHit
+from cbir.federation.site_messages import FederatedHit
 from cbir.search import Answer, Hit, Links
 from cbir.search.label_agreement import label_agreements
 from cbir.search.search_models import SiteReport

@@ -10,9 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from cbir.errors import InvalidInput
-from cbir.federation.agreement import difference
 from cbir.federation.circuit import CircuitBreaker
-from cbir.federation.messages import SiteProfile
 from cbir.federation.reply_checks import (
     REPLY_BYTES,
     AskedFor,
@@ -21,6 +19,8 @@ from cbir.federation.reply_checks import (
     check_reply,
     read_message,
 )
+from cbir.federation.site_agreement import difference
+from cbir.federation.site_messages import SiteProfile
 from cbir.remote_site import RemoteSite
 from service.federation.bounded_request import SiteFailed, SiteRequest, send
 
@@ -32,7 +32,7 @@ AT_A_TIME = 4  # requests to one site
 
 @dataclass(frozen=True)
 class SiteQuery:
-    """What a site is asked: a raw vector, the number of results, conditions, re-ranker and its parameters."""
+    """Question to a site: raw vector, number of results, conditions, re-ranker and its parameters."""
 
     vector: list[float] = field(repr=False)
     k: int
@@ -106,7 +106,9 @@ class SiteClient:
         asked = AskedFor(there, k, query.rerank)
         content = self._request("POST", SEARCH_PATH, asked.most_bytes, json.dumps(fields).encode())
         reply: CheckedReply = self._trusted(lambda: check_reply(content, asked))
-        self.circuit.record(answered=True)  # a profile alone says little: a site may answer that and hang later
+        self.circuit.record(
+            answered=True
+        )  # a profile alone says little: a site may answer that and hang later
         return reply
 
     def _trusted(self, read: Callable[[], Any]) -> Any:

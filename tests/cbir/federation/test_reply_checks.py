@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbir.federation.messages import SiteProfile
 from cbir.federation.reply_checks import AskedFor, UntrustedReply, check_reply, read_message
+from cbir.federation.site_messages import SiteProfile
 from cbir.images.thumbnail import encode_image
 
 PROFILE = SiteProfile(

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from cbir.errors import InvalidInput
-from cbir.federation.agreement import describe_site, difference, transform_fingerprint
-from cbir.federation.messages import SiteProfile
+from cbir.federation.site_agreement import describe_site, difference, transform_fingerprint
+from cbir.federation.site_messages import SiteProfile
 from cbir.federation.transform_file import TransformFile
 from cbir.store import Collection
 from cbir.store import profile as profiles
 from cbir.store.projection import Projection
-from cbir.store.shared_transform import origin_of
+from cbir.store.shared_transform import transform_origin
 from cbir.store.standardisation import Standardisation
 from tests.cbir.federation.collections import create, entries
 
@@ -33,7 +33,7 @@ def site(folder: Path) -> SiteProfile:
 
 def adopt(folder: Path, file: TransformFile) -> None:
     with Collection(folder) as collection, collection.writer() as writer:
-        here = file.origin == origin_of(collection.secret)
+        here = file.origin == transform_origin(collection.secret)
         writer.adopt_statistics(file.statistics_for(collection), here)
 
 

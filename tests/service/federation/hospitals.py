@@ -19,7 +19,7 @@ from cbir.access_rights import Scope
 from cbir.federation.transform_file import TransformFile
 from cbir.remote_site import RemoteSite
 from cbir.store import Collection
-from cbir.store.shared_transform import origin_of
+from cbir.store.shared_transform import transform_origin
 from cbir.store.writer import Entry
 from service.app import create_app
 from tests.cbir.federation.collections import create
@@ -74,7 +74,7 @@ def share_transform(source: Path, targets: Sequence[Path]) -> None:
         file = TransformFile.of_collection(collection)
     for folder in targets:
         with Collection(folder) as collection, collection.writer() as writer:
-            here = file.origin == origin_of(collection.secret)
+            here = file.origin == transform_origin(collection.secret)
             writer.adopt_statistics(file.statistics_for(collection), here)
 
 

@@ -141,7 +141,9 @@ def test_with_a_vector_index(collections: dict[str, Path], tmp_path: Path) -> No
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_in_postgresql(collections: dict[str, Path], postgresql: Any, tmp_path: Path, monkeypatch: Any) -> None:
+def test_in_postgresql(
+    collections: dict[str, Path], postgresql: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
     from cbir.store.postgresql_address import files_folder
     from tests.cbir.federation.collections import create, entries
     from tests.service.federation.hospitals import share_transform

@@ -67,9 +67,7 @@ def reply(profile: Any, hits: list[Any], **more: Any) -> bytes:
         (says(b'{"hits": NaN}'), "it answers something else than a cbir service does"),
     ],
 )
-def test_a_site_that_misbehaves_is_given_up(
-    answer: Callable[..., Any], problem: str, profile: Any
-) -> None:
+def test_a_site_that_misbehaves_is_given_up(answer: Callable[..., Any], problem: str, profile: Any) -> None:
     with lying(profile.model_dump_json().encode(), answer) as site:
         started = time.monotonic()
         outcome = ask(f"http://127.0.0.1:{site.server_port}", profile)

@@ -67,9 +67,7 @@ def test_both_sides_show_a_certificate(
             assert refused["problem"]
 
 
-def test_files_that_cannot_be_used_are_named(
-    pems: dict[str, tuple[Path, Path]], tmp_path: Path
-) -> None:
+def test_files_that_cannot_be_used_are_named(pems: dict[str, tuple[Path, Path]], tmp_path: Path) -> None:
     ours, key = pems["south"]
     (tmp_path / "empty.pem").touch()
     wrong: list[dict[str, Path]] = [

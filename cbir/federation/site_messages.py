@@ -18,7 +18,7 @@ Name = Annotated[str, Field(max_length=MAX_NAME)]
 
 
 class SiteProfile(BaseModel):
-    """What another service must agree with before it sends a vector, and what answers to it contain."""
+    """Profile of a site, which others must agree with, and contents of its answers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

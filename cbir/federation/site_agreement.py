@@ -4,7 +4,7 @@ import hashlib
 
 import numpy as np
 
-from cbir.federation.messages import SiteProfile
+from cbir.federation.site_messages import SiteProfile
 from cbir.store.normalisation import Statistics
 from cbir.store.profile import Profile
 from cbir.store.projection import Projection
