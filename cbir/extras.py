@@ -21,6 +21,7 @@ EXTRAS = {  # packages that are imported where a feature needs them, and the ext
     "pymilvus": "milvus",
     "pynetdicom": "pacs",
     "pytorch_metric_learning": "deep",
+    "rapidocr": "intake",
     "ray": "ray",
     "reportlab": "pdf",
     "requests": "pacs",

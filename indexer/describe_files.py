@@ -216,7 +216,9 @@ def _describe_source(sent: SentSource, task: FileTask, compute: Callable[[Image]
                 describe.secret,
                 str(source.source if isinstance(source, CtSeries) else source),
                 stamp,
+                thumbnails=describe.check_intake,  # those of quarantined images are shown
                 refuse_burned_in=describe.refuse_burned_in,
+                check_intake=describe.check_intake,
             )
     except ObjectStoreFailed as error:
         return NOT_HERE if sent.stamp else refuse(error)

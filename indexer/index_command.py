@@ -170,6 +170,11 @@ def _print_summary(summary: "IndexSummary", report: Path | None) -> None:
             summary.duplicates,
             "images left out: duplicates of images in the collection (--duplicates adds them)",
         ),
+        (summary.flagged, "images labelled by the intake check (label intake)"),
+        (
+            summary.quarantined,
+            "images quarantined by the intake check (cbir collection quarantine lists them)",
+        ),
         (summary.deleted_earlier, "images left out: deleted earlier (--restore adds them)"),
         (summary.manifest_unused, "rows of the manifest name no file in the sources"),
         (summary.refused, "files refused:"),

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.hardware import Device
 from cbir.images import Limits
 from cbir.ingest.object_store import check_object_url, check_there
+from cbir.intake.requirements import require_weights
 from cbir.paths import is_inside
 from cbir.python_api.collection_address import address_or_folder
 from cbir.settings import Settings
@@ -24,9 +25,9 @@ class IndexRequest:
     sources: folders, walked, and files. collection: its folder, created if needed. profile, weights: of a new
     collection. labels: a manifest. within: folders that links may not lead out of; empty: no restriction.
     actor: name in the collection's history. decoder_bytes, decode_seconds: memory for a file, time for a frame.
-    refuse_burned_in: refuse images that declare burned-in text. objects: prefixes and objects in object stores, after
-    the sources. ray: address of a Ray cluster that describes the images. jobs: processes, on a cluster on each node;
-    None: the number of cores.
+    refuse_burned_in: refuse images that declare burned-in text. intake: as the setting. objects: prefixes and
+    objects in object stores, after the sources. ray: address of a Ray cluster that describes the images. jobs:
+    processes, on a cluster on each node; None: the number of cores.
     """
 
     sources: Sequence[Path]
@@ -44,6 +45,7 @@ class IndexRequest:
     decoder_bytes: int = 512 * 2**20
     decode_seconds: float = 60.0
     refuse_burned_in: bool = False
+    intake: Literal["accept", "flag", "quarantine"] = "accept"
     objects: Sequence[str] = ()
     ray: str | None = None
 
@@ -80,12 +82,14 @@ class IndexRequest:
             decoder_bytes=settings.decoder_bytes,
             decode_seconds=settings.index_decode_seconds,
             refuse_burned_in=settings.burned_in == "refuse",
+            intake=settings.intake,
             device=settings.device,
             **options,
         )
 
     def check(self) -> None:
         """Raise NotFound or InvalidInput for a source that is missing, or outside the allowed folders."""
+        require_weights(self.intake)
         for path in [*self.sources, *([self.labels] if isinstance(self.labels, Path) else [])]:
             if self.within and not is_inside(path, self.within):
                 raise InvalidInput(f"{path} lies in none of the folders that may be indexed")

@@ -16,6 +16,7 @@ from cbir.evaluation.auto_choice import update_choice
 from cbir.images.ct_series import CtSeries, find_series
 from cbir.ingest.description import DescribedFile, DescribeTask, Refusal
 from cbir.ingest.image_files import find_images, series_stamp
+from cbir.ingest.intake_check import IntakeCheck
 from cbir.ingest.object_store import StoredObject, StoreSilent
 from cbir.paths import is_inside
 from cbir.store import Collection
@@ -39,7 +40,8 @@ class IndexSummary:
 
     files: walked. indexed: images added. already: files that were in the collection. relabelled: those of them
     whose labels or patient changed. duplicates: images left out because the same picture is in the collection.
-    deleted_earlier: images left out because someone deleted them. refused: files without a usable image; the
+    deleted_earlier: images left out because someone deleted them. flagged, quarantined: images with a finding of the
+    intake check. refused: files without a usable image; the
     first few of them with their reasons in `examples`. manifest_unused: rows whose file is not in the sources.
     """
 
@@ -49,6 +51,8 @@ class IndexSummary:
     relabelled: int = 0
     duplicates: int = 0
     deleted_earlier: int = 0
+    flagged: int = 0
+    quarantined: int = 0
     refused: int = 0
     examples: list[tuple[str, str]] = field(default_factory=list)
     manifest_unused: int = 0
@@ -138,7 +142,9 @@ class IndexRun:
             request.decoder_bytes,
             request.decode_seconds,
             request.refuse_burned_in,
+            request.intake != "accept",
         )
+        self._intake = IntakeCheck(collection, request.intake)
         self.task = FileTask(describe, request.within, collection.profile.volume_grid)
 
     def __call__(self) -> IndexSummary:
@@ -278,7 +284,10 @@ class IndexRun:
             for labels, described in labelled
             for record, vector in described.entries
         ]
+        entries = self._intake.check(writer, entries, [described for _, described in batch])
         added = writer.add(entries, duplicates=self.request.duplicates, restore=self.request.restore)
+        self.summary.flagged += self._intake.count_flagged(entries, added)
+        self.summary.quarantined += added.quarantined
         self.summary.indexed += len(added.ids)
         self.summary.already += added.updated
         self.summary.duplicates += added.duplicates

@@ -17,6 +17,7 @@ from cbir.commands.delete_images import delete_from_collection, erase_patient, p
 from cbir.commands.lazy_commands import LazyCommands
 from cbir.commands.list_labels import list_labels
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, print_values
+from cbir.commands.show_quarantine import show_quarantine
 from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.python_api.collection_address import address_or_folder
 
@@ -47,6 +48,7 @@ app.command("copy")(copy_whole_collection)
 app.command("delete")(delete_from_collection)
 app.command("erase-patient")(erase_patient)
 app.command("labels")(list_labels)
+app.command("quarantine")(show_quarantine)
 app.command("build-index")(build_index)
 
 

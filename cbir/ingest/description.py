@@ -14,6 +14,8 @@ from cbir.images.reading import is_out_of_memory
 from cbir.images.thumbnail import make_thumbnail
 from cbir.ingest.object_store import StoreSilent
 from cbir.ingest.process_pool import extend_deadline
+from cbir.intake.findings import with_findings
+from cbir.intake.pixel_checks import check_pixels
 from cbir.settings import Settings
 from cbir.store.profile import Profile
 from cbir.store.records import Entry, Record, describe_record
@@ -42,7 +44,7 @@ class DescribeTask:
 
     profile, secret: of the collection; the secret is the key of the patient hashes. device: of a network.
     memory_bytes: that decoding and describing a file may take. seconds: that a frame may take.
-    refuse_burned_in: refuse images that declare burned-in text.
+    refuse_burned_in: refuse images that declare burned-in text. check_intake: look for damage and burned-in text.
     """
 
     profile: Profile
@@ -52,6 +54,7 @@ class DescribeTask:
     memory_bytes: int = 512 * 2**20
     seconds: float = 60.0
     refuse_burned_in: bool = False
+    check_intake: bool = False
 
     @staticmethod
     def of_collection(
@@ -72,7 +75,10 @@ class DescribeTask:
         """
         refuse = settings.burned_in == "refuse"
         profile, secret = collection.profile, collection.secret
-        return DescribeTask(profile, secret, limits, settings.device, settings.decoder_bytes, seconds, refuse)
+        checks = settings.intake != "accept"
+        return DescribeTask(
+            profile, secret, limits, settings.device, settings.decoder_bytes, seconds, refuse, checks
+        )
 
     def load_descriptor(self) -> Descriptor:
         """Load the descriptor, with its network if it has one."""
@@ -107,6 +113,7 @@ def describe_images(
     stamp: str,
     thumbnails: bool = False,
     refuse_burned_in: bool = False,
+    check_intake: bool = False,
 ) -> DescribedFile:
     """Describe the frames of one file; one that cannot be decoded is refused.
 
@@ -126,6 +133,8 @@ def describe_images(
         Also make a thumbnail of every frame.
     refuse_burned_in : bool
         Refuse a file that declares burned-in text.
+    check_intake : bool
+        Label images that are blank or damaged or have text.
 
     Returns
     -------
@@ -139,7 +148,8 @@ def describe_images(
         for image in images:
             if refuse_burned_in and image.dicom is not None and image.dicom.burned_in:
                 return refused_file("declares burned-in text (burned_in)", Refusal.burned_in)
-            records.append(describe_record(image, source=source, source_stamp=stamp, secret=secret))
+            record = describe_record(image, source=source, source_stamp=stamp, secret=secret)
+            records.append(with_findings(record, check_pixels(image)) if check_intake else record)
             vectors.append(compute(image))
             if thumbnails:
                 pictures.append(make_thumbnail(image))

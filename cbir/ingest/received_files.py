@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from cbir.ingest.description import DescribedFile
+from cbir.ingest.intake_check import IntakeCheck
 from cbir.store import originals
 from cbir.store.add_transaction import Added, AddTransaction
 from cbir.store.writer import Writer
@@ -42,6 +43,7 @@ def add_received_files(
     duplicates: bool = False,
     restore: bool = False,
     in_transaction: Callable[[AddTransaction, Added], None] | None = None,
+    intake: IntakeCheck | None = None,
 ) -> Added:
     """Add the images of files in one transaction, with the thumbnails of those that are new.
 
@@ -59,6 +61,8 @@ def add_received_files(
         Add pictures that were deleted earlier.
     in_transaction : callable, optional
         Further writes of the same transaction.
+    intake : IntakeCheck, optional
+        Finds and holds images that do not fit.
 
     Returns
     -------
@@ -70,14 +74,13 @@ def add_received_files(
         outcomes = iter(added.outcomes)
         thumbnails, kept = {}, set()
         for file in files:
-            new_ids = [
-                image_id if outcome == "added" else None
-                for outcome, image_id in (next(outcomes) for _ in file.description.records)
-            ]
+            file_outcomes = [next(outcomes) for _ in file.description.records]
+            new_ids = [image_id if outcome == "added" else None for outcome, image_id in file_outcomes]
+            is_held = any(outcome == "quarantined" for outcome, _ in file_outcomes)
             for image_id, thumbnail in zip(new_ids, file.description.thumbnails, strict=False):
                 if image_id:
                     thumbnails[added.numbers[image_id]] = thumbnail
-            if keep_originals and any(new_ids):
+            if keep_originals and (any(new_ids) or is_held):
                 kept.add(originals.store_original(writer.folder, file.data))
         transaction.note_originals(kept)
         transaction.store_thumbnails(thumbnails)
@@ -85,4 +88,6 @@ def add_received_files(
             in_transaction(transaction, added)
 
     entries = [entry for file in files for entry in file.description.entries]
+    if intake is not None:
+        entries = intake.check(writer, entries, [file.description for file in files])
     return writer.add(entries, duplicates=duplicates, restore=restore, in_transaction=attach)

@@ -1,6 +1,6 @@
 """Result of adding images, and further writes in the same transaction."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, insert
@@ -8,6 +8,7 @@ from sqlalchemy import Connection, insert
 from cbir.store import idempotency, originals, schema
 from cbir.store.checksums import row_checksum
 from cbir.store.idempotency import StoredReply
+from cbir.store.quarantine_table import delete_quarantined, quarantine
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,8 @@ class Added:
     """Result of `Writer.add`. ids: of the images added.
 
     outcomes: for every entry "added", "duplicate", "deleted earlier", or "updated" if its source showed the image
-    before, and the id of an image with its content, None if there is none. numbers: of the images added, by id.
+    before, and the id of an image with its content, None if there is none; "quarantined" with the id in quarantine.
+    numbers: of the images added, by id.
     """
 
     ids: tuple[str, ...] = ()
@@ -24,6 +26,7 @@ class Added:
     updated: int = 0
     outcomes: tuple[tuple[str, str | None], ...] = ()
     numbers: dict[str, int] = field(default_factory=dict)
+    quarantined: int = 0
 
 
 class AddTransaction:
@@ -40,6 +43,10 @@ class AddTransaction:
         ]
         if rows:
             self._connection.execute(insert(schema.thumbnails), rows)
+
+    def leave_quarantine(self, image_ids: Sequence[str]) -> None:
+        """Take images out of the quarantine."""
+        delete_quarantined(self._connection, quarantine.c.image_id, image_ids)
 
     def note_originals(self, sources: Iterable[str]) -> None:
         """Note that the originals of these sources are stored."""

@@ -7,6 +7,7 @@ from sqlalchemy import Connection, delete, select
 
 from cbir.errors import CollectionDamaged
 from cbir.store import (
+    audit_file,
     change_history,
     change_log,
     grade_models,
@@ -16,6 +17,7 @@ from cbir.store import (
     severity_model,
 )
 from cbir.store.image_rows import delete_images, delete_rows, store_erased_marks
+from cbir.store.quarantine_table import delete_quarantined, quarantine
 from cbir.store.row_damage import row_problems
 from cbir.store.row_totals import store_totals
 from cbir.store.schema import changed_images, forgotten, images, instance_copies
@@ -52,7 +54,9 @@ def erase_rows(connection: Connection, keys: Sequence[str], folder: Path) -> int
     instances = connection.scalars(copies).all()  # so that another collection does not bring them back
     store_erased_marks(connection, [*deleted, *(row.content_hash for row in rows), *instances], folder)
     map_file.drop_map(folder)
+    audit_file.drop_audit_file(folder)
     region_cells.drop_cells(folder)
+    delete_quarantined(connection, quarantine.c.patient_key, keys)
     delete_images(connection, [row.number for row in rows])
     delete_rows(connection, changed_images.c.image_id, [row.image_id for row in rows])
     delete_rows(connection, instance_copies.c.patient_key, keys)

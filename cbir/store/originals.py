@@ -15,6 +15,7 @@ from cbir.atomic import sync_folder, write_bytes
 from cbir.store.checksums import with_checksum
 from cbir.store.database import Database
 from cbir.store.permissions import file_mode, folder_mode
+from cbir.store.quarantine_table import held_sources
 from cbir.store.schema import images, original_files
 from cbir.store.statements import Statement, insert_missing
 
@@ -90,7 +91,9 @@ def forget_missing(connection: Connection, folder: Path) -> int:
 def forget_sources(connection: Connection, sources: Iterable[str]) -> set[str]:
     """Delete the notes of those uploaded `sources` that no image has any more, and return these sources."""
     uploads = {source for source in sources if source.startswith(UPLOAD)}
-    unused = uploads.difference(USED.run(connection, list(uploads)).scalars())
+    unused = uploads.difference(
+        USED.run(connection, list(uploads)).scalars(), held_sources(connection, uploads)
+    )
     FORGET.run(connection, [source.removeprefix(UPLOAD) for source in unused])
     return unused
 
@@ -100,6 +103,7 @@ def forget_unused(connection: Connection) -> None:
     connection.exec_driver_sql(
         f"DELETE FROM originals WHERE NOT EXISTS (SELECT 1 FROM images WHERE source = '{UPLOAD}' || name)"
     )
+    note_originals(connection, (source for source in held_sources(connection) if source.startswith(UPLOAD)))
 
 
 def erase_originals(folder: Path, sources: Iterable[str]) -> None:
@@ -117,7 +121,7 @@ def erase_unused(database: Database, folder: Path, sources: Collection[str]) -> 
     """
     if sources:
         with database.begin() as connection:
-            used = set(USED.run(connection, list(sources)).scalars())
+            used = set(USED.run(connection, list(sources)).scalars()) | held_sources(connection, sources)
             erase_originals(folder, set(sources) - used)
 
 
@@ -146,4 +150,4 @@ def unneeded_originals(connection: Connection, folder: Path) -> set[str]:
         return set()
     uploaded = images.c.source.startswith(UPLOAD)
     needed = set(connection.scalars(select(images.c.source).where(uploaded)))
-    return {UPLOAD + file.name for file in (folder / FOLDER).iterdir()} - needed
+    return {UPLOAD + file.name for file in (folder / FOLDER).iterdir()} - needed - held_sources(connection)

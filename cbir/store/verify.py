@@ -13,6 +13,7 @@ from cbir.store import descriptor_model, last_good, originals, stored_snapshot
 from cbir.store.agreement import describe_disagreement, differing_numbers, open_intact_snapshot
 from cbir.store.collection import Collection
 from cbir.store.collection_view import vector_pages
+from cbir.store.quarantine import quarantine_problems
 from cbir.store.row_damage import Progress, missing_vectors, row_problems
 from cbir.store.schema import CHECKED, DATABASE, images, vectors
 from cbir.store.snapshot import Snapshot, SnapshotInfo, file_checksum, open_snapshot
@@ -71,7 +72,8 @@ def _database_problems(collection: Collection, progress: Progress | None = None)
         problems += missing_vectors(connection)
         if not problems:
             problems += _size_problems(connection, vector_format(collection.profile))
-        return problems + row_problems(connection, CHECKED, progress=progress)
+        problems += row_problems(connection, CHECKED, progress=progress)
+        return problems + quarantine_problems(connection)
 
 
 def _structure_problems(connection: Connection) -> list[str]:

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, select
 
 from cbir.errors import CbirError, CollectionBusy
 from cbir.store import (
+    audit_file,
     change_history,
     change_log,
     dicom_instances,
@@ -19,6 +20,7 @@ from cbir.store import (
     map_file,
     metadata,
     originals,
+    quarantine,
     schema,
 )
 from cbir.store.add_transaction import Added, AddTransaction
@@ -53,12 +55,14 @@ class Writer(DerivedFiles):
     """Writes to a collection whose lock `Collection.writer()` holds.
 
     source_exists: says whether the file that images come from is still there; by default objects in a store are.
+    held_pictures: thumbnails by content hash, if `add` quarantines new images with the label `intake`; else None.
     """
 
     def __init__(self, folder: Path, engine: Database, who: str = "command line") -> None:
         super().__init__(folder, engine)
         self.source_exists: Callable[[str], bool] = _source_exists
         self.who = who
+        self.held_pictures: Mapping[str, bytes] | None = None
 
     @cached_property
     def _format(self) -> VectorFormat:
@@ -110,6 +114,8 @@ class Writer(DerivedFiles):
         with self._engine.begin() as connection:
             updated = self._update_sources(connection, [record for record, _ in entries])
             outcomes, new = self._sort_entries(connection, entries, updated, duplicates, restore)
+            if self.held_pictures is not None:
+                outcomes, new = self._hold_findings(connection, outcomes, new, self.held_pictures)
             numbers = insert_entries(connection, new, self._format)
             copies = [
                 (record, image_id)
@@ -125,13 +131,33 @@ class Writer(DerivedFiles):
             kinds = Counter(kind for kind, _ in outcomes)
             added = Added(
                 tuple(numbers), kinds["duplicate"], kinds["deleted earlier"], kinds["updated"], tuple(outcomes),
-                numbers,
+                numbers, kinds["quarantined"],
             )  # fmt: skip
             if in_transaction:
                 in_transaction(AddTransaction(connection), added)
             if new or in_transaction:
                 metadata.bump_generation(connection)
         return added
+
+    def _hold_findings(
+        self,
+        connection: Connection,
+        outcomes: list[tuple[str, str | None]],
+        new: list[Entry],
+        pictures: Mapping[str, bytes],
+    ) -> tuple[list[tuple[str, str | None]], list[Entry]]:
+        """Quarantine those of the new entries that the intake check has labelled; return the others."""
+        held = {
+            record.image_id: (record, vector) for record, vector in new if quarantine.LABEL in record.labels
+        }
+        if not held:
+            return outcomes, new
+        quarantine.hold(connection, list(held.values()), pictures, self.who)
+        outcomes = [
+            ("quarantined", image_id) if kind == "added" and image_id in held else (kind, image_id)
+            for kind, image_id in outcomes
+        ]
+        return outcomes, [entry for entry in new if entry[0].image_id not in held]
 
     def _sort_entries(
         self,
@@ -359,6 +385,7 @@ class Writer(DerivedFiles):
             metadata.bump_generation(connection)
             note_erasure(connection)
         originals.erase_unused(self._engine, self.folder, unused)
+        audit_file.drop_audit_file(self.folder)
         map_file.drop_map(self.folder)  # also one that a job has written since the transaction began
         # Also without a matching image: an earlier attempt may have been interrupted.
         if not self.rebuild_without_erased():

@@ -26,6 +26,7 @@ class Fate(Enum):
     """Outcomes of an instance."""
 
     stored = "stored"
+    quarantined = "quarantined by the intake check"
     existing = "there already"
     no_image = "without an image"
     left_out = "left out by option"
@@ -87,7 +88,15 @@ def describe_instance(data: bytes, task: InstanceTask) -> InstanceOutcome:
         compute = task.describe.load_descriptor()
         frames = with_deadline(_selected_frames(data, task, headers), task.describe.seconds)
         with memory_limit(task.describe.memory_bytes):
-            file = describe_images(frames, compute, secret, source, "sent", task.thumbnails)
+            file = describe_images(
+                frames,
+                compute,
+                secret,
+                source,
+                "sent",
+                task.thumbnails,
+                check_intake=task.describe.check_intake,
+            )
     except _Rejected as rejected:
         return InstanceOutcome(*rejected.args)
     except Exception as error:  # a bug that one instance triggers must not stop the others

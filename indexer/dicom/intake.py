@@ -16,6 +16,7 @@ from cbir.errors import CollectionBusy, StorageFull
 from cbir.evaluation.auto_update import ChoiceUpdater
 from cbir.images import Limits
 from cbir.ingest.description import DescribeTask
+from cbir.ingest.intake_check import IntakeCheck
 from cbir.ingest.process_pool import ProcessPool, WorkerDied, WorkerTimedOut, use_one_thread_silently
 from cbir.ingest.received_files import (
     STATISTICS_IMAGES,
@@ -107,6 +108,7 @@ class Intake:
         self.jobs = self._pool.jobs
         self._queue: Queue[_PendingInstance | None] = Queue()
         self._choices = ChoiceUpdater()
+        self._check = IntakeCheck(collection, settings.intake)
         self._stored = 0  # images since the snapshot was last checked
         self._checked = time.monotonic()
         self._thread = Thread(target=self._commit_all, name="commits", daemon=True)
@@ -211,7 +213,9 @@ class Intake:
         uids = [instance.file.description.records[0].instance for instance in pending]
         is_new = select_new_instances(uids, self.known_instances(uids))
         files = [instance.file for instance, new in zip(pending, is_new, strict=True) if new]
-        added = add_received_files(writer, files, keep_originals=self.settings.keep_originals)
+        added = add_received_files(
+            writer, files, keep_originals=self.settings.keep_originals, intake=self._check
+        )
         self._stored += len(added.ids)
         frame_outcomes = iter(added.outcomes)
         fates = iter([_fate([next(frame_outcomes)[0] for _ in file.description.records]) for file in files])
@@ -254,6 +258,8 @@ def _pool_on_cluster(task: InstanceTask, jobs: int | None) -> InstancePool:
 
 def _fate(outcomes: Sequence[str]) -> Fate:
     """Return the fate of an instance from the outcomes of its frames: a duplicate is in the collection."""
+    if "quarantined" in outcomes:
+        return Fate.quarantined
     if "added" in outcomes or "updated" in outcomes:
         return Fate.stored
     return Fate.existing if "duplicate" in outcomes else Fate.deleted_earlier

@@ -30,6 +30,7 @@ NO_LIMIT = 2**31  # of pynetdicom, which counts all connections; BoundedServer l
 # PS3.4, table B.2-1, and PS3.7, annex C. A warning tells the sender that it need not try again.
 STATUS = {
     Fate.stored: 0x0000,
+    Fate.quarantined: 0x0000,  # on disk
     Fate.existing: 0x0000,
     Fate.no_image: 0xB006,  # elements discarded
     Fate.left_out: 0xB006,

@@ -22,6 +22,7 @@ from service.access.patient_identifiers import limit_new_patients
 from service.api.image_routes import CollectionParameters, check_labels
 from service.api.operations import IMAGE_FILES, operation
 from service.collections.app_state import current_state
+from service.collections.intake_checks import intake_check
 from service.collections.mounted_collection import CollectionHandle
 from service.http.problems import Conflict, Malformed, error_location
 from service.http.request_params import JSON, request_parameters
@@ -87,7 +88,7 @@ class IdempotentRequest:
 @blueprint.post("")
 @operation(
     "add",
-    {201: AddedImages, 200: AddedImages},
+    {201: AddedImages, 200: AddedImages, 202: AddedImages},
     query=AddParameters,
     body=IMAGE_FILES,
     form=AddParameters,
@@ -104,7 +105,8 @@ def post_images() -> Response:
     """Add one or more images; after a 201 response they are on disk and searchable.
 
     Send files in the form field `image`, one field per file, or a single file as the body. Every frame becomes an
-    image. 200: nothing is new, the collection has the same pictures; 409: the pictures were deleted earlier. With an
+    image. 200: nothing is new, the collection has the same pictures; 202: all new images are
+    in quarantine (setting `intake`); 409: the pictures were deleted earlier. With an
     `Idempotency-Key` a repeated request gets the first response again for 24 hours and is not executed twice.
     """
     state = current_state()
@@ -140,7 +142,7 @@ def _write(
             if identity.key and transaction.find_reply(identity.key):
                 raise AnsweredMeanwhile  # so that nothing of this transaction stays
             body = added_images(uploads, added)
-            status = 201 if body.ids else 409 if added.deleted_earlier else 200
+            status = 201 if body.ids else 202 if added.quarantined else 409 if added.deleted_earlier else 200
             stored.append(StoredReply(identity.digest, status, body.model_dump_json()))
             if identity.key and status != 409:
                 transaction.store_reply(identity.key, stored[0])
@@ -153,6 +155,7 @@ def _write(
                 duplicates=params.duplicates,
                 restore=params.restore,
                 in_transaction=in_transaction,
+                intake=intake_check(handle),
             )
         except AnsweredMeanwhile:
             replayed = identity.replay(handle)

@@ -21,6 +21,7 @@ from service.api.add_routes import refresh_snapshot
 from service.api.image_routes import CollectionParameters
 from service.api.operations import FILE, operation
 from service.collections.app_state import current_state
+from service.collections.intake_checks import intake_check
 from service.collections.mounted_collection import CollectionHandle
 from service.http import multipart_related
 from service.http.request_params import query_parameters
@@ -119,7 +120,9 @@ def _write(handle: CollectionHandle, accepted: list[tuple[StowInstance, Received
         is_new = select_new_instances(uids, handle.searcher().collection.known_instances(uids))
         new = list(compress(accepted, is_new))
         uploads = [upload for _, upload in new]
-        added = add_received_files(writer, uploads, keep_originals=handle.settings.keep_originals)
+        added = add_received_files(
+            writer, uploads, keep_originals=handle.settings.keep_originals, intake=intake_check(handle)
+        )
         log_images(added.ids)
         outcomes = iter(added.outcomes)
         for instance, upload in new:

@@ -1,0 +1,66 @@
+"""The intake check where images are written: findings of the collection are added, and labelled images held."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from cbir.ingest.description import DescribedFile
+from cbir.intake.collection_check import CollectionCheck
+from cbir.intake.findings import LABEL
+from cbir.intake.requirements import require_weights
+from cbir.store import Collection
+from cbir.store.add_transaction import Added
+from cbir.store.records import Entry
+from cbir.store.writer import Writer
+
+Intake = Literal["accept", "flag", "quarantine"]
+RENEWED = 2  # times as many images in the collection: then it is compared with anew
+
+
+class IntakeCheck:
+    """Checks the images of one collection as the setting `intake` says; with "accept" it does nothing.
+
+    Raises InvalidInput if a package is missing.
+    """
+
+    def __init__(self, collection: Collection, intake: Intake) -> None:
+        require_weights(intake)
+        self._collection, self._intake = collection, intake
+        self._check: CollectionCheck | None = None
+        self._images = 0
+
+    def check(self, writer: Writer, entries: Sequence[Entry], files: Sequence[DescribedFile]) -> list[Entry]:
+        """Return the entries of `files` with their findings, and let `writer` hold those that have some.
+
+        Parameters
+        ----------
+        writer : Writer
+            Adds the entries next.
+        entries : sequence of (Record, (d,) float32)
+            Entries of the files, in their order, with labels.
+        files : sequence of DescribedFile
+            Described with `check_intake`, unless the setting is "accept".
+        """
+        if self._intake == "accept":
+            return list(entries)
+        checked = self._current().check(entries)
+        if self._intake == "quarantine":
+            pictures = (
+                (record.content_hash, picture)
+                for file in files
+                for record, picture in zip(file.records, file.thumbnails, strict=False)
+            )
+            writer.held_pictures = dict(pictures)
+        return checked
+
+    def count_flagged(self, entries: Sequence[Entry], added: Added) -> int:
+        """Return the number of images that were added with a finding."""
+        if self._intake == "accept":
+            return 0
+        outcomes = zip(entries, added.outcomes, strict=True)
+        return sum(LABEL in record.labels and kind == "added" for (record, _), (kind, _) in outcomes)
+
+    def _current(self) -> CollectionCheck:
+        images = len(self._collection)
+        if self._check is None or images >= RENEWED * self._images:
+            self._check, self._images = CollectionCheck(self._collection), max(images, 1)
+        return self._check

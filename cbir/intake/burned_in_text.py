@@ -1,0 +1,97 @@
+"""Text burned into the pixels of an image, found by reading what looks like a row of characters."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from cbir.intake.text_lines import Grey, TextLine, find_text_lines
+from cbir.intake.text_reader import Characters, load_reader
+
+READ_LINES = 5  # of an image, those with most shapes
+LEAST_PROBABILITY = 0.7  # of a character that counts
+FEW, FEW_PROBABILITY = 4, 0.9  # in a text with so few characters or fewer
+LEAST_CHARACTERS = 3  # different ones: lead letters such as L, R or AP have fewer, and teeth read as 1111
+# Words of markers on radiographs, which say nothing about a patient
+MARKERS = frozenset(
+    (
+        "LEFT",
+        "RIGHT",
+        "ERECT",
+        "SUPINE",
+        "PRONE",
+        "UPRIGHT",
+        "STANDING",
+        "SITTING",
+        "PORTABLE",
+        "DECUB",
+        "LAT",
+        "OBL",
+    )
+)
+OVERLAP = 0.5  # of the height of lines that are the same
+
+
+@dataclass(frozen=True)
+class BurnedInText:
+    """Text in the pixels: the first line that was read. characters: read in it; the text itself is not kept.
+
+    looks_personal: it has a date, a long number, or two or more words of letters.
+    """
+
+    line: TextLine
+    characters: int
+    looks_personal: bool
+
+
+def find_burned_in_text(grey: Grey) -> BurnedInText | None:
+    """Return the most legible of the lines of text in a picture; None if none can be read.
+
+    Text has three different letters or digits that are read with a probability of .7 or more. Lead letters (L, R,
+    AP) and the words of markers (LEFT, PORTABLE, ...) do not count.
+
+    Parameters
+    ----------
+    grey : (height, width) uint8
+        Picture of at least one pixel.
+    """
+    lines = _different_lines(find_text_lines(grey))[:READ_LINES]
+    for line in lines:
+        text = _legible(load_reader().read(grey, line))
+        characters = [character for character in text if character.isalnum()]
+        if len(set(characters)) >= LEAST_CHARACTERS and not _is_marker(text):
+            return BurnedInText(line, len(characters), looks_personal(text))
+    return None
+
+
+def looks_personal(text: str) -> bool:
+    """Return whether a text has a date, a number of five digits or more, or two words of three letters or more."""
+    date = re.search(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}", text)
+    number = re.search(r"\d{5}", text)
+    return bool(date or number or len(re.findall(r"[^\W\d_]{3,}", text)) >= 2)
+
+
+def _legible(characters: Characters) -> str:
+    least = FEW_PROBABILITY if len(characters) <= FEW else LEAST_PROBABILITY
+    return "".join(character for character, share in characters if share >= least)
+
+
+def _is_marker(text: str) -> bool:
+    words = re.findall(r"\w+", text.upper())
+    return all(word in MARKERS or len(word) < LEAST_CHARACTERS for word in words)
+
+
+def _different_lines(lines: list[TextLine]) -> list[TextLine]:
+    """Leave out lines that lie in another one with as many shapes or more."""
+    kept: list[TextLine] = []
+    for line in lines:
+        if not any(_covers(other, line) for other in kept):
+            kept.append(line)
+    return kept
+
+
+def _covers(other: TextLine, line: TextLine) -> bool:
+    across = min(other.right, line.right) - max(other.left, line.left)
+    down = min(other.bottom, line.bottom) - max(other.top, line.top)
+    height = max(line.bottom - line.top, other.bottom - other.top)
+    return bool(across > OVERLAP * (line.right - line.left) and down > OVERLAP * np.float64(height))

@@ -1,0 +1,45 @@
+"""Checks of the pixels of an image by itself: blank, damaged, with burned-in text."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.images import Image
+from cbir.intake.burned_in_text import find_burned_in_text
+
+BLANK_DEVIATION = 1.5  # standard deviation of grey values
+BLANK_SHARE = 0.999  # of pixels with the same value
+BAND_SHARE = 0.04  # of the rows, that have one value
+BAND_LEAST = 4  # rows
+EXTREME = 3  # grey values beside the darkest and the brightest of the image: borders have them
+
+
+def check_pixels(image: Image) -> list[str]:
+    """Return what the pixels of an image show, in words of `cbir.intake.findings`: blank, damaged, text."""
+    grey = image.grey
+    if is_blank(grey):
+        return ["blank"]
+    findings = ["damaged"] if has_constant_band(grey) else []
+    if find_burned_in_text(grey) is not None:
+        findings.append("text")
+    return findings
+
+
+def is_blank(grey: NDArray[np.uint8]) -> bool:
+    """Return whether a picture, (height, width), shows nothing: (nearly) one grey value."""
+    counts = np.bincount(grey.ravel(), minlength=256)
+    return bool(counts.max() >= BLANK_SHARE * grey.size or grey.std() < BLANK_DEVIATION)
+
+
+def has_constant_band(grey: NDArray[np.uint8]) -> bool:
+    """Return whether the last rows, (height, width), have one grey value that no border has, as after a truncation.
+
+    Decoders fill what a truncated file lacks with grey. A border is as dark as the darkest pixels or as bright as
+    the brightest.
+    """
+    value = int(grey[-1, 0])
+    flat = np.flatnonzero((grey != value).any(axis=1))
+    band = len(grey) - 1 - int(flat[-1]) if len(flat) else len(grey)
+    if band < max(BAND_LEAST, BAND_SHARE * len(grey)):
+        return False
+    rest = grey[: len(grey) - band]
+    return bool(rest.size and int(rest.min()) + EXTREME < value < int(rest.max()) - EXTREME)

@@ -1,0 +1,12 @@
+"""What the intake check needs."""
+
+from cbir.intake.text_reader import weights_path
+
+
+def require_weights(intake: str) -> None:
+    """Raise InvalidInput with the remedy if images are to be checked, and the weights are not installed.
+
+    intake: the setting.
+    """
+    if intake != "accept":
+        weights_path()

@@ -1,0 +1,85 @@
+"""Reading of a quarantine, and its ends: images are released into the collection, or refused."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from cbir.store import change_log, originals
+from cbir.store.add_transaction import Added, AddTransaction
+from cbir.store.checksums import with_checksum
+from cbir.store.collection import Collection
+from cbir.store.image_rows import rows_matching
+from cbir.store.quarantine import (
+    LABEL,
+    QuarantinedImage,
+    list_quarantined,
+    not_quarantined,
+    quarantined_entries,
+    quarantined_picture,
+)
+from cbir.store.quarantine_table import delete_quarantined, has_quarantine, quarantine
+from cbir.store.schema import forgotten
+from cbir.store.statements import insert_missing
+from cbir.store.writer import Writer
+
+
+def release_images(writer: Writer, image_ids: Sequence[str]) -> Added:
+    """Add quarantined images to the collection, without the label `intake`, in one transaction.
+
+    Raises NotFound, and adds none, if one is not in quarantine.
+    """
+    with writer._engine.connect() as connection:
+        entries, pictures = quarantined_entries(connection, image_ids)
+    released = [
+        (
+            replace(record, labels={key: value for key, value in record.labels.items() if key != LABEL}),
+            vector,
+        )
+        for record, vector in entries
+    ]
+
+    def leave(transaction: AddTransaction, added: Added) -> None:
+        transaction.leave_quarantine(image_ids)
+        thumbnails = {
+            added.numbers[image_id]: pictures[record.content_hash]
+            for (record, _), (kind, image_id) in zip(released, added.outcomes, strict=True)
+            if kind == "added" and image_id and pictures[record.content_hash]
+        }
+        transaction.store_thumbnails(thumbnails)
+
+    return writer.add(released, in_transaction=leave)
+
+
+def refuse_images(writer: Writer, image_ids: Sequence[str]) -> None:
+    """Delete quarantined images, so that indexing does not bring them back. Raises NotFound if one is missing."""
+    with writer._engine.begin() as connection:
+        c = quarantine.c
+        columns = (c.image_id, c.source, c.patient_key)
+        rows = []
+        if has_quarantine(connection):
+            rows = rows_matching(connection, columns, c.image_id, image_ids)
+        if missing := sorted(set(image_ids) - {row.image_id for row in rows}):
+            raise not_quarantined(missing[0])
+        at = datetime.now(UTC).isoformat(timespec="seconds")
+        contents = [
+            with_checksum(forgotten, {"content_hash": row.image_id, "patient_key": row.patient_key, "at": at})
+            for row in rows
+        ]
+        insert_missing(connection, forgotten, contents)
+        delete_quarantined(connection, c.image_id, [row.image_id for row in rows])
+        unused = originals.forget_sources(connection, {row.source for row in rows})
+        logged = change_log.is_logged(connection)
+    if not logged:  # else the backup has to get them first
+        originals.erase_unused(writer._engine, writer.folder, unused)
+
+
+def read_quarantined(collection: Collection, after: str = "", limit: int = 1000) -> list[QuarantinedImage]:
+    """Return the first `limit` quarantined images of a collection whose id is greater than `after`, by id."""
+    with collection._engine.connect() as connection:
+        return list_quarantined(connection, after, limit)
+
+
+def read_picture(collection: Collection, image_id: str) -> bytes:
+    """Return the thumbnail of a quarantined image, JPEG. Raises NotFound."""
+    with collection._engine.connect() as connection:
+        return quarantined_picture(connection, image_id)

@@ -1,0 +1,135 @@
+"""The quarantine: kept out of searches, released or refused, erased with the patient, checked."""
+
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cbir.errors import InvalidInput, NotFound
+from cbir.store import Collection, originals, quarantine
+from cbir.store import profile as profiles
+from cbir.store.quarantine_release import read_picture, read_quarantined, refuse_images, release_images
+from cbir.store.records import Entry, Record
+from cbir.store.verify import verify_content
+
+PATIENT = "a" * 32
+
+
+def entry(number: int, source: str = "", **labels: str) -> Entry:
+    record = Record(
+        f"{number:032x}",
+        source or f"/images/{number}.png",
+        "stamp",
+        "png",
+        9,
+        9,
+        labels=labels,
+        patient_key=PATIENT,
+    )
+    return record, np.random.default_rng(number).random(80, np.float32)
+
+
+@pytest.fixture
+def collection(tmp_path: Path) -> Collection:
+    collection = Collection.create(tmp_path / "collection", profiles.get("edge_histogram"))
+    with collection.writer() as writer:
+        writer.held_pictures = {entry(1)[0].content_hash: b"jpeg"}
+        added = writer.add([entry(0), entry(1, intake="text"), entry(2)])
+    assert [outcome for outcome, _ in added.outcomes] == ["added", "quarantined", "added"]
+    assert added.quarantined == 1
+    return collection
+
+
+def test_a_quarantined_image_is_no_image_of_the_collection(collection: Collection) -> None:
+    (image,) = read_quarantined(collection)
+    assert image.record.labels == {"intake": "text"}
+    assert len(collection) == 2
+    assert read_picture(collection, image.image_id) == b"jpeg"
+    with pytest.raises(NotFound):
+        collection.record(image.image_id)
+    assert verify_content(collection) == []
+
+
+def test_a_released_image_is_one_with_its_vector_and_thumbnail(collection: Collection) -> None:
+    record, vector = entry(1)
+    with collection.writer() as writer:
+        release_images(writer, [record.content_hash])
+    assert read_quarantined(collection) == []
+    assert collection.record(record.content_hash).labels == {}
+    numbers = collection.numbers_of([record.content_hash])
+    assert np.allclose(collection.raw_vectors(numbers)[0], vector)
+    assert collection.thumbnail(record.content_hash) == b"jpeg"
+    assert verify_content(collection) == []
+
+
+def test_a_refused_image_does_not_come_back(collection: Collection) -> None:
+    with collection.writer() as writer:
+        refuse_images(writer, [entry(1)[0].content_hash])
+        writer.held_pictures = {}
+        added = writer.add([entry(1, intake="text")])
+    assert added.outcomes == (("deleted earlier", None),)
+    assert read_quarantined(collection) == []
+
+
+def test_the_same_image_is_quarantined_once_and_one_of_the_collection_never(collection: Collection) -> None:
+    with collection.writer() as writer:
+        writer.held_pictures = {}
+        added = writer.add([entry(1, intake="text"), entry(0, intake="text")])
+    assert [outcome for outcome, _ in added.outcomes] == ["quarantined", "updated"] or [
+        outcome for outcome, _ in added.outcomes
+    ] == ["quarantined", "duplicate"]
+    assert len(read_quarantined(collection)) == 1
+
+
+def test_an_unknown_id_changes_nothing(collection: Collection) -> None:
+    known = entry(1)[0].content_hash
+    with collection.writer() as writer:
+        for act in (release_images, refuse_images):
+            with pytest.raises(NotFound, match="in quarantine"):
+                act(writer, [known, "f" * 32])
+    assert len(read_quarantined(collection)) == 1
+
+
+def test_erasing_the_patient_empties_it(collection: Collection) -> None:
+    with collection.writer() as writer:
+        writer.erase_patient([PATIENT])
+    assert read_quarantined(collection) == []
+
+
+def test_the_original_of_a_quarantined_image_is_kept_and_goes_with_it(tmp_path: Path) -> None:
+    collection = Collection.create(tmp_path / "c", profiles.get("edge_histogram"))
+    source = originals.store_original(collection.folder, b"file")
+    path = originals.original_path(collection.folder, source)
+    assert path is not None
+    with collection.writer() as writer:
+        writer.held_pictures = {}
+        writer.add(
+            [entry(1, source, intake="blank")],
+            in_transaction=lambda transaction, _: transaction.note_originals([source]),
+        )
+        originals.erase_unused(writer._engine, collection.folder, [source])
+        with writer._engine.connect() as connection:
+            assert originals.unneeded_originals(connection, collection.folder) == set()
+        assert path.exists()
+        refuse_images(writer, [entry(1)[0].content_hash])
+    assert not path.exists()
+
+
+def test_a_full_quarantine_refuses_and_keeps_what_it_has(
+    collection: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quarantine, "MOST_IMAGES", 2)
+    with collection.writer() as writer:
+        writer.held_pictures = {}
+        with pytest.raises(InvalidInput, match="full"):
+            writer.add([entry(3, intake="text"), entry(4, intake="text"), entry(5)])
+    assert len(read_quarantined(collection)) == 1
+    assert len(collection) == 2
+
+
+def test_damage_is_found(collection: Collection) -> None:
+    with sqlite3.connect(collection.folder / "collection.sqlite") as connection:
+        connection.execute("UPDATE quarantine SET picture = x'00'")
+    connection.close()
+    assert any("quarantined" in problem for problem in verify_content(collection))
