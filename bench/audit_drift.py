@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cbir import settings
 from cbir.audit.audited_images import AuditedImages, read_audited_images
-from cbir.audit.drift import LEAST, WINDOW, alarm_threshold, check_window
+from cbir.audit.drift import LEAST, WINDOW, alarm_threshold, check_window, count_alarms
 from cbir.store import Collection
 
 EARLIER = 600  # images before the first check
@@ -86,7 +86,7 @@ def unchanged_year(
     generator = np.random.default_rng([seed, code])
     stream = draw_blocks(images.block, np.flatnonzero(source == code), generator)
     ends = range(min(EARLIER, len(stream) // 2), len(stream) + 1, week)[:52]
-    return sum(_check(images, stream[:end], threshold) <= threshold for end in ends), len(ends)
+    return count_alarms([_check(images, stream[:end], threshold) <= threshold for end in ends]), len(ends)
 
 
 def draw_blocks(block: Codes, rows: Codes, generator: np.random.Generator) -> Codes:

@@ -16,6 +16,7 @@ from service.api import (
     add_routes,
     admin_overview,
     admin_tokens,
+    audit_routes,
     batch_routes,
     case_routes,
     cohort_routes,
@@ -31,6 +32,7 @@ from service.api import (
     label_routes,
     map_routes,
     metrics_routes,
+    quarantine_routes,
     request_history,
     reranker_routes,
     search_routes,
@@ -42,7 +44,17 @@ from service.api import (
 from service.collections.app_state import EXTENSION, AppState
 from service.http import compression, problems
 from service.languages import request_language
-from service.pages import admin_page, cases_page, cohorts_page, gallery_page, map_page, search_page, viewer_embed
+from service.pages import (
+    admin_page,
+    audit_page,
+    cases_page,
+    cohorts_page,
+    gallery_page,
+    map_page,
+    quarantine_page,
+    search_page,
+    viewer_embed,
+)
 from service.reader_study import reader_routes
 from service.state import database
 from service.usage import usage_routes
@@ -98,6 +110,8 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
         batch_routes,
         label_routes,
         map_routes,
+        audit_routes,
+        quarantine_routes,
         vector_routes,
         reranker_routes,
         case_routes,
@@ -125,6 +139,8 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
         search_page,
         gallery_page,
         map_page,
+        audit_page,
+        quarantine_page,
         cases_page,
         cohorts_page,
         usage_routes,

@@ -1,35 +1,45 @@
 """What an audit found, as `audit.json`, the API and the page have it: ids of images, no files and no patients."""
 
 from datetime import date
+from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
+
+from cbir.search import example_values as example
 
 
 class SuspectLabel(BaseModel):
     """A label that is probably wrong."""
 
-    image_id: str
-    label: str
-    suggested: str = Field(description="The likeliest other value.")
-    suspicion: float = Field(description="From 0 to 1; above 0.5 if the other value is likelier.", ge=0, le=1)
-    neighbours: list[str] = Field(description="Nearest images of other patients that have the other value.")
+    image_id: str = Field(examples=[example.IMAGE_ID])
+    label: str = Field(examples=["chest"])
+    suggested: str = Field(description="The likeliest other value.", examples=["abdomen"])
+    suspicion: float = Field(
+        description="From 0 to 1; above 0.5 if the other value is likelier.", ge=0, le=1, examples=[0.982134]
+    )
+    neighbours: list[str] = Field(
+        description="Nearest images of other patients that have the other value.",
+        examples=[[example.OTHER_IMAGE_ID]],
+    )
 
 
 class LabelConfusion(BaseModel):
     """How many suspect labels of one value look like another."""
 
-    label: str
-    suggested: str
-    images: int
+    label: str = Field(examples=["chest"])
+    suggested: str = Field(examples=["abdomen"])
+    images: int = Field(examples=[12])
 
 
 class LabelFindings(BaseModel):
     """Suspect labels."""
 
-    key: str
-    judged: int = Field(description="Images with the label.")
-    suspects: int = Field(description="Labels with a suspicion above 0.5.")
-    rare: list[str] = Field(description="Values of too few independent images to judge.")
+    key: str = Field(examples=["anatomy"])
+    judged: int = Field(description="Images with the label.", examples=[13549])
+    suspects: int = Field(description="Labels with a suspicion above 0.5.", examples=[84])
+    rare: list[str] = Field(
+        description="Values of too few independent images to judge.", examples=[["orbit"]]
+    )
     confusions: list[LabelConfusion]
     items: list[SuspectLabel] = Field(description="The most suspicious first.")
 
@@ -37,73 +47,85 @@ class LabelFindings(BaseModel):
 class AuditCopy(BaseModel):
     """A member of a group of duplicates."""
 
-    image_id: str
-    change: str = Field(description="What was done to the first of the group, which is the reference.")
+    image_id: str = Field(examples=[example.IMAGE_ID])
+    change: str = Field(
+        description="What was done to the first of the group, which is the reference.",
+        examples=["resized+gamma"],
+    )
 
 
 class DuplicateFindings(BaseModel):
     """Duplicates and near-duplicates."""
 
-    groups: int
-    images: int = Field(description="Images in groups.")
-    unread: int = Field(description="Images without a readable file, compared by their content alone.")
+    groups: int = Field(examples=[31])
+    images: int = Field(description="Images in groups.", examples=[70])
+    unread: int = Field(
+        description="Images without a readable file, compared by their content alone.", examples=[0]
+    )
     items: list[list[AuditCopy]] = Field(description="Groups, each from its reference on.")
 
 
 class LeakedCopy(BaseModel):
     """An image of a leak, and the part of the split that it is in."""
 
-    image_id: str
-    part: str
+    image_id: str = Field(examples=[example.IMAGE_ID])
+    part: str = Field(examples=["test"])
 
 
 class AuditLeak(BaseModel):
     """Images of several parts that belong together."""
 
-    kind: str = Field(description="patient, study, picture or near-duplicate")
+    kind: str = Field(description="patient, study, picture or near-duplicate", examples=["patient"])
     images: list[LeakedCopy]
 
 
 class LeakFindings(BaseModel):
     """Leaks between the parts of a split."""
 
-    key: str
-    counts: dict[str, int] = Field(description="Number of leaks of each kind.")
+    key: str = Field(examples=["part"])
+    counts: dict[str, int] = Field(description="Number of leaks of each kind.", examples=[{"patient": 3}])
     items: list[AuditLeak]
 
 
 class AuditOutlier(BaseModel):
     """An image unlike the rest."""
 
-    image_id: str
+    image_id: str = Field(examples=[example.IMAGE_ID])
     likeness: float = Field(
-        description="Share of the images that are at least as far from their neighbours.", ge=0, le=1
+        description="Share of the images that are at least as far from their neighbours.",
+        ge=0,
+        le=1,
+        examples=[0.000148],
     )
 
 
 class OutlierFindings(BaseModel):
     """Images unlike the rest."""
 
-    images: int
+    images: int = Field(examples=[35])
     items: list[AuditOutlier] = Field(description="The least like the rest first.")
 
 
 class DriftWeek(BaseModel):
     """A check of a source at the end of a week."""
 
-    monday: date
-    images: int = Field(description="Images added in the week.")
-    p: float = Field(description="p-value of the hypothesis that nothing has changed.", ge=0, le=1)
-    alarm: bool
-    image_ids: list[str] = Field(description="The least expected new images, if there is an alarm.")
+    monday: date = Field(examples=["2026-03-02"])
+    images: int = Field(description="Images added in the week.", examples=[61])
+    p: float = Field(
+        description="p-value of the hypothesis that nothing has changed.", ge=0, le=1, examples=[0.003]
+    )
+    alarm: bool = Field(examples=[True])
+    image_ids: list[str] = Field(
+        description="The least expected new images, if there is an alarm.", examples=[[example.IMAGE_ID]]
+    )
 
 
 class DriftSource(BaseModel):
     """Weekly checks of a source."""
 
-    source: str
-    images: int
-    alarms: int
+    source: str = Field(examples=["room 2"])
+    images: int = Field(examples=[1810])
+    alarms: int = Field(examples=[1])
     weeks: list[DriftWeek] = Field(
         description="The oldest first; none if images were added in too few weeks."
     )
@@ -112,61 +134,69 @@ class DriftSource(BaseModel):
 class DriftFindings(BaseModel):
     """Sources over time."""
 
-    key: str | None = Field(description="Label that names the source; null: the folder of the file does.")
+    key: str | None = Field(
+        description="Label that names the source; null: the folder of the file does.", examples=["source"]
+    )
     threshold: float = Field(
         description="p-value of an alarm: one false alarm a year is expected of all sources."
     )
-    alarms: int
+    alarms: int = Field(examples=[1])
     sources: list[DriftSource]
 
 
 class CoverageValue(BaseModel):
     """A value of a label."""
 
-    value: str
-    images: int
-    patients: int | None = Field(description="Different patients; null if no image names one.")
-    thin: bool = Field(description="True for fewer than 20 images or 5 patients.")
+    value: str = Field(examples=["CT"])
+    images: int = Field(examples=[5210])
+    patients: int | None = Field(
+        description="Different patients; null if no image names one.", examples=[1904]
+    )
+    thin: bool = Field(description="True for fewer than 20 images or 5 patients.", examples=[False])
 
 
 class CoverageLabel(BaseModel):
     """A label with its values, the most frequent first."""
 
-    key: str
-    unlabelled: int
+    key: str = Field(examples=["modality"])
+    unlabelled: int = Field(examples=[0])
     values: list[CoverageValue]
 
 
 class CoverageFindings(BaseModel):
     """What the collection holds."""
 
-    patients: int
-    without_patient: int
-    thin: int
+    patients: int = Field(examples=[1611])
+    without_patient: int = Field(examples=[9739])
+    thin: int = Field(examples=[2])
     labels: list[CoverageLabel]
 
 
 class GroupFinding(BaseModel):
     """Retrieval quality of a group of images, compared with others of the same labels."""
 
-    key: str
-    value: str
-    images: int
-    patients: int
-    precision: float = Field(description="Mean share of the first ten answers that have the image's label.")
-    difference: float = Field(description="To other images of the same label.")
-    low: float = Field(description="Lower end of its 95 % interval.")
-    high: float
-    p: float = Field(description="p-value, corrected for the number of groups.")
-    worse: bool = Field(description="True if p is below 0.05 and the group is retrieved worse.")
+    key: str = Field(examples=["sex"])
+    value: str = Field(examples=["F"])
+    images: int = Field(examples=[812])
+    patients: int = Field(examples=[640])
+    precision: float = Field(
+        description="Mean share of the first ten answers that have the image's label.", examples=[0.913]
+    )
+    difference: float = Field(description="To other images of the same label.", examples=[-0.021])
+    low: float = Field(description="Lower end of its 95 % interval.", examples=[-0.034])
+    high: float = Field(examples=[-0.008])
+    p: float = Field(description="p-value, corrected for the number of groups.", examples=[0.006])
+    worse: bool = Field(
+        description="True if p is below 0.05 and the group is retrieved worse.", examples=[True]
+    )
 
 
 class Audit(BaseModel):
     """Findings of an audit; null for what was not looked at."""
 
-    made: str = Field(description="UTC, ISO 8601.")
-    generation: int = Field(description="Of the collection, when it was read.")
-    images: int
+    made: str = Field(description="UTC, ISO 8601.", examples=[example.TIME])
+    generation: int = Field(description="Of the collection, when it was read.", examples=[239])
+    images: int = Field(examples=[13549])
     duplicates: DuplicateFindings
     leaks: LeakFindings | None
     labels: LabelFindings | None
@@ -174,3 +204,46 @@ class Audit(BaseModel):
     drift: DriftFindings
     coverage: CoverageFindings
     groups: list[GroupFinding] | None
+
+
+class AuditRequest(BaseModel):
+    """What to look at."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    collection: str | None = Field(default=None, description="Name of the collection.", examples=["knees"])
+    label: str | None = Field(
+        default=None, description="Label whose errors are looked for; null: none.", examples=["anatomy"]
+    )
+    split: str | None = Field(
+        default=None,
+        description="Label that names the part of a split, such as train and test; null: no leaks are looked for.",
+        examples=["part"],
+    )
+    source: str | None = Field(
+        default=None,
+        description="Label that names where an image came from; null: `source`, or the folder of the file.",
+        examples=["source"],
+    )
+    groups: list[str] = Field(
+        default=[],
+        description="Labels whose values are compared in retrieval quality, besides sex, age and scanner.",
+        examples=[["ward"]],
+        max_length=20,
+    )
+
+
+class AuditState(BaseModel):
+    """The latest audit of a collection, and the job that makes the next one."""
+
+    state: Literal["none", "computing", "ready", "failed"] = Field(
+        description='"none": there has been no audit; "computing": a job makes one; "ready"; "failed": see `job`.',
+        examples=["ready"],
+    )
+    job: str | None = Field(
+        description="Name of the latest job, if this service knows it.", examples=[example.JOB]
+    )
+    done: int = Field(description="Progress of the job in a thousandth.", examples=[1000])
+    total: int | None = Field(description="1000; null without a job.", examples=[1000])
+    changed: bool = Field(description="True if the collection has changed since the audit.", examples=[False])
+    audit: Audit | None = Field(description="The audit before, while another is computed; null without one.")

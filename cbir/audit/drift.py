@@ -1,8 +1,9 @@
 """Sources whose images change over time: the newest images of each week against earlier ones."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +45,13 @@ class SourceDrift:
 
     @property
     def alarms(self) -> int:
-        """Number of weeks with an alarm."""
-        return sum(check.alarm for check in self.checks)
+        """Number of alarms; those of consecutive checks are one, since they share images."""
+        return count_alarms([check.alarm for check in self.checks])
+
+
+def count_alarms(weeks: Sequence[bool]) -> int:
+    """Return the number of runs of alarms in consecutive checks."""
+    return sum(alarm and not before for before, alarm in pairwise([False, *weeks]))
 
 
 def alarm_threshold(sources: int) -> float:

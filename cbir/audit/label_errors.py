@@ -158,7 +158,7 @@ def count_votes(
     votes = np.tile(frequency, (len(rows), 1))
     of = np.repeat(np.arange(len(rows)), neighbours.shape[1])
     np.add.at(votes, (of, labels[neighbours].ravel()), np.exp(-distances.astype(np.float64) / width).ravel())
-    return np.maximum(votes / votes.sum(axis=1, keepdims=True), 1e-12)
+    return np.asarray(np.maximum(votes / votes.sum(axis=1, keepdims=True), 1e-12))
 
 
 def _shown_neighbours(nearest: IndependentNeighbours, labels: Codes, suggested: Codes, rows: Codes) -> Codes:

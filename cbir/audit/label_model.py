@@ -106,7 +106,7 @@ def choose_temperature(scores: Numbers, labels: Codes) -> float:
         given = np.exp(log_softmax(scores / temperature)[rows, labels])
         return float(-np.log((1 - FLOOR) * given + FLOOR / scores.shape[1]).sum())
 
-    return min(TEMPERATURES.tolist(), key=loss)
+    return float(min(TEMPERATURES.tolist(), key=loss))
 
 
 def log_softmax(scores: Numbers) -> Numbers:
@@ -133,4 +133,4 @@ def _fit(features: Floats, labels: Codes, classes: int) -> tuple[Numbers, Number
     intercepts = np.log(np.maximum(counts, 1)) - 0.5 * np.einsum("cd,dc->c", means, coefficients)
     intercepts[counts == 0] = ABSENT
     coefficients[:, counts == 0] = 0.0
-    return coefficients, intercepts
+    return np.asarray(coefficients, np.float64), np.asarray(intercepts, np.float64)

@@ -63,7 +63,7 @@ def gaussian_kernel(cosines: Floats) -> Floats:
     width = max(float(np.median(squared)), 1e-6)
     kernel = np.exp(-squared / width).astype(np.float32)
     np.fill_diagonal(kernel, 0.0)
-    return kernel
+    return np.asarray(kernel, np.float32)
 
 
 def novelty_scores(cosines: Floats, block: Codes, older: NDArray[np.bool_]) -> Numbers:

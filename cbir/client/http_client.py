@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from cbir.client import messages
 from cbir.client.admin_methods import AdminMethods
+from cbir.client.audit_methods import AuditMethods
 from cbir.client.case_methods import CaseMethods
 from cbir.client.cohort_methods import CohortMethods
 from cbir.client.connection import ServiceError, ServiceUnreachable
@@ -20,6 +21,7 @@ from cbir.client.federation_methods import FederationMethods
 from cbir.client.image_methods import ImageMethods
 from cbir.client.image_set_methods import ImageSetMethods
 from cbir.client.map_methods import MapMethods
+from cbir.client.quarantine_methods import QuarantineMethods
 from cbir.client.search_methods import SearchMethods
 
 __all__ = ["Client", "ServiceError", "ServiceUnreachable"]
@@ -46,6 +48,8 @@ class Client(
     ImageMethods,
     ImageSetMethods,
     MapMethods,
+    AuditMethods,
+    QuarantineMethods,
     CaseMethods,
     CohortMethods,
     DicomwebMethods,

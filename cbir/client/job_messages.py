@@ -51,7 +51,7 @@ class JobInfo(BaseModel):
     """State and progress of a job."""
 
     job: str = Field(description="Name of the job.", examples=[example.JOB])
-    kind: str = Field(description="Kind of job: index or map.", examples=["index"])
+    kind: str = Field(description="Kind of job: index, map or audit.", examples=["index"])
     collection: str = Field(description="Name of the collection that it changes.", examples=["knees"])
     state: str = Field(
         description='"waiting", "running", "done", "cancelled" or "failed" (see `error`).', examples=["done"]
@@ -78,7 +78,9 @@ class JobInfo(BaseModel):
         description="When it ended, ISO 8601; null before.", examples=["2026-03-02T09:42:10+00:00"]
     )
     done: int = Field(
-        description="Number of files that it has looked at; of a map, steps of its layout.", examples=[1000]
+        description="Number of files that it has looked at; of a map, steps of its layout; of an audit, "
+        "thousandths.",
+        examples=[1000],
     )
     total: int | None = Field(
         description="Number of all its files; null while they are counted.", examples=[1000]

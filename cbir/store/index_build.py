@@ -17,7 +17,16 @@ from cbir.errors import InvalidInput
 from cbir.gallery import knn, whitening
 from cbir.gallery.candidate_index import build_candidate_index
 from cbir.gallery.vector_blocks import VectorBlocks
-from cbir.store import last_good, map_file, metadata, normalisation, region_cells, schema, shared_transform
+from cbir.store import (
+    audit_file,
+    last_good,
+    map_file,
+    metadata,
+    normalisation,
+    region_cells,
+    schema,
+    shared_transform,
+)
 from cbir.store import snapshot as snapshots
 from cbir.store.agreement import require_agreement
 from cbir.store.candidate_file import write_candidate_index
@@ -373,6 +382,7 @@ def _drop_index(folder: Path, database: Database) -> bool:
         metadata.bump_generation(connection)
     last_good.drop_last_good(folder)
     map_file.drop_map(folder)
+    audit_file.drop_audit_file(folder)
     region_cells.drop_cells(folder)
     for file in (folder / "snapshots").glob("*"):
         file.unlink(missing_ok=True)

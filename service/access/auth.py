@@ -345,6 +345,7 @@ def _login_for_templates() -> dict[str, str | bool | None]:
     with_account = "oidc.start" in current_app.view_functions and access_control().oidc
     return {
         "csrf": caller.session.csrf if caller and caller.session else None,
+        "may_audit": rights is not None and rights.allows(Scope.annotate) and not rights.limited,
         "may_administer": runs and "admin_page.show_admin" in current_app.view_functions,
         "account_login": url_for("oidc.start", next=LOGGED_IN_PAGE) if with_account else None,
     }

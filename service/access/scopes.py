@@ -124,12 +124,21 @@ RULES: dict[str, AccessRule] = {
     "GET /v1/jobs/*": AccessRule(Scope.ingest),
     "POST /v1/jobs/*/cancel": AccessRule(Scope.ingest, "cancel"),
     "POST /v1/jobs/*/retry": AccessRule(Scope.ingest, "retry"),
+    # An audit is of all images, and leads to corrections of labels.
+    "GET /audit": AccessRule(Scope.annotate, unlimited=True),
+    "GET /v1/audit": AccessRule(Scope.annotate, "audit", unlimited=True),
+    "POST /v1/audit": AccessRule(Scope.annotate, "start-audit", unlimited=True),
     # Changing and deleting.
     "PATCH /v1/images": AccessRule(Scope.annotate, "relabel"),
     "PATCH /v1/images/*": AccessRule(Scope.annotate, "relabel"),
     "POST /v1/images/delete": AccessRule(Scope.admin, "delete"),
     "DELETE /v1/images/*": AccessRule(Scope.admin, "delete"),
     "DELETE /v1/patients/*": AccessRule(Scope.admin, "erase"),
+    "GET /quarantine": AccessRule(Scope.admin, unlimited=True),
+    "GET /v1/quarantine": AccessRule(Scope.admin, "quarantine", unlimited=True),
+    "GET /v1/quarantine/*/thumbnail": AccessRule(Scope.admin, "quarantine", unlimited=True),
+    "POST /v1/quarantine/*/release": AccessRule(Scope.admin, "release", unlimited=True),
+    "DELETE /v1/quarantine/*": AccessRule(Scope.admin, "refuse", unlimited=True),
     "GET /v1/collection/history": AccessRule(Scope.admin, "history"),
     # Running the service.
     "GET /admin": AccessRule(Scope.admin, unlimited=True),

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cbir.settings import Settings
 from cbir.threads import cores
+from indexer.audit_job import AuditJobRequest, run_audit_job
 from indexer.index_job import run_index_job
 from indexer.index_request import IndexRequest
 from indexer.map_job import MapRequest, run_map_job
@@ -19,7 +20,7 @@ class JobWork(NamedTuple):
     """Function that the process of a job runs: run(request, pipe)."""
 
     run: Callable[..., None]
-    request: IndexRequest | MapRequest
+    request: IndexRequest | MapRequest | AuditJobRequest
 
 
 class StoredMapRequest(BaseModel):
@@ -43,7 +44,20 @@ class StoredIndexRequest(StoredMapRequest):
     actor: str
 
 
-STORED_REQUESTS: dict[str, type[BaseModel]] = {"index": StoredIndexRequest, "map": StoredMapRequest}
+class StoredAuditRequest(StoredMapRequest):
+    """Stored request to audit; see `new_audit_job`."""
+
+    label: str | None
+    split: str | None
+    source: str | None
+    groups: list[str]
+
+
+STORED_REQUESTS: dict[str, type[BaseModel]] = {
+    "index": StoredIndexRequest,
+    "map": StoredMapRequest,
+    "audit": StoredAuditRequest,
+}
 
 
 def can_read(kind: str, request: dict[str, Any]) -> bool:
@@ -81,12 +95,18 @@ def new_map_job(collection: str, folder: Path) -> NewJob:
     return NewJob("map", collection, {"folder_name": folder.name}, place, lane=f"map {place}")
 
 
+def new_audit_job(collection: str, folder: Path, options: dict[str, Any]) -> NewJob:
+    """Return a job that audits a collection and stores the result in its folder; options: keys of `AuditOptions`."""
+    place = folder_place(folder, create=True)
+    return NewJob("audit", collection, options | {"folder_name": folder.name}, place, lane=f"audit {place}")
+
+
 def job_work(kind: str, request: dict[str, Any], folder: Path, settings: Settings) -> JobWork:
     """Return what the process of a job does.
 
     Parameters
     ----------
-    kind : {"index", "map"}
+    kind : {"index", "map", "audit"}
         Kind of job.
     request : dict
         Of the job, as above.
@@ -97,6 +117,9 @@ def job_work(kind: str, request: dict[str, Any], folder: Path, settings: Setting
     """
     if kind == "map":
         return JobWork(run_map_job, MapRequest(folder))
+    if kind == "audit":
+        keys = {name: request[name] for name in ("label", "split", "source")}
+        return JobWork(run_audit_job, AuditJobRequest(folder, settings, **keys, groups=tuple(request["groups"])))
     available = cores()
     processes = request["processes"] or max(1, available // 2)
     work = IndexRequest.with_settings(

@@ -1,0 +1,96 @@
+"""`cbir audit`: the files of a report, and folders that it refuses."""
+
+import csv
+import json
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cbir.audit.audit_files import REPORT_FILES
+from cbir.audit.report_folder import check_report_folder, write_report_folder
+from cbir.datasets.phantoms import write_phantoms
+from cbir.errors import InvalidInput
+from cbir.main import app
+from indexer.index_images import index_images
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Phantoms with a label, a split and a few wrong labels."""
+    folder = tmp_path_factory.mktemp("audited")
+    write_phantoms(folder / "images", 40)
+    with (folder / "labels.csv").open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["path", "kind", "part", "patient"])
+        for number, path in enumerate(sorted((folder / "images").glob("*.png"))):
+            rows.writerow(
+                [path, "even" if number % 2 else "odd", "test" if number % 5 == 0 else "train", number // 2]
+            )
+    index_images(folder / "images", folder / "collection", labels=folder / "labels.csv", jobs=1)
+    return folder / "collection"
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_the_report_of_a_collection(collection: Path, tmp_path: Path) -> None:
+    out = tmp_path / "report"
+    arguments = ["audit", "--collection", str(collection), "--out", str(out), "--format", "json"]
+    done = CliRunner().invoke(app, [*arguments, "--label", "kind", "--split", "part"])
+    assert done.exit_code == 0, done.output
+    printed = json.loads(done.stdout)
+    labels = rows(out / "labels.csv")
+    assert len(labels) == printed["images"] == 40
+    assert list(labels[0])[:4] == ["image_id", "source", "label", "suspicion"]
+    suspicion = [float(row["suspicion"]) for row in labels]
+    assert suspicion == sorted(suspicion, reverse=True)
+    assert all(
+        0 <= value <= 1 and Path(row["source"]).is_file()
+        for value, row in zip(suspicion, labels, strict=True)
+    )
+    assert {row["kind"] for row in rows(out / "leaks.csv")} >= {"patient"}  # neighbours share one
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "data:image/jpeg;base64," in page
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert json.loads((out / "audit.json").read_text(encoding="utf-8"))["images"] == 40
+    assert {path.name for path in out.iterdir()} <= REPORT_FILES
+    assert os.stat(out).st_mode & 0o077 == 0
+    again = CliRunner().invoke(app, arguments)  # in place of the report, without label and split
+    assert again.exit_code == 0, again.output
+    assert rows(out / "labels.csv") == []
+    assert json.loads((out / "audit.json").read_text(encoding="utf-8"))["leaks"] is None
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+def test_an_unknown_label_is_refused_in_a_line(collection: Path, tmp_path: Path) -> None:
+    out = tmp_path / "report"
+    done = CliRunner().invoke(
+        app, ["audit", "--collection", str(collection), "--out", str(out), "--label", "knid"]
+    )
+    assert isinstance(done.exception, InvalidInput) or done.exit_code != 0
+    assert not out.exists()
+
+
+def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(InvalidInput, match="other files"):
+        check_report_folder(tmp_path, REPORT_FILES)
+    (tmp_path / "audit.json").write_text("{}")
+    with pytest.raises(InvalidInput, match="other files"):
+        write_report_folder(tmp_path, {"audit.json": "{}"}, REPORT_FILES)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    with pytest.raises(InvalidInput, match="does not exist"):
+        check_report_folder(tmp_path / "no" / "report", REPORT_FILES)
+
+
+def test_an_error_leaves_the_report_before(tmp_path: Path) -> None:
+    folder = tmp_path / "report"
+    write_report_folder(folder, {"audit.json": "1"}, REPORT_FILES)
+    with pytest.raises(TypeError):
+        write_report_folder(folder, {"audit.json": None}, REPORT_FILES)  # type: ignore[dict-item]
+    assert (folder / "audit.json").read_text() == "1"
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]

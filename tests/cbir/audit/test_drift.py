@@ -1,0 +1,98 @@
+"""Drift: false alarms of unchanged sources, and changes that are seen."""
+
+from datetime import date
+
+import numpy as np
+import pytest
+
+from cbir.audit.audited_images import AuditedImages
+from cbir.audit.drift import WEEKS, alarm_threshold, count_alarms, find_drift
+from cbir.audit.two_samples import compare_samples, exchange_blocks, novelty_scores
+
+
+def unit(points: np.ndarray) -> np.ndarray:
+    return (points / np.linalg.norm(points, axis=1, keepdims=True)).astype(np.float32)
+
+
+def of_weeks(points: np.ndarray, per_week: int) -> AuditedImages:
+    """Images that were added in weeks of so many."""
+    count = len(points)
+    added = np.datetime64("2026-01-05") + (np.arange(count) // per_week) * np.timedelta64(7, "D")
+    names = [str(number) for number in range(count)]
+    return AuditedImages(
+        np.arange(count), names, names, unit(points), np.arange(count), np.full(count, -1), added
+    )
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_p_values_of_equal_samples_are_uniform(size: int) -> None:
+    generator = np.random.default_rng(1)
+    values = []
+    for seed in range(40):
+        centres = generator.normal(size=(120 // size, 8))
+        points = np.repeat(centres, size, axis=0) + 0.1 * generator.normal(size=(120, 8))
+        block = np.repeat(np.arange(120 // size), size)
+        values.append(compare_samples(unit(points), block, np.arange(120) >= 80, 99, seed))
+    small = np.mean(np.array(values) <= 0.1)
+    assert small < 0.25  # 0.1 is expected, and more once in two hundred draws of 40
+    assert 0.35 < np.mean(values) < 0.65
+
+
+def test_slices_of_a_patient_that_count_as_independent_raise_false_alarms() -> None:
+    generator = np.random.default_rng(0)
+    points = np.repeat(generator.normal(size=(12, 8)), 10, axis=0) + 0.1 * generator.normal(size=(120, 8))
+    newer = np.arange(120) >= 80
+    assert compare_samples(unit(points), np.arange(120), newer, 199) < 0.02
+    assert compare_samples(unit(points), np.repeat(np.arange(12), 10), newer, 199) > 0.02
+
+
+def test_a_tenth_of_foreign_images_raises_an_alarm_and_shows_them() -> None:
+    generator = np.random.default_rng(0)
+    points = generator.normal(size=(400, 16)) * 0.3 + np.eye(16)[0]
+    foreign = 300 + np.arange(0, 100, 5)
+    points[foreign] = generator.normal(size=(20, 16)) * 0.3 - np.eye(16)[0]
+    (source,) = find_drift(of_weeks(points, 100), np.zeros(400, np.int64), ["room 1"])
+    assert [check.alarm for check in source.checks] == [False, True]  # of the third week on
+    assert set(source.checks[-1].rows) <= set(foreign.tolist())
+    assert source.checks[-1].monday == date(2026, 1, 26)
+    assert source.alarms == 1
+
+
+def test_sources_of_one_week_and_of_few_images_have_no_checks() -> None:
+    points = np.random.default_rng(0).normal(size=(300, 4))
+    images = of_weeks(points, 300)
+    assert find_drift(images, np.zeros(300, np.int64), ["a"])[0].checks == ()
+    assert find_drift(of_weeks(points[:30], 10), np.zeros(30, np.int64), ["a"])[0].checks == ()
+
+
+def test_alarms_of_consecutive_weeks_are_one() -> None:
+    assert [count_alarms(weeks) for weeks in ([], [True], [True, True, False, True])] == [0, 1, 2]
+
+
+def test_the_threshold_is_of_all_sources_in_a_year() -> None:
+    assert alarm_threshold(1) * WEEKS == 1
+    assert alarm_threshold(4) * WEEKS * 4 == 1
+
+
+def test_one_patient_is_no_sample() -> None:
+    points = unit(np.random.default_rng(0).normal(size=(20, 4)))
+    assert compare_samples(points, np.repeat([0, 1], 10), np.arange(20) >= 10) == 1.0
+
+
+def test_exchanges_keep_blocks_together_and_the_size() -> None:
+    block = np.repeat(np.arange(10), 4)
+    divisions = exchange_blocks(block, 12, 50, np.random.default_rng(0))
+    assert (divisions.sum(axis=0) == 12).all()
+    assert (divisions.reshape(10, 4, 50) == divisions[::4][:, None]).all()
+
+
+def test_novelty_is_the_rank_of_the_third_nearest_older_image() -> None:
+    units = unit(np.random.default_rng(0).normal(size=(30, 4)))
+    block, older = np.arange(30), np.arange(30) < 20
+    scores = novelty_scores(units @ units.T, block, older)
+    third = [
+        sorted((float(units[row] @ units[other]) for other in range(20) if other != row), reverse=True)[2]
+        for row in range(30)
+    ]
+    assert np.argsort(-scores).tolist() == np.argsort(third).tolist()
+    assert scores.mean() == pytest.approx(1, abs=0.15)

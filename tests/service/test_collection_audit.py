@@ -1,0 +1,79 @@
+"""The audit of a collection over HTTP: made by a job, refused to limited callers, dropped by an erasure."""
+
+import time
+from pathlib import Path
+
+import pytest
+from flask.testing import FlaskClient
+
+from cbir import settings
+from cbir.store.audit_file import NAME, drop_audit_file, read_audit_file, write_audit_file
+from indexer.audit_job import STEPS, AuditSteps
+from service.app import create_app
+
+AUDIT = "/v1/audit"
+
+
+def finished(client: FlaskClient) -> dict:
+    """The answer once the job has ended."""
+    for _ in range(1200):
+        answer: dict = client.get(AUDIT).json
+        if answer["state"] != "computing":
+            return answer
+        time.sleep(0.1)
+    raise AssertionError(answer)
+
+
+@pytest.mark.slow
+def test_an_audit_is_a_job_whose_result_stays(writable: Path) -> None:
+    client = create_app(writable, settings.load()).test_client()
+    assert client.get(AUDIT).json["state"] == "none"
+    job = client.post(AUDIT, json={"label": "label"})
+    assert job.status_code == 202, job.json
+    answer = finished(client)
+    assert answer["state"] == "ready", answer
+    assert answer["job"] == job.json["job"]
+    assert answer["audit"]["labels"]["key"] == "label"
+    assert not answer["changed"]
+    (image_id,) = [item["image_id"] for item in client.get("/v1/images?limit=1").json["items"]]
+    assert client.patch(f"/v1/images/{image_id}", json={"labels": {"label": "other"}}).status_code == 200
+    assert client.get(AUDIT).json["changed"]
+
+
+def test_a_label_that_no_image_has_is_refused(writable: Path) -> None:
+    client = create_app(writable, settings.load(job_workers=0)).test_client()
+    assert client.post(AUDIT, json={"label": "lable"}).status_code == 422
+    assert client.post(AUDIT, json={"unknown": 1}).status_code == 422
+    assert client.get("/v1/jobs").json["items"] == []
+
+
+def test_one_job_at_a_time(writable: Path) -> None:
+    client = create_app(writable, settings.load(job_workers=0)).test_client()
+    first, second = (client.post(AUDIT, json={}).json["job"] for _ in range(2))
+    assert first == second
+    assert client.get(AUDIT).json["state"] == "computing"
+
+
+def test_the_page_has_the_labels_to_choose(writable: Path) -> None:
+    page = create_app(writable, settings.load(job_workers=0)).test_client().get("/audit")
+    assert page.status_code == 200
+    assert "<option selected>label</option>" in page.text
+
+
+def test_steps_never_go_back() -> None:
+    sent: list[int] = []
+    steps = AuditSteps(sent.append)
+    for stage in ("reading", "finding similar images", "comparing pictures", "neighbours", "labels", "drift"):
+        for done in range(4):
+            steps(stage, done, 3)
+    assert sent == sorted(sent)
+    assert sent[-1] == STEPS
+
+
+def test_the_file_of_an_audit(tmp_path: Path) -> None:
+    assert read_audit_file(tmp_path) is None
+    write_audit_file(tmp_path, '{"a": "ä"}')
+    assert read_audit_file(tmp_path) == '{"a": "ä"}'
+    drop_audit_file(tmp_path)
+    drop_audit_file(tmp_path)
+    assert not (tmp_path / NAME).exists()
