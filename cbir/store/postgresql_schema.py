@@ -23,7 +23,7 @@ def _add_tables() -> None:
 
 
 _add_tables()
-_in_images = {index.name: index for index in tables.tables["images"].indexes}
+_in_images = {str(index.name): index for index in tables.tables["images"].indexes}
 _in_images["ix_images_source"].dialect_options["postgresql"]["using"] = "hash"  # paths may be long
 _labels = tables.tables["labels"]
 _labels.indexes.clear()
