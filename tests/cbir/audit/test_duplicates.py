@@ -143,8 +143,9 @@ def test_colour_and_depth_do_not_matter(collection, tmp_path, phantoms):
 def test_conditions_limit_the_search(collection, tmp_path, phantoms):
     ids = add(collection, tmp_path / "files", [phantoms[0], phantoms[0]])
     with collection.writer() as writer:
-        writer.set_labels({ids[0]: {"part": "a"}})
+        writer.set_labels(ids[0], {"part": "a"})
     assert find_duplicates(collection, collection.conditions(["part=a"])).groups == ()
+    assert len(find_duplicates(collection).groups) == 1
 
 
 def test_what_progress_raises_ends_the_search(collection, tmp_path, phantoms):
