@@ -14,7 +14,7 @@ from PIL import Image
 from playwright import sync_api
 
 from tests.docs.blocks import ROOT
-from tests.e2e.browsing import choose
+from tests.e2e.browsing import choose, until
 from tests.e2e.conftest import CHROMIUM, PATIENCE_MS
 from tests.e2e.judging import annotating, introduce
 from tests.e2e.ohif import viewing, write_files
@@ -74,7 +74,7 @@ def cohort(page: sync_api.Page, query: Path) -> None:
             card.locator(".relevant" if belongs else ".irrelevant").click()
         if left:
             page.locator("#next").click()
-            page.wait_for_function("!document.querySelector('.is-relevant')")
+            until(page, "!document.querySelector('.is-relevant, .is-irrelevant')")
     page.locator(".cohort-card img").nth(9).evaluate("image => image.decode()")
 
 
