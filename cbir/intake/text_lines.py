@@ -89,7 +89,8 @@ def _lines(strokes: NDArray[np.bool_], scale: float) -> list[TextLine]:
         left, right = shapes.left[chain].min(), shapes.right[chain].max()
         if len(chain) >= LEAST_CHARACTERS or right - left >= LEAST_WORD * (bottom - top):
             edges = left, top, right, bottom
-            lines.append(TextLine(*(float(edge) / scale for edge in edges), len(chain)))
+            left, top, right, bottom = (float(edge) / scale for edge in edges)
+            lines.append(TextLine(left, top, right, bottom, len(chain)))
     return lines
 
 
