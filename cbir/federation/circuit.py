@@ -1,4 +1,4 @@
-"""Circuit breaker: a site that failed several times in a row is not asked for a while."""
+"""Circuit breaker: a site that failed several times in a row is left alone for a while."""
 
 import time
 from collections.abc import Callable

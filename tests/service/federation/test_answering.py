@@ -11,6 +11,8 @@ from cbir.store import Collection
 from tests.service.conftest import problem
 from tests.service.federation.hospitals import VECTOR, Hospital
 
+pytestmark = pytest.mark.slow
+
 PROFILE, SEARCH = "/v1/federation/profile", "/v1/federation/search"
 
 
@@ -122,7 +124,6 @@ def test_thumbnails_leave_where_the_setting_says_so(indexed: Path) -> None:
     assert all(hit["thumbnail"] is None for hit in hits(closed, vector=vector, k=3))
 
 
-@pytest.mark.slow
 def test_with_a_vector_index(collections: dict[str, Path], tmp_path: Path) -> None:
     from shutil import copytree
 
@@ -139,7 +140,6 @@ def test_with_a_vector_index(collections: dict[str, Path], tmp_path: Path) -> No
     assert [hit["distance"] for hit in found] == pytest.approx([hit["distance"] for hit in whole], abs=1e-5)
 
 
-@pytest.mark.slow
 @pytest.mark.long
 def test_in_postgresql(
     collections: dict[str, Path], postgresql: Any, tmp_path: Path, monkeypatch: Any

@@ -25,7 +25,8 @@ def certificate(folder: Path, name: str) -> tuple[Path, Path]:
     made, key = folder / f"{name}.pem", folder / f"{name}.key"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-         "-days", "2", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", made],
+         "-days", "2", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1",
+         "-keyout", key, "-out", made],
         check=True, capture_output=True, timeout=60,
     )  # fmt: skip
     return made, key
