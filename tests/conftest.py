@@ -95,6 +95,7 @@ LONG = (
     "cbir/vector_index/test_adapters_down.py",
     "cbir/vector_index/test_follower_kill.py",
     "docs/test_notebooks.py",
+    "e2e/test_annotate.py",
     "e2e/test_page_speed.py",
     "e2e/test_postgresql_messages.py",
     "e2e/test_postgresql_services.py",

@@ -43,15 +43,21 @@ def tolerated() -> list[str]:
 
 
 @pytest.fixture
-def page(browser: sync_api.Browser, served: Served, tolerated: list[str]) -> Iterator[sync_api.Page]:
-    """The page as it is first seen; no complaint may come but those that are tolerated."""
+def blank_page(browser: sync_api.Browser, tolerated: list[str]) -> Iterator[sync_api.Page]:
+    """A page without an address yet; no complaint may come but those that are tolerated."""
     errors: list[str] = []
     opened = browser.new_page(viewport={"width": 1280, "height": 900})
     opened.set_default_timeout(PATIENCE_MS)
     opened.set_default_navigation_timeout(PATIENCE_MS)
     opened.on("console", lambda said: errors.append(said.text) if said.type in ("error", "warning") else None)
     opened.on("pageerror", lambda error: errors.append(str(error)))
-    opened.goto(served.address)
     yield opened
     opened.close()
     assert [error for error in errors if not any(words in error for words in tolerated)] == []
+
+
+@pytest.fixture
+def page(blank_page: sync_api.Page, served: Served) -> sync_api.Page:
+    """The search page as it is first seen."""
+    blank_page.goto(served.address)
+    return blank_page

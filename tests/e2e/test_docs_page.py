@@ -64,11 +64,11 @@ def served(dicom: tuple[Path, list[Dataset]]) -> Iterator[Served]:
 
 
 @pytest.fixture
-def page(page: sync_api.Page, served: Served) -> sync_api.Page:
+def page(blank_page: sync_api.Page, served: Served) -> sync_api.Page:
     """The page of the documentation."""
-    page.goto(f"{served.address}/docs")
-    until(page, "document.querySelector('[data-line=curl] code').textContent")
-    return page
+    blank_page.goto(f"{served.address}/docs")
+    until(blank_page, "document.querySelector('[data-line=curl] code').textContent")
+    return blank_page
 
 
 @pytest.fixture

@@ -25,11 +25,11 @@ def own(indexed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
 
 
 @pytest.fixture
-def gallery(page: sync_api.Page, own: Served) -> sync_api.Page:
-    page.set_viewport_size({"width": 1280, "height": 1700})  # all tiles are in sight
-    page.goto(f"{own.address}/gallery?sort=oldest")
-    page.wait_for_selector(TILES)
-    return page
+def gallery(blank_page: sync_api.Page, own: Served) -> sync_api.Page:
+    blank_page.set_viewport_size({"width": 1280, "height": 1700})  # all tiles are in sight
+    blank_page.goto(f"{own.address}/gallery?sort=oldest")
+    blank_page.wait_for_selector(TILES)
+    return blank_page
 
 
 def total(page: sync_api.Page, number: int) -> None:
@@ -161,39 +161,39 @@ def test_label_export_and_delete(gallery: sync_api.Page, tmp_path: Path) -> None
     assert gallery.locator("#selection").is_hidden()
 
 
-def test_series_and_their_slices(page: sync_api.Page, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_series_and_their_slices(blank_page: sync_api.Page, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder, slices = dicom_collection.make(tmp_path_factory)
     with serving(folder) as running:
-        page.goto(f"{running.address}/gallery")
-        page.wait_for_selector(TILES)
-        page.get_by_role("radio", name="Series").check(force=True)
-        card = page.locator("#cards .tile", has_text=f"{dicom_collection.SLICES} slices").first
+        blank_page.goto(f"{running.address}/gallery")
+        blank_page.wait_for_selector(TILES)
+        blank_page.get_by_role("radio", name="Series").check(force=True)
+        card = blank_page.locator("#cards .tile", has_text=f"{dicom_collection.SLICES} slices").first
         series = card.get_attribute("data-series")
         assert series in {item.SeriesInstanceUID for item in slices}
         card.click()
-        page.get_by_text("4 of 6").wait_for()  # the middle one
-        page.keyboard.press("ArrowDown")
-        page.get_by_text("5 of 6").wait_for()
-        page.locator("#slice-film").hover()
-        page.mouse.wheel(0, -80)
-        page.get_by_text("3 of 6").wait_for()
-        page.keyboard.press("End")
-        page.get_by_text("6 of 6").wait_for()
-        until(page, "document.getElementById('slice-picture').naturalWidth > 0")
+        blank_page.get_by_text("4 of 6").wait_for()  # the middle one
+        blank_page.keyboard.press("ArrowDown")
+        blank_page.get_by_text("5 of 6").wait_for()
+        blank_page.locator("#slice-film").hover()
+        blank_page.mouse.wheel(0, -80)
+        blank_page.get_by_text("3 of 6").wait_for()
+        blank_page.keyboard.press("End")
+        blank_page.get_by_text("6 of 6").wait_for()
+        until(blank_page, "document.getElementById('slice-picture').naturalWidth > 0")
         if AXE.exists():
-            assert complaints_dark_and_light(page) == []
-        assert f"series={series}" in page.url
-        page.go_back()
-        page.locator("#slices").wait_for(state="hidden")
-        page.go_forward()
-        page.get_by_text("4 of 6").wait_for()
-        page.keyboard.press("Escape")
-        page.get_by_role("radio", name="Studies").check(force=True)
-        page.locator("#cards .tile[data-series='']").first.wait_for()
+            assert complaints_dark_and_light(blank_page) == []
+        assert f"series={series}" in blank_page.url
+        blank_page.go_back()
+        blank_page.locator("#slices").wait_for(state="hidden")
+        blank_page.go_forward()
+        blank_page.get_by_text("4 of 6").wait_for()
+        blank_page.keyboard.press("Escape")
+        blank_page.get_by_role("radio", name="Studies").check(force=True)
+        blank_page.locator("#cards .tile[data-series='']").first.wait_for()
         if AXE.exists():
-            assert complaints_dark_and_light(page) == []
-        page.get_by_role("radio", name="Images").check(force=True)
-        page.wait_for_selector(TILES)
+            assert complaints_dark_and_light(blank_page) == []
+        blank_page.get_by_role("radio", name="Images").check(force=True)
+        blank_page.wait_for_selector(TILES)
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="there is no axe-core")

@@ -32,10 +32,10 @@ def tolerated() -> list[str]:
 
 
 @pytest.fixture
-def map_page(page: sync_api.Page, mapped: Served) -> sync_api.Page:
-    page.goto(f"{mapped.address}/map")
-    page.wait_for_selector(READY)
-    return page
+def map_page(blank_page: sync_api.Page, mapped: Served) -> sync_api.Page:
+    blank_page.goto(f"{mapped.address}/map")
+    blank_page.wait_for_selector(READY)
+    return blank_page
 
 
 def total(page: sync_api.Page) -> int:

@@ -40,6 +40,12 @@ def served(indexed: Path, state_folder: Path) -> Iterator[Served]:
         yield running
 
 
+@pytest.fixture
+def page(blank_page: sync_api.Page) -> sync_api.Page:
+    """A page for the address of each test."""
+    return blank_page
+
+
 def until(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + SECONDS
     while not condition():
@@ -130,6 +136,7 @@ def test_the_search_page_logs_what_is_opened_and_judged(
     page: sync_api.Page, served: Served, pictures: list[Path], state_folder: Path
 ) -> None:
     database = StateDatabase(state_folder)
+    page.goto(served.address)
     choose(page, pictures[0])
     shown = ids(page)
     page.get_by_role("button", name="Useful", exact=True).click()
