@@ -77,7 +77,7 @@ class BatchParameters(request_params.Parameters):
     )
 
 
-class ExportParameters(request_params.Parameters):
+class CohortExportParameters(request_params.Parameters):
     """Format of an exported cohort."""
 
     format: ExportFormat = Field(
@@ -279,7 +279,7 @@ def get_estimate(cohort_id: CohortIdInPath) -> Response:
 @operation(
     "export_cohort",
     {200: "text/csv"},
-    query=ExportParameters,
+    query=CohortExportParameters,
     problems=(404, 422),
     python=f'client.export_cohort("{COHORT_ID}")',
 )
@@ -288,7 +288,7 @@ def get_export(cohort_id: CohortIdInPath) -> Response:
 
     Files name images by their ids and DICOM UIDs, never by the names of files; labels are included.
     """
-    params = request_params.query_parameters(ExportParameters)
+    params = request_params.query_parameters(CohortExportParameters)
     cohort = find_visible_cohort(cohort_id)
     _log(cohort)
     export = EXPORTS[params.format]
