@@ -21,8 +21,12 @@ def tls_relay(port: int, certificate: Path, key: Path) -> Iterator[int]:
 
     async def connect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         answers, requests = await asyncio.open_connection("127.0.0.1", port, limit=READ)
-        with suppress(asyncio.CancelledError):  # at the end
-            await asyncio.gather(copy(reader, requests), copy(answers, writer))
+        try:
+            with suppress(asyncio.CancelledError):  # at the end
+                await asyncio.gather(copy(reader, requests), copy(answers, writer))
+        finally:
+            for end in (writer, requests):
+                end.transport.abort()
 
     async def relay() -> None:
         async with await asyncio.start_server(connect, "127.0.0.1", 0, ssl=context, limit=READ) as server:
@@ -33,6 +37,7 @@ def tls_relay(port: int, certificate: Path, key: Path) -> Iterator[int]:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.sleep(0.1)  # in which the connections are closed
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(relay()))
     thread.start()
