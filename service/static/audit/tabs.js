@@ -5,6 +5,7 @@ import { fixed, mark, number, tr, trn } from "../translate.js";
 import { bar, figure, row, rows, table } from "./parts.js";
 import { suspectRows } from "./suspects.js";
 
+const PERCENT = { style: "percent", maximumFractionDigits: 2 };
 const MEMBERS = 12; // pictures of a group
 const CHANGES = {
   reference: mark("reference"),
@@ -54,7 +55,7 @@ function labels(found) {
 
 function outliers({ items }) {
   const figures = items.map(({ image_id, likeness }) =>
-    row(tr("{share} % of the images are as far from others", { share: fixed(100 * likeness, 2) }), [figure(image_id, "")]),
+    row(tr("{share} of the images are as far from others", { share: number(likeness, PERCENT) }), [figure(image_id, "")]),
   );
   return [figures.length ? rows(figures) : text(tr("None were found."))];
 }
