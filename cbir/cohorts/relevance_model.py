@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.linear_model import LogisticRegression
 
 from cbir.gallery.vector_blocks import Doubles, Floats, Rows, VectorBlocks
 from cbir.threads import OneBlasThread
@@ -43,6 +42,8 @@ def learn_relevance(relevant: Floats, irrelevant: Floats, background: Floats) ->
     background : (b, d) float32
         Vectors of random images that are not judged.
     """
+    from sklearn.linear_model import LogisticRegression  # which takes a second to import
+
     vectors = np.vstack([relevant, irrelevant, background])
     truths = np.arange(len(vectors)) < len(relevant)
     if truths.all():  # nothing to tell them from

@@ -5,11 +5,10 @@ from typing import Literal
 
 from cbir.ingest.description import DescribedFile
 from cbir.intake.collection_check import CollectionCheck
-from cbir.intake.findings import LABEL
 from cbir.intake.requirements import require_weights
 from cbir.store import Collection
 from cbir.store.add_transaction import Added
-from cbir.store.records import Entry
+from cbir.store.records import FINDINGS_LABEL, Entry
 from cbir.store.writer import Writer
 
 Intake = Literal["accept", "flag", "quarantine"]
@@ -57,7 +56,7 @@ class IntakeCheck:
         if self._intake == "accept":
             return 0
         outcomes = zip(entries, added.outcomes, strict=True)
-        return sum(LABEL in record.labels and kind == "added" for (record, _), (kind, _) in outcomes)
+        return sum(FINDINGS_LABEL in record.labels and kind == "added" for (record, _), (kind, _) in outcomes)
 
     def _current(self) -> CollectionCheck:
         images = len(self._collection)

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from cbir.store.quarantine import LABEL
-from cbir.store.records import Record
+from cbir.store.records import FINDINGS_LABEL, Record
 
 FINDINGS = {
     "text": "text is burned into the pixels",
@@ -18,7 +17,7 @@ JOINED = "+"
 
 def findings_of(record: Record) -> list[str]:
     """Return the findings in the label of a record, in the order of FINDINGS; unknown words are left out."""
-    words = record.labels.get(LABEL, "").split(JOINED)
+    words = record.labels.get(FINDINGS_LABEL, "").split(JOINED)
     return [finding for finding in FINDINGS if finding in words]
 
 
@@ -28,4 +27,4 @@ def with_findings(record: Record, findings: Iterable[str]) -> Record:
     if not words:
         return record
     value = JOINED.join(finding for finding in FINDINGS if finding in words)
-    return replace(record, labels=record.labels | {LABEL: value})
+    return replace(record, labels=record.labels | {FINDINGS_LABEL: value})

@@ -20,7 +20,6 @@ from cbir.store.quarantine_table import (
 )
 from cbir.store.records import Entry, Record
 
-LABEL = "intake"  # of images with findings, which says what they are
 MOST_IMAGES = 20_000  # in the quarantine of a collection
 NEEDED = "the quarantine is full (20,000 images); release or refuse some with `cbir collection quarantine`"
 

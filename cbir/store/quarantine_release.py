@@ -10,7 +10,6 @@ from cbir.store.checksums import with_checksum
 from cbir.store.collection import Collection
 from cbir.store.image_rows import rows_matching
 from cbir.store.quarantine import (
-    LABEL,
     QuarantinedImage,
     list_quarantined,
     not_quarantined,
@@ -18,6 +17,7 @@ from cbir.store.quarantine import (
     quarantined_picture,
 )
 from cbir.store.quarantine_table import delete_quarantined, has_quarantine, quarantine
+from cbir.store.records import FINDINGS_LABEL
 from cbir.store.schema import forgotten
 from cbir.store.statements import insert_missing
 from cbir.store.writer import Writer
@@ -32,7 +32,9 @@ def release_images(writer: Writer, image_ids: Sequence[str]) -> Added:
         entries, pictures = quarantined_entries(connection, image_ids)
     released = [
         (
-            replace(record, labels={key: value for key, value in record.labels.items() if key != LABEL}),
+            replace(
+                record, labels={key: value for key, value in record.labels.items() if key != FINDINGS_LABEL}
+            ),
             vector,
         )
         for record, vector in entries

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from cbir.images import DicomHeader, Image
 
+FINDINGS_LABEL = "intake"  # of images with findings, which says what they are
+
 
 @dataclass(frozen=True)
 class Record:

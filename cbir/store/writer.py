@@ -41,7 +41,7 @@ from cbir.store.image_rows import (
 )
 from cbir.store.label_changes import change_labels, set_one_label
 from cbir.store.profile import Profile
-from cbir.store.records import Entry, Record
+from cbir.store.records import FINDINGS_LABEL, Entry, Record
 from cbir.store.schema import forgotten, images
 from cbir.store.statements import insert_missing
 from cbir.store.stored_snapshot import note_erasure
@@ -148,7 +148,7 @@ class Writer(DerivedFiles):
     ) -> tuple[list[tuple[str, str | None]], list[Entry]]:
         """Quarantine those of the new entries that the intake check has labelled; return the others."""
         held = {
-            record.image_id: (record, vector) for record, vector in new if quarantine.LABEL in record.labels
+            record.image_id: (record, vector) for record, vector in new if FINDINGS_LABEL in record.labels
         }
         if not held:
             return outcomes, new
