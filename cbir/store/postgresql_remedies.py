@@ -23,7 +23,15 @@ REMEDIES = (
     (("timeout expired",), "start the server, or correct host and port in the address"),
 )
 # Words of the reasons that only a change of settings or of the server's configuration removes.
-LASTING = ("password", "does not exist", "permission denied", "pg_hba.conf", "certificate", "SSL", "newer version")
+LASTING = (
+    "password",
+    "does not exist",
+    "permission denied",
+    "pg_hba.conf",
+    "certificate",
+    "SSL",
+    "newer version",
+)
 OTHERWISE = "try again; the log of the server may say more"
 
 

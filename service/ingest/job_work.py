@@ -119,7 +119,9 @@ def job_work(kind: str, request: dict[str, Any], folder: Path, settings: Setting
         return JobWork(run_map_job, MapRequest(folder))
     if kind == "audit":
         keys = {name: request[name] for name in ("label", "split", "source")}
-        return JobWork(run_audit_job, AuditJobRequest(folder, settings, **keys, groups=tuple(request["groups"])))
+        return JobWork(
+            run_audit_job, AuditJobRequest(folder, settings, **keys, groups=tuple(request["groups"]))
+        )
     available = cores()
     processes = request["processes"] or max(1, available // 2)
     work = IndexRequest.with_settings(

@@ -41,7 +41,9 @@ def test_images_of_other_sites_are_marked(page: sync_api.Page, pictures: list[Pa
     own, elsewhere = page.locator("#columns .card"), page.locator("#columns .elsewhere")
     assert own.count() == elsewhere.count() == 10  # both have the same images: each is found twice
     assert elsewhere.first.locator(".site").inner_text() == "north"
-    assert elsewhere.first.locator("img").evaluate("image => image.decode().then(() => image.naturalWidth)") > 0
+    assert (
+        elsewhere.first.locator("img").evaluate("image => image.decode().then(() => image.naturalWidth)") > 0
+    )
     notes = page.locator("#notes").inner_text()
     assert "This hospital: 10 results" in notes
     assert "north: 10 results, 30 images searched" in notes

@@ -327,9 +327,7 @@ def test_nothing_of_an_erased_patient_stays_in_the_files(tmp_path: Path) -> None
     assert b"secret key" not in left
 
 
-def test_an_upload_has_the_patient_of_its_header_and_the_content_of_its_file(
-    ward: Ward, state: Path
-) -> None:
+def test_an_upload_has_the_patient_of_its_header_and_the_content_of_its_file(ward: Ward, state: Path) -> None:
     record = next(
         record for record in ward.visible if record.instance and record.labels.get("modality") == "CT"
     )
