@@ -14,7 +14,9 @@ def test_a_far_image_is_found_and_a_rare_kind_is_not() -> None:
     points[1:9] = np.eye(8)[1] + 0.05 * generator.normal(size=(8, 8))
     units = (points / np.linalg.norm(points, axis=1, keepdims=True)).astype(np.float32)
     found = find_outliers(find_independent(units, np.arange(200), 15))
-    assert found.rows.tolist() == [0]
+    assert found.rows[0] == 0
+    assert len(found.rows) <= 2  # of 200, one may be beyond three standard deviations
+    assert not np.isin(found.rows, np.arange(1, 9)).any()
     assert found.likeness[0] == 1 / 200
 
 
