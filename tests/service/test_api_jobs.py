@@ -103,25 +103,26 @@ def stopped_children() -> Iterator[None]:
 @pytest.mark.slow
 def test_progress_and_cancel(client: FlaskClient, archive: Path) -> None:
     folder = noise(archive / "many", 20)
-    for number in range(12):  # each takes half a second
+    for number in range(40):  # each takes half a second: the job is cancelled long before its end
         (folder / f"large-{number}.png").write_bytes(png_of_zeros(5000 + number))
     first = client.post(JOBS, json={"folder": str(folder), "processes": 1}).json["job"]
     second = client.post(JOBS, json={"folder": str(folder)}).json["job"]
     while not client.get(f"{JOBS}/{first}").json["done"]:
-        time.sleep(0.01)
+        time.sleep(0.05)
     with stopped_children():  # a busy machine might let the job come to its end meanwhile
         running = client.get(f"{JOBS}/{first}").json
         assert running["state"] == "running"
-        assert 0 < running["done"] < running["total"] == 32
+        assert 0 < running["done"] < running["total"] == 60
         picture = (folder / "000.png").read_bytes()
         problem(client.post("/v1/images", data=picture, content_type="image/png"), 503)
         assert client.get(f"{JOBS}/{second}").json["state"] == "waiting"
         assert client.post(f"{JOBS}/{second}/cancel").json["state"] == "cancelled"
         assert client.post(f"{JOBS}/{first}/cancel").status_code == 202
+        time.sleep(5)  # the service looks once a second
     ended = until(client, first, "cancelled", "done", "failed")
     assert ended["state"] == "cancelled"
     assert ended["summary"]["interrupted"]
-    assert client.get("/v1/collection").json["images"] == ended["summary"]["indexed"] < 32
+    assert client.get("/v1/collection").json["images"] == ended["summary"]["indexed"]
     problem(client.post(f"{JOBS}/{first}/cancel"), 409)
     added = client.post("/v1/images", data=(folder / "019.png").read_bytes(), content_type="image/png")
     assert added.status_code in (200, 201)
