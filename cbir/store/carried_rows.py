@@ -55,9 +55,8 @@ def insert_images(
     if not rows:
         return []
     numbers = [row["number"] for row in rows]
-    target.execute(
-        delete(tombstones).where(tombstones.c.number.in_(numbers))
-    )  # of an image that had the number
+    # Of images that had these numbers before.
+    target.execute(delete(tombstones).where(tombstones.c.number.in_(numbers)))
     target.execute(insert(images), rows)
     target.execute(
         insert(vectors),

@@ -78,7 +78,8 @@ def has_no_snapshot(connection: Connection) -> bool:
     active = settings.load()
     if not is_postgresql(connection) or active.index in WITHOUT_VECTOR_INDEX:
         return False
-    return (connection.scalar(select(func.count()).select_from(vectors)) or 0) > active.exact_limit
+    beyond = select(vectors.c.number).limit(1).offset(active.exact_limit)
+    return connection.scalar(beyond) is not None
 
 
 def index_is_stale(folder: Path, database: Database) -> bool:
@@ -243,7 +244,7 @@ def _fit_by_pages(connection: Connection, profile: Profile, count: int) -> Stati
     if profile.is_projected:
         return fit_projection(pages, profile, count, _next_version(connection))
     step = math.ceil(count / settings.load().exact_limit)
-    return normalisation.fit_statistics(np.concatenate([raw[::step] for raw in pages]), profile)
+    return normalisation.fit_statistics(np.concatenate([raw[::step].copy() for raw in pages]), profile)
 
 
 def _next_version(connection: Connection) -> int:

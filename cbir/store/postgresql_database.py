@@ -107,13 +107,11 @@ class PostgresqlDatabase:
 
     @contextmanager
     def _begin(self) -> Iterator[Connection]:
-        if self._keeping_out is not None:
+        if self._keeping_out is None:
+            timeout = WRITING_TIMEOUT
+            may_write = f"pg_try_advisory_xact_lock_shared({ALONE_LOCK}, {self._name_hash})"
+        else:
             self._keeping_out.exec_driver_sql("SELECT 1")  # raises if its lock was lost with the server
-        timeout, may_write = (
-            WRITING_TIMEOUT,
-            f"pg_try_advisory_xact_lock_shared({ALONE_LOCK}, {self._name_hash})",
-        )
-        if self._keeping_out is not None:
             timeout, may_write = ALONE_TIMEOUT, "true"
         with self._engine.begin() as connection:
             turn = f"pg_advisory_xact_lock({LOCK}, {self._name_hash})::text"

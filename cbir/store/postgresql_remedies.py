@@ -1,5 +1,6 @@
 """Remedies for the reasons that PostgreSQL or libpq gives for refusing."""
 
+OTHERWISE = "try again; the log of the server may say more"
 # Words of the reason, all of which must occur; English, as libpq's messages are for `LC_MESSAGES=C` and by default.
 REMEDIES = (
     (
@@ -16,6 +17,8 @@ REMEDIES = (
     (("pg_hba.conf",), "let pg_hba.conf of the server admit this user from this machine"),
     (("resolve host",), "correct the host in the address"),
     (("certificate",), "correct sslmode and sslrootcert in the address"),
+    (("SSL", "closed unexpectedly"), OTHERWISE),
+    (("SSL SYSCALL",), OTHERWISE),
     (("SSL",), "correct sslmode in the address"),
     (("too many clients",), "raise max_connections of the server, or use fewer threads and services"),
     (("Connection refused",), "start the server, or correct host and port in the address"),
@@ -32,7 +35,7 @@ LASTING = (
     "SSL",
     "newer version",
 )
-OTHERWISE = "try again; the log of the server may say more"
+ENDED = ("closed unexpectedly", "SYSCALL")  # words of the reasons when a server with TLS ends
 
 
 def remedy_for(reason: str) -> str:
@@ -41,6 +44,7 @@ def remedy_for(reason: str) -> str:
     return next(matching, OTHERWISE)
 
 
-def may_pass(reason: str) -> bool:
-    """Return whether to wait for the server, which may be starting, and not to report the reason as a mistake."""
-    return not any(word in reason for word in LASTING)
+def may_pass(message: str) -> bool:
+    """Return whether to wait for the server, which may be starting, and not to report the error as a mistake."""
+    reason = message.partition("cannot be used: ")[2] or message  # the address may have any words
+    return any(word in reason for word in ENDED) or not any(word in reason for word in LASTING)

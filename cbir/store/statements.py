@@ -88,14 +88,15 @@ class is_value(FunctionElement[bool]):  # noqa: N801 - as `joined_numbers`
 @compiles(is_value, "sqlite")
 def _value_sqlite(element: Any, compiler: Any, **options: Any) -> str:
     value, *given = element.clauses
-    return str(compiler.process(value.in_(given), **options))
+    return f"({compiler.process(value.in_(given), **options)})"
 
 
 @compiles(is_value, "postgresql")
 def _value_postgresql(element: Any, compiler: Any, **options: Any) -> str:
     value, *given = element.clauses
     beginnings = [value_beginning(one) for one in given]
-    return str(compiler.process(value.in_(given) & value_beginning(value).in_(beginnings), **options))
+    both = value.in_(given) & value_beginning(value).in_(beginnings)
+    return f"({compiler.process(both, **options)})"
 
 
 class joined_numbers(GenericFunction[str]):  # noqa: N801 - the name of the function in SQL
