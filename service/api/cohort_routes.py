@@ -252,7 +252,10 @@ def post_judgements(cohort_id: CohortIdInPath) -> Response:
     python=f'client.undo_cohort("{COHORT_ID}")',
 )
 def post_undo(cohort_id: CohortIdInPath) -> Response:
-    """Take back the judgements of the last request; those that the cohort began with stay."""
+    """Take back the judgements of the last request; those before it of the same images hold again.
+
+    Judgements that the cohort began with stay.
+    """
     cohort = find_own_cohort(cohort_id)
     log_images(saved_cohorts.undo_step(state_database(), cohort.row.number))
     return json_response(find_own_cohort(cohort_id).summary())

@@ -20,6 +20,7 @@ from sqlalchemy import (
     Text,
     and_,
     delete,
+    exists,
     func,
     insert,
     or_,
@@ -37,6 +38,7 @@ MAX_COHORTS = 200  # of an owner
 MAX_JUDGEMENTS = 20_000  # of a cohort
 ID_BYTES = 8
 ERASED_TOGETHER = 500  # ids of a statement
+DELETED = "this cohort was deleted meanwhile"
 
 cohorts = Table(
     "cohorts",
@@ -58,7 +60,7 @@ judgements = Table(
     tables,
     Column("cohort", WholeNumber, ForeignKey("cohorts.number", ondelete="CASCADE"), primary_key=True),
     Column("image_id", Text, primary_key=True),
-    Column("step", WholeNumber, nullable=False),  # of a request: its judgements are undone together
+    Column("step", WholeNumber, primary_key=True),  # of a request; the latest judgement of an image counts
     Column("place", WholeNumber, nullable=False),  # in the request
     Column("relevant", Boolean, nullable=False),
     Column("probability", Float),  # that was estimated before; null for images that were not proposed
@@ -73,6 +75,13 @@ proposals = Table(
     Column("probability", Float, nullable=False),
     Column("drawn", Boolean, nullable=False),
     Index("cohort_proposals_of_image", "image_id"),
+)
+later = judgements.alias("later")
+is_latest = ~exists(
+    select(later.c.step)
+    .where(later.c.cohort == judgements.c.cohort, later.c.image_id == judgements.c.image_id)
+    .where(later.c.step > judgements.c.step)
+    .correlate(judgements)
 )
 
 
@@ -150,7 +159,7 @@ def _insert(
 
 def _with_counts() -> Select[Any]:
     of_cohort = judgements.c.cohort == cohorts.c.number
-    count = select(func.count()).where(of_cohort)
+    count = select(func.count()).select_from(judgements).where(of_cohort, is_latest).correlate(cohorts)
     return select(
         cohorts,
         count.scalar_subquery().label("judged"),
@@ -191,8 +200,8 @@ def find_cohort(database: StateDatabase, viewer: CohortViewer, cohort_id: str) -
 
 
 def read_judgements(database: StateDatabase, number: int) -> list[JudgedImage]:
-    """Return the judgements of the cohort with this number, in their order."""
-    query = select(judgements).where(judgements.c.cohort == number)
+    """Return the latest judgements of the images of the cohort with this number, in their order."""
+    query = select(judgements).where(judgements.c.cohort == number, is_latest)
     with database.reading() as connection:
         rows = connection.execute(query.order_by(judgements.c.step, judgements.c.place)).all()
     return [JudgedImage(row.image_id, row.relevant, row.probability, row.drawn) for row in rows]
@@ -207,16 +216,23 @@ def propose(database: StateDatabase, number: int, images: Sequence[ProposedImage
     number : int
         Number of the cohort.
     images : sequence of ProposedImage
+
+    Raises
+    ------
+    NotFound
+        If the cohort was deleted meanwhile.
     """
     rows = [image._asdict() | {"cohort": number} for image in images]
     with database.writing() as connection:
+        if connection.scalar(select(cohorts.c.number).where(cohorts.c.number == number)) is None:
+            raise NotFound(DELETED)
         connection.execute(delete(proposals).where(proposals.c.cohort == number))
         if rows:
             connection.execute(insert(proposals), rows)
 
 
 def judge(database: StateDatabase, number: int, judged: Mapping[str, bool]) -> None:
-    """Add judgements of a request, in place of earlier ones of the same images.
+    """Add judgements of a request; earlier ones of the same images come back when it is undone.
 
     Parameters
     ----------
@@ -228,23 +244,29 @@ def judge(database: StateDatabase, number: int, judged: Mapping[str, bool]) -> N
 
     Raises
     ------
+    NotFound
+        If the cohort was deleted meanwhile.
     InvalidInput
         If the cohort would have more judgements than allowed.
     """
     with database.writing() as connection:
-        of_cohort = judgements.c.cohort == number
-        proposed = {
-            row.image_id: row
-            for row in connection.execute(select(proposals).where(proposals.c.cohort == number))
-        }
-        connection.execute(delete(judgements).where(of_cohort, judgements.c.image_id.in_(list(judged))))
+        _touch(connection, number)
         count, last = connection.execute(
-            select(func.count(), func.coalesce(func.max(judgements.c.step), 0)).where(of_cohort)
+            select(func.count(), func.coalesce(func.max(judgements.c.step), 0)).where(
+                judgements.c.cohort == number
+            )
         ).one()
         if count + len(judged) > MAX_JUDGEMENTS:
-            raise InvalidInput(f"judgements: a cohort has at most {MAX_JUDGEMENTS} judged images")
-        _insert(connection, number, judged, proposed, last + 1)
-        _touch(connection, number)
+            raise InvalidInput(f"judgements: a cohort has at most {MAX_JUDGEMENTS}")
+        _insert(connection, number, judged, _proposed(connection, number), last + 1)
+
+
+def _proposed(connection: Connection, number: int) -> dict[str, Row[Any]]:
+    """Return probability and draw of the images that were proposed: judged since, or not yet."""
+    judged = select(judgements).where(judgements.c.cohort == number, is_latest)
+    proposed = select(proposals).where(proposals.c.cohort == number)
+    rows = [*connection.execute(judged), *connection.execute(proposed)]
+    return {row.image_id: row for row in rows}
 
 
 def undo_step(database: StateDatabase, number: int) -> list[str]:
@@ -264,7 +286,9 @@ def undo_step(database: StateDatabase, number: int) -> list[str]:
 
 
 def _touch(connection: Connection, number: int) -> None:
-    connection.execute(update(cohorts).where(cohorts.c.number == number).values(changed=unix_time()))
+    changed = update(cohorts).where(cohorts.c.number == number).values(changed=unix_time())
+    if not connection.execute(changed).rowcount:
+        raise NotFound(DELETED)
 
 
 def change_cohort(database: StateDatabase, number: int, title: str, note: str, shared: bool) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
@@ -11,6 +12,8 @@ from flask.testing import FlaskClient
 
 from cbir import settings
 from cbir.client import Client
+from cbir.cohorts.judged_image import ProposedImage
+from cbir.errors import NotFound
 from service.access.tokens import Scope
 from service.app import create_app
 from service.cohorts.erase_cohorts import erase_cohorts
@@ -96,6 +99,49 @@ def test_a_later_judgement_replaces_an_earlier_one(client: FlaskClient, ids: lis
     judge(client, cohort, {ids[1]: False})
     images = client.get(f"/v1/cohorts/{cohort}").json["images"]
     assert [(image["image_id"], image["relevant"]) for image in images] == [(ids[0], True), (ids[1], False)]
+
+
+@pytest.mark.usefixtures("each_database")
+def test_undo_of_a_correction_brings_the_earlier_judgement_back(client: FlaskClient, ids: list[str]) -> None:
+    cohort = begin(client, ids[:1])["id"]
+    proposed = batch(client, cohort, 5)["items"][0]
+    judge(client, cohort, {proposed["image_id"]: True})
+    assert judge(client, cohort, {ids[0]: False, proposed["image_id"]: False})["found"] == 0
+    assert client.get("/v1/cohorts").json["items"][0]["judged"] == 2
+    stored = saved_cohorts.read_judgements(open_state(settings.load()), 1)
+    assert [each.probability for each in stored] == [None, proposed["probability"]]  # as first proposed
+    assert client.post(f"/v1/cohorts/{cohort}/undo").json["found"] == 2
+    assert client.post(f"/v1/cohorts/{cohort}/undo").json["found"] == 1
+    images = client.get(f"/v1/cohorts/{cohort}").json["images"]
+    assert [(image["image_id"], image["relevant"]) for image in images] == [(ids[0], True)]
+
+
+@pytest.mark.usefixtures("each_database")
+def test_a_cohort_that_is_deleted_while_it_is_judged(client: FlaskClient, ids: list[str]) -> None:
+    begin(client, ids[:1])
+    database = open_state(settings.load())
+    saved_cohorts.delete_cohort(database, 1)
+    with pytest.raises(NotFound, match="deleted meanwhile"):
+        saved_cohorts.judge(database, 1, {ids[1]: True})
+    with pytest.raises(NotFound, match="deleted meanwhile"):
+        saved_cohorts.propose(database, 1, [ProposedImage(ids[1], 0.5, False)])
+
+
+@pytest.mark.usefixtures("each_database")
+def test_two_tabs_judge_at_the_same_time(client: FlaskClient, ids: list[str]) -> None:
+    cohort = begin(client, ids[:1])["id"]
+    database = open_state(settings.load())
+    with ThreadPoolExecutor(4) as threads:
+        list(
+            threads.map(
+                lambda each: saved_cohorts.judge(database, 1, {each: False, ids[20]: True}), ids[1:13]
+            )
+        )
+    images = client.get(f"/v1/cohorts/{cohort}").json["images"]
+    assert {image["image_id"] for image in images} == {*ids[:13], ids[20]}
+    for _ in range(12):
+        client.post(f"/v1/cohorts/{cohort}/undo")
+    assert client.get(f"/v1/cohorts/{cohort}").json["judged"] == 1
 
 
 def test_conditions_limit_what_is_searched(client: FlaskClient, ids: list[str]) -> None:
