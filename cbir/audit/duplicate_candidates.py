@@ -17,6 +17,7 @@ NEAREST = 5  # by vector, of the eight that are found
 LEAST_BY_VECTOR = 0.4  # likeness of the low frequencies in the best orientation
 LEAST_BY_PICTURE = 0.9
 TRIED_BY_VECTOR = 2  # orientations: rotated, a symmetric picture may look more like its mirror image
+NEARLY = 0.12  # likeness that the second orientation may lack
 
 BLOCK = 65_536  # pairs
 
@@ -49,10 +50,12 @@ class Candidates(NamedTuple):
     """Pairs, and how the second of each is to be turned.
 
     pairs: (p, 2) rows, the first the smaller; one may be there twice. orientation: (p,) index into ORIENTATIONS.
+    by_vector: (p,) bool, pairs that may be rotated or cropped; the others are alike where they are.
     """
 
     pairs: Rows
     orientation: Rows
+    by_vector: NDArray[np.bool_]
 
 
 def low_frequencies(picture: Picture) -> Floats:
@@ -93,14 +96,12 @@ def find_candidates(vectors: Floats, space: Space, frequencies: Floats) -> Candi
     by_vector = _pairs(find_neighbours(vectors, space).rows[:, :NEAREST])
     plain = plain_space(frequencies.shape[1])
     by_picture = _pairs(find_neighbours(np.abs(frequencies), plain).rows)
-    rows = np.concatenate(
-        [
-            _oriented(by_vector, frequencies, LEAST_BY_VECTOR, TRIED_BY_VECTOR),
-            _oriented(by_picture, frequencies, LEAST_BY_PICTURE, 1),
-        ]
-    )
-    rows = np.unique(rows, axis=0)
-    return Candidates(rows[:, :2], rows[:, 2])
+    near = _oriented(by_vector, frequencies, LEAST_BY_VECTOR, TRIED_BY_VECTOR)
+    rows = np.concatenate([near, _oriented(by_picture, frequencies, LEAST_BY_PICTURE, 1)])
+    key = (rows[:, 0] * len(vectors) + rows[:, 1]) * len(ORIENTATIONS) + rows[:, 2]
+    order = np.argsort(key, kind="stable")  # a pair found both ways is there by vector first
+    order = order[np.diff(key[order], prepend=-1) > 0]
+    return Candidates(rows[order, :2], rows[order, 2], order < len(near))
 
 
 def _pairs(neighbours: NDArray[np.int32]) -> Rows:
@@ -113,13 +114,14 @@ def _pairs(neighbours: NDArray[np.int32]) -> Rows:
 
 
 def _oriented(pairs: Rows, frequencies: Floats, least: float, tried: int) -> Rows:
-    """Return pairs and orientation (m, 3) in which they are alike: of each pair the best, `tried` at most."""
+    """Return pairs and orientation (m, 3) in which they are alike: the best of each pair, and nearly as good ones."""
     signs = _signs().T
     kept = [np.empty((0, 3), np.int64)]
     for start in range(0, len(pairs), BLOCK):
         block = pairs[start : start + BLOCK]
         alike = (frequencies[block[:, 0]] * frequencies[block[:, 1]]) @ signs
         best = np.argsort(-alike, axis=1)[:, :tried]
-        place, order = np.nonzero(np.take_along_axis(alike, best, axis=1) >= least)
+        likeness = np.take_along_axis(alike, best, axis=1)
+        place, order = np.nonzero(likeness >= np.maximum(least, likeness[:, :1] - NEARLY))
         kept.append(np.column_stack([block[place], best[place, order]]))
     return np.concatenate(kept)

@@ -26,13 +26,16 @@ class Proof(NamedTuple):
         return round(min(1.0, 0.5 + 0.5 * max(0.0, value - limit) / (1 - limit)), 3)
 
 
-def prove(pictures: Pictures, first: int, second: int, orientation: int) -> Proof | None:
-    """Compare two rows of pictures, the second turned; return None if they are no duplicates."""
+def prove(pictures: Pictures, first: int, second: int, orientation: int, moved: bool = True) -> Proof | None:
+    """Compare two rows of pictures, the second turned; return None if they are no duplicates.
+
+    moved: whether the second may also be rotated or cropped, which takes several times as long to find out.
+    """
     turn = ORIENTATIONS[orientation].apply
     first_small, second_small = pictures.squares[first], turn(pictures.squares[second])
     alignment = compare(first_small, second_small, IDENTITY)
-    if not _agrees(alignment):
-        alignment = align(first_small, second_small)
+    if moved and not _agrees(alignment):
+        alignment = align(first_small, second_small, alignment)
     side = pictures.fine_side(first, second)
     if alignment.median < PROMISING:
         return None

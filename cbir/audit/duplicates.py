@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from cbir.audit.duplicate_candidates import ORIENTATIONS, Rows, find_candidates, low_frequencies
+from cbir.audit.duplicate_candidates import ORIENTATIONS, Candidates, find_candidates, low_frequencies
 from cbir.audit.duplicate_changes import name_changes
 from cbir.audit.duplicate_groups import (
     REFERENCE,
@@ -59,11 +59,11 @@ def find_duplicates(
         frequencies = np.stack([low_frequencies(pictures.squares[row]) for row in shown])
         progress("finding similar images", 0, 1)
         found = find_candidates(view.gallery.vectors(rows[shown]), view.gallery.space, frequencies)
-        pairs = shown[found.pairs]
-        for pair, proof in _prove_all(pictures, pairs, found.orientation, progress):
+        found = found._replace(pairs=shown[found.pairs])
+        for pair, proof in _prove_all(pictures, found, progress):
             if pair not in proofs or proof.confidence > proofs[pair].confidence:
                 proofs[pair] = proof
-        compared = len(pairs)
+        compared = len(found.pairs)
     groups = group_by_reference(
         identical | set(proofs),
         lambda row: (-records[row].width * records[row].height, row),
@@ -88,19 +88,21 @@ def _identical(records: Sequence[Record]) -> set[tuple[int, int]]:
 
 
 def _prove_all(
-    pictures: Pictures, pairs: Rows, orientations: Rows, progress: Progress
+    pictures: Pictures, candidates: Candidates, progress: Progress
 ) -> Iterator[tuple[tuple[int, int], Proof]]:
-    """Yield the pairs (p, 2) that are duplicates, with their proofs."""
+    """Yield the candidates that are duplicates, with their proofs."""
+    count = len(candidates.pairs)
     with ThreadPoolExecutor(cores()) as executor:
-        for start in range(0, len(pairs), AT_ONCE):
+        for start in range(0, count, AT_ONCE):
             checkpoint()
             block = slice(start, start + AT_ONCE)
-            first, second = pairs[block, 0].tolist(), pairs[block, 1].tolist()
-            proofs = executor.map(partial(prove, pictures), first, second, orientations[block].tolist())
+            first, second = candidates.pairs[block].T.tolist()
+            turned, moved = candidates.orientation[block].tolist(), candidates.by_vector[block].tolist()
+            proofs = executor.map(partial(prove, pictures), first, second, turned, moved)
             for pair, proof in zip(zip(first, second, strict=True), proofs, strict=True):
                 if proof is not None:
                     yield pair, proof
-            progress("comparing pictures", min(start + AT_ONCE, len(pairs)), len(pairs))
+            progress("comparing pictures", min(start + AT_ONCE, count), count)
 
 
 def _is_duplicate(
