@@ -68,10 +68,11 @@ def erase_patient(
     from cbir import settings
     from cbir.store import Collection
     from cbir.store.patient_erasers import erase_elsewhere
+    from cbir.store.quarantine_release import count_of_patients
 
     with Collection(collection) as opened:
         keys = patient_keys(opened, patient)
-        count = sum(key in keys for key in opened.patient_keys().values())
+        count = sum(key in keys for key in opened.patient_keys().values()) + count_of_patients(opened, keys)
         if dry_run:
             print_values({"would_erase": count}, format)
             return

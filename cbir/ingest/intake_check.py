@@ -1,5 +1,6 @@
 """The intake check where images are written: findings of the collection are added, and labelled images held."""
 
+import weakref
 from collections.abc import Sequence
 from typing import Literal
 
@@ -18,12 +19,12 @@ RENEWED = 2  # times as many images in the collection: then it is compared with 
 class IntakeCheck:
     """Checks the images of one collection as the setting `intake` says; with "accept" it does nothing.
 
-    Raises InvalidInput if a package is missing.
+    It does not keep the collection open. Raises InvalidInput if a package is missing.
     """
 
     def __init__(self, collection: Collection, intake: Intake) -> None:
         require_weights(intake)
-        self._collection, self._intake = collection, intake
+        self._collection, self._intake = weakref.ref(collection), intake
         self._check: CollectionCheck | None = None
         self._images = 0
 
@@ -59,7 +60,9 @@ class IntakeCheck:
         return sum(FINDINGS_LABEL in record.labels and kind == "added" for (record, _), (kind, _) in outcomes)
 
     def _current(self) -> CollectionCheck:
-        images = len(self._collection)
+        collection = self._collection()
+        assert collection is not None, "the caller writes to it"
+        images = len(collection)
         if self._check is None or images >= RENEWED * self._images:
-            self._check, self._images = CollectionCheck(self._collection), max(images, 1)
+            self._check, self._images = CollectionCheck(collection), max(images, 1)
         return self._check

@@ -17,7 +17,7 @@ from cbir.store import (
     severity_model,
 )
 from cbir.store.image_rows import delete_images, delete_rows, store_erased_marks
-from cbir.store.quarantine_table import delete_quarantined, quarantine
+from cbir.store.quarantine_table import delete_quarantined, quarantine, quarantined_of
 from cbir.store.row_damage import row_problems
 from cbir.store.row_totals import store_totals
 from cbir.store.schema import changed_images, forgotten, images, instance_copies
@@ -34,7 +34,7 @@ def require_others_sound(connection: Connection, keys: Sequence[str]) -> None:
 
 
 def erase_rows(connection: Connection, keys: Sequence[str], folder: Path) -> int:
-    """Delete all rows of patients and what was learned from them; return the number of images.
+    """Delete all rows of patients and what was learned from them; return the number of images, also in quarantine.
 
     Of the content only keyed hashes remain, so that indexing the same files does not bring the images back.
 
@@ -52,7 +52,8 @@ def erase_rows(connection: Connection, keys: Sequence[str], folder: Path) -> int
     deleted = connection.scalars(earlier).all()
     copies = select(instance_copies.c.instance).where(instance_copies.c.patient_key.in_(keys))
     instances = connection.scalars(copies).all()  # so that another collection does not bring them back
-    store_erased_marks(connection, [*deleted, *(row.content_hash for row in rows), *instances], folder)
+    held = [image_id for image_id, _ in quarantined_of(connection, keys)]
+    store_erased_marks(connection, [*deleted, *(row.content_hash for row in rows), *held, *instances], folder)
     map_file.drop_map(folder)
     audit_file.drop_audit_file(folder)
     region_cells.drop_cells(folder)
@@ -68,4 +69,4 @@ def erase_rows(connection: Connection, keys: Sequence[str], folder: Path) -> int
     if rows:
         severity_model.drop_severity_model(folder)
         grade_models.delete_grade_models(connection)
-    return len(rows)
+    return len(rows) + len(held)

@@ -54,12 +54,7 @@ def _old_snapshots(folder: Path, connection: Connection) -> Iterator[str]:
 
 
 def _unused_originals(folder: Path, connection: Connection) -> Iterator[str]:
-    originals_folder = folder / originals.FOLDER
-    if not originals_folder.is_dir():
-        return
-    uploaded = images.c.source.startswith(originals.UPLOAD)
-    needed = set(connection.scalars(select(images.c.source).where(uploaded)))
-    count = sum(originals.UPLOAD + path.name not in needed for path in originals_folder.iterdir())
+    count = len(originals.unneeded_originals(connection, folder))
     if count:
         remedy = (
             "`cbir collection backup --append` removes them" if change_log.is_logged(connection) else COMPACT

@@ -16,7 +16,7 @@ from cbir.store.quarantine import (
     quarantined_entries,
     quarantined_picture,
 )
-from cbir.store.quarantine_table import delete_quarantined, has_quarantine, quarantine
+from cbir.store.quarantine_table import delete_quarantined, has_quarantine, quarantine, quarantined_of
 from cbir.store.records import FINDINGS_LABEL
 from cbir.store.schema import forgotten
 from cbir.store.statements import insert_missing
@@ -85,3 +85,9 @@ def read_picture(collection: Collection, image_id: str) -> bytes:
     """Return the thumbnail of a quarantined image, JPEG. Raises NotFound."""
     with collection._engine.connect() as connection:
         return quarantined_picture(connection, image_id)
+
+
+def count_of_patients(collection: Collection, patient_keys: Sequence[str]) -> int:
+    """Return the number of quarantined images of the patients with these keys."""
+    with collection._engine.connect() as connection:
+        return len(quarantined_of(connection, patient_keys))

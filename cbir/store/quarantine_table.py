@@ -27,7 +27,7 @@ quarantine = Table(
 def has_quarantine(connection: Connection) -> bool:
     """Return whether the table is there."""
     query = (
-        "SELECT to_regclass('quarantine') IS NOT NULL"
+        "SELECT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'quarantine')"
         if is_postgresql(connection)
         else "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'quarantine')"
     )
@@ -53,6 +53,15 @@ def held_sources(connection: Connection, sources: Iterable[str] | None = None) -
         return set()
     held = set(connection.scalars(select(quarantine.c.source)))
     return held if sources is None else held.intersection(sources)
+
+
+def quarantined_of(connection: Connection, patient_keys: Sequence[str]) -> list[tuple[str, str]]:
+    """Return ids and sources of the quarantined images of patients with these keys."""
+    if not has_quarantine(connection):
+        return []
+    c = quarantine.c
+    rows = connection.execute(select(c.image_id, c.source).where(c.patient_key.in_(patient_keys)))
+    return [(row.image_id, row.source) for row in rows]
 
 
 def delete_quarantined(connection: Connection, column: Column[Any], values: Sequence[str]) -> int:

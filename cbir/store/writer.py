@@ -41,6 +41,7 @@ from cbir.store.image_rows import (
 )
 from cbir.store.label_changes import change_labels, set_one_label
 from cbir.store.profile import Profile
+from cbir.store.quarantine_table import quarantined_of
 from cbir.store.records import FINDINGS_LABEL, Entry, Record
 from cbir.store.schema import forgotten, images
 from cbir.store.statements import insert_missing
@@ -146,7 +147,10 @@ class Writer(DerivedFiles):
         new: list[Entry],
         pictures: Mapping[str, bytes],
     ) -> tuple[list[tuple[str, str | None]], list[Entry]]:
-        """Quarantine those of the new entries that the intake check has labelled; return the others."""
+        """Quarantine those of the new entries that the intake check has labelled; return the others.
+
+        The same picture again, such as another blank frame, is quarantined with the first.
+        """
         held = {
             record.image_id: (record, vector) for record, vector in new if FINDINGS_LABEL in record.labels
         }
@@ -154,7 +158,7 @@ class Writer(DerivedFiles):
             return outcomes, new
         quarantine.hold(connection, list(held.values()), pictures, self.who)
         outcomes = [
-            ("quarantined", image_id) if kind == "added" and image_id in held else (kind, image_id)
+            ("quarantined", held[image_id][0].content_hash) if image_id in held else (kind, image_id)
             for kind, image_id in outcomes
         ]
         return outcomes, [entry for entry in new if entry[0].image_id not in held]
@@ -377,7 +381,9 @@ class Writer(DerivedFiles):
                 require_others_sound(connection, keys)
             last_good.drop_last_good(self.folder)
         with self._engine.begin() as connection:
-            sources = connection.scalars(select(images.c.source).where(images.c.patient_key.in_(keys))).all()
+            sources = set(
+                connection.scalars(select(images.c.source).where(images.c.patient_key.in_(keys)))
+            ).union(source for _, source in quarantined_of(connection, keys))
             count = erase_rows(connection, keys, self.folder)
             unused = originals.forget_sources(connection, sources)
             if count:

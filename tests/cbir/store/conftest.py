@@ -53,6 +53,7 @@ SQLITE_ALONE = {
     "test_the_last_good_copy_is_restored_without_a_lost_original",
     "test_traces_are_searched_for_beside_other_problems",
     "test_verify_finds_damage",
+    "test_damage_is_found_in_the_quarantine",
     "test_what_is_left_is_told_and_compacting_removes_it",
 }
 

@@ -1,6 +1,11 @@
 """The quarantine: kept out of searches, released or refused, erased with the patient, checked."""
 
+import os
+import signal
 import sqlite3
+from collections.abc import Callable
+from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +14,15 @@ import pytest
 from cbir.errors import InvalidInput, NotFound
 from cbir.store import Collection, originals, quarantine
 from cbir.store import profile as profiles
-from cbir.store.quarantine_release import read_picture, read_quarantined, refuse_images, release_images
+from cbir.store.add_transaction import Added, AddTransaction
+from cbir.store.erasure_audit import find_traces
+from cbir.store.quarantine_release import (
+    count_of_patients,
+    read_picture,
+    read_quarantined,
+    refuse_images,
+    release_images,
+)
 from cbir.store.records import Entry, Record
 from cbir.store.verify import verify_content
 
@@ -31,8 +44,8 @@ def entry(number: int, source: str = "", **labels: str) -> Entry:
 
 
 @pytest.fixture
-def collection(tmp_path: Path) -> Collection:
-    collection = Collection.create(tmp_path / "collection", profiles.get("edge_histogram"))
+def collection(new_folder: Callable[[str], Path]) -> Collection:
+    collection = Collection.create(new_folder("collection"), profiles.get("edge_histogram"))
     with collection.writer() as writer:
         writer.held_pictures = {entry(1)[0].content_hash: b"jpeg"}
         added = writer.add([entry(0), entry(1, intake="text"), entry(2)])
@@ -94,11 +107,92 @@ def test_an_unknown_id_changes_nothing(collection: Collection) -> None:
 def test_erasing_the_patient_empties_it(collection: Collection) -> None:
     with collection.writer() as writer:
         writer.erase_patient([PATIENT])
-    assert read_quarantined(collection) == []
+        assert read_quarantined(collection) == []
+        assert writer.add([entry(1)]).outcomes == (("deleted earlier", None),)
 
 
-def test_the_original_of_a_quarantined_image_is_kept_and_goes_with_it(tmp_path: Path) -> None:
-    collection = Collection.create(tmp_path / "c", profiles.get("edge_histogram"))
+def test_erasing_a_patient_deletes_the_originals_of_the_quarantine(new_folder: Callable[[str], Path]) -> None:
+    collection = Collection.create(new_folder("c"), profiles.get("edge_histogram"))
+    source = originals.store_original(collection.folder, b"file")
+    path = originals.original_path(collection.folder, source)
+    assert path is not None
+    with collection.writer() as writer:
+        writer.held_pictures = {}
+        writer.add(
+            [entry(1, source, intake="blank")],
+            in_transaction=lambda transaction, _: transaction.note_originals([source]),
+        )
+        assert find_traces(collection, ["no one"]) == []
+        assert count_of_patients(collection, [PATIENT, "b" * 32]) == 1
+        assert writer.erase_patient([PATIENT]) == 1
+        assert not path.exists()
+        assert count_of_patients(collection, [PATIENT]) == 0
+
+
+def test_two_frames_of_an_instance_with_the_same_picture_are_quarantined_as_one(
+    collection: Collection,
+) -> None:
+    frames = [
+        (replace(record, instance="1.2.3", sop_class="1.2"), vector)
+        for record, vector in (entry(5, intake="blank"), entry(5, intake="blank"), entry(6))
+    ]
+    with collection.writer() as writer:
+        writer.held_pictures = {}
+        added = writer.add(frames)
+    image_id = entry(5)[0].content_hash
+    assert added.outcomes[:2] == (("quarantined", image_id), ("quarantined", image_id))
+    assert added.outcomes[2][0] == "added"
+    assert len(read_quarantined(collection)) == 2
+
+
+def test_a_copy_of_a_picture_of_the_collection_is_quarantined_by_its_content(collection: Collection) -> None:
+    with collection.writer() as writer:
+        writer.held_pictures = {}
+        added = writer.add([entry(0, "/images/other.png", intake="text")], duplicates=True)
+        assert added.outcomes == (("quarantined", entry(0)[0].content_hash),)
+        assert release_images(writer, [entry(0)[0].content_hash]).ids == ()
+    assert len(read_quarantined(collection)) == 1
+    assert len(collection) == 2
+
+
+def die_in_the_transaction(folder: Path) -> None:
+    """Store an original, quarantine its image, and be killed before the commit."""
+
+    def die(transaction: AddTransaction, _: Added) -> None:
+        transaction.note_originals([originals.store_original(folder, b"file")])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with Collection(folder) as collection, collection.writer() as writer:
+        writer.held_pictures = {}
+        writer.add([entry(7, intake="text"), entry(8)], in_transaction=die)
+
+
+def test_a_kill_between_file_and_row_leaves_neither(tmp_path: Path) -> None:
+    with Collection.create(tmp_path / "c", profiles.get("edge_histogram")):
+        pass
+    victim = get_context("fork").Process(target=die_in_the_transaction, args=(tmp_path / "c",))
+    victim.start()
+    victim.join()
+    assert victim.exitcode == -signal.SIGKILL
+    with Collection(tmp_path / "c") as collection:
+        assert read_quarantined(collection) == []
+        assert len(collection) == 0
+        source = originals.store_original(collection.folder, b"file")  # the sender sends it again
+        with collection.writer() as writer:
+            writer.held_pictures = {}
+            added = writer.add([entry(7, source, intake="text"), entry(8)])
+            originals.sweep_unused(writer._engine, collection.folder)
+        assert added.quarantined == len(added.ids) == 1
+        assert verify_content(collection) == []
+        path = originals.original_path(collection.folder, source)
+        assert path is not None
+        assert path.read_bytes() == b"file"
+
+
+def test_the_original_of_a_quarantined_image_is_kept_and_goes_with_it(
+    new_folder: Callable[[str], Path],
+) -> None:
+    collection = Collection.create(new_folder("c"), profiles.get("edge_histogram"))
     source = originals.store_original(collection.folder, b"file")
     path = originals.original_path(collection.folder, source)
     assert path is not None
@@ -128,7 +222,7 @@ def test_a_full_quarantine_refuses_and_keeps_what_it_has(
     assert len(collection) == 2
 
 
-def test_damage_is_found(collection: Collection) -> None:
+def test_damage_is_found_in_the_quarantine(collection: Collection) -> None:
     with sqlite3.connect(collection.folder / "collection.sqlite") as connection:
         connection.execute("UPDATE quarantine SET picture = x'00'")
     connection.close()
