@@ -1,19 +1,18 @@
 """Recall and precision of the search for duplicates, on changed copies of images.
 
-    python -m bench.audit_duplicates COLLECTION [--copies 600] [--part report]
+    python -m bench.audit_duplicates COLLECTION [--copies 600] [--part report] [--folder FOLDER]
 
-A new collection gets drawn images of COLLECTION, the eight nearest of each by vector, and a changed copy of
-each drawn one. A copy is found if its group has its image. A pair of a reference and a copy of another image is
-false.
+A new collection gets drawn images of COLLECTION, the eight nearest of each by vector, and a changed copy of each
+drawn one. A copy is found if its group has its image. Precision is of the lines of `duplicates.csv` that compare a
+copy with the first of its group: false if they are of different images.
 Thresholds are tuned on images with even numbers (`--part tune`) and reported on the others.
 """
 
 import argparse
 import json
 import time
-from collections import defaultdict
-from dataclasses import replace
-from itertools import combinations
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,10 +21,29 @@ import numpy as np
 
 from bench.changed_copies import CHANGES
 from bench.pointing import interval
+from cbir.audit.duplicate_groups import REFERENCE, Duplicates
 from cbir.audit.duplicates import find_duplicates
 from cbir.gallery.knn import find_neighbours
 from cbir.python_api.index_folder import index_folder
 from cbir.store import Collection
+
+Copies = dict[str, list[str]]
+
+
+@dataclass
+class Outcome:
+    """What was found of the copies.
+
+    found: hits by change and strength. named: whether the change was named. false_pairs: sources of first and copy.
+    true_pairs: count. others: lines of two images without a copy. joined: false pairs whose images are in one group.
+    """
+
+    found: dict[tuple[str, str], list[bool]] = field(default_factory=lambda: defaultdict(list))
+    named: dict[str, list[bool]] = field(default_factory=lambda: defaultdict(list))
+    false_pairs: list[tuple[str, str]] = field(default_factory=list)
+    true_pairs: int = 0
+    others: int = 0
+    joined: int = 0
 
 
 def options() -> argparse.Namespace:
@@ -36,13 +54,14 @@ def options() -> argparse.Namespace:
     parser.add_argument("--copies", type=int, default=600)
     parser.add_argument("--part", choices=["tune", "report"], default="report")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--folder", type=Path, help="keep copies and their collection here, or use those here"
+    )
     parser.add_argument("--false-pairs", type=Path, help="picture to draw the false pairs to")
     return parser.parse_args()
 
 
-def write_copies(
-    paths: list[Path], count: int, part: str, seed: int, folder: Path
-) -> dict[str, tuple[str, str, str]]:
+def write_copies(paths: list[Path], count: int, part: str, seed: int, folder: Path) -> Copies:
     """Write changed copies; return source of the image, change and strength of each, by path."""
     random = np.random.default_rng(seed)
     own = [path for number, path in enumerate(paths) if number % 2 == (part == "report")]
@@ -54,7 +73,7 @@ def write_copies(
         pixels = cv2.imread(str(own[index]), cv2.IMREAD_GRAYSCALE)
         path = folder / f"{place:05d}.png"
         cv2.imwrite(str(path), CHANGES[kind][strength](pixels, random))
-        copies[str(path)] = (str(own[index]), kind, strength)
+        copies[str(path)] = [str(own[index]), kind, strength]
     return copies
 
 
@@ -72,6 +91,50 @@ def copy_neighbourhoods(collection: Collection, sources: set[str], folder: Path)
         writer.snapshot()
 
 
+def prepare(arguments: argparse.Namespace, folder: Path) -> Copies:
+    """Make the copies and the collection in a folder; return the copies as `write_copies` does."""
+    pictures, listed = folder / "copies", folder / "copies.json"
+    if not listed.exists():
+        pictures.mkdir(parents=True)
+        with Collection(arguments.collection) as collection:
+            paths = sorted(Path(record.source) for _, record in collection.iterate())
+            copies = write_copies(paths, arguments.copies, arguments.part, arguments.seed, pictures)
+            copy_neighbourhoods(collection, {image for image, _, _ in copies.values()}, folder / "collection")
+        index_folder(pictures, folder / "collection")
+        listed.write_text(json.dumps(copies), encoding="utf-8")
+    return dict(json.loads(listed.read_text(encoding="utf-8")))
+
+
+def judge(copies: Copies, indexed: set[str], duplicates: Duplicates) -> Outcome:
+    """Compare the groups with what was copied."""
+    outcome = Outcome()
+    group_of, change_of = dict[str, int](), dict[str, str]()
+    for number, group in enumerate(duplicates.groups):
+        for member in group.members:
+            group_of[member.source], change_of[member.source] = number, member.change
+    origin = {source: image for source, (image, _, _) in copies.items()}
+    for group in duplicates.groups:
+        first = group.members[0].source
+        for member in group.members[1:]:
+            images = origin.get(first, first), origin.get(member.source, member.source)
+            if first not in copies and member.source not in copies:
+                outcome.others += 1
+            elif images[0] == images[1]:
+                outcome.true_pairs += 1
+            else:
+                outcome.false_pairs.append((first, member.source))
+                outcome.joined += images[0] in group_of and group_of[images[0]] == group_of.get(images[1])
+    for source, (image, kind, strength) in copies.items():
+        if source not in indexed:
+            continue  # the very same picture: left out by the index
+        hit = source in group_of and group_of[source] == group_of.get(image)
+        outcome.found[kind, strength].append(hit)
+        outcome.found[kind, "all"].append(hit)
+        if hit and change_of[source] != REFERENCE:
+            outcome.named[kind].append(kind in change_of[source].split("+"))
+    return outcome
+
+
 def draw_pairs(pairs: list[tuple[str, str]], path: Path) -> None:
     """Draw pairs of pictures side by side, four in a row."""
     tiles = []
@@ -82,83 +145,48 @@ def draw_pairs(pairs: list[tuple[str, str]], path: Path) -> None:
     cv2.imwrite(str(path), np.vstack([np.hstack(tiles[row : row + 4]) for row in range(0, len(tiles), 4)]))
 
 
+def line(hits: list[bool], digits: int = 3) -> str:
+    """Return the share of hits and its interval as two cells."""
+    low, high = interval(hits)
+    return f"{np.mean(hits):.{digits}f} | {low:.{digits}f} to {high:.{digits}f}"
+
+
+def print_outcome(outcome: Outcome) -> None:
+    print("| change | strength | copies | found | 95 % interval | named |\n|---|---|---|---|---|---|")
+    for (kind, strength), hits in sorted(outcome.found.items()):
+        named = outcome.named[kind] if strength == "all" else []
+        name = f"{np.mean(named):.2f}" if named else ""
+        print(f"| {kind} | {strength} | {len(hits)} | {line(hits)} | {name} |")
+    every = [hit for (_, strength), hits in outcome.found.items() if strength == "all" for hit in hits]
+    print(f"| all | | {len(every)} | {line(every)} | |")
+    false = len(outcome.false_pairs)
+    pairs = [True] * outcome.true_pairs + [False] * false
+    print(f"\n| lines | right | 95 % interval |\n|---|---|---|\n| {len(pairs)} | {line(pairs, 4)} |")
+    print(f"\nFalse lines: {false}; the images of {outcome.joined} of them are in one group themselves. "
+          f"Lines of two images of the collection: {outcome.others}.")  # fmt: skip
+
+
 def main() -> None:
     arguments = options()
     with TemporaryDirectory() as temporary:
-        folder, pictures = Path(temporary) / "collection", Path(temporary) / "copies"
-        pictures.mkdir()
-        with Collection(arguments.collection) as collection:
-            records = dict(collection.iterate())
-            paths = sorted(Path(record.source) for record in records.values())
-            copies = write_copies(paths, arguments.copies, arguments.part, arguments.seed, pictures)
-            copy_neighbourhoods(collection, {image for image, _, _ in copies.values()}, folder)
-        index_folder(pictures, folder)
-        with Collection(folder) as collection:
+        folder = arguments.folder or Path(temporary)
+        copies = prepare(arguments, folder)
+        with Collection(folder / "collection") as collection:
             indexed = {record.source for _, record in collection.iterate()}
-            started, cpu, stages = time.perf_counter(), time.process_time(), list[tuple[str, float]]()
+            began, cpu, stages = time.perf_counter(), time.process_time(), Counter[str]()
 
             def show(stage: str, done: int, total: int) -> None:
-                if not stages or stages[-1][0] != stage:
-                    stages.append((stage, time.process_time()))
+                stages[stage] = round(time.process_time() - cpu)
 
             duplicates = find_duplicates(collection, (), show)
-            seconds = time.perf_counter() - started, time.process_time() - cpu
-        report(copies, indexed, duplicates, arguments)
-        print(
-            json.dumps(
-                {
-                    "images": len(indexed),
-                    "compared pairs": duplicates.pairs,
-                    "seconds": round(seconds[0], 1),
-                    "seconds of CPU": round(seconds[1], 1),
-                    "milliseconds of CPU per image": round(seconds[1] / len(indexed) * 1000, 2),
-                    "stages began (CPU)": [(name, round(at - cpu, 1)) for name, at in stages],
-                }
-            )
-        )
-
-
-def report(copies, indexed, duplicates, arguments) -> None:  # type: ignore[no-untyped-def]
-    origin = {source: image for source, (image, _, _) in copies.items()}
-    found: dict[tuple[str, str], list[bool]] = defaultdict(list)
-    named: dict[str, list[bool]] = defaultdict(list)
-    group_of, change_of = {}, {}
-    true_pairs, false_pairs, others = 0, list[tuple[str, str]](), 0
-    for number, group in enumerate(duplicates.groups):
-        sources = [member.source for member in group.members]
-        for member in group.members:
-            group_of[member.source], change_of[member.source] = number, member.change
-        for pair in combinations(sources, 2):
-            if not any(source in copies for source in pair):
-                others += pair[0] == sources[0]
-            elif origin.get(pair[0], pair[0]) == origin.get(pair[1], pair[1]):
-                true_pairs += 1
-            elif sources[0] in pair:
-                false_pairs.append(pair)
-    for source, (image, kind, strength) in copies.items():
-        if source not in indexed:
-            continue  # the very same picture: left out by the index
-        hit = source in group_of and group_of[source] == group_of.get(image)
-        found[kind, strength].append(hit)
-        found[kind, "all"].append(hit)
-        if hit and change_of[source] != "reference":
-            named[kind].append(kind in change_of[source].split("+"))
-    every = [hit for (_, strength), hits in found.items() if strength == "all" for hit in hits]
-    print("| change | strength | copies | recall | 95 % interval | named |\n|---|---|---|---|---|---|")
-    for (kind, strength), hits in sorted(found.items()):
-        low, high = interval(hits)
-        name = f"{np.mean(named[kind]):.2f}" if strength == "all" and named[kind] else ""
-        print(
-            f"| {kind} | {strength} | {len(hits)} | {np.mean(hits):.3f} | {low:.3f} to {high:.3f} | {name} |"
-        )
-    low, high = interval(every)
-    print(f"| all | | {len(every)} | {np.mean(every):.3f} | {low:.3f} to {high:.3f} | |")
-    pairs = [True] * true_pairs + [False] * len(false_pairs)
-    print(f"\nprecision {np.mean(pairs):.4f}, {interval(pairs)[0]:.4f} to {interval(pairs)[1]:.4f}: "
-          f"{true_pairs} pairs with their image, {len(false_pairs)} with another; {others} pairs of two images "
-          "of the collection besides")  # fmt: skip
-    if arguments.false_pairs and false_pairs:
-        draw_pairs(false_pairs, arguments.false_pairs)
+            seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu
+        outcome = judge(copies, indexed, duplicates)
+        print_outcome(outcome)
+        print(f"\n{len(indexed)} images, {duplicates.pairs} compared pairs: {cpu_seconds:.0f} seconds of processor "
+              f"time, {1000 * cpu_seconds / len(indexed):.1f} ms an image, {seconds:.0f} s in all; seconds of "
+              f"processor time at the end of each stage: {dict(stages)}")  # fmt: skip
+        if arguments.false_pairs and outcome.false_pairs:
+            draw_pairs(outcome.false_pairs, arguments.false_pairs)
 
 
 if __name__ == "__main__":

@@ -42,11 +42,10 @@ class Pictures:
         with ThreadPoolExecutor(cores()) as executor:
             for start in range(0, len(records), AT_ONCE):
                 checkpoint()
-                for row, image in enumerate(
-                    executor.map(self._read, records[start : start + AT_ONCE]), start
-                ):
-                    if image is not None:
-                        self.squares[row], self.readable[row] = to_square(image.grey, SIDE), True
+                squares = executor.map(self._square, records[start : start + AT_ONCE])
+                for row, square in enumerate(squares, start):
+                    if square is not None:
+                        self.squares[row], self.readable[row] = square, True
                 progress(min(start + AT_ONCE, len(records)), len(records))
         self.shown = np.array([bool(square.std() >= BLANK) for square in self.squares], bool)
         self.fine = lru_cache(KEPT)(self._fine)
@@ -57,17 +56,24 @@ class Pictures:
         return int(np.clip(min(sizes), SIDE, FINE))
 
     def _fine(self, row: int, side: int) -> Picture:
-        image = None if side == SIDE else self._read(self._records[row])
-        return self.squares[row] if image is None else to_square(image.grey, side)
+        square = None if side == SIDE else self._square(self._records[row], side)
+        return to_square(self.squares[row], side) if square is None else square
+
+    def _square(self, record: Record, side: int = SIDE) -> Picture | None:
+        image = self._read(record)
+        return None if image is None else to_square(image.grey, side)
 
     def _read(self, record: Record) -> Image | None:
-        """Read the thumbnail, which is smaller, or else the file."""
+        """Read the thumbnail, which is smaller, or else the file; None if neither can be read."""
         try:
             if thumbnail := self._collection.thumbnail(record.image_id):
                 return next(iter(decode(thumbnail)))
         except CbirError:
             pass
-        return read_stored_image(self._collection, record, self._most)
+        try:
+            return read_stored_image(self._collection, record, self._most)
+        except CbirError:
+            return None
 
 
 def to_square(grey: Picture, side: int) -> Picture:

@@ -6,7 +6,7 @@ from cbir.audit.alignment import IDENTITY, Alignment, align, align_from, compare
 from cbir.audit.duplicate_candidates import ORIENTATIONS
 from cbir.audit.duplicate_pictures import SIDE, Pictures
 
-STILL = 0.99  # least median correlation of the windows of duplicates that have not moved
+STILL = 0.993  # least median correlation of the windows of duplicates that have not moved
 MOVED = 0.945  # least lower quartile, of duplicates that are rotated or cropped: others are seldom aligned by that
 PROMISING = 0.9  # least median of the small pictures for which larger ones are read
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from cbir.audit.duplicate_groups import group_by_reference
+from cbir.audit.duplicate_pictures import Pictures
 from cbir.audit.duplicates import find_duplicates
 from cbir.datasets.phantoms import draw_phantom
 from cbir.images.reading import read_images
@@ -175,3 +176,11 @@ def test_a_chain_is_cut_at_its_reference():
 def test_what_a_chain_leaves_is_grouped_by_itself():
     groups = group_by_reference({(0, 1), (1, 2), (2, 3)}, lambda row: (row,), lambda reference, row: False)
     assert groups == [[0, 1], [2, 3]]
+
+
+def test_a_picture_whose_file_vanishes_is_compared_as_it_was_read(collection, tmp_path, phantoms):
+    add(collection, tmp_path / "files", [phantoms[0]])
+    records = [record for _, record in collection.iterate()]
+    pictures = Pictures(collection, records, lambda done, total: None)
+    (tmp_path / "files" / "000.png").unlink()
+    assert pictures.fine(0, 128).shape == (128, 128)
