@@ -249,7 +249,7 @@ class Settings(BaseSettings):
         "certificate, key, ca, seconds",
     )
     federation_labels: Words = Field(
-        (), description="keys of labels that answers to other services contain; empty: none"
+        (), max_length=64, description="keys of labels that answers to other services contain; empty: none"
     )
     federation_thumbnails: bool = Field(False, description="answers to other services contain thumbnails")
     federation_ids: bool = Field(

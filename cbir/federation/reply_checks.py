@@ -1,22 +1,30 @@
 """Checks of what another site answers: it may be slow, broken or dishonest, and harms only its own part."""
 
 import base64
-import binascii
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, TypeVar
 
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from pydantic import BaseModel, ValidationError
 
 from cbir.errors import CbirError
-from cbir.federation.site_messages import FederatedHit, FederatedReply, SiteProfile, UncheckedReply
+from cbir.federation.site_messages import (
+    MAX_NAME,
+    FederatedHit,
+    FederatedReply,
+    SiteProfile,
+    UncheckedReply,
+)
+from cbir.store.filter_conditions import Condition
 
-MAX_LABELS, MAX_LABEL_CHARACTERS = 32, 300
+MAX_LABEL_CHARACTERS = 300
 MAX_THUMBNAIL_BYTES = 96 * 2**10
 MAX_THUMBNAIL_SIDE = 512
 REPLY_BYTES = 64 * 2**10  # of a reply without hits, and of a site's profile
-HIT_BYTES = 4 * 2**10
+HIT_BYTES = 2**10
+LABEL_BYTES = 4 * (MAX_NAME + MAX_LABEL_CHARACTERS)
+MOST_BYTES = 64 * 2**20  # of any reply
 THUMBNAIL_TEXT = MAX_THUMBNAIL_BYTES * 4 // 3 + 4
 
 Message = TypeVar("Message", bound=BaseModel)
@@ -28,17 +36,19 @@ class UntrustedReply(CbirError):
 
 @dataclass(frozen=True)
 class AskedFor:
-    """A question as its answer is checked: profile of the site, number of hits, re-ranker."""
+    """A question as its answer is checked: profile of the site, number of hits, re-ranker, conditions on labels."""
 
     profile: SiteProfile
     k: int
     rerank: str
+    conditions: tuple[Condition, ...] = ()
 
     @property
     def most_bytes(self) -> int:
         """Size of the largest answer that is read."""
-        each = HIT_BYTES + (THUMBNAIL_TEXT if self.profile.thumbnails else 0)
-        return REPLY_BYTES + self.k * each
+        each = HIT_BYTES + LABEL_BYTES * len(self.profile.labels)
+        each += THUMBNAIL_TEXT if self.profile.thumbnails else 0
+        return min(REPLY_BYTES + self.k * each, MOST_BYTES)
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,8 @@ def check_reply(content: bytes, asked: AskedFor) -> CheckedReply:
     """Parse and check the reply of a site.
 
     Hits that contradict themselves or others are left out: other types, numbers that are not finite, negative
-    distances, an image twice, another order than that of the distances, or of the scores of a re-ranker.
+    distances, an image twice, another order than that of the distances, or of the scores of a re-ranker. So are hits
+    whose labels do not fulfil the conditions.
 
     Parameters
     ----------
@@ -85,19 +96,18 @@ def check_reply(content: bytes, asked: AskedFor) -> CheckedReply:
         raise UntrustedReply(f"it answers {len(reply.hits)} results to a request for {asked.k}")
     if len(reply.hits) > reply.images:
         raise UntrustedReply("it answers more results than it says it has images")
-    hits, stripped = [], 0
-    for hit in _consistent(reply, asked.rerank != "none"):
-        kept = _without_unsound(hit, asked.profile)
-        stripped += kept != hit
-        hits.append(kept)
-    dropped = len(reply.hits) - len(hits)
-    notes = (
-        [f"{dropped} of {len(reply.hits)} results contradict themselves and are left out"] if dropped else []
-    )
-    notes += (
-        [f"labels or thumbnails of {stripped} results are not as agreed and are left out"] if stripped else []
-    )
-    return CheckedReply(tuple(hits), reply.images, tuple(notes))
+    consistent = _consistent(reply, asked.rerank != "none")
+    sound = [_without_unsound(hit, asked.profile) for hit in consistent]
+    hits = [hit for hit in sound if all(each.holds_for(hit.labels) for each in asked.conditions)]
+    stripped = sum(before != after for before, after in zip(consistent, sound, strict=True))
+    count = len(reply.hits)
+    notes = {
+        f"{count - len(sound)} of {count} results contradict themselves and are left out": count - len(sound),
+        f"labels or thumbnails of {stripped} results are not as agreed and are left out": stripped,
+        f"{len(sound) - len(hits)} results do not fulfil the conditions and are left out": len(sound)
+        - len(hits),
+    }
+    return CheckedReply(tuple(hits), reply.images, tuple(note for note, number in notes.items() if number))
 
 
 def _consistent(reply: FederatedReply, reranked: bool) -> list[FederatedHit]:
@@ -132,9 +142,7 @@ def _without_unsound(hit: FederatedHit, profile: SiteProfile) -> FederatedHit:
 
 def _are_short(labels: dict[str, str]) -> bool:
     texts = [*labels, *labels.values()]
-    return len(labels) <= MAX_LABELS and all(
-        len(text) <= MAX_LABEL_CHARACTERS and text.isprintable() for text in texts
-    )
+    return all(len(text) <= MAX_LABEL_CHARACTERS and text.isprintable() for text in texts)
 
 
 def _is_small_jpeg(text: str | None) -> bool:
@@ -145,12 +153,5 @@ def _is_small_jpeg(text: str | None) -> bool:
         data = base64.b64decode(text, validate=True)
         with Image.open(BytesIO(data), formats=["JPEG"]) as picture:
             return max(picture.size) <= MAX_THUMBNAIL_SIDE
-    except (
-        binascii.Error,
-        ValueError,
-        OSError,
-        SyntaxError,
-        UnidentifiedImageError,
-        Image.DecompressionBombError,
-    ):
+    except Exception:  # Pillow raises many kinds for what only looks like a JPEG
         return False

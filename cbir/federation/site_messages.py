@@ -2,19 +2,28 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat
 
 from cbir.search import example_values as example
 
 MAX_DIMENSIONS = 65_536
 MAX_HITS = 1000
+MAX_IMAGES = 10**12
+MAX_LABELS = 64  # keys of labels that a site shares
 MAX_NAME = 255  # characters of a profile, a re-ranker, a label key
 EXAMPLE_HASH = "2f8c1d6e9a0b4c73"
 EXAMPLE_TRANSFORM = "9c1185a5c5e9fc54612808977ee8f548"
 
+
+def _require_printable(text: str) -> str:
+    if not text.isprintable():  # terminals would obey it
+        raise ValueError("must be printable")
+    return text
+
+
 Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
 Fingerprint = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-Name = Annotated[str, Field(max_length=MAX_NAME)]
+Name = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_require_printable)]
 
 
 class SiteProfile(BaseModel):
@@ -35,9 +44,9 @@ class SiteProfile(BaseModel):
         ge=1, le=MAX_DIMENSIONS, description="Number of values of a raw vector.", examples=[1280]
     )
     images: int = Field(
-        ge=0, description="Number of images that the token may search among.", examples=[24000]
+        ge=0, le=MAX_IMAGES, description="Number of images that the token may search among.", examples=[24000]
     )
-    labels: Annotated[list[Name], Field(max_length=64)] = Field(
+    labels: Annotated[list[Name], Field(max_length=MAX_LABELS)] = Field(
         description="Keys of the labels that answers contain, and that conditions may name.",
         examples=[["modality"]],
     )
@@ -83,7 +92,7 @@ class FederatedReply(BaseModel):
     profile_hash: Hash = Field(description="Hash of the collection's profile.", examples=[EXAMPLE_HASH])
     transform: Fingerprint = Field(description="Fingerprint of its transform.", examples=[EXAMPLE_TRANSFORM])
     images: int = Field(
-        ge=0, le=10**12, description="Number of images that were searched among.", examples=[24000]
+        ge=0, le=MAX_IMAGES, description="Number of images that were searched among.", examples=[24000]
     )
     method: Name = Field(description="Re-ranker that the site used; none for none.", examples=["none"])
     hits: list[FederatedHit] = Field(description="Similar images, best first.")

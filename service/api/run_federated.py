@@ -8,6 +8,7 @@ from cbir.query_image import QueryImage
 from cbir.search import Answer, Request, Searcher
 from cbir.search.query_vectors import check_vectors
 from service.access.audit import log_sent
+from service.access.caller import current_rights
 from service.collections.app_state import AppState
 from service.federation.federated_search import (
     FederatedRequest,
@@ -66,8 +67,13 @@ def add_sites(
         Described query images; empty for a search with an image id or vectors.
     """
     vector = require_one_vector(_vectors(searcher, params, queries))
+    rights = current_rights()
     request = FederatedRequest(
-        params.k, params.where, method_for_sites(params.rerank), dict(params.parameters.root)
+        params.k,
+        params.where,
+        method_for_sites(params.rerank),
+        dict(params.parameters.root),
+        rights.where if rights else (),
     )
     clients = state.sites.choose(params.sites)
     merged, sent = search_sites(clients, searcher.collection, state.settings, vector, request, answer)

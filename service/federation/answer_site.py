@@ -106,9 +106,14 @@ class ReplyWriter:
             image_id=named,
             distance=hit.distance,
             score=hit.score if reranked else None,
-            labels={key: hit.labels[key][:MAX_LABEL_CHARACTERS] for key in keys},
+            labels={key: _one_line(hit.labels[key]) for key in keys},
             thumbnail=base64.b64encode(picture).decode("ascii") if fits and picture else None,
         )
+
+
+def _one_line(value: str) -> str:
+    """Return the value of a label as other sites accept it."""
+    return "".join(letter if letter.isprintable() else " " for letter in value[:MAX_LABEL_CHARACTERS])
 
 
 def contents_of(reply: FederatedReply) -> list[str]:

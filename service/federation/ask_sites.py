@@ -1,5 +1,6 @@
 """Ask several sites at a time, and report about each."""
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,8 @@ from cbir.remote_site import RemoteSite
 from service.federation.bounded_request import SiteFailed
 from service.federation.site_client import SiteClient, SiteQuery
 
-MAX_THREADS = 32
+MOST_THREADS = 64  # each site of a search has one; beyond that some wait for others
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def ask_sites(clients: Sequence[SiteClient], query: SiteQuery, here: SiteProfile
     here : SiteProfile
         Profile of the collection that the vector was computed for.
     """
-    with ThreadPoolExecutor(min(len(clients), MAX_THREADS), thread_name_prefix="site") as threads:
+    with ThreadPoolExecutor(min(len(clients), MOST_THREADS), thread_name_prefix="site") as threads:
         return list(threads.map(lambda client: _ask(client, query, here), clients))
 
 
@@ -69,4 +71,7 @@ def _ask(client: SiteClient, query: SiteQuery, here: SiteProfile) -> SiteOutcome
         reply = client.search(query, there)
     except (SiteFailed, InvalidInput) as error:
         problem = str(error)
+    except Exception:  # nothing that a site answers may end the search of others
+        log.exception("the answer of the site %s could not be read", client.name)
+        problem = "its answer could not be read; the log of this service says why"
     return SiteOutcome(client.name, reply, problem, (time.monotonic() - started) * 1000, sent)

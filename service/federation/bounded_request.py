@@ -3,13 +3,12 @@
 import socket
 import ssl
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse
-from threading import Timer
 from urllib.parse import urlsplit
 
 from cbir.errors import CbirError
+from service.federation.timed_socket import TimedSocket
 
 CHUNK_BYTES = 64 * 2**10
 
@@ -36,22 +35,6 @@ class SiteRequest:
     headers: dict[str, str] = field(default_factory=dict, repr=False)  # with the token
 
 
-class _OpenSocket:
-    """The socket of a request, which the end of its time shuts down: every wait for the site ends then."""
-
-    def __init__(self) -> None:
-        self.socket: socket.socket | None = None
-        self.expired = False
-
-    def expire(self) -> None:
-        """End the request."""
-        self.expired = True
-        if self.socket is not None:
-            with suppress(OSError):
-                # That of the base class: the one of TLS would not wake a reader.
-                socket.socket.shutdown(self.socket, socket.SHUT_RDWR)
-
-
 def send(url: str, request: SiteRequest, context: ssl.SSLContext | None, seconds: float) -> tuple[int, bytes]:
     """Send a request and return status and content of the response; redirects are not followed, proxies not used.
 
@@ -64,19 +47,16 @@ def send(url: str, request: SiteRequest, context: ssl.SSLContext | None, seconds
     context : ssl.SSLContext or None
         TLS; None for http.
     seconds : float
-        Time limit from the connection to the last byte.
+        Time limit of the whole, from looking up the address to the last byte.
 
     Raises
     ------
     SiteFailed
         If the site does not answer within the limits, or with something else than HTTP.
     """
-    opened = _OpenSocket()
-    timer = Timer(seconds, opened.expire)
-    timer.daemon = True
-    timer.start()
+    opened = TimedSocket(seconds)
     try:
-        return _send(url, request, context, seconds, opened)
+        return _send(url, request, context, opened)
     except ssl.SSLCertVerificationError as error:
         raise SiteFailed(f"its certificate is not trusted: {error.verify_message}") from None
     except ssl.SSLError as error:
@@ -92,23 +72,21 @@ def send(url: str, request: SiteRequest, context: ssl.SSLContext | None, seconds
             raise SiteFailed("it cannot be reached") from None
         raise SiteFailed("it broke off, or does not speak HTTP") from None
     finally:
-        timer.cancel()
-        if opened.socket is not None:
-            opened.socket.close()
+        opened.close()
 
 
 def _send(
-    url: str, request: SiteRequest, context: ssl.SSLContext | None, seconds: float, opened: _OpenSocket
+    url: str, request: SiteRequest, context: ssl.SSLContext | None, opened: TimedSocket
 ) -> tuple[int, bytes]:
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or (443 if context else 80)
-    opened.socket = socket.create_connection((host, port), timeout=seconds)
-    if context:
-        secured = context.wrap_socket(opened.socket, server_hostname=host, do_handshake_on_connect=False)
-        opened.socket = secured
-        secured.do_handshake()
     connection = HTTPConnection(host, port)
-    connection.sock = opened.socket
+    connection.sock = opened.connect(host, port)
+    if context:
+        secured = context.wrap_socket(connection.sock, server_hostname=host, do_handshake_on_connect=False)
+        opened.hold(secured)
+        secured.do_handshake()
+        connection.sock = secured
     connection.request(
         request.method, f"{parts.path.rstrip('/')}{request.path}", request.body, request.headers
     )

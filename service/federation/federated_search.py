@@ -10,6 +10,7 @@ from cbir.rerank.none import NoReranking
 from cbir.search import Answer
 from cbir.settings import Settings
 from cbir.store import Collection
+from cbir.store.filter_conditions import Condition, parse_filter, parse_filters
 from service.federation.answer_site import site_profile
 from service.federation.ask_sites import ask_sites
 from service.federation.merged_answer import merge_answers
@@ -18,12 +19,32 @@ from service.federation.site_client import SiteClient, SiteQuery
 
 @dataclass(frozen=True)
 class FederatedRequest:
-    """Search for all sites: number of results, conditions, re-ranker and its parameters."""
+    """Search for all sites: number of results, conditions, re-ranker and its parameters.
+
+    limits: conditions of the caller's rights, which hold for the images of other sites too.
+    """
 
     k: int
     where: list[str] = field(default_factory=list)
     rerank: str = NoReranking.name
     parameters: dict[str, Any] = field(default_factory=dict)
+    limits: tuple[str, ...] = ()
+
+    @property
+    def where_and_limits(self) -> list[str]:
+        """The conditions as they are sent: of one label, `key=value` of `where` would widen that of the limits."""
+        fixed = {limit.key for limit in map(parse_filter, self.limits) if limit.operator == "="}
+        kept = [
+            text
+            for text in self.where
+            if (parsed := parse_filter(text)).operator != "=" or parsed.key not in fixed
+        ]
+        return [*self.limits, *kept]
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """All conditions, each of which a result must fulfil."""
+        return (*map(parse_filter, self.limits), *parse_filters(self.where))
 
 
 def method_for_sites(name: str | None) -> str:
@@ -65,7 +86,12 @@ def search_sites(
     """
     here = site_profile(collection, settings)
     query = SiteQuery(
-        vector.astype(float).tolist(), request.k, request.where, request.rerank, request.parameters
+        vector.astype(float).tolist(),
+        request.k,
+        request.where_and_limits,
+        request.rerank,
+        request.parameters,
+        request.conditions,
     )
     outcomes = ask_sites(clients, query, here)
     reranked = request.rerank != NoReranking.name

@@ -4,7 +4,7 @@ import json
 import ssl
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import BoundedSemaphore, Lock
 from typing import Any
 from urllib.parse import quote
@@ -22,6 +22,7 @@ from cbir.federation.reply_checks import (
 from cbir.federation.site_agreement import difference
 from cbir.federation.site_messages import SiteProfile
 from cbir.remote_site import RemoteSite
+from cbir.store.filter_conditions import Condition
 from service.federation.bounded_request import SiteFailed, SiteRequest, send
 
 PROFILE_PATH, SEARCH_PATH = "/v1/federation/profile", "/v1/federation/search"
@@ -32,13 +33,17 @@ AT_A_TIME = 4  # requests to one site
 
 @dataclass(frozen=True)
 class SiteQuery:
-    """Question to a site: raw vector, number of results, conditions, re-ranker and its parameters."""
+    """Question to a site: raw vector, number of results, conditions, re-ranker and its parameters.
+
+    conditions: on the labels of each result of the answer; those of `where`, and of the caller's rights.
+    """
 
     vector: list[float] = field(repr=False)
     k: int
     where: list[str]
     rerank: str
     parameters: dict[str, Any]
+    conditions: tuple[Condition, ...] = ()
 
 
 class SiteClient:
@@ -103,12 +108,13 @@ class SiteClient:
             "rerank": query.rerank,
             "parameters": query.parameters,
         }
-        asked = AskedFor(there, k, query.rerank)
+        asked = AskedFor(there, k, query.rerank, query.conditions)
         content = self._request("POST", SEARCH_PATH, asked.most_bytes, json.dumps(fields).encode())
         reply: CheckedReply = self._trusted(lambda: check_reply(content, asked))
-        self.circuit.record(
-            answered=True
-        )  # a profile alone says little: a site may answer that and hang later
+        # Not before: a site may answer its profile, and hang later.
+        self.circuit.record(answered=True)
+        if k < query.k and len(reply.hits) == k:
+            return replace(reply, notes=(*reply.notes, f"it answers at most {k} results"))
         return reply
 
     def _trusted(self, read: Callable[[], Any]) -> Any:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from cbir.federation.reply_checks import AskedFor, UntrustedReply, check_reply, read_message
 from cbir.federation.site_messages import SiteProfile
 from cbir.images.thumbnail import encode_image
+from cbir.store.filter_conditions import parse_filters
 
 PROFILE = SiteProfile(
     profile="tamura",
@@ -135,6 +136,32 @@ def test_labels_and_pictures_that_were_not_agreed_are_left_out(more: dict[str, A
     assert checked.hits[0].labels == {}
     assert checked.hits[0].thumbnail is None
     assert checked.notes == ("labels or thumbnails of 1 results are not as agreed and are left out",)
+
+
+def test_results_fulfil_the_conditions() -> None:
+    asked = AskedFor(PROFILE, 5, "none", parse_filters(["modality=CR", "modality=DX"]))
+    sent = [
+        hit(1, 0.1, labels={"modality": "CR"}),
+        hit(2, 0.2, labels={"modality": "CT"}),
+        hit(3, 0.3),
+        hit(4, 0.4, labels={"modality": "DX", "name": "Doe"}),  # then no label of it counts
+    ]
+    checked = check_reply(reply(sent), asked)
+    assert [found.distance for found in checked.hits] == [0.1]
+    assert checked.notes == (
+        "labels or thumbnails of 1 results are not as agreed and are left out",
+        "3 results do not fulfil the conditions and are left out",
+    )
+
+
+def test_what_terminals_would_obey_is_no_name() -> None:
+    message = PROFILE.model_dump() | {"profile": "\x1b[2J"}
+    with pytest.raises(UntrustedReply):
+        read_message(json.dumps(message).encode(), SiteProfile)
+
+
+def test_no_reply_is_read_beyond_the_limit() -> None:
+    assert AskedFor(PROFILE, 1000, "none").most_bytes == 64 * 2**20
 
 
 def test_a_site_that_announced_no_thumbnails_shows_none() -> None:

@@ -1,13 +1,16 @@
 """The answering side: who may ask, what leaves, and how much."""
 
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
 
+from cbir import settings
 from cbir.access_rights import Scope
 from cbir.store import Collection
+from cbir.vector_index.open_index import open_index
 from tests.service.conftest import problem
 from tests.service.federation.hospitals import VECTOR, Hospital
 
@@ -125,18 +128,17 @@ def test_thumbnails_leave_where_the_setting_says_so(indexed: Path) -> None:
 
 
 def test_with_a_vector_index(collections: dict[str, Path], tmp_path: Path) -> None:
-    from shutil import copytree
-
-    from cbir import settings
-    from cbir.vector_index.open_index import open_index
-
     folder = Path(copytree(collections["north"], tmp_path / "indexed"))
     indexed = {"index": "hnsw", "indexed_candidates": 10}
     with Collection(folder) as collection:
         index = open_index(collection, settings.load(**indexed))
         assert index is not None
+        assert index.follower.follow()
+        assert index.status().images == len(collection)
     whole = hits(Hospital(collections["north"]).client(Scope.federate), k=5)
-    found = hits(Hospital(folder, **indexed).client(Scope.federate), k=5)
+    # Beyond `exact_limit` nothing but the index can answer.
+    client = Hospital(folder, **indexed, exact_limit=1).client(Scope.federate)
+    found = hits(client, k=5)
     assert [hit["distance"] for hit in found] == pytest.approx([hit["distance"] for hit in whole], abs=1e-5)
 
 

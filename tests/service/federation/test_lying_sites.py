@@ -1,9 +1,12 @@
 """Attacks: sites that hang, drip, send without end, or lie; the honest part of an answer stays the same."""
 
 import json
+import socket
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -14,6 +17,7 @@ from cbir.remote_site import RemoteSite
 from cbir.store import Collection
 from service.federation.answer_site import site_profile
 from service.federation.ask_sites import Sites, ask_sites
+from service.federation.bounded_request import SiteFailed, SiteRequest, send
 from service.federation.site_client import SiteQuery
 from tests.service.federation import lying_site
 from tests.service.federation.hospitals import VECTOR, Hospital, site_of
@@ -76,6 +80,65 @@ def test_a_site_that_misbehaves_is_given_up(answer: Callable[..., Any], problem:
         assert outcome.problem.startswith(problem)
         assert "\n" not in outcome.problem
         assert outcome.vector_sent
+
+
+def address_of_nothing(stack: ExitStack) -> tuple[str, int]:
+    """Return an address where connections are neither accepted nor refused."""
+    listening = stack.enter_context(socket.socket())
+    listening.bind(("127.0.0.1", 0))
+    listening.listen(0)
+    for _ in range(4):  # fill its queue
+        waiting = stack.enter_context(socket.socket())
+        waiting.setblocking(False)
+        waiting.connect_ex(listening.getsockname())
+    address: tuple[str, int] = listening.getsockname()
+    return address
+
+
+@pytest.mark.slow
+def test_addresses_are_looked_up_and_tried_within_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, answer = Event(), Event()
+    with ExitStack() as stack:
+        stack.callback(answer.set)
+        address = address_of_nothing(stack)
+        many = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", address)] * 60
+
+        def never(*_: Any, **__: Any) -> Any:
+            asked.set()
+            answer.wait()
+            return many
+
+        request = SiteRequest("GET", "/", 100)
+        for found in (lambda *_, **__: many, never):
+            monkeypatch.setattr(socket, "getaddrinfo", found)
+            started = time.monotonic()
+            with pytest.raises(SiteFailed, match=r"it did not answer within 0.3 seconds"):
+                send("http://north.example", request, None, 0.3)
+            assert time.monotonic() - started < 10  # each of the 60 addresses in turn would take 18
+        assert asked.is_set()
+
+
+@pytest.mark.slow
+def test_an_error_in_reading_one_answer_leaves_the_others(
+    profile: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    content = profile.model_dump_json().encode()
+    with lying(content, says(reply(profile, []))) as bad, lying(content, says(reply(profile, []))) as good:
+        sites = {
+            name: RemoteSite(url=f"http://127.0.0.1:{site.server_port}", seconds=20)
+            for name, site in (("bad", bad), ("good", good))
+        }
+        clients = Sites(sites).choose([])
+
+        def fail(*_: Any) -> Any:
+            raise RuntimeError("something nobody thought of")
+
+        monkeypatch.setattr(clients[0], "search", fail)
+        outcomes = ask_sites(clients, QUERY, profile)
+    assert outcomes[0].problem.startswith("its answer could not be read")
+    assert outcomes[0].vector_sent
+    assert outcomes[1].reply is not None
+    assert "the site bad" in caplog.text
 
 
 @pytest.mark.slow

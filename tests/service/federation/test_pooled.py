@@ -72,6 +72,35 @@ def test_by_default_distances_and_counts_leave_alone(collections: dict[str, Path
 
 
 @pytest.mark.slow
+def test_the_limits_of_a_caller_hold_for_images_of_other_sites(collections: dict[str, Path]) -> None:
+    shared = {"federation_labels": ("label", "ward")}
+    with asking(collections["south"], {"north": collections["north"]}, shared) as (south, _):
+        client = south.client(Scope.search, where=["ward=1"])
+        for where, wards in (([], {"1"}), (["label=odd"], {"1"}), (["ward=2"], set()), (["ward!=1"], set())):
+            answer = search(client, k=60, where=where, federated=True)
+            elsewhere = [hit for hit in answer["results"] if hit["site"] == "north"]
+            assert {hit["labels"]["ward"] for hit in elsewhere} == wards
+            assert bool(elsewhere) == bool(wards)
+        whole = search(south.client(Scope.search), k=60, where=["ward=1", "ward=2"], federated=True)
+        assert {hit["labels"]["ward"] for hit in whole["results"]} == {"1", "2"}
+    with asking(collections["south"], {"north": collections["north"]}) as (south, _):
+        answer = search(south.client(Scope.search, where=["ward=1"]), k=60, federated=True)
+        assert {hit["site"] for hit in answer["results"]} == {None}
+        assert "does not share that label" in answer["sites"][1]["problem"]
+
+
+@pytest.mark.slow
+def test_a_site_that_answers_fewer_results_is_named(collections: dict[str, Path]) -> None:
+    with asking(collections["south"], {"north": collections["north"]}, {"federation_results": 5}) as (
+        south,
+        _,
+    ):
+        client = south.client(Scope.search)
+        assert search(client, k=20, federated=True)["sites"][1]["notes"] == ["it answers at most 5 results"]
+        assert search(client, k=5, federated=True)["sites"][1]["notes"] == []
+
+
+@pytest.mark.slow
 def test_reranked_answers_merge_ranks(collections: dict[str, Path]) -> None:
     with asking(collections["south"], {"north": collections["north"]}) as (south, _):
         client = south.client(Scope.search)
