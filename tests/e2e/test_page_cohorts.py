@@ -39,8 +39,15 @@ def test_judging_by_keys_and_taps_undoing_and_exporting(
     until(page, "document.querySelector('#found').textContent === '3'")
     assert "of" in page.locator("#missing").inner_text()
     assert page.locator(f"[data-image='{first}']").count() == 0
+    page.locator("#found-images summary").click()
+    page.locator("#found-images [data-remove]").first.click()
+    until(page, "document.querySelector('#found').textContent === '2'")
+    assert page.locator("#found-images li").count() == 2
+    page.locator("#undo").click()  # what was taken out belongs again
+    until(page, "document.querySelectorAll('#found-images li').length === 3")
     page.locator("#undo").click()
     until(page, "document.querySelector('#found').textContent === '1'")
+    assert page.locator("#found-images [data-remove]").count() == 0  # the last one stays
     assert page.locator(f"[data-image='{first}']").count() == 1
     while page.locator("#finished").is_hidden():
         page.locator("#all-irrelevant").click()

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { curvePoints, foundAfter } from "./static/cohorts/curve.js";
+import { latestFound } from "./static/cohorts/found_images.js";
 import { Judgements } from "./static/cohorts/judgements.js";
 import { forgetStart, keepStart, keptStart } from "./static/cohorts/start_cohort.js";
 
@@ -36,6 +37,13 @@ test("the curve counts what was found, and fits its box", () => {
   assert.ok(points.length <= 202);
   assert.deepEqual([points[0], points.at(-1)], [[8, 132], [272, 70]]);
   assert.equal(level(5000), 8); // above the box
+});
+
+test("the images found are shown from the latest, and not too many", () => {
+  const images = Array.from({ length: 1000 }, (_, number) => ({ image_id: String(number), relevant: number % 2 === 0 }));
+  const found = latestFound(images);
+  assert.deepEqual([found.length, found[0].image_id, found.at(-1).image_id], [480, "998", "40"]);
+  assert.deepEqual(latestFound([{ image_id: "a", relevant: false }]), []);
 });
 
 test("a start is kept for another page, once it has an image", () => {

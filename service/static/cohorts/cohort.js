@@ -7,6 +7,7 @@ import { tr, trn } from "../translate.js";
 import { card, moveFocus, showMarks } from "./batch_grid.js";
 import { drawCurve } from "./curve.js";
 import * as deleteCohort from "./delete_cohort.js";
+import * as foundImages from "./found_images.js";
 import { Judgements } from "./judgements.js";
 
 const { cohort: id, mine } = byId("cohort").dataset;
@@ -54,7 +55,9 @@ function showEstimate(estimate) {
   byId("found").textContent = found;
   byId("found-words").textContent = trn("found, {count} image judged", "found, {count} images judged", judged);
   const total = Math.round(found + missing);
-  byId("missing").textContent = tr("About {missing} of {total} are missing ({low} to {high}).", { missing: Math.round(missing), total, low, high });
+  const words = tr("About {missing} of {total} are missing ({low} to {high}).", { missing: Math.round(missing), total, low, high });
+  byId("missing").textContent = words;
+  if (mine !== undefined) byId("missing-above").textContent = words;
   const percent = (value) => Math.round(100 * value);
   byId("recall").textContent = tr("{recall} % found ({low} to {high} %)", {
     recall: percent(estimate.recall),
@@ -66,9 +69,29 @@ function showEstimate(estimate) {
   drawCurve(byId("curve"), history, { low: found + low, expected: found + missing, high: found + high });
 }
 
-async function readHistory() {
+async function readImages() {
   const { images } = await (await request(address, {})).json();
   history = images.map(({ relevant }) => (relevant ? "1" : "0")).join("");
+  return images;
+}
+
+/** Load the images found, if they are shown. */
+async function showFound() {
+  const section = byId("found-images");
+  if (section.open) foundImages.show(section.querySelector("ul"), await readImages(), mine !== undefined);
+}
+
+/** Judge an image that was found as one that does not belong. */
+function takeOut(image) {
+  attempt(async () => {
+    await send("/judgements", { judgements: [{ image_id: image, relevant: false }] });
+    await showFound();
+    await readEstimate();
+  });
+}
+
+async function readEstimate() {
+  showEstimate(await (await request(`${address}/estimate`, {})).json());
 }
 
 async function showBatch() {
@@ -80,6 +103,7 @@ async function showBatch() {
   byId("finished").hidden = items.length > 0;
   showMarks(byId("grid"), judgements);
   showEstimate(estimate);
+  await showFound();
   byId("status").textContent = trn("{count} image to judge", "{count} images to judge", items.length);
 }
 
@@ -108,7 +132,7 @@ function undo() {
   }
   attempt(async () => {
     await send("/undo");
-    await readHistory();
+    await readImages();
     await showBatch();
   });
 }
@@ -140,9 +164,18 @@ function onKey(event) {
   event.preventDefault();
 }
 
-const showAll = () => attempt(async () => showEstimate(await (await request(`${address}/estimate`, {})).json()));
+const showAll = () =>
+  attempt(async () => {
+    await showFound();
+    await readEstimate();
+  });
 
 function installJudging() {
+  byId("found-images").addEventListener("toggle", () => attempt(showFound));
+  byId("found-images").addEventListener("click", ({ target }) => {
+    const image = target.closest("[data-remove]")?.dataset.remove;
+    if (image) takeOut(image);
+  });
   byId("grid").addEventListener("click", onClick);
   byId("grid").addEventListener("keydown", onKey);
   byId("next").addEventListener("click", next);
