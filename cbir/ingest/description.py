@@ -14,8 +14,6 @@ from cbir.images.reading import is_out_of_memory
 from cbir.images.thumbnail import make_thumbnail
 from cbir.ingest.object_store import StoreSilent
 from cbir.ingest.process_pool import extend_deadline
-from cbir.intake.findings import with_findings
-from cbir.intake.pixel_checks import check_pixels
 from cbir.settings import Settings
 from cbir.store.profile import Profile
 from cbir.store.records import Entry, Record, describe_record
@@ -149,13 +147,22 @@ def describe_images(
             if refuse_burned_in and image.dicom is not None and image.dicom.burned_in:
                 return refused_file("declares burned-in text (burned_in)", Refusal.burned_in)
             record = describe_record(image, source=source, source_stamp=stamp, secret=secret)
-            records.append(with_findings(record, check_pixels(image)) if check_intake else record)
+            records.append(_with_pixel_findings(record, image) if check_intake else record)
             vectors.append(compute(image))
             if thumbnails:
                 pictures.append(make_thumbnail(image))
     except UnreadableImage as error:
         return refuse(error)
     return DescribedFile(tuple(records), tuple(vectors), tuple(pictures))
+
+
+def _with_pixel_findings(record: Record, image: Image) -> Record:
+    from cbir.intake.findings import (
+        with_findings,
+    )  # here, so that processes that check nothing start without it
+    from cbir.intake.pixel_checks import check_pixels
+
+    return with_findings(record, check_pixels(image))
 
 
 def with_deadline(frames: Iterable[Image], seconds: float) -> Iterator[Image]:

@@ -2,15 +2,17 @@
 
 import weakref
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from cbir.ingest.description import DescribedFile
-from cbir.intake.collection_check import CollectionCheck
 from cbir.intake.requirements import require_weights
 from cbir.store import Collection
 from cbir.store.add_transaction import Added
 from cbir.store.records import FINDINGS_LABEL, Entry
 from cbir.store.writer import Writer
+
+if TYPE_CHECKING:
+    from cbir.intake.collection_check import CollectionCheck
 
 Intake = Literal["accept", "flag", "quarantine"]
 RENEWED = 2  # times as many images in the collection: then it is compared with anew
@@ -59,7 +61,9 @@ class IntakeCheck:
         outcomes = zip(entries, added.outcomes, strict=True)
         return sum(FINDINGS_LABEL in record.labels and kind == "added" for (record, _), (kind, _) in outcomes)
 
-    def _current(self) -> CollectionCheck:
+    def _current(self) -> "CollectionCheck":
+        from cbir.intake.collection_check import CollectionCheck  # not imported where nothing is checked
+
         collection = self._collection()
         assert collection is not None, "the caller writes to it"
         images = len(collection)

@@ -39,6 +39,7 @@ search scans --collection collection --output hits.csv
 collection info --collection collection
 collection verify --collection collection
 collection labels --collection collection
+collection quarantine --collection collection
 collection build-index --collection collection
 collection compact --collection collection
 collection export --collection collection export

@@ -1,0 +1,125 @@
+"""The intake check of folders, C-STORE and the command that ends a quarantine."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from pydicom import Dataset
+
+from cbir import settings
+from cbir.images import Limits
+from cbir.store import Collection, originals
+from cbir.store.quarantine_release import read_picture, read_quarantined
+from cbir.store.verify import verify_content
+from indexer.dicom.describe_instance import Fate
+from indexer.dicom.instance_filter import InstanceFilter
+from indexer.dicom.intake import Intake
+from indexer.index_request import open_collection
+from tests.indexer.commands import call, index
+from tests.indexer.receiving import file_of, slices
+
+
+def written(pixels: np.ndarray, words: str) -> np.ndarray:
+    """The picture with words in a strip at its top."""
+    marked = pixels.copy()
+    marked[:40] = 0
+    cv2.putText(marked, words, (10, 30), cv2.FONT_HERSHEY_SIMPLEX, 0.6, int(pixels.max()), 1, cv2.LINE_AA)
+    return marked
+
+
+def texture(seed: int) -> np.ndarray:
+    noise = np.random.default_rng(seed).integers(0, 256, (200, 300)).astype(np.uint8)
+    return cv2.GaussianBlur(noise, (9, 9), 0)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Three pictures: a plain one, one with a name in it, one that is black."""
+    images = {"plain": texture(1), "named": written(texture(2), "DOE JANE 1957"), "black": np.zeros((60, 60))}
+    (tmp_path / "images").mkdir()
+    for name, pixels in images.items():
+        assert cv2.imwrite(str(tmp_path / "images" / f"{name}.png"), pixels)
+    return tmp_path / "images"
+
+
+def listed(collection: Path) -> dict[str, dict[str, Any]]:
+    out, _ = call("collection", "quarantine", "--collection", collection, "--format", "json")
+    return {Path(item["source"]).stem: item for item in json.loads(out)["items"]}
+
+
+@pytest.mark.slow
+def test_a_folder_is_quarantined_listed_released_and_refused(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CBIR_INTAKE", "quarantine")
+    target = tmp_path / "collection"
+    summary = index(folder, target)
+    assert (summary["indexed"], summary["quarantined"]) == (1, 2)
+    items = listed(target)
+    assert {name: item["findings"] for name, item in items.items()} == {"black": ["blank"], "named": ["text"]}
+    with Collection(target) as collection:
+        assert read_picture(collection, items["named"]["image_id"]).startswith(b"\xff\xd8")
+    assert index(folder, target)["quarantined"] == 2  # again
+    chosen = "--release", items["named"]["image_id"], "--refuse", items["black"]["image_id"]
+    out, _ = call("collection", "quarantine", "--collection", target, *chosen)
+    assert out == "1 released, 1 refused\n"
+    again = index(folder, target)
+    assert (again["indexed"], again["quarantined"], again["deleted_earlier"]) == (0, 0, 1)
+    _, errors = call("collection", "quarantine", "--collection", target, *chosen, code=2)
+    assert errors.count("\n") == 1
+    with Collection(target) as collection:
+        assert len(collection) == len(collection.view()) == 2
+        assert verify_content(collection) == []
+
+
+@pytest.mark.slow
+def test_a_folder_is_flagged(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CBIR_INTAKE", "flag")
+    summary = index(folder, tmp_path / "collection")
+    assert (summary["indexed"], summary["flagged"], summary["quarantined"]) == (3, 2, 0)
+    with Collection(tmp_path / "collection") as collection:
+        labels = {Path(record.source).stem: record.labels for _, record in collection.iterate()}
+    assert {name: found.get("intake") for name, found in labels.items()} == {
+        "plain": None,
+        "named": "text",
+        "black": "blank",
+    }
+    assert listed(tmp_path / "collection") == {}
+
+
+def test_accept_checks_nothing(folder: Path, tmp_path: Path) -> None:
+    assert index(folder, tmp_path / "collection")["indexed"] == 3
+    assert listed(tmp_path / "collection") == {}
+
+
+def instance_with_text() -> Dataset:
+    (instance,) = slices(1, 256, seed=7)
+    pixels = cv2.GaussianBlur((instance.pixel_array // 16).astype(np.uint8), (9, 9), 0)
+    instance.PixelData = (written(pixels, "DOE JANE 1957").astype("<u2") * 16).tobytes()
+    return instance
+
+
+@pytest.mark.slow
+def test_an_instance_with_text_is_answered_with_success_and_held(tmp_path: Path) -> None:
+    plain, marked = next(slices(1, 256)), instance_with_text()
+    chosen = settings.load(intake="quarantine", keep_originals=True)
+    with open_collection(tmp_path / "collection") as opened:
+        made = Intake(
+            opened,
+            instance_filter=InstanceFilter(),
+            limits=Limits(),
+            jobs=1,
+            who="test",
+            settings=chosen,
+        )
+        fates = [made.add(file_of(instance)).fate for instance in (plain, marked, marked)]
+        made.close()
+        assert fates == [Fate.stored, Fate.quarantined, Fate.quarantined]
+        (held,) = read_quarantined(opened)
+        assert held.record.instance == marked.SOPInstanceUID
+        assert held.record.labels["intake"] == "text"
+        assert originals.original_path(opened.folder, held.record.source).is_file()
+        assert len(opened) == 1
