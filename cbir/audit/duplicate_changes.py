@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.audit.alignment import SMOOTHING, Alignment, smooth, warp
+from cbir.audit.alignment import SMOOTHING, STILL_DEGREES, Alignment, smooth, warp
 from cbir.audit.duplicate_candidates import Orientation
 from cbir.audit.duplicate_pictures import Picture
 from cbir.gallery.vector_blocks import Floats
@@ -44,7 +44,7 @@ def name_changes(
         changes.append("flipped")
     if turned.inverted:
         changes.append("inverted")
-    if alignment.moved and alignment.degrees > 1:
+    if alignment.degrees > STILL_DEGREES:
         changes.append("rotated")
     side = len(pictures[0])
     middle = np.array([side / 2, side / 2, 1.0])
