@@ -89,10 +89,16 @@ SEARCHES = (
     "POST /study/*/items",
     "POST /study/*/answers",  # of the caller alone
     "POST /usage",
-    # What changes the caller's own cases only.
+    # What changes the caller's own cases and cohorts only.
     "POST /v1/cases",
     "PATCH /v1/cases/*",
     "DELETE /v1/cases/*",
+    "POST /v1/cohorts",
+    "PATCH /v1/cohorts/*",
+    "DELETE /v1/cohorts/*",
+    "POST /v1/cohorts/*/batch",
+    "POST /v1/cohorts/*/judgements",
+    "POST /v1/cohorts/*/undo",
 )
 
 
