@@ -66,11 +66,11 @@ def run_audit_job(request: AuditJobRequest, pipe: Connection) -> None:
 
 
 def _audit(request: AuditJobRequest, pipe: Connection) -> AuditSummary:
-    from cbir.audit.audit_collection import (  # scikit-learn: not in every service
-        AuditOptions,
-        audit_collection,
-    )
     from cbir.audit.audit_summary import summarise_audit
+    from cbir.audit.collection_audit import (  # scikit-learn: not in every service
+        AuditOptions,
+        run_audit,
+    )
 
     def send(done: int) -> None:
         try:
@@ -80,7 +80,7 @@ def _audit(request: AuditJobRequest, pipe: Connection) -> AuditSummary:
 
     options = AuditOptions(request.label, request.split, request.source, request.groups)
     with Collection(request.collection) as collection:
-        audit = audit_collection(collection, options, request.settings, AuditSteps(send))
+        audit = run_audit(collection, options, request.settings, AuditSteps(send))
         write_audit_file(collection.folder, summarise_audit(audit).model_dump_json())
         # An erasure that began before the file was written did not find it.
         if not set(audit.images.image_ids) <= set(collection.image_ids().values()):

@@ -1,4 +1,4 @@
-"""What an audit found, as `audit.json`, the API and the page have it: ids of images, no files and no patients."""
+"""Findings of an audit in `audit.json`, the API and the page: ids of images, no files and no patients."""
 
 from datetime import date
 from typing import Literal
@@ -24,7 +24,7 @@ class SuspectLabel(BaseModel):
 
 
 class LabelConfusion(BaseModel):
-    """How many suspect labels of one value look like another."""
+    """Number of suspect labels of one value that look like another."""
 
     label: str = Field(examples=["chest"])
     suggested: str = Field(examples=["abdomen"])
@@ -62,7 +62,9 @@ class DuplicateFindings(BaseModel):
     unread: int = Field(
         description="Images without a readable file, compared by their content alone.", examples=[0]
     )
-    items: list[list[AuditCopy]] = Field(description="Groups, each from its reference on.")
+    items: list[list[AuditCopy]] = Field(
+        description="The first 1000 groups, each from its reference on, and the first 50 images of each."
+    )
 
 
 class LeakedCopy(BaseModel):
@@ -84,7 +86,7 @@ class LeakFindings(BaseModel):
 
     key: str = Field(examples=["part"])
     counts: dict[str, int] = Field(description="Number of leaks of each kind.", examples=[{"patient": 3}])
-    items: list[AuditLeak]
+    items: list[AuditLeak] = Field(description="The first 1000, with the first 50 images of each.")
 
 
 class AuditOutlier(BaseModel):
@@ -164,7 +166,7 @@ class CoverageLabel(BaseModel):
 
 
 class CoverageFindings(BaseModel):
-    """What the collection holds."""
+    """Counts of the collection."""
 
     patients: int = Field(examples=[1611])
     without_patient: int = Field(examples=[9739])
@@ -194,7 +196,7 @@ class GroupFinding(BaseModel):
 class Audit(BaseModel):
     """Findings of an audit; null for what was not looked at."""
 
-    made: str = Field(description="UTC, ISO 8601.", examples=[example.TIME])
+    read_at: str = Field(description="UTC, ISO 8601.", examples=[example.TIME])
     generation: int = Field(description="Of the collection, when it was read.", examples=[239])
     images: int = Field(examples=[13549])
     duplicates: DuplicateFindings
@@ -207,7 +209,7 @@ class Audit(BaseModel):
 
 
 class AuditRequest(BaseModel):
-    """What to look at."""
+    """Options of an audit."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -7,6 +7,7 @@ from itertools import islice
 
 import cbir
 from cbir.audit.audit_messages import Audit, AuditCopy, AuditLeak, SuspectLabel
+from cbir.audit.audit_summary import LISTED_MEMBERS
 from cbir.audit.report_sections import (
     render_confusions,
     render_coverage,
@@ -18,10 +19,10 @@ from cbir.evaluation.report.report_pictures import ReportPictures
 from cbir.evaluation.report.svg_figure import style_sheet
 from cbir.store import Collection, originals
 
-SHOWN = 60  # suspect labels, groups of duplicates, leaks and outliers with pictures
-SHOWN_MEMBERS = 6  # pictures of a group
-SHOWN_NEIGHBOURS = 3
-SHOWN_ALARMS = 10
+PICTURED = 60  # suspect labels, groups of duplicates, leaks and outliers with pictures
+PICTURED_MEMBERS = 6  # pictures of a group
+PICTURED_NEIGHBOURS = 3
+PICTURED_ALARMS = 10
 DELETED = '<span class="none">deleted meanwhile</span>'
 
 Progress = Callable[[str, int, int], None]
@@ -39,7 +40,7 @@ def render_audit_report(audit: Audit, collection: Collection, max_pixels: int, p
     max_pixels : int
         Pixels of the largest picture.
     progress : callable
-        As of `audit_collection`.
+        As of `run_audit`.
     """
     figure = _Figures(collection, shown_ids(audit), ReportPictures(max_pixels), progress)
     sections = [
@@ -58,7 +59,7 @@ def render_audit_report(audit: Audit, collection: Collection, max_pixels: int, p
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>Audit of a collection</title><style>{style}</style></head><body>
 <h1>Audit of a collection</h1>
-<p class="sub">{audit.images} images, {escape(audit.made)}. Not a medical device. The pictures are from the
+<p class="sub">{audit.images} images, {escape(audit.read_at)}. Not a medical device. The pictures are from the
 collection: protect this file as you protect them.</p>
 {render_summary(audit)}<nav>{links}</nav>{body}
 <p class="note">cbir {cbir.__version__}. labels.csv, duplicates.csv, leaks.csv and outliers.csv have every image,
@@ -69,13 +70,19 @@ with its file; audit.json has all figures.</p>
 
 def shown_ids(audit: Audit) -> list[str]:
     """Return the ids of the images whose pictures the report shows, each once."""
-    ids = [member.image_id for group in audit.duplicates.items[:SHOWN] for member in group[:SHOWN_MEMBERS]]
+    ids = [
+        member.image_id for group in audit.duplicates.items[:PICTURED] for member in group[:PICTURED_MEMBERS]
+    ]
     if audit.leaks:
-        ids += [image.image_id for leak in audit.leaks.items[:SHOWN] for image in leak.images[:SHOWN_MEMBERS]]
+        ids += [
+            image.image_id
+            for leak in audit.leaks.items[:PICTURED]
+            for image in leak.images[:PICTURED_MEMBERS]
+        ]
     if audit.labels:
-        for suspect in audit.labels.items[:SHOWN]:
-            ids += [suspect.image_id, *suspect.neighbours[:SHOWN_NEIGHBOURS]]
-    ids += [outlier.image_id for outlier in audit.outliers.items[:SHOWN]]
+        for suspect in audit.labels.items[:PICTURED]:
+            ids += [suspect.image_id, *suspect.neighbours[:PICTURED_NEIGHBOURS]]
+    ids += [outlier.image_id for outlier in audit.outliers.items[:PICTURED]]
     ids += [image_id for _, _, week in _alarms(audit) for image_id in week]
     return list(dict.fromkeys(ids))
 
@@ -107,45 +114,46 @@ def _film(figures: Iterable[str], caption: str) -> str:
     return f'<div class="query"><p>{caption}</p><div class="film">{"".join(figures)}</div></div>'
 
 
-def _cut(shown: int, total: int, file: str) -> str:
-    return f'<p class="note">The first {shown} of {total}; {file} has all.</p>' if total > shown else ""
+def _cut(listed: int, total: int, file: str) -> str:
+    return f'<p class="note">The first {listed} of {total}; {file} has all.</p>' if total > listed else ""
 
 
 def _duplicates(audit: Audit, figure: "_Figures") -> str:
-    found = audit.duplicates
-    groups = "".join(_group(group, figure) for group in found.items[:SHOWN])
+    findings = audit.duplicates
+    groups = "".join(_group(group, figure) for group in findings.items[:PICTURED])
     unread = (
-        f'<p class="note">{found.unread} images have no readable file and were compared by their content alone.</p>'
-        if found.unread
+        f'<p class="note">{findings.unread} images have no readable file: compared by their content alone.</p>'
+        if findings.unread
         else ""
     )
     return (
-        f"<p>{found.groups} groups with {found.images} images.</p>{unread}"
-        f'<div class="pairs">{groups}</div>{_cut(SHOWN, found.groups, "duplicates.csv")}'
+        f"<p>{findings.groups} groups with {findings.images} images.</p>{unread}"
+        f'<div class="pairs">{groups}</div>{_cut(PICTURED, findings.groups, "duplicates.csv")}'
     )
 
 
 def _group(group: Sequence[AuditCopy], figure: "_Figures") -> str:
-    figures = [figure(member.image_id, escape(member.change)) for member in group[:SHOWN_MEMBERS]]
-    further = f", {len(group) - SHOWN_MEMBERS} not shown" if len(group) > SHOWN_MEMBERS else ""
-    return _film(figures, f"{len(group)} images{further}")
+    figures = [figure(member.image_id, escape(member.change)) for member in group[:PICTURED_MEMBERS]]
+    further = f", {len(group) - PICTURED_MEMBERS} not shown" if len(group) > PICTURED_MEMBERS else ""
+    number = f"{len(group)} images" if len(group) < LISTED_MEMBERS else f"{len(group)} images or more"
+    return _film(figures, f"{number}{further}")
 
 
 def _leaks(audit: Audit, figure: "_Figures") -> str:
     if audit.leaks is None:
         return "<p>Not looked for: <code>--split KEY</code> names the label of the parts.</p>"
     counts = ", ".join(f"{count} by {escape(kind)}" for kind, count in audit.leaks.counts.items())
-    leaks = "".join(_leak(leak, figure) for leak in audit.leaks.items[:SHOWN])
+    leaks = "".join(_leak(leak, figure) for leak in audit.leaks.items[:PICTURED])
     total = sum(audit.leaks.counts.values())
     return (
         f"<p>Between the values of <code>{escape(audit.leaks.key)}</code>: {counts or 'none'}.</p>"
-        f'<div class="pairs">{leaks}</div>{_cut(SHOWN, total, "leaks.csv")}'
+        f'<div class="pairs">{leaks}</div>{_cut(PICTURED, total, "leaks.csv")}'
     )
 
 
 def _leak(leak: AuditLeak, figure: "_Figures") -> str:
     figures = [
-        figure(image.image_id, f"<b>{escape(image.part)}</b>") for image in leak.images[:SHOWN_MEMBERS]
+        figure(image.image_id, f"<b>{escape(image.part)}</b>") for image in leak.images[:PICTURED_MEMBERS]
     ]
     return _film(figures, f"the same {escape(leak.kind)}, {len(leak.images)} images")
 
@@ -153,18 +161,18 @@ def _leak(leak: AuditLeak, figure: "_Figures") -> str:
 def _labels(audit: Audit, figure: "_Figures") -> str:
     if audit.labels is None:
         return "<p>Not judged: <code>--label KEY</code> names the label.</p>"
-    suspects = "".join(_suspect(suspect, figure) for suspect in audit.labels.items[:SHOWN])
+    suspects = "".join(_suspect(suspect, figure) for suspect in audit.labels.items[:PICTURED])
     return (
         f"<p>{audit.labels.suspects} of {audit.labels.judged} labels <code>{escape(audit.labels.key)}</code> are "
         "suspect: another value is likelier by images of other patients. Beside each are the nearest images that "
         f"have the other value.</p>{render_confusions(audit.labels)}<h3>Most suspicious</h3>"
-        f'<div class="pairs">{suspects}</div>{_cut(SHOWN, audit.labels.suspects, "labels.csv")}'
+        f'<div class="pairs">{suspects}</div>{_cut(PICTURED, audit.labels.suspects, "labels.csv")}'
     )
 
 
 def _suspect(suspect: SuspectLabel, figure: "_Figures") -> str:
     figures = [figure(suspect.image_id, f"<b>{escape(suspect.label)}</b>", "asked miss")]
-    neighbours = islice(suspect.neighbours, SHOWN_NEIGHBOURS)
+    neighbours = islice(suspect.neighbours, PICTURED_NEIGHBOURS)
     figures += [figure(image_id, escape(suspect.suggested), "hit") for image_id in neighbours]
     return _film(
         figures,
@@ -173,14 +181,14 @@ def _suspect(suspect: SuspectLabel, figure: "_Figures") -> str:
 
 
 def _outliers(audit: Audit, figure: "_Figures") -> str:
-    found = audit.outliers
+    findings = audit.outliers
     figures = "".join(
         figure(outlier.image_id, f"{100 * outlier.likeness:.2f} % are as far")
-        for outlier in found.items[:SHOWN]
+        for outlier in findings.items[:PICTURED]
     )
     return (
-        f"<p>{found.images} images are further from their neighbours than nearly all others.</p>"
-        f'<div class="grid">{figures}</div>{_cut(SHOWN, found.images, "outliers.csv")}'
+        f"<p>{findings.images} images are further from their neighbours than nearly all others.</p>"
+        f'<div class="grid">{figures}</div>{_cut(PICTURED, findings.images, "outliers.csv")}'
     )
 
 
@@ -208,7 +216,7 @@ def _alarms(audit: Audit) -> list[tuple[str, str, list[str]]]:
         for week in source.weeks
         if week.alarm
     ]
-    return sorted(alarms, key=lambda alarm: alarm[1], reverse=True)[:SHOWN_ALARMS]
+    return sorted(alarms, key=lambda alarm: alarm[1], reverse=True)[:PICTURED_ALARMS]
 
 
 def _groups(audit: Audit) -> str:

@@ -3,7 +3,6 @@
 from collections import Counter
 from dataclasses import asdict
 
-from cbir.audit.audit_collection import CollectionAudit
 from cbir.audit.audit_messages import (
     Audit,
     AuditCopy,
@@ -23,10 +22,12 @@ from cbir.audit.audit_messages import (
     OutlierFindings,
     SuspectLabel,
 )
+from cbir.audit.collection_audit import CollectionAudit
 from cbir.audit.drift import SourceDrift, alarm_threshold
 from cbir.audit.label_errors import LabelErrors
 
 LISTED = 1000  # items of each list; the csv files have all
+LISTED_MEMBERS = 50  # images of a group of duplicates or a leak
 CONFUSIONS = 30
 DECIMALS = 6
 
@@ -34,7 +35,7 @@ DECIMALS = 6
 def summarise_audit(audit: CollectionAudit) -> Audit:
     """Return the message of an audit."""
     return Audit(
-        made=audit.made,
+        read_at=audit.read_at,
         generation=audit.generation,
         images=len(audit.images),
         duplicates=_duplicates(audit),
@@ -52,7 +53,10 @@ def summarise_audit(audit: CollectionAudit) -> Audit:
 def _duplicates(audit: CollectionAudit) -> DuplicateFindings:
     groups = audit.duplicates.groups
     items = [
-        [AuditCopy(image_id=member.image_id, change=member.change) for member in group.members]
+        [
+            AuditCopy(image_id=member.image_id, change=member.change)
+            for member in group.members[:LISTED_MEMBERS]
+        ]
         for group in groups[:LISTED]
     ]
     images = sum(len(group.members) for group in groups)
@@ -67,7 +71,9 @@ def _leaks(audit: CollectionAudit) -> LeakFindings | None:
     items = [
         AuditLeak(
             kind=leak.kind,
-            images=[LeakedCopy(image_id=image.image_id, part=image.part) for image in leak.images],
+            images=[
+                LeakedCopy(image_id=image.image_id, part=image.part) for image in leak.images[:LISTED_MEMBERS]
+            ],
         )
         for leak in audit.leaks[:LISTED]
     ]
@@ -78,7 +84,7 @@ def _leaks(audit: CollectionAudit) -> LeakFindings | None:
 def _labels(audit: CollectionAudit, errors: LabelErrors) -> LabelFindings:
     suspects, ids, names = errors.suspects(), audit.images.image_ids, errors.names
     pairs = Counter(
-        (names[errors.label[place]], names[errors.suggested[place]]) for place in suspects.tolist()
+        (names[errors.label[position]], names[errors.suggested[position]]) for position in suspects.tolist()
     )
     confusions = [
         LabelConfusion(label=label, suggested=suggested, images=images)
@@ -86,13 +92,13 @@ def _labels(audit: CollectionAudit, errors: LabelErrors) -> LabelFindings:
     ]
     items = [
         SuspectLabel(
-            image_id=ids[errors.rows[place]],
-            label=names[errors.label[place]],
-            suggested=names[errors.suggested[place]],
-            suspicion=round(float(errors.suspicion[place]), DECIMALS),
-            neighbours=[ids[row] for row in errors.neighbours[place].tolist() if row >= 0],
+            image_id=ids[errors.rows[position]],
+            label=names[errors.label[position]],
+            suggested=names[errors.suggested[position]],
+            suspicion=round(float(errors.suspicion[position]), DECIMALS),
+            neighbours=[ids[row] for row in errors.neighbours[position].tolist() if row >= 0],
         )
-        for place in suspects[:LISTED].tolist()
+        for position in suspects[:LISTED].tolist()
     ]
     return LabelFindings(
         key=audit.options.label or "",

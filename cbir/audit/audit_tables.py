@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cbir.audit.audit_collection import CollectionAudit
+from cbir.audit.collection_audit import CollectionAudit
 from cbir.csv_cells import harmless_cell
 
 
@@ -23,10 +23,10 @@ def _labels(audit: CollectionAudit) -> Iterable[Sequence[Any]]:
     errors, images = audit.label_errors, audit.images
     if errors is None:
         return
-    for place in (-errors.suspicion).argsort(kind="stable").tolist():
-        row, label, suggested = errors.rows[place], errors.label[place], errors.suggested[place]
+    for position in (-errors.suspicion).argsort(kind="stable").tolist():
+        row, label, suggested = errors.rows[position], errors.label[position], errors.suggested[position]
         name = images.image_ids[row], images.sources[row]
-        yield *name, errors.names[label], f"{errors.suspicion[place]:.6f}", errors.names[suggested]
+        yield *name, errors.names[label], f"{errors.suspicion[position]:.6f}", errors.names[suggested]
 
 
 def _duplicates(audit: CollectionAudit) -> Iterable[Sequence[Any]]:

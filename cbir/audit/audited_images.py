@@ -38,10 +38,10 @@ class AuditedImages:
 
     def codes(self, collection: Collection, key: str) -> tuple[NDArray[np.int64], list[str]]:
         """Return the codes (n,) of the values of a label, -1 without one, and the values in alphabetical order."""
-        found = collection.labels_by_number(key)
-        names = sorted(set(found.values()))
+        labels = collection.labels_by_number(key)
+        names = sorted(set(labels.values()))
         codes = {name: code for code, name in enumerate(names)}
-        values = map(found.get, self.numbers.tolist())
+        values = map(labels.get, self.numbers.tolist())
         return np.array([-1 if value is None else codes[value] for value in values], np.int64), names
 
     def joined(self, groups: Iterable[Iterable[int]]) -> "AuditedImages":

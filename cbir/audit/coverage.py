@@ -1,4 +1,4 @@
-"""What a collection holds: values of its labels with their numbers of images and patients; thin ones are marked."""
+"""Values of labels with their numbers of images and patients; thin ones are marked."""
 
 from dataclasses import dataclass
 
@@ -50,15 +50,25 @@ class Coverage:
 
 
 def count_coverage(collection: Collection, images: AuditedImages, keys: list[str]) -> Coverage:
-    """Count the images and patients of each value of the labels `keys`, and of `COUNTED` where they are used."""
+    """Count the images and patients of each value of the labels `keys`, and of `COUNTED` where they are used.
+
+    Parameters
+    ----------
+    collection : Collection
+        The audited collection.
+    images : AuditedImages
+        Its images.
+    keys : list of str
+        Labels; those that no image has, or with more than `MOST_VALUES` values, are left out.
+    """
     available = collection.label_keys()
-    chosen = [key for key in dict.fromkeys([*keys, *COUNTED]) if key in available]
-    labels = [_count_label(collection, images, key) for key in chosen]
-    known = images.patient >= 0
+    keys_in_use = [key for key in dict.fromkeys([*keys, *COUNTED]) if key in available]
+    labels = [_count_label(collection, images, key) for key in keys_in_use]
+    named = images.patient >= 0
     return Coverage(
         len(images),
-        len(np.unique(images.patient[known])),
-        int(np.count_nonzero(~known)),
+        len(np.unique(images.patient[named])),
+        int(np.count_nonzero(~named)),
         tuple(label for label in labels if label is not None),
     )
 
@@ -68,10 +78,10 @@ def _count_label(collection: Collection, images: AuditedImages, key: str) -> Cov
     if len(names) > MOST_VALUES:
         return None
     sizes = np.bincount(codes[codes >= 0], minlength=len(names))
-    known = (codes >= 0) & (images.patient >= 0)
+    named = (codes >= 0) & (images.patient >= 0)
     patients: NDArray[np.int64] = np.zeros(len(names), np.int64)
-    if known.any():
-        patients = independent_counts(codes[known], images.patient[known], len(names))
+    if named.any():
+        patients = independent_counts(codes[named], images.patient[named], len(names))
     values = [
         _value(name, int(size), int(count)) for name, size, count in zip(names, sizes, patients, strict=True)
     ]

@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from cbir.audit.audited_images import AuditedImages
 from cbir.audit.two_samples import compare_samples
 from cbir.cancellation import checkpoint
-from cbir.gallery.vector_blocks import Floats, spread_rows
+from cbir.gallery.vector_blocks import Floats
 
 WINDOW = 200  # newest images that are compared
-REFERENCE = 800  # earlier images that they are compared with, an evenly spread sample
+REFERENCE = 800  # earlier images that they are compared with, a sample of whole blocks
+OF_BLOCK = 20  # images of a block: slices of one patient tell little more
 LEAST = 40  # images of each of the two; of fewer nothing is said
 WEEKS = 52  # that are looked at, and in which one false alarm is accepted
-SHOWN = 8  # images of a changed source
+LEAST_EXPECTED = 8  # images of a changed source
 MONDAY = 4  # days from a Thursday, the first of January 1970, to the first Monday
 
 Codes = NDArray[np.int64]
@@ -79,16 +80,16 @@ def find_drift(
         Called with sources done and sources in all.
     """
     week = (images.added.astype("datetime64[D]").astype(np.int64) - MONDAY) // 7
-    known = ~np.isnat(images.added)
+    has_day = ~np.isnat(images.added)
     threshold = alarm_threshold(len(names))
-    found = []
+    drifts = []
     for code, name in enumerate(names):
         progress(code, len(names))
-        rows = np.flatnonzero((source == code) & known)
+        rows = np.flatnonzero((source == code) & has_day)
         checks = _check_source(images, rows, week[rows], threshold)
-        found.append(SourceDrift(name, int(np.count_nonzero(source == code)), checks))
+        drifts.append(SourceDrift(name, int(np.count_nonzero(source == code)), checks))
     progress(len(names), len(names))
-    return found
+    return drifts
 
 
 def _check_source(
@@ -126,10 +127,40 @@ def check_window(
     threshold : float
         p-value of an alarm, which decides how many permutations are needed to tell.
     """
-    reference = earlier[spread_rows(len(earlier), REFERENCE)]
+    newer = newer[block_ranks(block[newer]) < OF_BLOCK]
+    reference = sample_blocks(block, earlier[block_ranks(block[earlier]) < OF_BLOCK], REFERENCE)
     rows = np.concatenate([reference, newer])
     is_newer = np.arange(len(rows)) >= len(reference)
     permutations = max(999, round(4 / threshold))
     p = compare_samples(units[rows], block[rows], is_newer, permutations)
     likeness = np.partition(units[newer] @ units[reference].T, -3, axis=1)[:, -3]
-    return p, newer[np.argsort(likeness, kind="stable")[:SHOWN]]
+    return p, newer[np.argsort(likeness, kind="stable")[:LEAST_EXPECTED]]
+
+
+def block_ranks(block: Codes) -> Codes:
+    """Return for each image (n,) the number of earlier images of its block (n,)."""
+    order = np.argsort(block, kind="stable")
+    ascending = block[order]
+    ranks = np.empty(len(block), np.int64)
+    ranks[order] = np.arange(len(block)) - np.searchsorted(ascending, ascending)
+    return ranks
+
+
+def sample_blocks(block: Codes, rows: Codes, most: int) -> Codes:
+    """Return rows of whole blocks in random order, at most `most`, and of two blocks at least.
+
+    A sample of images instead of blocks would leave fewer of each patient than the newer images have, which differ
+    then without any change.
+
+    Parameters
+    ----------
+    block : (n,) int64
+    rows : (m,) int64
+        Rows to take from.
+    most : int
+        Number of rows.
+    """
+    names, of_row, sizes = np.unique(block[rows], return_inverse=True, return_counts=True)
+    order = np.random.default_rng(0).permutation(len(names))
+    fitting = int(np.searchsorted(np.cumsum(sizes[order]), most, side="right"))
+    return rows[np.isin(of_row, order[: max(fitting, 2)])]

@@ -1,4 +1,4 @@
-"""Whether images of some groups, as of one sex, age or scanner, are retrieved worse than others of the same label."""
+"""Retrieval quality of groups of images, as of one sex, age or scanner, and of others of the same label."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -88,7 +88,7 @@ def compare_groups(
         Images of one block, as of one patient, are drawn together.
     """
     usable = (group >= 0) & np.isfinite(precision)
-    found = []
+    qualities = []
     for code, name in enumerate(names):
         inside = usable & (group == code)
         shared = usable & np.isin(label, label[inside])
@@ -99,16 +99,16 @@ def compare_groups(
             inside[shared], precision[shared], label[shared], block[shared]
         )
         mean, images = float(precision[inside].mean()), int(np.count_nonzero(inside))
-        found.append(GroupQuality(key, name, images, patients, mean, difference, low, high, p))
-    return found
+        qualities.append(GroupQuality(key, name, images, patients, mean, difference, low, high, p))
+    return qualities
 
 
 def correct_holm(groups: Sequence[GroupQuality]) -> list[GroupQuality]:
     """Return the groups with p-values corrected for their number, in their order (Holm 1979)."""
     order = sorted(range(len(groups)), key=lambda number: groups[number].p)
     corrected, largest = list(groups), 0.0
-    for place, number in enumerate(order):
-        largest = max(largest, min(1.0, groups[number].p * (len(groups) - place)))
+    for rank, number in enumerate(order):
+        largest = max(largest, min(1.0, groups[number].p * (len(groups) - rank)))
         corrected[number] = replace(groups[number], p=largest)
     return corrected
 
@@ -127,9 +127,9 @@ def _difference(
         for weights in (inside * 1.0, inside * precision, ~inside * 1.0, ~inside * precision)
     ]
     generator = np.random.default_rng(0)
-    drawn = generator.multinomial(shape[0], np.full(shape[0], 1 / shape[0]), RESAMPLES).astype(np.float64)
-    drawn = np.concatenate([np.ones((1, shape[0])), drawn])
-    count_in, sum_in, count_out, sum_out = (drawn @ each for each in sums)
+    draws = generator.multinomial(shape[0], np.full(shape[0], 1 / shape[0]), RESAMPLES).astype(np.float64)
+    draws = np.concatenate([np.ones((1, shape[0])), draws])
+    count_in, sum_in, count_out, sum_out = (draws @ each for each in sums)
     weight = np.where(count_out > 0, count_in, 0.0)
     mean_in = sum_in / np.maximum(count_in, 1e-9)
     mean_out = sum_out / np.maximum(count_out, 1e-9)

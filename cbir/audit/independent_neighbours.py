@@ -37,14 +37,18 @@ def find_independent(units: Floats, block: NDArray[np.int64], k: int) -> Indepen
         Number of neighbours. Fewer are found for images with more than `SPARE` nearer images of their own block.
     """
     count = len(units)
-    asked = max(min(k + SPARE, count - 1), 1)
+    candidates = max(min(k + SPARE, count - 1), 1)
     if count > EXACT:
-        found, squared = nearest_in_lists(sort_into_lists(units, plain_space(units.shape[1])), asked)
+        neighbours, squared = nearest_in_lists(
+            sort_into_lists(units, plain_space(units.shape[1])), candidates
+        )
     else:
-        found, squared = compare_all(units, asked)
-    other = (found >= 0) & (block[found] != block[:, None]) if count else found >= 0
+        neighbours, squared = compare_all(units, candidates)
+    other = (neighbours >= 0) & (block[neighbours] != block[:, None]) if count else neighbours >= 0
     order = np.argsort(~other, axis=1, kind="stable")[:, :k]
-    kept = np.take_along_axis(other, order, axis=1)
-    rows = np.where(kept, np.take_along_axis(found, order, axis=1), -1).astype(np.int64)
-    distances = np.where(kept, np.take_along_axis(squared, order, axis=1) / 2, np.inf).astype(np.float32)
+    independent = np.take_along_axis(other, order, axis=1)
+    rows = np.where(independent, np.take_along_axis(neighbours, order, axis=1), -1).astype(np.int64)
+    distances = np.where(independent, np.take_along_axis(squared, order, axis=1) / 2, np.inf).astype(
+        np.float32
+    )
     return IndependentNeighbours(rows, distances)

@@ -100,7 +100,16 @@ def find_label_errors(
 
 
 def independent_counts(labels: Codes, blocks: Codes, classes: int) -> Codes:
-    """Return the number (c,) of different blocks among the images of each class."""
+    """Return the number (c,) of different blocks among the images of each class.
+
+    Parameters
+    ----------
+    labels : (n,) int64
+        Classes.
+    blocks : (n,) int64
+    classes : int
+        Number of classes.
+    """
     pairs = np.unique(np.column_stack([labels, blocks]), axis=0)
     return np.bincount(pairs[:, 0], minlength=classes)
 
@@ -125,11 +134,11 @@ def _judge(
         rows = np.arange(start, min(start + ROWS, len(labels)))
         votes = count_votes(nearest, rows, voters, labels, frequency, width)
         mean = (np.maximum(model.log_probabilities(rows), LEAST_LOG) + np.log(votes)) / 2
-        given = mean[np.arange(len(rows)), labels[rows]]
+        of_label = mean[np.arange(len(rows)), labels[rows]]
         mean[:, rare] = -np.inf
         mean[np.arange(len(rows)), labels[rows]] = -np.inf
         suggested[rows] = mean.argmax(axis=1)
-        suspicion[rows] = 1 / (1 + np.exp(given - mean.max(axis=1)))
+        suspicion[rows] = 1 / (1 + np.exp(of_label - mean.max(axis=1)))
     suspicion[rare[labels]] = UNKNOWN
     return suspicion, suggested
 

@@ -65,7 +65,7 @@ def fit_label_model(units: Floats, labels: Codes, block: Codes, classes: int) ->
         Number of classes.
     """
     features = reduce_dimensions(units)
-    fold = assign_folds(labels, block)
+    fold = deal_folds(labels, block)
     fitted = []
     for number in range(FOLDS):
         checkpoint()
@@ -88,11 +88,11 @@ def reduce_dimensions(units: Floats) -> Floats:
     return np.asarray(directions.transform(units), np.float32)
 
 
-def assign_folds(labels: Codes, block: Codes) -> Codes:
-    """Return the fold (n,) of each image: blocks are dealt out class by class, in an order drawn at random."""
+def deal_folds(labels: Codes, block: Codes) -> Codes:
+    """Return the fold (n,) of each image: blocks are dealt out class by class, in an order shuffled at random."""
     _, first, of_image = np.unique(block, return_index=True, return_inverse=True)
-    drawn = np.random.default_rng(0).permutation(len(first))
-    order = drawn[np.argsort(labels[first][drawn], kind="stable")]
+    shuffled = np.random.default_rng(0).permutation(len(first))
+    order = shuffled[np.argsort(labels[first][shuffled], kind="stable")]
     fold = np.empty(len(first), np.int64)
     fold[order] = np.arange(len(first)) % FOLDS
     return fold[of_image]
@@ -103,8 +103,8 @@ def choose_temperature(scores: Numbers, labels: Codes) -> float:
     rows = np.arange(len(labels))
 
     def loss(temperature: float) -> float:
-        given = np.exp(log_softmax(scores / temperature)[rows, labels])
-        return float(-np.log((1 - FLOOR) * given + FLOOR / scores.shape[1]).sum())
+        of_label = np.exp(log_softmax(scores / temperature)[rows, labels])
+        return float(-np.log((1 - FLOOR) * of_label + FLOOR / scores.shape[1]).sum())
 
     return float(min(TEMPERATURES.tolist(), key=loss))
 

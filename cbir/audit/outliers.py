@@ -32,14 +32,14 @@ def find_outliers(nearest: IndependentNeighbours) -> Outliers:
     columns = nearest.distances[:, :NEIGHBOUR]
     finite = np.where(np.isfinite(columns), columns, -1.0)
     distance = finite.max(axis=1, initial=-1.0).astype(np.float64)  # of the furthest there is, for few images
-    known = distance >= 0
-    distance[~known] = 0.0
+    has_neighbours = distance >= 0
+    distance[~has_neighbours] = 0.0
     ascending = np.sort(distance)
     likeness = (count - np.searchsorted(ascending, distance, side="left")) / max(count, 1)
     if count <= NEIGHBOUR:
         return Outliers(np.empty(0, np.int64), distance, likeness)
     logs = np.log(np.maximum(distance, SMALLEST))
-    middle = np.median(logs[known]) if known.any() else 0.0
-    spread = DEVIATION * np.median(np.abs(logs[known] - middle)) if known.any() else 0.0
-    far = np.flatnonzero(known & (logs > middle + max(FENCE * spread, SMALLEST)))
+    middle = np.median(logs[has_neighbours]) if has_neighbours.any() else 0.0
+    spread = DEVIATION * np.median(np.abs(logs[has_neighbours] - middle)) if has_neighbours.any() else 0.0
+    far = np.flatnonzero(has_neighbours & (logs > middle + max(FENCE * spread, SMALLEST)))
     return Outliers(far[np.argsort(-distance[far], kind="stable")], distance, likeness)

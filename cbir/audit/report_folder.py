@@ -25,9 +25,20 @@ def check_report_folder(folder: Path, names: frozenset[str]) -> None:
 
 
 def write_report_folder(folder: Path, files: Mapping[str, str], names: frozenset[str]) -> None:
-    """Write `files`, texts by name, to a folder that only its owner can read, in place of an earlier report.
+    """Write files to a folder that only its owner can read, in place of an earlier report.
 
-    Raises InvalidInput as `check_report_folder`.
+    Parameters
+    ----------
+    folder : Path
+    files : mapping
+        Texts by name.
+    names : frozenset of str
+        Files that a report may have; a folder with others is refused.
+
+    Raises
+    ------
+    InvalidInput
+        As `check_report_folder`.
     """
     check_report_folder(folder, names)
     folder = folder.absolute()

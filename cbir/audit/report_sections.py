@@ -9,7 +9,14 @@ LISTED_VALUES = 60  # of a label
 
 
 def summary_line(number: int, singular: str, plural: str) -> str:
-    """Return a number with its noun."""
+    """Return a number with its noun.
+
+    Parameters
+    ----------
+    number : int
+    singular, plural : str
+        The noun, of one and of several.
+    """
     return f"<b>{number}</b> {singular if number == 1 else plural}"
 
 
@@ -89,10 +96,10 @@ def _weeks(source: DriftSource) -> str:
     if not source.weeks:
         return '<span class="sub">added in too few weeks to compare</span>'
     marks = "".join(
-        f'<rect x="{9 * place}" y="{28 - height:.0f}" width="7" height="{height:.0f}" '
+        f'<rect x="{9 * position}" y="{28 - height:.0f}" width="7" height="{height:.0f}" '
         f'class="{"alarm" if week.alarm else "quiet"}"><title>week of {week.monday}: {week.images} images, '
         f"p = {week.p:.4f}</title></rect>"
-        for place, week in enumerate(source.weeks)
+        for position, week in enumerate(source.weeks)
         for height in [max(2.0, 28 * (1 - week.p) ** 4)]
     )
     width = 9 * len(source.weeks)

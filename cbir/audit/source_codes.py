@@ -12,7 +12,7 @@ from cbir.store import Collection
 
 LABEL = "source"  # that names the source, if images have it
 MOST_SOURCES = 50
-WHOLE = "all images"
+ALL_IMAGES = "all images"
 
 
 def source_codes(
@@ -22,16 +22,25 @@ def source_codes(
 
     Without a label, the folders below the common one name the sources; of too many, all images are one source.
 
+    Parameters
+    ----------
+    collection : Collection
+        The audited collection.
+    images : AuditedImages
+        Its images.
+    key : str or None
+        Label that names the source; None: `source` if images have it, or the folder.
+
     Raises
     ------
     InvalidInput
         If the label `key` has too many values to be a source.
     """
-    chosen = key or (LABEL if LABEL in collection.label_keys() else None)
-    if chosen is not None:
-        codes, names = images.codes(collection, chosen)
+    label = key or (LABEL if LABEL in collection.label_keys() else None)
+    if label is not None:
+        codes, names = images.codes(collection, label)
         if len(names) <= MOST_SOURCES:
-            return codes, names, chosen
+            return codes, names, label
         if key:
             raise InvalidInput(
                 f"the label {key} has {len(names)} values, too many for sources ({MOST_SOURCES})"
@@ -39,11 +48,11 @@ def source_codes(
     folders = [_folder(source) for source in images.sources]
     names = sorted(set(folders))
     if len(names) > MOST_SOURCES:
-        return np.zeros(len(images), np.int64), [WHOLE], None
+        return np.zeros(len(images), np.int64), [ALL_IMAGES], None
     codes = {name: code for code, name in enumerate(names)}
     return np.array([codes[name] for name in folders], np.int64), names, None
 
 
 def _folder(source: str) -> str:
     """Return the name of the folder of a file, or address."""
-    return PurePosixPath(source.replace(os.sep, "/")).parent.name or WHOLE
+    return PurePosixPath(source.replace(os.sep, "/")).parent.name or ALL_IMAGES

@@ -1,4 +1,4 @@
-"""Whether two sets of images differ: two statistics with one permutation test.
+"""Comparison of two sets of images: two statistics with one permutation test.
 
 The maximum mean discrepancy (Gretton et al. 2012, A kernel two-sample test) sees a shift of many images, the novelty
 of the newer ones, ranked as in conformal prediction (Vovk et al. 2005), a few of a kind that the others lack.
@@ -70,15 +70,31 @@ def novelty_scores(cosines: Floats, block: Codes, older: NDArray[np.bool_]) -> N
     """Return a score (n,) for each image, high if it is unlike the older images of other blocks, with a mean of one.
 
     The score is the negative logarithm of the rank of its likeness: few images unlike the others weigh much.
+
+    Parameters
+    ----------
+    cosines : (n, n) float32
+    block : (n,) int64
+        Images of one block are not compared with each other.
+    older : (n,) bool
+        True for the older images.
     """
     others = np.where(block[:, None] == block[older], -1.0, cosines[:, older])
-    place = others.shape[1] - min(NEIGHBOUR, others.shape[1])
-    likeness = np.partition(others, place, axis=1)[:, place]
+    position = others.shape[1] - min(NEIGHBOUR, others.shape[1])
+    likeness = np.partition(others, position, axis=1)[:, position]
     return np.asarray(-np.log(rankdata(likeness) / (len(likeness) + 1)))
 
 
 def set_statistics(kernel: Floats, surprise: Numbers, newer: Floats) -> Numbers:
-    """Return the discrepancy and the difference in mean surprise, (2, b), for b divisions (n, b) into sets."""
+    """Return the discrepancy and the difference in mean surprise, (2, b), for b divisions into sets.
+
+    Parameters
+    ----------
+    kernel : (n, n) float32
+    surprise : (n,) float64
+    newer : (n, b) float32
+        Divisions, 1 for the newer images.
+    """
     inside = newer.sum(axis=0)
     weights = newer / inside - (1.0 - newer) / (len(newer) - inside)
     discrepancy = np.einsum("nb,nb->b", weights, kernel @ weights)
@@ -86,14 +102,25 @@ def set_statistics(kernel: Floats, surprise: Numbers, newer: Floats) -> Numbers:
 
 
 def exchange_blocks(block: Codes, count: int, permutations: int, generator: np.random.Generator) -> Floats:
-    """Return divisions (n, permutations) into sets, 1 for the newer: whole blocks, about `count` images."""
+    """Return divisions (n, permutations) into sets, 1 for the newer.
+
+    Parameters
+    ----------
+    block : (n,) int64
+        Images of one block are in the same set.
+    count : int
+        Newer images, about.
+    permutations : int
+        Number of divisions.
+    generator : numpy.random.Generator
+    """
     names, sizes = np.unique(block, return_counts=True)
     of_image = np.searchsorted(names, block)
     divisions = np.empty((len(block), permutations), np.float32)
     for number in range(permutations):
         order = generator.permutation(len(names))
         nearest = int(np.abs(np.cumsum(sizes[order]) - count).argmin()) + 1
-        chosen = np.zeros(len(names), np.float32)
-        chosen[order[: min(nearest, len(names) - 1)]] = 1.0
-        divisions[:, number] = chosen[of_image]
+        newer = np.zeros(len(names), np.float32)
+        newer[order[: min(nearest, len(names) - 1)]] = 1.0
+        divisions[:, number] = newer[of_image]
     return divisions

@@ -40,16 +40,16 @@ def audit_collection(
     Writes report.html with pictures, labels.csv, duplicates.csv, leaks.csv, outliers.csv and audit.json. Nothing is
     written if it is interrupted. The report has pictures of patients: only you can read its folder.
     """
-    from cbir.audit import audit_collection as auditing
-    from cbir.audit.audit_files import REPORT_FILES, write_audit
+    from cbir.audit.audit_output import REPORT_FILES, write_audit
+    from cbir.audit.collection_audit import AuditOptions, run_audit
     from cbir.audit.report_folder import check_report_folder
     from cbir.store import Collection
 
     started, loaded = monotonic(), settings.load()
     check_report_folder(out, REPORT_FILES)
-    chosen = auditing.AuditOptions(label, split, source, tuple(group or ()))
+    audit_options = AuditOptions(label, split, source, tuple(group or ()))
     with Collection(collection) as opened, StageBars() as bars:
-        audit = auditing.audit_collection(opened, chosen, loaded, bars.show)
+        audit = run_audit(opened, audit_options, loaded, bars.show)
         message = write_audit(out, audit, opened, loaded.max_pixels, bars.show)
     leaks = None if message.leaks is None else sum(message.leaks.counts.values())
     values = {

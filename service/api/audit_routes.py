@@ -1,6 +1,9 @@
 """Endpoints of the audit of a collection: its latest result, and the job that makes another."""
 
+from pathlib import Path
+
 from flask import Blueprint, Response
+from pydantic import ValidationError
 
 from cbir.audit.audit_messages import Audit, AuditRequest, AuditState
 from cbir.client.messages import JobInfo
@@ -29,8 +32,7 @@ def get_audit() -> Response:
     """
     handle = current_state().handle(query_parameters(CollectionParameters).collection)
     collection = handle.whole_searcher().collection
-    text = read_audit_file(collection.folder)
-    audit = Audit.model_validate_json(text) if text else None
+    audit = _stored_audit(collection.folder)
     job = _latest_job(handle)
     active = job is not None and job.state in ("waiting", "running")
     failed = job is not None and job.state in ("failed", "cancelled")
@@ -73,6 +75,15 @@ def post_audit() -> Response:
     job = state.jobs.add(new_audit_job(handle.name, handle.folder, options), once=True)
     log_job(job.job)
     return json_response(job_info(job), 202)
+
+
+def _stored_audit(folder: Path) -> Audit | None:
+    """Return the latest audit; None if there is none, or one of another version of cbir."""
+    text = read_audit_file(folder)
+    try:
+        return Audit.model_validate_json(text) if text else None
+    except ValidationError:
+        return None
 
 
 def _latest_job(handle: CollectionHandle) -> JobRow | None:

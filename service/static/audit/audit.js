@@ -10,7 +10,7 @@ import { tabsOf } from "./tabs.js";
 const POLL_MS = 1000;
 
 let tabs = [];
-let shown = ""; // when the audit that is shown was made
+let shownAudit = ""; // when the audit on the page was read
 
 function showProblem(message) {
   byId("problem").querySelector("p").textContent = message;
@@ -40,11 +40,11 @@ function tabButton({ name, title, count }) {
 }
 
 function showAudit(audit, changed) {
-  const date = audit.made.slice(0, 16).replace("T", " ");
+  const date = audit.read_at.slice(0, 16).replace("T", " ");
   const made = tr("{images} images, {date} UTC.", { images: audit.images, date });
   byId("made").textContent = changed ? `${made} ${tr("The collection has changed since.")}` : made;
-  if (shown === audit.made) return; // what was decided on the page stays
-  shown = audit.made;
+  if (shownAudit === audit.read_at) return; // what was decided on the page stays
+  shownAudit = audit.read_at;
   tabs = tabsOf(audit);
   byId("tabs").replaceChildren(...tabs.map(tabButton));
   byId("findings").hidden = false;

@@ -7,6 +7,7 @@ import { suspectRows } from "./suspects.js";
 
 const PERCENT = { style: "percent", maximumFractionDigits: 2 };
 const MEMBERS = 12; // pictures of a group
+const LISTED_MEMBERS = 50; // the service names no more of a group
 const CHANGES = {
   reference: mark("reference"),
   identical: mark("identical"),
@@ -32,7 +33,7 @@ const changeText = (change) => change.split("+").map((part) => tr(CHANGES[part] 
 function duplicates({ items }) {
   const groups = items.map((members) =>
     row(
-      trn("{count} image", "{count} images", members.length),
+      trn("{count} image", "{count} images", members.length) + (members.length < LISTED_MEMBERS ? "" : " +"),
       members.slice(0, MEMBERS).map(({ image_id, change }) => figure(image_id, changeText(change))),
     ),
   );

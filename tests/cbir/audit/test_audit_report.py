@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cbir.audit.audit_files import REPORT_FILES
+from cbir.audit.audit_output import REPORT_FILES
 from cbir.audit.report_folder import check_report_folder, write_report_folder
 from cbir.datasets.phantoms import write_phantoms
 from cbir.errors import InvalidInput

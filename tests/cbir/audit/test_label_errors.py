@@ -6,7 +6,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from cbir.audit.independent_neighbours import find_independent
 from cbir.audit.label_errors import UNKNOWN, count_votes, find_label_errors
-from cbir.audit.label_model import assign_folds, choose_temperature, log_softmax
+from cbir.audit.label_model import choose_temperature, deal_folds, log_softmax
 from cbir.errors import InvalidInput
 
 
@@ -78,7 +78,7 @@ def test_images_of_a_patient_do_not_vouch_for_each_other() -> None:
 def test_folds_keep_blocks_together_and_spread_classes() -> None:
     label = np.repeat([0, 1], 50)
     block = np.arange(100) // 2
-    fold = assign_folds(label, block)
+    fold = deal_folds(label, block)
     assert (fold[::2] == fold[1::2]).all()
     assert np.bincount(fold[label == 0]).tolist() == [10] * 5
 

@@ -37,7 +37,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class AuditOptions:
-    """What to look at. label: key to judge; split: key of the parts; source: key; groups: keys beside `GROUPS`."""
+    """Options of an audit. label: key to judge; split: of the parts; source; groups: keys beside `GROUPS`."""
 
     label: str | None = None
     split: str | None = None
@@ -50,7 +50,7 @@ class CollectionAudit:
     """Findings, by rows of `images`. leaks, label_errors, groups: None where there is no key for them."""
 
     options: AuditOptions
-    made: str
+    read_at: str
     generation: int
     images: AuditedImages
     duplicates: Duplicates
@@ -63,7 +63,7 @@ class CollectionAudit:
     groups: list[GroupQuality] | None
 
 
-def audit_collection(
+def run_audit(
     collection: Collection,
     options: AuditOptions,
     settings: Settings,
@@ -88,7 +88,7 @@ def audit_collection(
     for key in (options.label, options.split, options.source, *options.groups):
         if key is not None:
             collection.conditions([f"{key}?"])  # raises for an unknown key
-    made, generation = datetime.now(UTC).isoformat(timespec="seconds"), collection.generation()
+    read_at, generation = datetime.now(UTC).isoformat(timespec="seconds"), collection.generation()
     images = read_audited_images(collection, settings)
     duplicates = find_duplicates(collection, (), progress)
     leaks = find_leaks(collection, options.split, duplicates) if options.split else None
@@ -108,7 +108,7 @@ def audit_collection(
     keys = [key for key in (options.label, options.split, source_key, *options.groups) if key]
     return CollectionAudit(
         options,
-        made,
+        read_at,
         generation,
         images,
         duplicates,
@@ -131,7 +131,7 @@ def _compare_all_groups(
 ) -> list[GroupQuality]:
     """Compare the groups of every label that divides images into groups."""
     available, precision = collection.label_keys(), precision_of(nearest, label)
-    found = list[GroupQuality]()
+    qualities = list[GroupQuality]()
     for key in dict.fromkeys([*options.groups, *GROUPS]):
         if key not in available or key == options.label:
             continue
@@ -142,5 +142,5 @@ def _compare_all_groups(
             of_name = np.array([merged.index(band) if band else -1 for band in bands] + [-1])
             codes, names = of_name[codes], merged
         if len(names) <= MOST_GROUPS:
-            found += compare_groups(key, names, codes, precision, label, images.block)
-    return correct_holm(found)
+            qualities += compare_groups(key, names, codes, precision, label, images.block)
+    return correct_holm(qualities)

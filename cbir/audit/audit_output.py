@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from cbir.audit.audit_collection import CollectionAudit
 from cbir.audit.audit_messages import Audit
 from cbir.audit.audit_report import render_audit_report
 from cbir.audit.audit_summary import summarise_audit
 from cbir.audit.audit_tables import audit_tables
+from cbir.audit.collection_audit import CollectionAudit
 from cbir.audit.report_folder import MARK, write_report_folder
 from cbir.store import Collection
 
@@ -34,7 +34,7 @@ def write_audit(
     max_pixels : int
         Pixels of the largest picture.
     progress : callable
-        As of `audit_collection`.
+        As of `run_audit`.
     """
     message = summarise_audit(audit)
     files = {
