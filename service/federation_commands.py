@@ -50,14 +50,22 @@ def check(collection: options.Folder, site: SiteNames = None, format: Printed = 
     loaded = settings.load()
     clients = _choose(loaded, site)
     with Collection(collection) as opened:
-        here = site_profile(opened, loaded)
+        own_profile = site_profile(opened, loaded)
     rows = list[dict[str, object]]()
     for client in clients:
         row: dict[str, object] = {"site": client.name, "problem": None, "images": None}
         try:
-            there = client.profile(fresh=True)
-            row |= {"problem": difference(here, there), "images": there.images, "labels": there.labels}
-            row |= {"thumbnails": there.thumbnails, "ids": there.ids, "transform": there.transform}
+            profile = client.profile(fresh=True)
+            row |= {
+                "problem": difference(own_profile, profile),
+                "images": profile.images,
+                "labels": profile.labels,
+            }
+            row |= {
+                "thumbnails": profile.thumbnails,
+                "ids": profile.ids,
+                "transform": profile.transform,
+            }
         except (SiteFailed, InvalidInput) as error:
             row["problem"] = str(error)
         rows.append(row)

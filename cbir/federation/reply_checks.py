@@ -68,7 +68,7 @@ def read_message(content: bytes, model: type[Message]) -> Message:
         raise UntrustedReply("it answers something else than a cbir service does") from None
 
 
-def check_reply(content: bytes, asked: AskedFor) -> CheckedReply:
+def check_reply(content: bytes, question: AskedFor) -> CheckedReply:
     """Parse and check the reply of a site.
 
     Hits that contradict themselves or others are left out: other types, numbers that are not finite, negative
@@ -79,7 +79,7 @@ def check_reply(content: bytes, asked: AskedFor) -> CheckedReply:
     ----------
     content : bytes
         What the site sent.
-    asked : AskedFor
+    question : AskedFor
         The question.
 
     Raises
@@ -88,17 +88,17 @@ def check_reply(content: bytes, asked: AskedFor) -> CheckedReply:
         If the reply as a whole is no answer to that.
     """
     reply = read_message(content, UncheckedReply)
-    if (reply.profile_hash, reply.transform) != (asked.profile.profile_hash, asked.profile.transform):
+    if (reply.profile_hash, reply.transform) != (question.profile.profile_hash, question.profile.transform):
         raise UntrustedReply("its profile has changed since it was compared; search again")
-    if reply.method != asked.rerank:
+    if reply.method != question.rerank:
         raise UntrustedReply("it has not re-ranked as it was asked to")
-    if len(reply.hits) > asked.k:
-        raise UntrustedReply(f"it answers {len(reply.hits)} results to a request for {asked.k}")
+    if len(reply.hits) > question.k:
+        raise UntrustedReply(f"it answers {len(reply.hits)} results to a request for {question.k}")
     if len(reply.hits) > reply.images:
         raise UntrustedReply("it answers more results than it says it has images")
-    consistent = _consistent(reply, asked.rerank != "none")
-    sound = [_without_unsound(hit, asked.profile) for hit in consistent]
-    hits = [hit for hit in sound if all(each.holds_for(hit.labels) for each in asked.conditions)]
+    consistent = _consistent(reply, question.rerank != "none")
+    sound = [_without_unsound(hit, question.profile) for hit in consistent]
+    hits = [hit for hit in sound if all(each.holds_for(hit.labels) for each in question.conditions)]
     stripped = sum(before != after for before, after in zip(consistent, sound, strict=True))
     count = len(reply.hits)
     notes = {

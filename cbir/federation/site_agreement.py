@@ -52,18 +52,18 @@ def describe_site(
     )
 
 
-def difference(here: SiteProfile, there: SiteProfile) -> str | None:
+def difference(own_profile: SiteProfile, their_profile: SiteProfile) -> str | None:
     """Return in one line what keeps the distances of two sites from being comparable; None if they are."""
-    if here.profile_hash != there.profile_hash:
+    if own_profile.profile_hash != their_profile.profile_hash:
         return (
-            f"its profile is {there.profile} ({there.profile_hash}), here it is {here.profile} "
-            f"({here.profile_hash}); index with the same profile"
+            f"its profile is {their_profile.profile} ({their_profile.profile_hash}), "
+            f"here it is {own_profile.profile} ({own_profile.profile_hash}); index with the same profile"
         )
-    if here.dimensions != there.dimensions:
-        return f"its vectors have {there.dimensions} values, here they have {here.dimensions}"
-    if here.transform != there.transform:
+    if own_profile.dimensions != their_profile.dimensions:
+        return f"its vectors have {their_profile.dimensions} values, here they have {own_profile.dimensions}"
+    if own_profile.transform != their_profile.transform:
         return (
-            f"its transform is {there.transform[:8]}, here it is {here.transform[:8]}; take over one file on both "
-            "sides with `cbir federate adopt-transform`"
+            f"its transform is {their_profile.transform[:8]}, here it is {own_profile.transform[:8]}; "
+            "take over one file on both sides with `cbir federate adopt-transform`"
         )
     return None

@@ -67,7 +67,12 @@ class FederatedQuestion(request_params.Parameters):
     python="client.federation_profile()",
 )
 def get_site_profile() -> Response:
-    """Return what another service compares before it sends a vector, and what answers to it contain."""
+    """Return what another service compares before it sends a vector, and what answers to it contain.
+
+    A service that asks sends a vector only if `profile_hash` and `transform` are those of its own collection:
+    distances cannot be compared otherwise. `labels`, `thumbnails`, `ids` and `results` are what the settings let
+    leave this site.
+    """
     state = current_state()
     params = request_params.query_parameters(CollectionParameters)
     with state.concurrency.admit(), state.concurrency.slot():
@@ -103,8 +108,8 @@ def post_site_search() -> Response:
     with state.concurrency.admit():
         searcher = state.searcher(collection_params.collection)
         with state.concurrency.slot(), query_deadline(settings.query_seconds) as deadline:
-            here = answer_site.site_profile(searcher.collection, settings)
-            answer_site.check_agreement(here, question.profile_hash, question.transform)
+            own_profile = answer_site.site_profile(searcher.collection, settings)
+            answer_site.check_agreement(own_profile, question.profile_hash, question.transform)
             request = Request(
                 k=max(question.k, settings.federation_minimum),
                 rerank=question.rerank,
@@ -122,7 +127,7 @@ def post_site_search() -> Response:
 
         writer = answer_site.ReplyWriter(searcher, actor_name(), thumbnail)
         hits = answer.results[: question.k]
-        reply = writer.reply(hits, here, answer.rerank.method)
+        reply = writer.reply(hits, own_profile, answer.rerank.method)
     metrics_routes.observe_stages(answer.timings_ms)
     log_images(hit.image_id for hit in hits)
     log_sent(answer_site.contents_of(reply))

@@ -30,7 +30,17 @@ def asks_sites(params: SearchParameters) -> bool:
 
 
 def request_for_sites(state: AppState, params: SearchParameters, request: Request) -> Request:
-    """Return the request for this service's part of a search of several; raises InvalidInput if it cannot be."""
+    """Return the request for this service's part of a search of several; raises InvalidInput if it cannot be.
+
+    Parameters
+    ----------
+    state : AppState
+        State of the service.
+    params : SearchParameters
+        Parameters of the search.
+    request : Request
+        Request as it would be without other sites.
+    """
     state.sites.choose(params.sites)
     for name in ALONE:
         if getattr(params, name, None):

@@ -28,12 +28,20 @@ def site_profile(collection: Collection, settings: Settings) -> SiteProfile:
     return describe_site(collection.profile, collection.normalisation(), collection.count(), shared)
 
 
-def check_agreement(here: SiteProfile, profile_hash: str, transform: str) -> None:
-    """Raise InvalidInput if a vector was computed with another profile, or is to be normalised otherwise."""
-    there = here.model_copy(
+def check_agreement(own_profile: SiteProfile, profile_hash: str, transform: str) -> None:
+    """Raise InvalidInput if a vector was computed with another profile, or is to be normalised otherwise.
+
+    Parameters
+    ----------
+    own_profile : SiteProfile
+        Profile of this site.
+    profile_hash, transform : str
+        Those that the vector comes with.
+    """
+    their_profile = own_profile.model_copy(
         update={"profile_hash": profile_hash, "transform": transform, "profile": "another"}
     )
-    if reason := difference(here, there):
+    if reason := difference(own_profile, their_profile):
         raise InvalidInput(f"the sites differ: {reason}")
 
 
@@ -59,7 +67,17 @@ def require_named_reranker(name: str) -> None:
 
 
 def name_for(caller: str, collection: Collection, image_id: str) -> str:
-    """Return the name that an image has for one caller: always the same, and of no use to find the image's pixels."""
+    """Return the name that an image has for one caller: always the same, and of no use to find the image's pixels.
+
+    Parameters
+    ----------
+    caller : str
+        Name of the caller.
+    collection : Collection
+        Its secret goes into the name.
+    image_id : str
+        The image.
+    """
     message = f"{caller}\0{image_id}".encode()
     return hmac.digest(collection.secret, b"federation\0" + message, "sha256").hex()[:32]
 
@@ -81,20 +99,30 @@ class ReplyWriter:
         self._collection, self._settings = searcher.collection, searcher.settings
         self._caller, self._thumbnail = caller, thumbnail
 
-    def reply(self, hits: Sequence[Hit], here: SiteProfile, method: str) -> FederatedReply:
-        """Return the reply with `hits`, re-ranked by `method`."""
+    def reply(self, hits: Sequence[Hit], own_profile: SiteProfile, method: str) -> FederatedReply:
+        """Return the reply with the images that were found.
+
+        Parameters
+        ----------
+        hits : sequence of Hit
+            The images, best first.
+        own_profile : SiteProfile
+            Profile of this site.
+        method : str
+            Re-ranker that was used.
+        """
         reranked = method != NoReranking.name
         return FederatedReply(
-            profile_hash=here.profile_hash,
-            transform=here.transform,
-            images=here.images,
+            profile_hash=own_profile.profile_hash,
+            transform=own_profile.transform,
+            images=own_profile.images,
             method=method,
             hits=[self._hit(hit, reranked) for hit in hits],
         )
 
     def _hit(self, hit: Hit, reranked: bool) -> FederatedHit:
         settings = self._settings
-        named = (
+        name = (
             hit.image_id
             if settings.federation_ids
             else name_for(self._caller, self._collection, hit.image_id)
@@ -103,7 +131,7 @@ class ReplyWriter:
         picture = self._thumbnail(hit.image_id) if settings.federation_thumbnails else None
         fits = picture is not None and len(picture) <= MAX_THUMBNAIL_BYTES
         return FederatedHit(
-            image_id=named,
+            image_id=name,
             distance=hit.distance,
             score=hit.score if reranked else None,
             labels={key: _one_line(hit.labels[key]) for key in keys},

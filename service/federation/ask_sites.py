@@ -46,7 +46,7 @@ class Sites:
         return [client for name, client in self.clients.items() if not names or name in names]
 
 
-def ask_sites(clients: Sequence[SiteClient], query: SiteQuery, here: SiteProfile) -> list[SiteOutcome]:
+def ask_sites(clients: Sequence[SiteClient], query: SiteQuery, own_profile: SiteProfile) -> list[SiteOutcome]:
     """Ask sites at the same time; each ends within its own time limits.
 
     Parameters
@@ -55,20 +55,20 @@ def ask_sites(clients: Sequence[SiteClient], query: SiteQuery, here: SiteProfile
         Sites to ask.
     query : SiteQuery
         What to ask them.
-    here : SiteProfile
+    own_profile : SiteProfile
         Profile of the collection that the vector was computed for.
     """
     with ThreadPoolExecutor(min(len(clients), MOST_THREADS), thread_name_prefix="site") as threads:
-        return list(threads.map(lambda client: _ask(client, query, here), clients))
+        return list(threads.map(lambda client: _ask(client, query, own_profile), clients))
 
 
-def _ask(client: SiteClient, query: SiteQuery, here: SiteProfile) -> SiteOutcome:
+def _ask(client: SiteClient, query: SiteQuery, own_profile: SiteProfile) -> SiteOutcome:
     started = time.monotonic()
     reply, problem, sent = None, "", False
     try:
-        there = client.agree(here)
+        their_profile = client.agree(own_profile)
         sent = True
-        reply = client.search(query, there)
+        reply = client.search(query, their_profile)
     except (SiteFailed, InvalidInput) as error:
         problem = str(error)
     except Exception:  # nothing that a site answers may end the search of others

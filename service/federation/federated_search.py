@@ -34,12 +34,12 @@ class FederatedRequest:
     def where_and_limits(self) -> list[str]:
         """The conditions as they are sent: of one label, `key=value` of `where` would widen that of the limits."""
         fixed = {limit.key for limit in map(parse_filter, self.limits) if limit.operator == "="}
-        kept = [
+        allowed = [
             text
             for text in self.where
             if (parsed := parse_filter(text)).operator != "=" or parsed.key not in fixed
         ]
-        return [*self.limits, *kept]
+        return [*self.limits, *allowed]
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
@@ -84,7 +84,7 @@ def search_sites(
     local : Answer
         Its answer here.
     """
-    here = site_profile(collection, settings)
+    own_profile = site_profile(collection, settings)
     query = SiteQuery(
         vector.astype(float).tolist(),
         request.k,
@@ -93,7 +93,7 @@ def search_sites(
         request.parameters,
         request.conditions,
     )
-    outcomes = ask_sites(clients, query, here)
+    outcomes = ask_sites(clients, query, own_profile)
     reranked = request.rerank != NoReranking.name
     sent = [f"vector to {outcome.name}" for outcome in outcomes if outcome.vector_sent]
-    return merge_answers(local, here.images, outcomes, request.k, reranked), sent
+    return merge_answers(local, own_profile.images, outcomes, request.k, reranked), sent

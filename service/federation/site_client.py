@@ -63,32 +63,32 @@ class SiteClient:
 
     def profile(self, fresh: bool = False) -> SiteProfile:
         """Return the site's profile, kept for a minute unless `fresh`; raises SiteFailed and InvalidInput."""
-        known = self._known
-        if known and self._clock() < known[1] and not fresh:
-            return known[0]
+        remembered = self._known
+        if remembered and self._clock() < remembered[1] and not fresh:
+            return remembered[0]
         content = self._request("GET", PROFILE_PATH, REPLY_BYTES)
         profile: SiteProfile = self._trusted(lambda: read_message(content, SiteProfile))
         self._known = profile, self._clock() + PROFILE_SECONDS
         return profile
 
-    def agree(self, here: SiteProfile) -> SiteProfile:
-        """Return the site's profile if it agrees with the one `here`; raises SiteFailed and InvalidInput."""
+    def agree(self, own_profile: SiteProfile) -> SiteProfile:
+        """Return the site's profile if it agrees with the one `own_profile`; raises SiteFailed and InvalidInput."""
         if wait := self.circuit.seconds_to_wait():
             raise SiteFailed(f"it failed several times and is left alone for {wait:.0f} seconds")
-        there = self.profile()
-        if reason := difference(here, there):
+        their_profile = self.profile()
+        if reason := difference(own_profile, their_profile):
             self._known = None
             raise SiteFailed(f"it differs: {reason}", refused=True)
-        return there
+        return their_profile
 
-    def search(self, query: SiteQuery, there: SiteProfile) -> CheckedReply:
+    def search(self, query: SiteQuery, their_profile: SiteProfile) -> CheckedReply:
         """Send the vector, and check what the site answers.
 
         Parameters
         ----------
         query : SiteQuery
             What to ask.
-        there : SiteProfile
+        their_profile : SiteProfile
             Profile that the site agreed with.
 
         Raises
@@ -98,19 +98,19 @@ class SiteClient:
         InvalidInput
             If the files of the setting cannot be used.
         """
-        k = min(query.k, there.results)
+        k = min(query.k, their_profile.results)
         fields = {
             "vector": query.vector,
-            "profile_hash": there.profile_hash,
-            "transform": there.transform,
+            "profile_hash": their_profile.profile_hash,
+            "transform": their_profile.transform,
             "k": k,
             "where": query.where,
             "rerank": query.rerank,
             "parameters": query.parameters,
         }
-        asked = AskedFor(there, k, query.rerank, query.conditions)
-        content = self._request("POST", SEARCH_PATH, asked.most_bytes, json.dumps(fields).encode())
-        reply: CheckedReply = self._trusted(lambda: check_reply(content, asked))
+        question = AskedFor(their_profile, k, query.rerank, query.conditions)
+        content = self._request("POST", SEARCH_PATH, question.most_bytes, json.dumps(fields).encode())
+        reply: CheckedReply = self._trusted(lambda: check_reply(content, question))
         # Not before: a site may answer its profile, and hang later.
         self.circuit.record(answered=True)
         if k < query.k and len(reply.hits) == k:

@@ -59,17 +59,17 @@ class TimedSocket:
 
     def _addresses(self, host: str, port: int) -> Addresses:
         """Return the addresses of `host`. A thread asks for them, since nothing can interrupt getaddrinfo."""
-        found = SimpleQueue[Addresses | OSError]()
+        results = SimpleQueue[Addresses | OSError]()
 
         def resolve() -> None:
             try:
-                found.put(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+                results.put(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
             except (OSError, UnicodeError) as error:
-                found.put(error if isinstance(error, OSError) else socket.gaierror())
+                results.put(error if isinstance(error, OSError) else socket.gaierror())
 
         Thread(target=resolve, name="address of a site", daemon=True).start()
         try:
-            result = found.get(timeout=self._remaining())
+            result = results.get(timeout=self._remaining())
         except Empty:
             raise TimeoutError from None
         if isinstance(result, OSError):
