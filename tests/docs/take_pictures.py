@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw
 from playwright import sync_api
 
 from tests.docs.blocks import ROOT
@@ -99,6 +99,22 @@ def administration(page: sync_api.Page, query: Path) -> None:
     page.wait_for_timeout(2000)
 
 
+def quarantine(page: sync_api.Page, query: Path) -> None:
+    """Show images with text that came in; the service was started with `intake=quarantine`."""
+    for number, words in enumerate(
+        ("DOE JANE 12.03.1957", "ID 4711123", "SMITH JOHN M 54Y", "GARCIA 2019-03-07")
+    ):
+        picture = Image.open(query).convert("L").rotate(3 * number)
+        picture = picture.resize((512, 512 * picture.height // picture.width))
+        ImageDraw.Draw(picture).text((12, 10), words, fill=255, font_size=24)
+        data = io.BytesIO()
+        picture.save(data, "PNG")
+        answer = page.request.post("/v1/images", data=data.getvalue(), headers={"Content-Type": "image/png"})
+        assert answer.status == 202, answer.text()
+    page.goto("/quarantine")
+    page.locator(".quarantine-list img").nth(3).evaluate("image => image.decode()")
+
+
 def study(page: sync_api.Page, query: Path) -> None:
     """Compare two methods in a reader study."""
     page.goto(f"/study/{STUDY}")
@@ -113,6 +129,7 @@ SCENES: dict[str, Callable[[sync_api.Page, Path], None]] = {
     "gallery": gallery,
     "case": case,
     "cohort": cohort,
+    "quarantine": quarantine,
     "why": why,
     "map": collection_map,
     "administration": administration,
@@ -143,7 +160,10 @@ def take_scenes(names: list[str], work: Path) -> None:
             "--label",
             "label",
         )
-    with serving(collection, CBIR_STATE_FOLDER=state) as served, sync_api.sync_playwright() as playwright:
+    with (
+        serving(collection, CBIR_STATE_FOLDER=state, CBIR_INTAKE="quarantine") as served,
+        sync_api.sync_playwright() as playwright,
+    ):
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
         for name in names:
             page = browser.new_page(viewport=SCREEN, base_url=served.address, color_scheme="light")

@@ -9,6 +9,9 @@ from flask.testing import FlaskClient
 
 from cbir import settings
 from service.app import create_app
+from tests.indexer.receiving import file_of
+from tests.indexer.test_intake_check import instance_with_text
+from tests.service.test_stow import SENT, post
 
 QUARANTINE = "/v1/quarantine"
 
@@ -42,6 +45,16 @@ def test_an_image_with_text_is_kept_out_until_it_is_released(client: FlaskClient
     assert client.get(QUARANTINE).json["items"] == []
     assert "intake" not in client.get(f"/v1/images/{image}").json["labels"]
     assert client.post(f"{QUARANTINE}/{image}/release").status_code == 404
+
+
+@pytest.mark.slow
+def test_an_instance_of_stow_is_stored_in_quarantine(client: FlaskClient) -> None:
+    answer = post(client, file_of(instance_with_text()))
+    assert answer.status_code == 200
+    assert len(answer.json[SENT]["Value"]) == 1
+    (item,) = client.get(QUARANTINE).json["items"]
+    assert "text" in item["findings"]
+    assert client.get(f"/v1/images/{item['image_id']}").status_code == 404
 
 
 @pytest.mark.slow

@@ -1,0 +1,31 @@
+"""Without the weights the check names what installs them, and nothing else is disturbed."""
+
+from pathlib import Path
+
+import pytest
+
+from cbir.errors import InvalidInput
+from cbir.extras import install_command
+from cbir.intake import text_reader
+from cbir.intake.requirements import require_weights
+
+
+@pytest.mark.parametrize("intake", ["flag", "quarantine"])
+def test_a_missing_package_is_one_line_with_the_remedy(intake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_reader, "find_spec", lambda _: None)
+    require_weights("accept")
+    with pytest.raises(InvalidInput) as raised:
+        require_weights(intake)
+    assert install_command("intake") in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_an_older_package_without_the_weights_is_named_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Spec:
+        origin = str(tmp_path / "__init__.py")
+
+    monkeypatch.setattr(text_reader, "find_spec", lambda _: Spec)
+    with pytest.raises(InvalidInput, match=r"rapidocr 3\.10 or later"):
+        require_weights("flag")
