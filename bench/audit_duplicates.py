@@ -5,7 +5,7 @@
 A new collection gets drawn images of COLLECTION, the eight nearest of each by vector, and a changed copy of each
 drawn one. A copy is found if its group has its image. Precision is of the lines of `duplicates.csv` that compare a
 copy with the first of its group: false if they are of different images.
-Thresholds are tuned on images with even numbers (`--part tune`) and reported on the others.
+`--part tune` takes images with even numbers, to tune thresholds on; `--part report` the others.
 """
 
 import argparse
