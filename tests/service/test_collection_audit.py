@@ -77,3 +77,9 @@ def test_the_file_of_an_audit(tmp_path: Path) -> None:
     drop_audit_file(tmp_path)
     drop_audit_file(tmp_path)
     assert not (tmp_path / NAME).exists()
+
+
+def test_an_audit_of_another_version_is_none(writable: Path) -> None:
+    write_audit_file(writable, '{"made": "2020-01-01"}')
+    answer = create_app(writable, settings.load(job_workers=0)).test_client().get(AUDIT)
+    assert (answer.status_code, answer.json["state"], answer.json["audit"]) == (200, "none", None)

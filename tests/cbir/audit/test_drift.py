@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cbir.audit.audited_images import AuditedImages
-from cbir.audit.drift import WEEKS, alarm_threshold, count_alarms, find_drift
+from cbir.audit.drift import WEEKS, alarm_threshold, block_ranks, count_alarms, find_drift, sample_blocks
 from cbir.audit.two_samples import compare_samples, exchange_blocks, novelty_scores
 
 
@@ -96,3 +96,17 @@ def test_novelty_is_the_rank_of_the_third_nearest_older_image() -> None:
     ]
     assert np.argsort(-scores).tolist() == np.argsort(third).tolist()
     assert scores.mean() == pytest.approx(1, abs=0.15)
+
+
+def test_a_sample_has_whole_patients() -> None:
+    block = np.random.default_rng(0).permutation(np.repeat(np.arange(50), 7))
+    rows = np.arange(20, 340)
+    sample = sample_blocks(block, rows, 100)
+    assert 93 < len(sample) <= 100
+    assert set(sample.tolist()) == set(rows[np.isin(block[rows], block[sample])].tolist())
+    assert len(np.unique(block[sample_blocks(block, rows, 1)])) == 2
+
+
+def test_ranks_count_earlier_images_of_a_patient() -> None:
+    assert block_ranks(np.array([3, 1, 3, 3, 1])).tolist() == [0, 0, 1, 2, 1]
+    assert block_ranks(np.empty(0, np.int64)).tolist() == []
