@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,11 @@ def the_job() -> JobRow | None:
     return job
 
 
+def has_done_more_than(count: int) -> bool:
+    job = the_job()
+    return job is not None and (job.done or 0) > count
+
+
 def test_a_job_goes_on_after_two_outages_and_loses_and_repeats_nothing(
     server: PostgresqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,7 +67,7 @@ def test_a_job_goes_on_after_two_outages_and_loses_and_repeats_nothing(
     assert client.post("/v1/jobs", json=request).status_code == 202
     with working(address) as worker:
         for least in (20, 300):
-            until(lambda least=least: (job := the_job()) and (job.done or 0) > least)
+            until(partial(has_done_more_than, least))
             server.kill()
             time.sleep(OUTAGE_SECONDS)
             server.start()

@@ -23,8 +23,8 @@ PATIENCE_SECONDS = 180
 
 
 @contextmanager
-def working(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    program = [*CBIR, "worker", "--collection", str(folder)]
+def working(collection: Path | str) -> Iterator[subprocess.Popen[str]]:
+    program = [*CBIR, "worker", "--collection", str(collection)]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout
