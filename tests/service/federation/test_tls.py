@@ -15,7 +15,7 @@ from service.federation.site_client import tls_context
 from tests.service.federation.hospitals import VECTOR, Hospital, site_of
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed"),
 ]
 
