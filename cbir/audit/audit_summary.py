@@ -77,7 +77,7 @@ def _leaks(audit: CollectionAudit) -> LeakFindings | None:
         )
         for leak in audit.leaks[:LISTED]
     ]
-    counts = Counter(leak.kind for leak in audit.leaks)
+    counts: Counter[str] = Counter(leak.kind for leak in audit.leaks)
     return LeakFindings(key=audit.options.split, counts=dict(counts), items=items)
 
 

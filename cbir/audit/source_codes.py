@@ -49,8 +49,8 @@ def source_codes(
     names = sorted(set(folders))
     if len(names) > MOST_SOURCES:
         return np.zeros(len(images), np.int64), [ALL_IMAGES], None
-    codes = {name: code for code, name in enumerate(names)}
-    return np.array([codes[name] for name in folders], np.int64), names, None
+    numbers = {name: number for number, name in enumerate(names)}
+    return np.array([numbers[name] for name in folders], np.int64), names, None
 
 
 def _folder(source: str) -> str:

@@ -125,7 +125,7 @@ def write_label_studio(title: str, images: Images) -> str:
     Format: labelstud.io, "Import pre-annotated data", for a labelling interface with an Image tag named `image` and
     Choices named `cohort`. Addresses are relative to the service. `title`: of the cohort. `images`: with relevance.
     """
-    tasks = [
+    tasks: list[dict[str, Any]] = [
         {
             "data": {
                 "image": f"{image_links(record.image_id).image}/picture",

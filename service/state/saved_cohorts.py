@@ -129,6 +129,7 @@ def add_cohort(database: StateDatabase, owner: str, cohort: NewCohortRow) -> str
         inserted = connection.execute(
             insert(cohorts).values(cohort_id=cohort_id, owner=owner, created=now, changed=now, **values)
         )
+        assert inserted.inserted_primary_key is not None
         _insert(connection, inserted.inserted_primary_key[0], judged, {}, step=0)
     return cohort_id
 
