@@ -49,12 +49,12 @@ class Alignment:
 
     @property
     def moved(self) -> bool:
-        """Whether the second picture is rotated or scaled."""
+        """True if the second picture is rotated or scaled."""
         return self.degrees > STILL_DEGREES or abs(self.scale - 1) > STILL_SCALE
 
     @property
     def plausible(self) -> bool:
-        """Whether a copy can be rotated and scaled like this."""
+        """True if a copy can be rotated and scaled like this."""
         scales = np.linalg.svd(self.transform[:, :2].astype(float), compute_uv=False)
         proportional = scales[0] <= MOST_STRETCH * max(scales[1], 1e-6)
         return bool(

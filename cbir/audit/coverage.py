@@ -64,11 +64,11 @@ def count_coverage(collection: Collection, images: AuditedImages, keys: list[str
     available = collection.label_keys()
     keys_in_use = [key for key in dict.fromkeys([*keys, *COUNTED]) if key in available]
     labels = [_count_label(collection, images, key) for key in keys_in_use]
-    named = images.patient >= 0
+    with_patient = images.patient >= 0
     return Coverage(
         len(images),
-        len(np.unique(images.patient[named])),
-        int(np.count_nonzero(~named)),
+        len(np.unique(images.patient[with_patient])),
+        int(np.count_nonzero(~with_patient)),
         tuple(label for label in labels if label is not None),
     )
 
@@ -78,10 +78,10 @@ def _count_label(collection: Collection, images: AuditedImages, key: str) -> Cov
     if len(names) > MOST_VALUES:
         return None
     sizes = np.bincount(codes[codes >= 0], minlength=len(names))
-    named = (codes >= 0) & (images.patient >= 0)
+    with_patient = (codes >= 0) & (images.patient >= 0)
     patients: NDArray[np.int64] = np.zeros(len(names), np.int64)
-    if named.any():
-        patients = independent_counts(codes[named], images.patient[named], len(names))
+    if with_patient.any():
+        patients = independent_counts(codes[with_patient], images.patient[with_patient], len(names))
     values = [
         _value(name, int(size), int(count)) for name, size, count in zip(names, sizes, patients, strict=True)
     ]

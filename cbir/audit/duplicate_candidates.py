@@ -81,7 +81,7 @@ def _signs() -> Floats:
     )
 
 
-def find_candidates(vectors: Floats, space: Space, frequencies: Floats) -> Candidates:
+def find_candidate_pairs(vectors: Floats, space: Space, frequencies: Floats) -> Candidates:
     """Find pairs of n images that may be duplicates, each in its one or two most likely orientations.
 
     Parameters
@@ -116,12 +116,12 @@ def _pairs(neighbours: NDArray[np.int32]) -> Rows:
 def _oriented(pairs: Rows, frequencies: Floats, least: float, tried: int) -> Rows:
     """Return pairs and orientation (m, 3) in which they are alike: the best of each pair, and nearly as good ones."""
     signs = _signs().T
-    kept = [np.empty((0, 3), np.int64)]
+    oriented = [np.empty((0, 3), np.int64)]
     for start in range(0, len(pairs), BLOCK):
         block = pairs[start : start + BLOCK]
         alike = (frequencies[block[:, 0]] * frequencies[block[:, 1]]) @ signs
         best = np.argsort(-alike, axis=1)[:, :tried]
         likeness = np.take_along_axis(alike, best, axis=1)
-        place, order = np.nonzero(likeness >= np.maximum(least, likeness[:, :1] - NEARLY))
-        kept.append(np.column_stack([block[place], best[place, order]]))
-    return np.concatenate(kept)
+        row, order = np.nonzero(likeness >= np.maximum(least, likeness[:, :1] - NEARLY))
+        oriented.append(np.column_stack([block[row], best[row, order]]))
+    return np.concatenate(oriented)

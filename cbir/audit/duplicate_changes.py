@@ -1,4 +1,4 @@
-"""How a duplicate differs from its reference."""
+"""Changes that make a duplicate differ from its reference."""
 
 import cv2
 import numpy as np

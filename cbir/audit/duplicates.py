@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from cbir.audit.duplicate_candidates import ORIENTATIONS, Candidates, find_candidates, low_frequencies
+from cbir.audit.duplicate_candidates import ORIENTATIONS, Candidates, find_candidate_pairs, low_frequencies
 from cbir.audit.duplicate_changes import name_changes
 from cbir.audit.duplicate_groups import (
     REFERENCE,
@@ -58,12 +58,12 @@ def find_duplicates(
     if len(shown) > 1:
         frequencies = np.stack([low_frequencies(pictures.squares[row]) for row in shown])
         progress("finding similar images", 0, 1)
-        found = find_candidates(view.gallery.vectors(rows[shown]), view.gallery.space, frequencies)
-        found = found._replace(pairs=shown[found.pairs])
-        for pair, proof in _prove_all(pictures, found, progress):
+        candidates = find_candidate_pairs(view.gallery.vectors(rows[shown]), view.gallery.space, frequencies)
+        candidates = candidates._replace(pairs=shown[candidates.pairs])
+        for pair, proof in _prove_all(pictures, candidates, progress):
             if pair not in proofs or proof.confidence > proofs[pair].confidence:
                 proofs[pair] = proof
-        compared = len(found.pairs)
+        compared = len(candidates.pairs)
     groups = group_by_reference(
         identical | set(proofs),
         lambda row: (-records[row].width * records[row].height, row),

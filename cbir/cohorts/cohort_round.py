@@ -92,12 +92,12 @@ class CohortRound:
         )
         size = min(count - len(probable), len(others))
         random = np.random.default_rng(self.seed)
-        drawn = random.choice(others, size, replace=False, p=chances / chances.sum()) if size else others[:0]
-        chosen = [(int(each), False) for each in probable] + [(int(each), True) for each in drawn]
+        surprises = (
+            random.choice(others, size, replace=False, p=chances / chances.sum()) if size else others[:0]
+        )
+        batch = [(int(each), False) for each in probable] + [(int(each), True) for each in surprises]
         numbers = self.pool.numbers[self.unjudged]
-        images = [
-            (int(numbers[each]), float(self.probabilities[each]), is_drawn) for each, is_drawn in chosen
-        ]
+        images = [(int(numbers[each]), float(self.probabilities[each]), is_drawn) for each, is_drawn in batch]
         return sorted(images, key=lambda image: -image[1])
 
 
@@ -119,17 +119,17 @@ def start_round(searcher: Searcher, judged: Sequence[JudgedImage], where: Sequen
     InvalidInput
         If no image of the collection is judged relevant.
     """
-    known = searcher.collection.numbers_by_id(image.image_id for image in judged)
-    judged = [image for image in judged if image.image_id in known]
+    number_of = searcher.collection.numbers_by_id(image.image_id for image in judged)
+    judged = [image for image in judged if image.image_id in number_of]
     if not any(image.relevant for image in judged):
         raise InvalidInput("relevant: a cohort needs an image that belongs to it; name one of the collection")
-    numbers = np.array([known[image.image_id] for image in judged], np.int64)
+    numbers = np.array([number_of[image.image_id] for image in judged], np.int64)
     relevant: Numbers = numbers[[image.relevant for image in judged]]
     pool = collect_pool(searcher, where, relevant, numbers)
     rows = np.minimum(np.searchsorted(pool.numbers, numbers), max(len(pool.numbers) - 1, 0))
     present = pool.numbers[rows] == numbers  # others were deleted meanwhile
-    kept = [image for image, is_present in zip(judged, present, strict=True) if is_present]
-    return CohortRound(pool, kept, rows[present])
+    present_images = [image for image, is_present in zip(judged, present, strict=True) if is_present]
+    return CohortRound(pool, present_images, rows[present])
 
 
 def next_batch(searcher: Searcher, current: CohortRound, count: int = BATCH) -> list[ProposedImage]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbir.intake.text_lines import Grey, TextLine, find_text_lines
+from cbir.intake.stroke_rows import Grey, TextLine, find_text_lines
 from cbir.intake.text_reader import Characters, load_reader
 
 READ_LINES = 5  # of an image, those with most shapes

@@ -1,6 +1,6 @@
-"""What the intake check needs."""
+"""Packages and files that the intake check needs."""
 
-from cbir.intake.text_reader import weights_path
+from cbir.intake.text_reader import reader_path
 
 
 def require_weights(intake: str) -> None:
@@ -9,4 +9,4 @@ def require_weights(intake: str) -> None:
     intake: the setting.
     """
     if intake != "accept":
-        weights_path()
+        reader_path()

@@ -10,7 +10,7 @@ import numpy as np
 
 from cbir.errors import InvalidInput
 from cbir.extras import install_command
-from cbir.intake.text_lines import Grey, TextLine
+from cbir.intake.stroke_rows import Grey, TextLine
 from cbir.models.onnx_session import open_onnx_session
 
 WEIGHTS = "PP-OCRv6_rec_small.onnx"
@@ -25,7 +25,7 @@ class TextReader:
     """Reads lines; the network runs in one thread. Thread-safe."""
 
     def __init__(self) -> None:
-        self._session: Any = open_onnx_session(weights_path().read_bytes(), threads=1)
+        self._session: Any = open_onnx_session(reader_path().read_bytes(), threads=1)
         characters = self._session.get_modelmeta().custom_metadata_map["character"].splitlines()
         self._characters = ["", *characters, " "]
         self._input = self._session.get_inputs()[0].name
@@ -54,7 +54,7 @@ def load_reader() -> TextReader:
     return TextReader()
 
 
-def weights_path() -> Path:
+def reader_path() -> Path:
     """Return the file with the network; raises InvalidInput with the remedy if its package is not installed."""
     spec = find_spec("rapidocr")
     path = Path(spec.origin).parent / "models" / WEIGHTS if spec and spec.origin else None

@@ -1,4 +1,4 @@
-"""How many candidates of an index a search re-ranks."""
+"""Number of candidates of an index that a search re-ranks."""
 
 from cbir.settings import Settings
 from cbir.store.profile import Profile

@@ -81,7 +81,7 @@ def read_quarantined(collection: Collection, after: str = "", limit: int = 1000)
         return list_quarantined(connection, after, limit)
 
 
-def read_picture(collection: Collection, image_id: str) -> bytes:
+def read_quarantined_picture(collection: Collection, image_id: str) -> bytes:
     """Return the thumbnail of a quarantined image, JPEG. Raises NotFound."""
     with collection._engine.connect() as connection:
         return quarantined_picture(connection, image_id)

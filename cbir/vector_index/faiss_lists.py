@@ -124,10 +124,10 @@ class FaissLists:
         if self._lists is None or count <= max(FEW, SHARE * k):
             rows = np.flatnonzero(self.rows.used()) if rows is None else rows
             return self._compare(queries, rows, k)
-        found = [self._lists.nearest(query, k, self._probes, rows) for query in queries]
+        candidates = [self._lists.nearest(query, k, self._probes, rows) for query in queries]
         return [
             self._compare(query[None, :], query_rows, k)[0]
-            for query, query_rows in zip(queries, found, strict=True)
+            for query, query_rows in zip(queries, candidates, strict=True)
         ]
 
     def _compare(self, queries: Floats, rows: Rows, k: int) -> list[Neighbours]:
@@ -135,8 +135,12 @@ class FaissLists:
         best = [Neighbours(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in queries]
         for start in range(0, len(rows), PAGE):
             page = rows[start : start + PAGE]
-            found = nearest_vectors(queries, self.rows.numbers[page], self._stored.read(page), k)
-            best = [join_neighbours(pair, k) for pair in zip(best, found, strict=True)] if start else found
+            neighbours = nearest_vectors(queries, self.rows.numbers[page], self._stored.read(page), k)
+            best = (
+                [join_neighbours(pair, k) for pair in zip(best, neighbours, strict=True)]
+                if start
+                else neighbours
+            )
         return best
 
     def vectors(self, numbers: Numbers) -> tuple[Numbers, Floats]:

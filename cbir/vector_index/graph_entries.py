@@ -30,5 +30,5 @@ class GraphEntries:
 
     def nearest(self, queries: Floats) -> tuple[Floats, Rows]:
         """Return squared distances and rows (q, NEAREST) of the sample; fewer columns in tiny graphs."""
-        squared, places = faiss.knn(queries, self._vectors, min(NEAREST, len(self.rows)))
-        return squared, self.rows[places]
+        squared, nearest_rows = faiss.knn(queries, self._vectors, min(NEAREST, len(self.rows)))
+        return squared, self.rows[nearest_rows]

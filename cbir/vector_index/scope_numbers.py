@@ -80,11 +80,11 @@ class ScopeNumbers:
         A part of the scope that leaves out many images stays in it.
         """
         numbers = np.empty(0, np.int64)
-        for place, name in enumerate(("without_patients", "without_contents", "outside")):
+        for position, name in enumerate(("without_patients", "without_contents", "outside")):
             excluding = getattr(scope, name)
             if not excluding:
                 continue
-            condition = exclusions(**{name: excluding})[place]
+            condition = exclusions(**{name: excluding})[position]
             excluded = self._feed.matching([condition], most=LEFT_OUT + 1)
             if len(excluded) <= LEFT_OUT:
                 numbers = np.union1d(numbers, excluded)

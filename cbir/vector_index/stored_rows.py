@@ -30,12 +30,12 @@ class StoredRows:
         """Add rows with vectors (n, d)."""
         while len(vectors):
             first, blocks = self._parts
-            place = (self._count - len(first)) % BLOCK
-            if not place:
+            offset = (self._count - len(first)) % BLOCK
+            if not offset:
                 blocks = (*blocks, np.empty((BLOCK, self.dimensions), np.float32))
                 self._parts = first, blocks
-            part, vectors = np.split(vectors, [BLOCK - place])
-            blocks[-1][place : place + len(part)] = part
+            part, vectors = np.split(vectors, [BLOCK - offset])
+            blocks[-1][offset : offset + len(part)] = part
             self._count += len(part)
 
     def read(self, rows: Rows) -> Floats:
@@ -46,20 +46,20 @@ class StoredRows:
         vectors = np.empty((len(rows), self.dimensions), np.float32)
         later = rows >= len(first)
         vectors[~later] = first[rows[~later]]
-        places = rows - len(first)
-        numbers = np.where(later, places // BLOCK, -1)
+        offsets = rows - len(first)
+        numbers = np.where(later, offsets // BLOCK, -1)
         for number in set(numbers[later].tolist()):
             inside = numbers == number
-            vectors[inside] = blocks[number][places[inside] % BLOCK]
+            vectors[inside] = blocks[number][offsets[inside] % BLOCK]
         return vectors
 
     def clear(self, rows: Rows) -> None:
         """Overwrite the vectors of `rows` with zeros."""
         first, blocks = self._parts
         first[rows[rows < len(first)]] = 0
-        places = rows[rows >= len(first)] - len(first)
-        for number in set((places // BLOCK).tolist()):
-            blocks[number][places[places // BLOCK == number] % BLOCK] = 0
+        offsets = rows[rows >= len(first)] - len(first)
+        for number in set((offsets // BLOCK).tolist()):
+            blocks[number][offsets[offsets // BLOCK == number] % BLOCK] = 0
 
     def use(self, mapped: Floats) -> None:
         """Read from a file that now has all rows."""

@@ -30,7 +30,7 @@ from service.api.operations import json_response, operation
 from service.cohorts.new_cohort import begin_cohort, check_judged
 from service.cohorts.visible_cohorts import (
     VisibleCohort,
-    current_viewer,
+    cohort_viewer,
     find_own_cohort,
     find_visible_cohort,
     list_visible_cohorts,
@@ -178,7 +178,7 @@ def delete_saved_cohort(cohort_id: CohortIdInPath) -> tuple[str, int]:
 
     The images stay in the collection.
     """
-    row = saved_cohorts.find_cohort(state_database(), current_viewer(), cohort_id)
+    row = saved_cohorts.find_cohort(state_database(), cohort_viewer(), cohort_id)
     if row.owner != actor_name() and not has_admin_rights():
         raise NotFound(f"this caller has no cohort {cohort_id}; only its owner can delete it")
     saved_cohorts.delete_cohort(state_database(), row.number)
@@ -251,7 +251,7 @@ def post_judgements(cohort_id: CohortIdInPath) -> Response:
     confirm="Take back the last judgements?",
     python=f'client.undo_cohort("{COHORT_ID}")',
 )
-def post_undo(cohort_id: CohortIdInPath) -> Response:
+def post_undone_judgement(cohort_id: CohortIdInPath) -> Response:
     """Take back the judgements of the last request; those before it of the same images hold again.
 
     Judgements that the cohort began with stay.
@@ -286,7 +286,7 @@ def get_estimate(cohort_id: CohortIdInPath) -> Response:
     problems=(404, 422),
     python=f'client.export_cohort("{COHORT_ID}")',
 )
-def get_export(cohort_id: CohortIdInPath) -> Response:
+def get_cohort_export(cohort_id: CohortIdInPath) -> Response:
     """Return a cohort as a file: csv, or JSON in one of several formats.
 
     Files name images by their ids and DICOM UIDs, never by the names of files; labels are included.

@@ -8,7 +8,12 @@ from pydantic import AfterValidator, Field
 from cbir.client.quarantine_messages import QuarantinedItem, QuarantinePage
 from cbir.intake.findings import findings_of
 from cbir.search import example_values as example
-from cbir.store.quarantine_release import read_picture, read_quarantined, refuse_images, release_images
+from cbir.store.quarantine_release import (
+    read_quarantined,
+    read_quarantined_picture,
+    refuse_images,
+    release_images,
+)
 from service.access.audit import log_images
 from service.access.caller import actor_name
 from service.api.add_routes import refresh_snapshot
@@ -85,7 +90,9 @@ def get_quarantine() -> Response:
 def get_quarantined_thumbnail(image_id: ImageIdInPath) -> Response:
     """Return the thumbnail of a quarantined image."""
     params = query_parameters(CollectionParameters)
-    picture = read_picture(current_state().handle(params.collection).whole_searcher().collection, image_id)
+    picture = read_quarantined_picture(
+        current_state().handle(params.collection).whole_searcher().collection, image_id
+    )
     response = Response(picture, mimetype=JPEG)
     response.headers["Cache-Control"] = "private, no-store"
     return response

@@ -51,7 +51,7 @@ class VisibleCohort:
         return SavedCohort(**self.summary().model_dump(), images=images)
 
 
-def current_viewer() -> CohortViewer:
+def cohort_viewer() -> CohortViewer:
     """Return the rights of the caller."""
     return CohortViewer(actor_name(), current_state().visible_names(), has_admin_rights())
 
@@ -59,7 +59,7 @@ def current_viewer() -> CohortViewer:
 def find_visible_cohort(cohort_id: str) -> VisibleCohort:
     """Return a cohort; raises NotFound if the caller may not see it, NotReady if its collection is unavailable."""
     database = state_database()
-    row = saved_cohorts.find_cohort(database, current_viewer(), cohort_id)
+    row = saved_cohorts.find_cohort(database, cohort_viewer(), cohort_id)
     judged = saved_cohorts.read_judgements(database, row.number)
     searcher = current_state().searcher(row.collection)
     records = searcher.collection.records_by_id(image.image_id for image in judged)
@@ -87,7 +87,7 @@ def list_visible_cohorts(before: int | None, limit: int) -> CohortPage:
     limit : int
         Largest number of cohorts; pages of callers with limited rights may have fewer.
     """
-    rows = saved_cohorts.list_cohorts(state_database(), current_viewer(), before, limit + 1)
+    rows = saved_cohorts.list_cohorts(state_database(), cohort_viewer(), before, limit + 1)
     page = rows[:limit]
     summarise: Callable[[Any], CohortSummary | None] = (
         _summary_of_visible if _is_limited() else _summary_of_row
@@ -114,14 +114,14 @@ def _summary_of_visible(row: Any) -> CohortSummary | None:
     """Return a summary whose numbers count what a limited caller may see; None for a hidden cohort."""
     judged = saved_cohorts.read_judgements(state_database(), row.number)
     try:
-        known = (
+        numbers = (
             current_state()
             .searcher(row.collection)
             .collection.numbers_by_id(image.image_id for image in judged)
         )
     except (NotFound, NotReady, DatabaseUnavailable):
-        known = {}
-    visible = [image for image in judged if image.image_id in known]
+        numbers = {}
+    visible = [image for image in judged if image.image_id in numbers]
     if _is_hidden(row, visible):
         return None
     return _summary(row, len(visible), sum(image.relevant for image in visible))

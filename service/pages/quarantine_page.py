@@ -13,7 +13,7 @@ blueprint = Blueprint("quarantine_page", __name__)
 
 
 @blueprint.get("/quarantine")
-def show_quarantine() -> tuple[str, HTTPStatus]:
+def render_quarantine() -> tuple[str, HTTPStatus]:
     """Show the quarantine of a collection, or the reason why it is unavailable."""
     state = current_state()
     names = state.visible_names()

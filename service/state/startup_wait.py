@@ -1,4 +1,4 @@
-"""What `cbir serve` and `cbir worker` do when a database server does not answer while they start."""
+"""Waiting of `cbir serve` and `cbir worker` for a database server that does not answer while they start."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ def wait_for_state(settings: Settings, pause: Callable[[float], object] = time.s
     StateUnavailable
         If waiting does not help, as with a wrong password.
     """
-    database, told = open_state(settings), None
+    database, reason = open_state(settings), None
     while database.shared:
         try:
             database.check()
@@ -39,9 +39,9 @@ def wait_for_state(settings: Settings, pause: Callable[[float], object] = time.s
         except StateUnavailable as error:
             if not may_pass(str(error)):
                 raise
-            if told is None:
-                told = str(error)
-                typer.echo(f"waiting: {told}; trying again every {WAIT_SECONDS:.0f} seconds", err=True)
+            if reason is None:
+                reason = str(error)
+                typer.echo(f"waiting: {reason}; trying again every {WAIT_SECONDS:.0f} seconds", err=True)
         pause(WAIT_SECONDS)
 
 
@@ -58,7 +58,7 @@ def check_collections(folders: Sequence[Path], check: Callable[[Path, Collection
     Raises
     ------
     CbirError
-        If a collection is missing or cannot be used; a server that does not answer is told on standard error.
+        If a collection is missing or cannot be used; a server that does not answer is reported on standard error.
     """
     for folder in folders:
         try:

@@ -31,6 +31,9 @@ phantoms lenses --slit-lamp --count 12 --size 96
 index files scans --labels scans/manifest.csv --collection collection --profile huang2012 --jobs 1
 index files lenses --labels lenses/manifest.csv --collection graded --profile huang2012 --jobs 1
 config
+audit --collection collection --out audit-report
+federate list
+federate export-transform --collection collection transform.json
 describe scans/phantom-000003.png --descriptor tamura
 search scans/phantom-000003.png --collection collection -k 2
 search scans/phantom-000003.png --collection collection --rerank eprf
@@ -71,6 +74,9 @@ usage export usage.csv
 usage delete --yes
 """
 REFUSED = """
+federate check --collection collection
+federate search scans/phantom-000003.png --collection collection
+federate adopt-transform --collection collection missing.json
 collection tune --collection graded
 collection regions --collection collection
 annotate agreement --study-dir missing

@@ -12,7 +12,7 @@ from pydicom import Dataset
 from cbir import settings
 from cbir.images import Limits
 from cbir.store import Collection, originals
-from cbir.store.quarantine_release import read_picture, read_quarantined
+from cbir.store.quarantine_release import read_quarantined, read_quarantined_picture
 from cbir.store.verify import verify_content
 from indexer.dicom.describe_instance import Fate
 from indexer.dicom.instance_filter import InstanceFilter
@@ -61,7 +61,7 @@ def test_a_folder_is_quarantined_listed_released_and_refused(
     items = listed(target)
     assert {name: item["findings"] for name, item in items.items()} == {"black": ["blank"], "named": ["text"]}
     with Collection(target) as collection:
-        assert read_picture(collection, items["named"]["image_id"]).startswith(b"\xff\xd8")
+        assert read_quarantined_picture(collection, items["named"]["image_id"]).startswith(b"\xff\xd8")
     assert index(folder, target)["quarantined"] == 2  # again
     chosen = "--release", items["named"]["image_id"], "--refuse", items["black"]["image_id"]
     out, _ = call("collection", "quarantine", "--collection", target, *chosen)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cbir.audit.duplicate_candidates import ORIENTATIONS, _signs, find_candidates, low_frequencies
+from cbir.audit.duplicate_candidates import ORIENTATIONS, _signs, find_candidate_pairs, low_frequencies
 from cbir.audit.duplicate_pictures import to_square
 from cbir.datasets.phantoms import draw_phantom
 from cbir.gallery.whitening import plain_space
@@ -29,7 +29,7 @@ def test_orientations_undo_themselves(squares):
 def find(squares, vectors=None):
     vectors = np.eye(len(squares), dtype=np.float32) if vectors is None else vectors
     frequencies = np.stack([low_frequencies(square) for square in squares])
-    return find_candidates(vectors, plain_space(vectors.shape[1]), frequencies)
+    return find_candidate_pairs(vectors, plain_space(vectors.shape[1]), frequencies)
 
 
 @pytest.mark.parametrize("turned", ORIENTATIONS)

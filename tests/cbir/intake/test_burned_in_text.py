@@ -6,7 +6,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cbir.intake.burned_in_text import find_burned_in_text, looks_personal
-from cbir.intake.text_lines import find_text_lines
+from cbir.intake.stroke_rows import find_text_lines
 
 
 def picture(words: str, ink: int = 255, paper: int = 20, size: int = 256) -> NDArray[np.uint8]:

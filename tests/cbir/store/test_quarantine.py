@@ -18,8 +18,8 @@ from cbir.store.add_transaction import Added, AddTransaction
 from cbir.store.erasure_audit import find_traces
 from cbir.store.quarantine_release import (
     count_of_patients,
-    read_picture,
     read_quarantined,
+    read_quarantined_picture,
     refuse_images,
     release_images,
 )
@@ -58,7 +58,7 @@ def test_a_quarantined_image_is_no_image_of_the_collection(collection: Collectio
     (image,) = read_quarantined(collection)
     assert image.record.labels == {"intake": "text"}
     assert len(collection) == 2
-    assert read_picture(collection, image.image_id) == b"jpeg"
+    assert read_quarantined_picture(collection, image.image_id) == b"jpeg"
     with pytest.raises(NotFound):
         collection.record(image.image_id)
     assert verify_content(collection) == []

@@ -100,11 +100,11 @@ def _character_shapes(strokes: NDArray[np.bool_]) -> _Shapes:
     left, top, width, height, area = table[1:].T
     high = (height >= LEAST_HEIGHT) & (height <= GREATEST_HEIGHT) & (width <= GREATEST_WORD * height)
     fill = area / (width * height)
-    kept = np.flatnonzero(
+    characters = np.flatnonzero(
         high & (fill >= 0.12) & (area >= LEAST_HEIGHT) & ((width <= 2 * height) | (fill <= 0.85))
     )
-    kept = kept[np.argsort(left[kept], kind="stable")]
-    columns = (left[kept], (top + height)[kept], width[kept], height[kept])
+    characters = characters[np.argsort(left[characters], kind="stable")]
+    columns = (left[characters], (top + height)[characters], width[characters], height[characters])
     return _Shapes(*(column.astype(np.float32) for column in columns))
 
 
@@ -114,16 +114,16 @@ def _following(shapes: _Shapes) -> NDArray[np.int64]:
     following = np.full(count, -1, np.int64)
     reach = right + 1.3 * np.float32(GREATEST_HEIGHT)
     for start in range(0, count, BLOCK):
-        here = slice(start, min(start + BLOCK, count))
-        last = int(np.searchsorted(shapes.left, reach[here].max()))
-        there = slice(start, last)
-        height = np.maximum(shapes.height[here, None], shapes.height[None, there])
-        lower = np.minimum(shapes.height[here, None], shapes.height[None, there])
-        gap = shapes.left[None, there] - right[here, None]
+        block = slice(start, min(start + BLOCK, count))
+        last = int(np.searchsorted(shapes.left, reach[block].max()))
+        followers = slice(start, last)
+        height = np.maximum(shapes.height[block, None], shapes.height[None, followers])
+        lower = np.minimum(shapes.height[block, None], shapes.height[None, followers])
+        gap = shapes.left[None, followers] - right[block, None]
         fits = (gap > -0.3 * height) & (gap < 1.3 * height) & (lower > 0.6 * height)
-        fits &= np.abs(shapes.bottom[here, None] - shapes.bottom[None, there]) < 0.25 * height
-        fits &= shapes.left[None, there] > (shapes.left + 0.3 * shapes.width)[here, None]
+        fits &= np.abs(shapes.bottom[block, None] - shapes.bottom[None, followers]) < 0.25 * height
+        fits &= shapes.left[None, followers] > (shapes.left + 0.3 * shapes.width)[block, None]
         nearest = np.where(fits, gap, np.inf).argmin(axis=1)
         found = fits[np.arange(len(nearest)), nearest]
-        following[here] = np.where(found, nearest + start, -1)
+        following[block] = np.where(found, nearest + start, -1)
     return following
