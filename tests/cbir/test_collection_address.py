@@ -71,7 +71,6 @@ def test_an_address_stands_for_the_folder_of_its_files(
         ("index", "."),
         ("search", "x.png"),
         ("annotate", "serve"),
-        ("serve",),
         ("similar",),
     ],
 )

@@ -75,12 +75,14 @@ def received_instance() -> Iterator[Function]:
 @contextmanager
 def label_filter() -> Iterator[Function]:
     """Parse a label filter, and compile its condition to SQL."""
+    from sqlalchemy.dialects import sqlite
+
     from cbir.errors import InvalidInput
     from cbir.store.filter_conditions import parse_filter
 
     def function(data: bytes) -> None:
         with suppress(InvalidInput):
-            str(parse_filter(data.decode(errors="replace")).matches())
+            parse_filter(data.decode(errors="replace")).matches().compile(dialect=sqlite.dialect())
 
     yield function
 

@@ -10,7 +10,7 @@ EXPRESSION = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.S)
 MARKED_IN_TEMPLATES = re.compile(r'\b(?:_|gettext|ngettext|pgettext)\(\s*(?:"(?:[^"\\]|\\.)*"\s*,?\s*)+')
 SEEN_ATTRIBUTES = {"title", "aria-label", "placeholder", "alt", "label", "data-explanation"}
 UNTRANSLATED_TAGS = {"code", "kbd", "style", "script"}
-NAMES = {"cbir", "Backspace"}
+NAMES = {"cbir", "Backspace", "Label Studio"}
 
 # Scripts
 COMMENT = re.compile(r"/\*.*?\*/|(?:^|(?<=\s))//[^\n]*", re.S)

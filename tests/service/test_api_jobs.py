@@ -3,7 +3,7 @@
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -91,12 +91,14 @@ def stopped_children() -> Iterator[None]:
     """Let no process go on that this one has started."""
     children = psutil.Process().children(recursive=True)
     for process in children:
-        process.suspend()
+        with suppress(psutil.NoSuchProcess):
+            process.suspend()
     try:
         yield
     finally:
         for process in children:
-            process.resume()
+            with suppress(psutil.NoSuchProcess):  # a cancelled job ends its processes
+                process.resume()
 
 
 @pytest.mark.slow
