@@ -11,8 +11,8 @@ from cbir.search import example_values as example
 class SuspectLabel(BaseModel):
     """A label that is probably wrong."""
 
-    image_id: str = Field(examples=[example.IMAGE_ID])
-    label: str = Field(examples=["chest"])
+    image_id: str = Field(description="Id of the image.", examples=[example.IMAGE_ID])
+    label: str = Field(description="Value that the image has.", examples=["chest"])
     suggested: str = Field(description="The likeliest other value.", examples=["abdomen"])
     suspicion: float = Field(
         description="From 0 to 1; above 0.5 if the other value is likelier.", ge=0, le=1, examples=[0.982134]
@@ -26,28 +26,28 @@ class SuspectLabel(BaseModel):
 class LabelConfusion(BaseModel):
     """Number of suspect labels of one value that look like another."""
 
-    label: str = Field(examples=["chest"])
-    suggested: str = Field(examples=["abdomen"])
-    images: int = Field(examples=[12])
+    label: str = Field(description="Value that the images have.", examples=["chest"])
+    suggested: str = Field(description="Value that they look like.", examples=["abdomen"])
+    images: int = Field(description="Number of images.", examples=[12])
 
 
 class LabelFindings(BaseModel):
     """Suspect labels."""
 
-    key: str = Field(examples=["anatomy"])
+    key: str = Field(description="Key of the label.", examples=["anatomy"])
     judged: int = Field(description="Images with the label.", examples=[13549])
     suspects: int = Field(description="Labels with a suspicion above 0.5.", examples=[84])
     rare: list[str] = Field(
         description="Values of too few independent images to judge.", examples=[["orbit"]]
     )
-    confusions: list[LabelConfusion]
+    confusions: list[LabelConfusion] = Field(description="Numbers of suspect labels by value.")
     items: list[SuspectLabel] = Field(description="The most suspicious first.")
 
 
 class AuditCopy(BaseModel):
     """A member of a group of duplicates."""
 
-    image_id: str = Field(examples=[example.IMAGE_ID])
+    image_id: str = Field(description="Id of the image.", examples=[example.IMAGE_ID])
     change: str = Field(
         description="What was done to the first of the group, which is the reference.",
         examples=["resized+gamma"],
@@ -57,7 +57,7 @@ class AuditCopy(BaseModel):
 class DuplicateFindings(BaseModel):
     """Duplicates and near-duplicates."""
 
-    groups: int = Field(examples=[31])
+    groups: int = Field(description="Number of groups.", examples=[31])
     images: int = Field(description="Images in groups.", examples=[70])
     unread: int = Field(
         description="Images without a readable file, compared by their content alone.", examples=[0]
@@ -70,21 +70,21 @@ class DuplicateFindings(BaseModel):
 class LeakedCopy(BaseModel):
     """An image of a leak, and the part of the split that it is in."""
 
-    image_id: str = Field(examples=[example.IMAGE_ID])
-    part: str = Field(examples=["test"])
+    image_id: str = Field(description="Id of the image.", examples=[example.IMAGE_ID])
+    part: str = Field(description="Part of the split.", examples=["test"])
 
 
 class AuditLeak(BaseModel):
     """Images of several parts that belong together."""
 
     kind: str = Field(description="patient, study, picture or near-duplicate", examples=["patient"])
-    images: list[LeakedCopy]
+    images: list[LeakedCopy] = Field(description="Images that belong together.")
 
 
 class LeakFindings(BaseModel):
     """Leaks between the parts of a split."""
 
-    key: str = Field(examples=["part"])
+    key: str = Field(description="Key of the label that names the part.", examples=["part"])
     counts: dict[str, int] = Field(description="Number of leaks of each kind.", examples=[{"patient": 3}])
     items: list[AuditLeak] = Field(description="The first 1000, with the first 50 images of each.")
 
@@ -92,7 +92,7 @@ class LeakFindings(BaseModel):
 class AuditOutlier(BaseModel):
     """An image unlike the rest."""
 
-    image_id: str = Field(examples=[example.IMAGE_ID])
+    image_id: str = Field(description="Id of the image.", examples=[example.IMAGE_ID])
     likeness: float = Field(
         description="Share of the images that are at least as far from their neighbours.",
         ge=0,
@@ -104,19 +104,19 @@ class AuditOutlier(BaseModel):
 class OutlierFindings(BaseModel):
     """Images unlike the rest."""
 
-    images: int = Field(examples=[35])
+    images: int = Field(description="Number of images unlike the rest.", examples=[35])
     items: list[AuditOutlier] = Field(description="The least like the rest first.")
 
 
 class DriftWeek(BaseModel):
     """A check of a source at the end of a week."""
 
-    monday: date = Field(examples=["2026-03-02"])
+    monday: date = Field(description="First day of the week.", examples=["2026-03-02"])
     images: int = Field(description="Images added in the week.", examples=[61])
     p: float = Field(
         description="p-value of the hypothesis that nothing has changed.", ge=0, le=1, examples=[0.003]
     )
-    alarm: bool = Field(examples=[True])
+    alarm: bool = Field(description="Whether p is at most the threshold.", examples=[True])
     image_ids: list[str] = Field(
         description="The least expected new images, if there is an alarm.", examples=[[example.IMAGE_ID]]
     )
@@ -125,9 +125,11 @@ class DriftWeek(BaseModel):
 class DriftSource(BaseModel):
     """Weekly checks of a source."""
 
-    source: str = Field(examples=["room 2"])
-    images: int = Field(examples=[1810])
-    alarms: int = Field(examples=[1])
+    source: str = Field(description="Name of the source.", examples=["room 2"])
+    images: int = Field(description="Number of its images.", examples=[1810])
+    alarms: int = Field(
+        description="Number of alarms; those of consecutive weeks count as one.", examples=[1]
+    )
     weeks: list[DriftWeek] = Field(
         description="The oldest first; none if images were added in too few weeks."
     )
@@ -140,17 +142,18 @@ class DriftFindings(BaseModel):
         description="Label that names the source; null: the folder of the file does.", examples=["source"]
     )
     threshold: float = Field(
-        description="p-value of an alarm: one false alarm a year is expected of all sources."
+        description="p-value of an alarm: one false alarm a year is expected of all sources.",
+        examples=[0.0048],
     )
-    alarms: int = Field(examples=[1])
-    sources: list[DriftSource]
+    alarms: int = Field(description="Number of alarms of all sources.", examples=[1])
+    sources: list[DriftSource] = Field(description="Sources with their weeks.")
 
 
 class CoverageValue(BaseModel):
     """A value of a label."""
 
-    value: str = Field(examples=["CT"])
-    images: int = Field(examples=[5210])
+    value: str = Field(description="Value of the label.", examples=["CT"])
+    images: int = Field(description="Number of images that have it.", examples=[5210])
     patients: int | None = Field(
         description="Different patients; null if no image names one.", examples=[1904]
     )
@@ -160,33 +163,33 @@ class CoverageValue(BaseModel):
 class CoverageLabel(BaseModel):
     """A label with its values, the most frequent first."""
 
-    key: str = Field(examples=["modality"])
-    unlabelled: int = Field(examples=[0])
-    values: list[CoverageValue]
+    key: str = Field(description="Key of the label.", examples=["modality"])
+    unlabelled: int = Field(description="Number of images without the label.", examples=[0])
+    values: list[CoverageValue] = Field(description="Its values, the most frequent first.")
 
 
 class CoverageFindings(BaseModel):
     """Counts of the collection."""
 
-    patients: int = Field(examples=[1611])
-    without_patient: int = Field(examples=[9739])
-    thin: int = Field(examples=[2])
-    labels: list[CoverageLabel]
+    patients: int = Field(description="Number of different patients.", examples=[1611])
+    without_patient: int = Field(description="Number of images that name no patient.", examples=[9739])
+    thin: int = Field(description="Number of values with few images or patients.", examples=[2])
+    labels: list[CoverageLabel] = Field(description="Labels with their values.")
 
 
 class GroupFinding(BaseModel):
     """Retrieval quality of a group of images, compared with others of the same labels."""
 
-    key: str = Field(examples=["sex"])
-    value: str = Field(examples=["F"])
-    images: int = Field(examples=[812])
-    patients: int = Field(examples=[640])
+    key: str = Field(description="Key of the label.", examples=["sex"])
+    value: str = Field(description="Value that all images of the group have.", examples=["F"])
+    images: int = Field(description="Number of images that were compared.", examples=[812])
+    patients: int = Field(description="Number of their patients.", examples=[640])
     precision: float = Field(
         description="Mean share of the first ten answers that have the image's label.", examples=[0.913]
     )
     difference: float = Field(description="To other images of the same label.", examples=[-0.021])
     low: float = Field(description="Lower end of its 95 % interval.", examples=[-0.034])
-    high: float = Field(examples=[-0.008])
+    high: float = Field(description="Upper end of its 95 % interval.", examples=[-0.008])
     p: float = Field(description="p-value, corrected for the number of groups.", examples=[0.006])
     worse: bool = Field(
         description="True if p is below 0.05 and the group is retrieved worse.", examples=[True]
@@ -198,14 +201,18 @@ class Audit(BaseModel):
 
     read_at: str = Field(description="UTC, ISO 8601.", examples=[example.TIME])
     generation: int = Field(description="Of the collection, when it was read.", examples=[239])
-    images: int = Field(examples=[13549])
-    duplicates: DuplicateFindings
-    leaks: LeakFindings | None
-    labels: LabelFindings | None
-    outliers: OutlierFindings
-    drift: DriftFindings
-    coverage: CoverageFindings
-    groups: list[GroupFinding] | None
+    images: int = Field(description="Number of images that were audited.", examples=[13549])
+    duplicates: DuplicateFindings = Field(description="Groups of duplicates and near-duplicates.")
+    leaks: LeakFindings | None = Field(
+        description="Leaks between the parts of a split; null if none was named."
+    )
+    labels: LabelFindings | None = Field(description="Suspect labels; null if no label was named.")
+    outliers: OutlierFindings = Field(description="Images that are unlike the rest.")
+    drift: DriftFindings = Field(description="Changes of sources over time.")
+    coverage: CoverageFindings = Field(description="Counts of labels and patients.")
+    groups: list[GroupFinding] | None = Field(
+        description="Retrieval quality of groups of images; null if no label was named."
+    )
 
 
 class AuditRequest(BaseModel):

@@ -191,6 +191,7 @@ def delete_saved_cohort(cohort_id: CohortIdInPath) -> tuple[str, int]:
     {200: CohortBatch},
     query=BatchParameters,
     problems=(400, 404, 422, 504, 507),
+    confirm="Choose the next images of this cohort?",
     python=f'client.next_cohort_batch("{COHORT_ID}")',
 )
 def post_batch(cohort_id: CohortIdInPath) -> Response:

@@ -88,7 +88,10 @@ def get_quarantine() -> Response:
     python=f'client.quarantined_thumbnail("{example.IMAGE_ID}")',
 )
 def get_quarantined_thumbnail(image_id: ImageIdInPath) -> Response:
-    """Return the thumbnail of a quarantined image."""
+    """Return the thumbnail of a quarantined image.
+
+    404 for an image of the collection, which has an address of its own.
+    """
     params = query_parameters(CollectionParameters)
     picture = read_quarantined_picture(
         current_state().handle(params.collection).whole_searcher().collection, image_id
@@ -108,7 +111,10 @@ def get_quarantined_thumbnail(image_id: ImageIdInPath) -> Response:
     python=f'client.release("{example.IMAGE_ID}")',
 )
 def post_release(image_id: ImageIdInPath) -> tuple[str, int]:
-    """Add a quarantined image to the collection: searches find it from now on."""
+    """Add a quarantined image to the collection: searches find it from now on.
+
+    404 if the quarantine does not have the image, as after an earlier release.
+    """
     handle = current_state().handle(query_parameters(CollectionParameters).collection)
     with handle.writer(actor_name()) as writer:
         added = release_images(writer, [image_id])
@@ -127,7 +133,10 @@ def post_release(image_id: ImageIdInPath) -> tuple[str, int]:
     python=f'client.refuse("{example.IMAGE_ID}")',
 )
 def delete_quarantined_image(image_id: ImageIdInPath) -> tuple[str, int]:
-    """Delete a quarantined image; indexing its file again does not bring it back."""
+    """Delete a quarantined image; indexing its file again does not bring it back.
+
+    404 if the quarantine does not have the image.
+    """
     handle = current_state().handle(query_parameters(CollectionParameters).collection)
     with handle.writer(actor_name()) as writer:
         refuse_images(writer, [image_id])
