@@ -1,21 +1,26 @@
 """Every operation of the API with a limited token: nothing else may show anywhere."""
 
-import io
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
+from flask.testing import FlaskClient
 
-from cbir.store import Record
 from service.access.tokens import Scope
-from tests.service import wards
-from tests.service.wards import HIDDEN, UNKNOWN, VISIBLE, Ward
+from tests.service.walk_requests import walk
+from tests.service.walked_ward import QUARANTINED, make_walked, site_question
+from tests.service.wards import HIDDEN, READING, VISIBLE, Ward
 
 
 @pytest.fixture(scope="session")
 def ward(tmp_path_factory: pytest.TempPathFactory) -> Ward:
-    return wards.make(tmp_path_factory)
+    return make_walked(tmp_path_factory)
+
+
+def limited_to_site(ward: Ward) -> FlaskClient:
+    """Return a client that may see the images of one site, as a person and as another service."""
+    limits = {"collections": [ward.folder.name], "where": [f"site={VISIBLE}"]}
+    return ward.client(*READING, Scope.federate, **limits)
 
 
 def secrets_of(ward: Ward) -> set[str]:
@@ -25,249 +30,13 @@ def secrets_of(ward: Ward) -> set[str]:
         facts[site] = {value for r in records for value in (r.image_id, r.study, r.series, r.instance)}
         facts[site] |= {r.patient_key or "" for r in records} | {r.source for r in records}
         facts[site] |= {text for r in records for pair in r.labels.items() for text in pair if "ward" in text}
+    facts[HIDDEN] |= {QUARANTINED.content_hash, QUARANTINED.patient_key or "", QUARANTINED.source}
     return (facts[HIDDEN] - facts[VISIBLE] - {""}) | {ward.other.name, str(ward.folder.parent)}
 
 
 def secrets_in(answer: Any, secret: set[str], sent: str) -> set[str]:
     """Return the secrets in an answer, but for those that the request has sent."""
     return {text for text in secret if text.encode() in answer.data and text not in sent}
-
-
-def walk(ward: Ward, image: Record, seen: Record) -> dict[str, list[tuple[str, dict[str, Any]]]]:
-    """Return requests about `image` for every operation of the API; `seen` is a visible image."""
-    picture = Path(image.source).read_bytes()
-    name, key = image.image_id, image.patient_key or UNKNOWN
-    uids = f"studies/{image.study}/series/{image.series}/instances/{image.instance}"
-    study, series = f"studies/{image.study}", f"studies/{image.study}/series/{image.series}"
-    upload = {"data": picture, "content_type": "application/octet-stream"}
-    two = f"collection={ward.other.name}"
-    judged = [{"image_id": name, "relevance": 1}]
-    case_id = _shared_case(ward, image, seen)
-    cohorts = shared_cohorts(ward, image, seen)
-    everything = "level=instance&limit=1000&includefield=all"
-    return {
-        "health": [("/healthz", {})],
-        "alive": [("/livez", {})],
-        "ready": [("/readyz", {})],
-        "metrics": [("/metrics", {})],
-        "openapi": [("/openapi.json", {})],
-        "search": [
-            ("/v1/search", {"json": {"image_id": name, "k": 1000}}),
-            ("/v1/search", {"json": {"image_id": seen.image_id, "k": 1000}}),
-            ("/v1/search", {"json": {"image_id": seen.image_id, "k": 1000, "rerank": "none"}}),
-            ("/v1/search", {"json": {"image_id": seen.image_id, "k": 1000, "where": [f"site={HIDDEN}"]}}),
-            ("/v1/search", {"json": {"image_id": seen.image_id, "where": [f"site!={VISIBLE}"]}}),
-            ("/v1/search", {"json": {"image_id": seen.image_id, "exclude_patient": key, "k": 1000}}),
-            ("/v1/search", {"json": {"examples": [seen.image_id, name]}}),
-            ("/v1/search", {"json": {"image_id": seen.image_id, "feedback": judged}}),
-            ("/v1/search", {"json": {"image_id": name, "region": [0, 0, 8, 8]}}),
-            ("/v1/search", {"json": {"image_id": seen.image_id, "collection": ward.other.name}}),
-            ("/v1/search?k=1000", upload),
-            ("/v1/search", {"data": {"image": (io.BytesIO(picture), "a"), "feedback": json.dumps(judged)}}),
-            ("/v1/search", {"json": {"image_id": seen.image_id, "where": "key-ward-x?"}}),
-            ("/v1/search", {"json": {"image_id": seen.image_id, "group_by": "key-ward-x"}}),
-            ("/v1/search", {"json": {"image_id": seen.image_id, "k": 1000, "group_by": "marker"}}),
-            ("/v1/search", {"json": {"image_id": seen.image_id, "k": 1000, "group_by": "patient"}}),
-            ("/v1/search", {"json": {"image_id": seen.image_id, "k": 1000, "where": "!marker?"}}),
-        ],
-        "search_batch": [
-            (
-                "/v1/search/batch",
-                {"json": {"queries": [{"image_id": name}, {"image_id": seen.image_id, "k": 1000}]}},
-            ),
-            (
-                "/v1/search/batch",
-                {"json": {"queries": [{"image_id": seen.image_id, "where": "key-ward-x?"}]}},
-            ),
-            ("/v1/search/batch", {"data": {"image": (io.BytesIO(picture), "a"), "k": "1000"}}),
-        ],
-        "vector": [
-            (f"/v1/images/{name}/vector", {}),
-            (f"/v1/images/{seen.image_id}/vector?raw=true", {}),
-            (f"/v1/images/{seen.image_id}/vector?{two}", {}),
-        ],
-        "vectors": [
-            ("/v1/vectors", {"json": {"ids": [name]}}),
-            ("/v1/vectors", {"json": {"ids": [seen.image_id, name], "raw": True}}),
-        ],
-        "labels": [("/v1/labels", {}), (f"/v1/labels?where=site={HIDDEN}", {}), (f"/v1/labels?{two}", {})],
-        "label_values": [
-            ("/v1/labels/marker?limit=1000", {}),
-            ("/v1/labels/severity", {}),
-            (f"/v1/labels/key-{HIDDEN}", {}),
-            ("/v1/labels/key-ward-x", {}),
-            (f"/v1/labels/marker?{two}", {}),
-        ],
-        "map": [("/v1/map", {}), (f"/v1/map?{two}", {})],
-        "map_labels": [
-            ("/v1/map/labels/marker", {}),
-            (f"/v1/map/labels/key-{HIDDEN}", {}),
-            (f"/v1/map/labels/marker?{two}", {}),
-        ],
-        "map_places": [
-            ("/v1/map/places", {"json": {"ids": [name]}}),
-            (f"/v1/map/places?{two}", {"json": {"ids": [seen.image_id]}}),
-        ],
-        "image_records": [
-            ("/v1/images/records", {"json": {"ids": [seen.image_id, name]}}),
-            (f"/v1/images/records?{two}", {"json": {"ids": [seen.image_id]}}),
-        ],
-        "render": [("/v1/render", upload)],
-        "grade": [
-            ("/v1/grade", {"json": {"image_id": name}}),
-            ("/v1/grade", {"json": {"image_id": seen.image_id}}),
-            ("/v1/grade", {"json": {"image_id": seen.image_id, "grade_column": f"key-{HIDDEN}"}}),
-            ("/v1/grade", upload),
-            (f"/v1/grade?{two}", upload),
-        ],
-        "explain": [
-            ("/v1/explain", {"json": {"image_id": name, "answers": [seen.image_id]}}),
-            ("/v1/explain", {"json": {"image_id": seen.image_id, "answers": [seen.image_id, name]}}),
-            (f"/v1/explain?{two}", {"json": {"image_id": seen.image_id, "answers": [seen.image_id]}}),
-        ],
-        "images": [
-            ("/v1/images?limit=1000", {}),
-            ("/v1/images?limit=2&cursor=1", {}),
-            (f"/v1/images?where=site={HIDDEN}", {}),
-            ("/v1/images?limit=1000&sort=-label:marker", {}),
-            (f"/v1/images?limit=1000&study={image.study}", {}),
-            ("/v1/images?where=severity>=0", {}),
-            (f"/v1/images?{two}", {}),
-        ],
-        "image": [(f"/v1/images/{name}", {}), (f"/v1/images/{seen.image_id}?{two}", {})],
-        "thumbnail": [
-            (f"/v1/images/{name}/thumbnail", {}),
-            (f"/v1/images/{seen.image_id}/thumbnail?{two}", {}),
-        ],
-        "picture": [
-            (f"/v1/images/{name}/picture", {}),
-            (f"/v1/images/{name}/picture?region=0,0,8,8", {}),
-            (f"/v1/images/{seen.image_id}/picture?{two}", {}),
-        ],
-        "original": [(f"/v1/images/{name}/original", {}), (f"/v1/images/{seen.image_id}/original?{two}", {})],
-        "set_labels": [(f"/v1/images/{name}", {"json": {"labels": {"note": "x"}}})],
-        "series": [
-            ("/v1/series?limit=1000", {}),
-            ("/v1/series?level=study&limit=1000", {}),
-            (f"/v1/series?where=site={HIDDEN}", {}),
-            (f"/v1/series?{two}", {}),
-        ],
-        "label_images": [("/v1/images", {"json": {"ids": [seen.image_id, name], "labels": {"note": "x"}}})],
-        "delete": [(f"/v1/images/{name}", {})],
-        "cases": [("/v1/cases?limit=200", {})],
-        "save_case": [
-            ("/v1/cases", {"json": {"title": "Hidden", "search": {"image_id": name}}}),
-            (
-                "/v1/cases",
-                {
-                    "json": {
-                        "title": "Seen",
-                        "search": {"image_id": seen.image_id},
-                        "marks": judged,
-                        "answers": [{"rank": 1, "image_id": name, "score": 1, "distance": 0}],
-                    }
-                },
-            ),
-            (f"/v1/cases?{two}", {"json": {"title": "Hidden", "search": {"image_id": seen.image_id}}}),
-        ],
-        "case": [(f"/v1/cases/{case_id}", {})],
-        "change_case": [(f"/v1/cases/{case_id}", {"json": {"note": "x"}})],
-        "case_picture": [(f"/v1/cases/{case_id}/picture", {})],
-        "export_case": [(f"/v1/cases/{case_id}/export?label_keys=site&label_keys=marker", {})],
-        "delete_case": [(f"/v1/cases/{case_id}", {})],
-        "cohorts": [("/v1/cohorts?limit=200", {})],
-        "begin_cohort": [
-            ("/v1/cohorts", {"json": {"title": "Hidden", "relevant": [name]}}),
-            ("/v1/cohorts", {"json": {"title": "Seen", "relevant": [seen.image_id], "irrelevant": [name]}}),
-            (f"/v1/cohorts?{two}", {"json": {"title": "Hidden", "relevant": [seen.image_id]}}),
-        ],
-        "cohort": [(f"/v1/cohorts/{each}", {}) for each in cohorts],
-        "change_cohort": [(f"/v1/cohorts/{each}", {"json": {"note": "x"}}) for each in cohorts],
-        "next_cohort_batch": [(f"/v1/cohorts/{each}/batch?count=100", {}) for each in cohorts],
-        "judge_cohort": [
-            (
-                f"/v1/cohorts/{each}/judgements",
-                {"json": {"judgements": [{"image_id": name, "relevant": True}]}},
-            )
-            for each in cohorts
-        ],
-        "undo_cohort": [(f"/v1/cohorts/{each}/undo", {}) for each in cohorts],
-        "cohort_estimate": [(f"/v1/cohorts/{each}/estimate", {}) for each in cohorts],
-        "export_cohort": [
-            (f"/v1/cohorts/{each}/export?format={kind}", {})
-            for each in cohorts
-            for kind in ("csv", "dicom", "monai", "coco", "label-studio")
-        ],
-        "delete_cohort": [(f"/v1/cohorts/{each}", {}) for each in cohorts],
-        "delete_images": [("/v1/images/delete", {"json": {"ids": [name]}})],
-        "export_images": [
-            ("/v1/images/export", {"json": {}}),
-            ("/v1/images/export", {"json": {"ids": [name]}}),
-            ("/v1/images/export", {"json": {"where": [f"site={HIDDEN}"]}}),
-            (f"/v1/images/export?{two}", {"json": {}}),
-        ],
-        "add": [("/v1/images", upload)],
-        "store_instances": [("/dicomweb/studies", upload)],
-        "collections": [("/v1/collections", {})],
-        "rerankers": [("/v1/rerankers", {})],
-        "collection": [("/v1/collection", {}), (f"/v1/collection?{two}", {})],
-        "profile": [("/v1/collection/profile", {}), (f"/v1/collection/profile?{two}", {})],
-        "statistics": [("/v1/collection/statistics", {}), (f"/v1/collection/statistics?{two}", {})],
-        "tokens": [("/v1/admin/tokens", {})],
-        "create_token": [("/v1/admin/tokens", {"json": {"scopes": ["search"]}})],
-        "revoke_token": [(f"/v1/admin/tokens/{UNKNOWN}/revoke", {})],
-        "collection_states": [("/v1/admin/collections", {})],
-        "request_history": [("/v1/admin/requests", {})],
-        "service_health": [("/v1/admin/health", {})],
-        "settings": [("/v1/admin/settings", {})],
-        "history": [("/v1/collection/history", {}), (f"/v1/collection/history?{two}", {})],
-        "jobs": [("/v1/jobs", {})],
-        "job": [(f"/v1/jobs/{name}", {})],
-        "index": [("/v1/jobs", {"json": {"folder": "/", "collection": ward.other.name}})],
-        "cancel": [(f"/v1/jobs/{name}/cancel", {})],
-        "retry": [(f"/v1/jobs/{name}/retry", {})],
-        "erase_patient": [(f"/v1/patients/{key}", {}), (f"/v1/patients/{key}?{two}", {})],
-        "similar": [
-            (f"/v1/similar?study={image.study}&series={image.series}&instance={image.instance}", {}),
-            (f"/v1/similar?study={image.study}&level=study&limit=1000", {}),
-            (f"/v1/similar?study={seen.study}&exclude=instance&limit=1000", {}),
-            (f"/v1/similar?study={seen.study}&level=study&limit=1000&where=site={HIDDEN}", {}),
-            (f"/v1/similar?study={seen.study}&{two}", {}),
-        ],
-        "similar_to_instance": [(f"/dicomweb/{uids}/similar?{everything}", {})],
-        "similar_to_series": [(f"/dicomweb/{series}/similar?{everything}", {})],
-        "similar_to_study": [
-            (f"/dicomweb/{study}/similar?{everything}", {}),
-            (f"/dicomweb/studies/{seen.study}/similar?{everything}", {}),
-            (f"/dicomweb/studies/{seen.study}/similar?level=study&limit=1000&exclude=instance", {}),
-        ],
-    }
-
-
-def _shared_case(ward: Ward, image: Record, seen: Record) -> str:
-    """Return the id of a new case that others share: `image` is among its results."""
-    case = {
-        "title": "Shared",
-        "shared": True,
-        "search": {"image_id": seen.image_id},
-        "answers": [{"rank": 1, "image_id": image.image_id, "score": 1, "distance": 0}],
-    }
-    saved = ward.client(Scope.search).post("/v1/cases", json=case)
-    assert saved.status_code == 201, saved.text
-    return str(saved.json["id"])
-
-
-def shared_cohorts(ward: Ward, image: Record, seen: Record) -> list[str]:
-    """Return the ids of a cohort with a hidden image, shared by someone who sees all, and of one of its own."""
-    made = []
-    for client, relevant in (
-        (ward.client(Scope.search), [image.image_id, seen.image_id]),
-        (ward.limited(), [seen.image_id]),
-    ):
-        begun = client.post("/v1/cohorts", json={"title": "Shared", "shared": True, "relevant": relevant})
-        assert begun.status_code == 201, begun.text
-        made.append(str(begun.json["id"]))
-    return made
 
 
 PAGES = (
@@ -285,6 +54,14 @@ PAGES = (
 )
 
 
+READING_BY_POST = ("search", "search_batch", "grade", "export_images", "federation_search")
+REFUSED = ("audit", "start_audit", "quarantine", "quarantined_thumbnail", "release", "refuse")
+FILTERED = {
+    "cohorts", "cohort", "next_cohort_batch", "cohort_estimate", "export_cohort",
+    "federation_profile", "federation_search",
+}  # fmt: skip
+
+
 def methods(ward: Ward) -> dict[str, tuple[str, str]]:
     """Return method and path of every operation of the API."""
     document = ward.client(Scope.admin).get("/openapi.json").json
@@ -297,12 +74,12 @@ def methods(ward: Ward) -> dict[str, tuple[str, str]]:
 
 @pytest.mark.slow
 def test_no_operation_shows_anything_outside_of_the_filter(ward: Ward) -> None:
-    operations, secret, client = methods(ward), secrets_of(ward), ward.limited()
+    operations, secret, client = methods(ward), secrets_of(ward), limited_to_site(ward)
     assert len(secret) > 30
-    answered = 0
+    answered: list[str] = []
     for image in (next(r for r in ward.hidden if r.instance), next(r for r in ward.hidden if not r.instance)):
         seen = next(r for r in ward.visible if r.instance)
-        requests = walk(ward, image, seen)
+        requests = walk(ward, image, seen, client)
         assert requests.keys() == operations.keys(), "the walk lacks an operation, or has one that is gone"
         for name, calls in requests.items():
             for address, options in calls:
@@ -310,13 +87,34 @@ def test_no_operation_shows_anything_outside_of_the_filter(ward: Ward) -> None:
                 shown = secrets_in(answer, secret, address + str(options))
                 assert not shown, (name, address, options.get("json"), shown)
                 assert answer.status_code < 500, (name, address, answer.text)
-                answered += answer.status_code == 200
+                answered += [name] * (answer.status_code == 200)
+                assert name not in REFUSED or answer.status_code == 403, (name, address, answer.text)
         for page in PAGES:
             for study in (image.study, seen.study):
                 answer = client.get(page.format(study=study))
                 shown = secrets_in(answer, secret, page.format(study=study))
                 assert not shown, (page, shown)
-    assert answered > 30
+    assert len(answered) > 30
+    assert set(answered) >= FILTERED
+
+
+@pytest.mark.slow
+def test_an_administrator_of_one_collection_is_refused_audit_and_quarantine(ward: Ward) -> None:
+    operations, client = methods(ward), ward.client(Scope.admin, collections=[ward.folder.name])
+    requests = walk(ward, ward.hidden[0], ward.visible[0])
+    for name in REFUSED:
+        for address, options in requests[name]:
+            assert client.open(address, method=operations[name][0], **options).status_code == 403, address
+    kept = ward.client(Scope.admin).get("/v1/quarantine").json["items"]
+    assert [item["image_id"] for item in kept] == [QUARANTINED.content_hash]
+
+
+@pytest.mark.slow
+def test_another_service_finds_the_images_of_its_filter_only(ward: Ward) -> None:
+    client, question = limited_to_site(ward), site_question(ward, ward.hidden[0])
+    hits = client.post("/v1/federation/search", json=question).json["hits"]
+    assert {hit["image_id"] for hit in hits} == {record.image_id for record in ward.visible}
+    assert client.get("/v1/federation/profile").json["images"] == len(ward.visible)
 
 
 @pytest.mark.slow
@@ -325,7 +123,7 @@ def test_the_walk_finds_secrets_without_a_limit(ward: Ward) -> None:
     image, seen = (next(r for r in records if r.instance) for records in (ward.hidden, ward.visible))
     leaking = set()
     for name, calls in walk(ward, image, seen).items():
-        if operations[name][0] != "GET" and name not in ("search", "search_batch", "grade", "export_images"):
+        if operations[name][0] != "GET" and name not in READING_BY_POST:
             continue
         for address, options in calls:
             answer = client.open(address, method=operations[name][0], **options)
@@ -335,6 +133,7 @@ def test_the_walk_finds_secrets_without_a_limit(ward: Ward) -> None:
         "search", "search_batch", "export_images", "series", "labels", "label_values", "grade",
         "images", "image", "collections", "collection", "statistics", "history", "ready",
         "metrics", "similar", "similar_to_instance", "similar_to_series", "similar_to_study",
+        "audit", "quarantine", "federation_search", "cohort", "export_cohort",
     }  # fmt: skip
 
 
