@@ -42,7 +42,9 @@ class CohortChange(BaseModel):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"shared": True}]})
 
     title: Title | None = Field(default=None, description="New title.", examples=["Lateral knees"])
-    note: Note | None = Field(default=None, description="New note in plain text.", examples=["Without implants."])
+    note: Note | None = Field(
+        default=None, description="New note in plain text.", examples=["Without implants."]
+    )
     shared: bool | None = Field(
         default=None,
         description="Whether every caller who may use the collection sees the cohort.",
