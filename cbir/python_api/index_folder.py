@@ -14,12 +14,12 @@ Source = str | os.PathLike[str]
 class IndexCounts(Protocol):
     """Counts of an indexing run; a class of the package `indexer` has them.
 
-    files: walked. indexed: images added. already: files that were in the collection. relabelled: those of them whose
-    labels or patient changed. duplicates: images left out because the same picture is in the collection.
-    deleted_earlier: images left out because they were deleted. flagged, quarantined: images with a finding of the intake
-    check, stored or set aside. refused: files without a usable image; the first few
-    of them with their reasons in `examples`. manifest_unused: rows whose file is not in the sources. interrupted:
-    whether the run was stopped. seconds: its duration.
+    files: walked. indexed: images added. already: files that were in the collection. relabelled: those of them
+    whose labels or patient changed. duplicates: images left out because the same picture is in the collection.
+    deleted_earlier: images left out because they were deleted. flagged, quarantined: images with a finding of the
+    intake check, stored or set aside. refused: files without a usable image; the first few of them with their
+    reasons in `examples`. manifest_unused: rows whose file is not in the sources. interrupted: whether the run was
+    stopped. seconds: its duration.
     """
 
     files: int

@@ -56,7 +56,7 @@ def get_audit() -> Response:
     body={JSON: AuditRequest},
     problems=(400, 404, 413, 415, 422),
     confirm="Audit this collection?",
-    python='client.start_audit(label="anatomy")',
+    python='client.start_audit(label="modality")',
 )
 def post_audit() -> Response:
     """Start the audit of a collection; while one waits or runs, that job is returned.

@@ -17,6 +17,7 @@ from cbir.federation.site_messages import (
 )
 from cbir.rerank.none import NoReranking
 from cbir.search import Request
+from cbir.search import example_values as example
 from service.access.audit import log_images, log_sent
 from service.access.auth import count_federated_search
 from service.access.caller import actor_name
@@ -64,7 +65,7 @@ class FederatedQuestion(request_params.Parameters):
     {200: SiteProfile},
     query=CollectionParameters,
     problems=(404,),
-    python="client.federation_profile()",
+    python="site = client.federation_profile()",
 )
 def get_site_profile() -> Response:
     """Return what another service compares before it sends a vector, and what answers to it contain.
@@ -87,7 +88,8 @@ def get_site_profile() -> Response:
     query=CollectionParameters,
     body={request_params.JSON: FederatedQuestion},
     problems=(400, 404, 413, 415, 422, 504),
-    python="client.federation_search(vector, profile_hash=site.profile_hash, transform=site.transform, k=5)",
+    python=f'vector = client.vector("{example.IMAGE_ID}", raw=True).items[0].values\n'
+    "client.federation_search(vector, profile_hash=site.profile_hash, transform=site.transform, k=5)",
 )
 def post_site_search() -> Response:
     """Search for another service, by a vector.

@@ -13,8 +13,9 @@ AXE = Path(sys.prefix, "axe", "node_modules", "axe-core", "axe.min.js")
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 OF_COLOURS = ["color-contrast"]
 RUN = """async rules => {
-    const { passes, violations } = await axe.run(document, { runOnly: rules, resultTypes: ["violations"] });
-    return [passes.length, violations.flatMap(({ id, nodes }) =>
+    const { passes, incomplete, violations } =
+        await axe.run(document, { runOnly: rules, resultTypes: ["violations"] });
+    return [passes.length + incomplete.length, violations.flatMap(({ id, nodes }) =>
         nodes.map(({ target, failureSummary }) => `${id}: ${target} ${failureSummary}`))];
 }"""
 
