@@ -116,6 +116,7 @@ def test_ended_session_keeps_the_uploaded_image(
     first = page.locator("#columns .card[data-image]").first  # placeholders have no image
     expect(first).to_be_visible()
     before = first.get_attribute("data-image")
+    page.wait_for_load_state("networkidle")  # else a late request of this search opens the dialog before the next
     tokens.revoke(token_id)
     page.get_by_label("Results", exact=True).fill("3")
     page.keyboard.press("Enter")
@@ -135,6 +136,7 @@ def test_login_in_another_tab(
     page.goto(f"{address(served)}/?image={ids[0]}")
     token_id = log_in(page, tokens)
     expect(page.locator("#columns .card[data-image]").first).to_be_visible()
+    page.wait_for_load_state("networkidle")
     tokens.revoke(token_id)
     page.get_by_label("Results", exact=True).fill("3")
     page.keyboard.press("Enter")
@@ -172,7 +174,7 @@ def test_link_on_another_site(
         log_in(page, tokens)
         page.goto(elsewhere)
         page.get_by_role("link").click()
-        expect(page.locator("#columns .card").first).to_be_visible()
+        expect(page.locator("#columns .card").first).to_be_visible(timeout=60_000)
         expect(page).to_have_url(re.compile(rf"/\?image={ids[0]}"))
         page.goto(elsewhere)
         with page.expect_response(re.compile("/logout")) as answer:

@@ -108,12 +108,12 @@ def test_progress_and_cancel(client: FlaskClient, archive: Path) -> None:
     second = client.post(JOBS, json={"folder": str(folder)}).json["job"]
     while not client.get(f"{JOBS}/{first}").json["done"]:
         time.sleep(0.05)
+    picture = (folder / "000.png").read_bytes()
+    problem(client.post("/v1/images", data=picture, content_type="image/png"), 503)
     with stopped_children():  # a busy machine might let the job come to its end meanwhile
         running = client.get(f"{JOBS}/{first}").json
         assert running["state"] == "running"
         assert 0 < running["done"] < running["total"] == 3000
-        picture = (folder / "000.png").read_bytes()
-        problem(client.post("/v1/images", data=picture, content_type="image/png"), 503)
         assert client.get(f"{JOBS}/{second}").json["state"] == "waiting"
         assert client.post(f"{JOBS}/{second}/cancel").json["state"] == "cancelled"
         assert client.post(f"{JOBS}/{first}/cancel").status_code == 202

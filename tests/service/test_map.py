@@ -48,6 +48,7 @@ def ready(client: FlaskClient) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_the_first_request_starts_a_job_and_later_ones_wait_for_it(writable: Path) -> None:
+    (writable / NAME).unlink(missing_ok=True)
     client = create_app(writable, settings.load(job_workers=0)).test_client()  # the job waits
     first, second = client.get(MAP).json, client.get(MAP).json
     assert (first["state"], first["ids"]) == ("computing", [])
