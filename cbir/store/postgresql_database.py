@@ -79,19 +79,19 @@ class PostgresqlDatabase:
         """
         database = PostgresqlDatabase(self.name)
 
-        @event.listens_for(database.engine, "connect")
+        @event.listens_for(database._single, "connect")
         def _limit(connection: Any, _record: Any) -> None:
             for statement in (*statements, "SET default_transaction_read_only = on"):
                 connection.execute(statement)
             connection.commit()
 
-        database._connect_to(database.engine.execution_options(schema_translate_map={"main": self.schema}))
+        database._connect_to(database._single.execution_options(schema_translate_map={"main": self.schema}))
         return database
 
     def _connect_to(self, engine: Engine) -> None:
-        self._engine = engine
+        self._single = engine
+        self._engine = engine.execution_options(isolation_level="READ COMMITTED")
         self._reading = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-        self._single = engine.execution_options(isolation_level="AUTOCOMMIT")
 
     def connect(self) -> Connection:
         """Return a connection for queries, which all see the database as the first one does."""
@@ -157,6 +157,8 @@ class PostgresqlDatabase:
         engine = create_engine(
             self._url,
             max_overflow=-1,  # as many connections as there are threads
+            isolation_level="AUTOCOMMIT",  # of single queries, which are most: it is not changed for each of them
+            skip_autocommit_rollback=True,
             hide_parameters=True,
             connect_args=options | {"options": f"-c search_path={self.schema},public {TIMEOUTS}"},
         )

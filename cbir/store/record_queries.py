@@ -21,7 +21,7 @@ from cbir.store.image_rows import batches
 from cbir.store.label_facets import LabelKey, LabelValues
 from cbir.store.records import Record
 from cbir.store.row_damage import REMEDY, describe_damage
-from cbir.store.schema import images, labels, thumbnails, vectors
+from cbir.store.schema import images, labels, thumbnails
 from cbir.store.statements import Statement, is_postgresql, joined_numbers
 
 CHECKED_VALUES = len(images.c) - 1  # of a row, before its checksum
@@ -31,15 +31,22 @@ PAGE = 2000  # records that `iterate` reads in one transaction
 _IMAGES_BY_NUMBER = Statement(
     f"SELECT {', '.join(images.columns.keys())} FROM images WHERE number IN ? ORDER BY number"
 )
+_IMAGE_BY_ID = Statement(f"SELECT {', '.join(images.columns.keys())} FROM images WHERE image_id = ?")
+_VECTOR_BY_ID = Statement(
+    "SELECT vectors.number, vector, vectors.checksum FROM vectors JOIN images ON images.number = vectors.number "
+    "WHERE image_id = ?"
+)
 _LABELS_BY_NUMBER = Statement(
     "SELECT number, key, value, checksum FROM labels WHERE number IN ? ORDER BY key"
 )
 # In PostgreSQL, one statement needs neither a transaction nor a second answer of the server.
-_RECORDS_BY_NUMBER = Statement(
+_WITH_LABELS = (
     f"SELECT {', '.join(images.columns.keys())}, "
     "(SELECT json_agg(json_build_array(key, value, labels.checksum) ORDER BY key) FROM labels "
-    "WHERE labels.number = images.number) AS labels FROM images WHERE number IN ? ORDER BY number"
+    "WHERE labels.number = images.number) AS labels FROM images WHERE "
 )
+_RECORDS_BY_NUMBER = Statement(_WITH_LABELS + "number IN ? ORDER BY number")
+_RECORD_BY_ID = Statement(_WITH_LABELS + "image_id = ?")
 _FIRST_SHOWING = Statement("SELECT image_id FROM images WHERE content_hash = ? ORDER BY number LIMIT 1")
 
 P = ParamSpec("P")
@@ -78,7 +85,8 @@ class RecordQueries:
 
     def record(self, image_id: str) -> Record:
         """Return the record of one image; raises NotFound."""
-        records = self._read(_read_records, select(images).where(images.c.image_id == image_id))
+        with connect_once(self._engine) as connection:
+            records = _records_by_id(connection, image_id)
         if not records:
             raise _not_found(image_id)
         return next(iter(records.values()))
@@ -157,7 +165,8 @@ class RecordQueries:
 
     def stored_vector(self, image_id: str) -> bytes:
         """Return the raw vector of one image as it is stored; raises NotFound, CollectionDamaged."""
-        rows = self._rows(select(vectors).join(images).where(images.c.image_id == image_id))
+        with connect_once(self._engine) as connection:
+            rows = _VECTOR_BY_ID.run(connection, image_id).all()
         if not rows:
             raise _not_found(image_id)
         if rows[0].checksum != vector_checksum(rows[0].number, rows[0].vector):
@@ -346,10 +355,20 @@ def _not_found(image_id: str) -> NotFound:
 def _records_by_number(connection: Connection, numbers: Sequence[int]) -> dict[int, Record]:
     wanted = [int(number) for number in numbers]
     if is_postgresql(connection):
-        rows = _RECORDS_BY_NUMBER.run(connection, wanted).all()
-        given = ((row.number, *label) for row in rows for label in row.labels or ())
-        return _checked_records(connection, rows, given)
+        return _joined_records(connection, _RECORDS_BY_NUMBER.run(connection, wanted).all())
     return _with_labels(connection, _IMAGES_BY_NUMBER.run(connection, wanted).all())
+
+
+def _records_by_id(connection: Connection, image_id: str) -> dict[int, Record]:
+    if is_postgresql(connection):
+        return _joined_records(connection, _RECORD_BY_ID.run(connection, image_id).all())
+    return _with_labels(connection, _IMAGE_BY_ID.run(connection, image_id).all())
+
+
+def _joined_records(connection: Connection, rows: Sequence[Row[Any]]) -> dict[int, Record]:
+    """Return the records of rows of `images` with a column of their labels."""
+    given = ((row.number, *label) for row in rows for label in row.labels or ())
+    return _checked_records(connection, rows, given)
 
 
 def _read_records(connection: Connection, query: Select[Any]) -> dict[int, Record]:
