@@ -5,6 +5,7 @@ EXTRAS = {  # packages that are imported where a feature needs them, and the ext
     "authlib": "oidc",
     "dicomweb_client": "pacs",
     "highdicom": "pacs",
+    "dicomanonymizer": "privacy",
     "fsspec": "remote",
     "httpx": "client",
     "huggingface_hub": "hub",

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from cbir.audit.audit_messages import Audit
 from cbir.audit.audit_report import render_audit_report
 from cbir.audit.audit_summary import summarise_audit
 from cbir.audit.audit_tables import audit_tables
 from cbir.audit.collection_audit import CollectionAudit
+from cbir.audit.privacy import PrivacyCheck
+from cbir.audit.privacy_messages import ReportedAudit, summarise_privacy
 from cbir.audit.report_folder import MARK, write_report_folder
 from cbir.store import Collection
 
@@ -20,8 +21,13 @@ Progress = Callable[[str, int, int], None]
 
 
 def write_audit(
-    folder: Path, audit: CollectionAudit, collection: Collection, max_pixels: int, progress: Progress
-) -> Audit:
+    folder: Path,
+    audit: CollectionAudit,
+    collection: Collection,
+    max_pixels: int,
+    progress: Progress,
+    privacy: PrivacyCheck | None = None,
+) -> ReportedAudit:
     """Write the report of an audit and return its message.
 
     Parameters
@@ -35,11 +41,14 @@ def write_audit(
         Pixels of the largest picture.
     progress : callable
         As of `run_audit`.
+    privacy : PrivacyCheck, optional
+        Of the same collection; None if it was not asked for.
     """
-    message = summarise_audit(audit)
+    of_privacy = None if privacy is None else summarise_privacy(privacy)
+    message = ReportedAudit(**vars(summarise_audit(audit)), privacy=of_privacy)
     files = {
         MARK: message.model_dump_json(indent=1),
-        **audit_tables(audit),
+        **audit_tables(audit, privacy),
         REPORT: render_audit_report(message, collection, max_pixels, progress),
     }
     write_report_folder(folder, files, REPORT_FILES)

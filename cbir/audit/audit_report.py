@@ -8,11 +8,14 @@ from itertools import islice
 import cbir
 from cbir.audit.audit_messages import Audit, AuditCopy, AuditLeak, SuspectLabel
 from cbir.audit.audit_summary import LISTED_MEMBERS
+from cbir.audit.privacy_messages import PrivacyFindings, ReportedAudit
+from cbir.audit.privacy_words import WHYS
 from cbir.audit.report_sections import (
     render_confusions,
     render_coverage,
     render_drift,
     render_groups,
+    render_privacy,
     render_summary,
 )
 from cbir.evaluation.report.report_pictures import ReportPictures
@@ -29,12 +32,14 @@ Progress = Callable[[str, int, int], None]
 Figure = Callable[[str, str], str]
 
 
-def render_audit_report(audit: Audit, collection: Collection, max_pixels: int, progress: Progress) -> str:
+def render_audit_report(
+    audit: ReportedAudit, collection: Collection, max_pixels: int, progress: Progress
+) -> str:
     """Return the HTML of the report.
 
     Parameters
     ----------
-    audit : Audit
+    audit : ReportedAudit
     collection : Collection
         The audited collection, whose files the pictures are read from.
     max_pixels : int
@@ -51,6 +56,7 @@ def render_audit_report(audit: Audit, collection: Collection, max_pixels: int, p
         ("drift", "Drift", _drift(audit, figure)),
         ("coverage", "Coverage", render_coverage(audit.coverage.labels)),
         ("groups", "Groups", _groups(audit)),
+        ("privacy", "Privacy", _privacy(audit.privacy, figure)),
     ]
     links = "".join(f'<a href="#{name}">{title}</a>' for name, title, _ in sections)
     body = "".join(f'<h2 id="{name}">{title}</h2>{text}' for name, title, text in sections)
@@ -68,7 +74,7 @@ with its file; audit.json has all figures.</p>
 """
 
 
-def shown_ids(audit: Audit) -> list[str]:
+def shown_ids(audit: ReportedAudit) -> list[str]:
     """Return the ids of the images whose pictures the report shows, each once."""
     ids = [
         member.image_id for group in audit.duplicates.items[:PICTURED] for member in group[:PICTURED_MEMBERS]
@@ -84,6 +90,7 @@ def shown_ids(audit: Audit) -> list[str]:
             ids += [suspect.image_id, *suspect.neighbours[:PICTURED_NEIGHBOURS]]
     ids += [outlier.image_id for outlier in audit.outliers.items[:PICTURED]]
     ids += [image_id for _, _, week in _alarms(audit) for image_id in week]
+    ids += _texts(audit.privacy)
     return list(dict.fromkeys(ids))
 
 
@@ -217,6 +224,21 @@ def _alarms(audit: Audit) -> list[tuple[str, str, list[str]]]:
         if week.alarm
     ]
     return sorted(alarms, key=lambda alarm: alarm[1], reverse=True)[:PICTURED_ALARMS]
+
+
+def _privacy(privacy: PrivacyFindings | None, figure: "_Figures") -> str:
+    if privacy is None:
+        return "<p>Not looked for: <code>--privacy</code> looks at tags, labels, paths and pixels.</p>"
+    items = {item.image_id: item for item in reversed(privacy.items) if item.where == "pixels"}
+    texts = "".join(figure(image_id, escape(WHYS[items[image_id].why])) for image_id in _texts(privacy))
+    pictures = f'<h3>Text in the pixels</h3><div class="grid">{texts}</div>' if texts else ""
+    return f"{render_privacy(privacy)}{pictures}"
+
+
+def _texts(privacy: PrivacyFindings | None) -> list[str]:
+    """Return the ids of images whose pixels have text, the first that are shown."""
+    items = privacy.items if privacy else []
+    return list(dict.fromkeys(item.image_id for item in items if item.where == "pixels"))[:PICTURED]
 
 
 def _groups(audit: Audit) -> str:

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from html import escape
 
-from cbir.audit.audit_messages import Audit, CoverageLabel, DriftSource, GroupFinding, LabelFindings
+from cbir.audit.audit_messages import CoverageLabel, DriftSource, GroupFinding, LabelFindings
+from cbir.audit.privacy_messages import PrivacyFindings, ReportedAudit
+from cbir.audit.privacy_words import WHYS
 
 LISTED_VALUES = 60  # of a label
 
@@ -20,7 +22,7 @@ def summary_line(number: int, singular: str, plural: str) -> str:
     return f"<b>{number}</b> {singular if number == 1 else plural}"
 
 
-def render_summary(audit: Audit) -> str:
+def render_summary(audit: ReportedAudit) -> str:
     """Render what was found, a line each."""
     leaks = audit.leaks
     rows = [
@@ -58,6 +60,11 @@ def render_summary(audit: Audit) -> str:
             if audit.groups
             else "none compared",
             f"of {len(audit.groups)} compared" if audit.groups else "no label divides the images into groups",
+        ),
+        (
+            "Privacy",
+            summary_line(audit.privacy.images, "image", "images") if audit.privacy else "not looked for",
+            f"of {audit.privacy.checked} may identify a person" if audit.privacy else "without --privacy",
         ),
     ]
     cards = "".join(
@@ -138,6 +145,27 @@ def render_groups(groups: Sequence[GroupFinding]) -> str:
     )
     heads = ("label", "group", "images", "patients", "P@10", "difference to others of the same label", "p")
     return _table(heads, rows)
+
+
+def render_privacy(privacy: PrivacyFindings) -> str:
+    """Render what may identify a person, by part and reason; no values."""
+    rows = "".join(
+        f"<tr><td>{group.where}</td><td>{escape(group.part)}</td><td>{WHYS[group.why]}</td>"
+        f"<td>{group.images}</td></tr>"
+        for group in privacy.groups
+    )
+    table = _table(("where", "part", "why", "images"), rows) if rows else "<p>Nothing was found.</p>"
+    unread = f" The files of {privacy.unread} images were not found." if privacy.unread else ""
+    dicom = (
+        f" {privacy.undeclared} of {privacy.dicom_files} DICOM files do not say that their patient's identity was "
+        f"removed; {privacy.own_uids} have UIDs that were not made from a random number."
+        if privacy.dicom_files
+        else ""
+    )
+    return (
+        f"<p>{privacy.images} of {privacy.checked} images have signs of persons.{unread}{dicom} "
+        f"privacy.csv names them, without what they say.</p>{table}"
+    )
 
 
 def _table(heads: Sequence[str], rows: str, kind: str = "") -> str:

@@ -1,5 +1,6 @@
 """`cbir audit`."""
 
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Annotated
@@ -33,24 +34,41 @@ def audit_collection(
             help="Label whose values are compared in retrieval quality. Repeatable. [sex, age, ...]",
         ),
     ] = None,
+    privacy: Annotated[
+        bool,
+        Option(
+            "--privacy",
+            help="Also look for persons in tags, labels, paths and pixels; needs the extra privacy.",
+        ),
+    ] = False,
     format: Printed = OutputFormat.text,
 ) -> None:
     """Look for duplicates, leaks, wrong labels, outliers, drift and gaps in a collection.
 
-    Writes report.html with pictures, labels.csv, duplicates.csv, leaks.csv, outliers.csv and audit.json. Nothing is
-    written if it is interrupted. The report has pictures of patients: only you can read its folder.
+    Writes report.html with pictures, labels.csv, duplicates.csv, leaks.csv, outliers.csv and audit.json; with
+    --privacy also privacy.csv. Nothing is written if it is interrupted. The report has pictures of patients: only you
+    can read its folder.
     """
     from cbir.audit.audit_output import REPORT_FILES, write_audit
     from cbir.audit.collection_audit import AuditOptions, run_audit
+    from cbir.audit.privacy import find_privacy, require_privacy_packages
     from cbir.audit.report_folder import check_report_folder
+    from cbir.images import Limits
     from cbir.store import Collection
 
     started, loaded = monotonic(), settings.load()
     check_report_folder(out, REPORT_FILES)
+    if privacy:
+        require_privacy_packages()
     audit_options = AuditOptions(label, split, source, tuple(group or ()))
     with Collection(collection) as opened, StageBars() as bars:
         audit = run_audit(opened, audit_options, loaded, bars.show)
-        message = write_audit(out, audit, opened, loaded.max_pixels, bars.show)
+        check = (
+            find_privacy(opened, Limits.from_settings(loaded), partial(bars.show, "privacy"))
+            if privacy
+            else None
+        )
+        message = write_audit(out, audit, opened, loaded.max_pixels, bars.show, check)
     leaks = None if message.leaks is None else sum(message.leaks.counts.values())
     values = {
         "report": str(out / "report.html"),
@@ -62,6 +80,7 @@ def audit_collection(
         "drift_alarms": message.drift.alarms,
         "thin_values": message.coverage.thin,
         "worse_groups": None if message.groups is None else sum(each.worse for each in message.groups),
+        "private_images": None if message.privacy is None else message.privacy.images,
         "seconds": round(monotonic() - started, 1),
     }
     print_values(values, format)

@@ -82,7 +82,7 @@ def parse_dataset(data: bytes, limits: Limits) -> Dataset:
     return dataset
 
 
-def read_header(data: bytes, limits: Limits, keywords: Sequence[str]) -> Dataset:
+def read_header(data: bytes, limits: Limits, keywords: Sequence[str] | None) -> Dataset:
     """Read some attributes of a DICOM file, all of them before its pixels.
 
     Parameters
@@ -91,15 +91,16 @@ def read_header(data: bytes, limits: Limits, keywords: Sequence[str]) -> Dataset
         The file, with or without preamble.
     limits : Limits
         Its `inflated_bytes` bound a deflated data set.
-    keywords : sequence of str
-        Attributes to read; others are skipped.
+    keywords : sequence of str or None
+        Attributes to read, others are skipped; None: all.
 
     Raises
     ------
     UnreadableImage
         If there are too many elements or items to read; pydicom's errors for damage.
     """
-    return _read_bounded(data, limits, stop_before_pixels=True, specific_tags=list(keywords))
+    tags = None if keywords is None else list(keywords)
+    return _read_bounded(data, limits, stop_before_pixels=True, specific_tags=tags)
 
 
 def _read_bounded(data: bytes, limits: Limits, **options: Any) -> Dataset:
