@@ -36,6 +36,8 @@ OTHER_VARIABLES = (  # which are no settings, some of them since they are secret
     "CBIR_DICOMWEB_TOKEN",
     "CBIR_DICOMWEB_USER",
     "CBIR_TOKEN",
+    "CBIR_XNAT_PASSWORD",
+    "CBIR_XNAT_USER",
 )
 
 
@@ -171,6 +173,9 @@ class Settings(BaseSettings):
     )
     archive_public_url: WebAddress | None = Field(
         None, description="the same URL as clients reach it, for links; unset: archive_url"
+    )
+    xnat_url: WebAddress | None = Field(
+        None, description="address of the XNAT server that xnat:// sources name"
     )
     viewer_link: ViewerTemplate | None = Field(
         None, description="URL of a study in a viewer, with {study}; also {series}, {instance}, {frame}"

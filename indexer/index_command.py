@@ -78,7 +78,8 @@ def index_files(
     sources: Annotated[
         list[str],
         typer.Argument(
-            help="Folders (searched recursively), image files, and s3://BUCKET/PREFIX.", metavar="SOURCE"
+            help="Folders (searched recursively), image files, s3://BUCKET/PREFIX, and xnat://PROJECT.",
+            metavar="SOURCE",
         ),
     ],
     collection: options.CreatedFolder,

@@ -246,13 +246,15 @@ class IndexRun:
             self.summary.files += len(part)
             allowed = [path for path in part if self._is_allowed(path)]
             stamps = writer.source_stamps([str(path) for path in allowed])
-            labels = self.manifest.labels(allowed) if self.manifest else {}
+            in_manifest = self.manifest.labels(allowed) if self.manifest else {}
             for path in allowed:
+                known = dict(path.labels) if isinstance(path, StoredObject) else {}
+                labels = known | in_manifest.get(path, {})
                 if stamps.get(str(path)) != _stamp_or_missing(path):
-                    self._pending_labels[path] = labels.get(path, {})
+                    self._pending_labels[path] = labels
                     yield path
                     continue
-                self._count_already(path, labels.get(path, {}), writer)
+                self._count_already(path, labels, writer)
 
     def _is_allowed(self, path: Path | StoredObject) -> bool:
         try:

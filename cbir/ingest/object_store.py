@@ -1,4 +1,4 @@
-"""Images in object stores, by fsspec: addresses, listing in pages, reading of bounded size.
+"""Images in object stores, by fsspec, and in XNAT: addresses, listing in pages, reading of bounded size.
 
 Endpoint, region and keys come from the environment and the configuration files of the store's own library.
 """
@@ -14,8 +14,10 @@ from typing import Any
 from cbir.errors import InvalidInput, NotFound, UnreadableImage
 from cbir.images import Image, Limits, decode, read_images
 from cbir.ingest.image_files import HEAD_BYTES, has_image_name, starts_like_image
+from cbir.ingest.xnat_errors import XnatFailed, XnatSilent
 
-SCHEMES = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs"}  # and the packages that read them
+# and the packages that read them
+SCHEMES = {"s3": "s3fs", "gs": "gcsfs", "az": "adlfs", "xnat": "httpx"}
 PAGE = 1000  # objects of one answer to a listing
 RETRIES = 2  # of s3fs, each with some of botocore
 HEADS = 100  # objects whose first bytes are asked for at once
@@ -34,11 +36,16 @@ class StoreSilent(ObjectStoreFailed):
 
 @dataclass(frozen=True)
 class StoredObject:
-    """An object, as a listing shows it. stamp: changes when the object does."""
+    """An object, as a listing shows it. stamp: changes when the object does.
+
+    labels: columns and values that the store knows, as in a manifest. is_image: whether the store says so.
+    """
 
     url: str
     size: int
     stamp: str
+    labels: tuple[tuple[str, str], ...] = ()
+    is_image: bool = False
 
     def __str__(self) -> str:
         return self.url
@@ -88,7 +95,11 @@ def find_objects(url: str) -> Iterator[StoredObject]:
         visible_entries = [
             entry for entry in part if entry.url == url or not _is_hidden(entry.url[len(url) + 1 :])
         ]
-        unknown = [entry for entry in visible_entries if entry.url != url and not has_image_name(entry.name)]
+        unknown = [
+            entry
+            for entry in visible_entries
+            if entry.url != url and not entry.is_image and not has_image_name(entry.name)
+        ]
         others = _without_image_heads(unknown)
         yield from (entry for entry in visible_entries if entry not in others)
     if is_empty:
@@ -188,6 +199,8 @@ def _list(url: str) -> Iterator[StoredObject]:
     try:
         if url.startswith("s3://"):
             yield from _list_s3(files, url)
+        elif url.startswith("xnat://"):
+            yield from _list_xnat(files, url)
         else:
             yield from _list_folders(files, url)
     except (FileNotFoundError, NotADirectoryError):
@@ -229,6 +242,13 @@ def _list_folders(files: Any, url: str) -> Iterator[StoredObject]:
             yield StoredObject(address, int(entry["size"]), _stamp(entry))
 
 
+def _list_xnat(files: Any, url: str) -> Iterator[StoredObject]:
+    """Yield the images below an address of XNAT, whose subjects are patients."""
+    for file in files.find(url):
+        stamp = _stamp({"size": file.size, "etag": file.digest})
+        yield StoredObject(file.url, file.size, stamp, (("patient", file.subject),), file.is_dicom)
+
+
 def _single(files: Any, url: str) -> StoredObject | None:
     """Return the object at `url`; None if there is none."""
     try:
@@ -251,6 +271,8 @@ def _stamp(entry: dict[str, Any]) -> str:
 def _failure(url: str, error: Exception) -> ObjectStoreFailed:
     """Say in one line why a store failed, without what the store or the library says: it may quote keys."""
     scheme, _, rest = url.partition("://")
+    if isinstance(error, XnatFailed):
+        return StoreSilent(str(error)) if isinstance(error, XnatSilent) else ObjectStoreFailed(str(error))
     bucket_url = f"{scheme}://{rest.partition('/')[0]}"
     name = type(error).__name__
     if isinstance(error, PermissionError) or "Credential" in name or "Token" in name:
@@ -264,6 +286,10 @@ def _failure(url: str, error: Exception) -> ObjectStoreFailed:
 
 @cache
 def _file_system_of(scheme: str) -> Any:
+    if scheme == "xnat":
+        from cbir.ingest.xnat_store import open_store
+
+        return open_store()
     try:
         import fsspec
 

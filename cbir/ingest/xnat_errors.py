@@ -1,0 +1,9 @@
+"""Failures of an XNAT server; apart from the session, which needs an extra."""
+
+
+class XnatFailed(Exception):
+    """An XNAT server refuses, or does not deliver what it should. The message repeats nothing that it answered."""
+
+
+class XnatSilent(XnatFailed):
+    """An XNAT server does not answer, however often it is asked."""

@@ -1,0 +1,153 @@
+"""Images of an XNAT server (xnat://PROJECT/SUBJECT/SESSION/SCAN/RESOURCE/FILE), by its REST interface.
+
+Subjects and sessions are named by accession numbers, which tell nothing of a patient as labels do.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
+
+from cbir import settings
+from cbir.errors import InvalidInput
+from cbir.ingest.xnat_errors import XnatFailed
+from cbir.ingest.xnat_session import PASSWORD, USER, XnatSession
+
+LEVELS = ("projects", "subjects", "experiments", "scans", "resources", "files")
+IMAGE_SESSION = "SessionData"  # how types of imaging sessions end, such as xnat:mrSessionData
+DICOM = ("DICOM", "secondary")  # labels of resources with DICOM files
+DERIVED = ("SNAPSHOTS",)  # resources with pictures that XNAT made of the others
+
+
+class XnatFile(NamedTuple):
+    """A file. url: its address. digest: "" where XNAT keeps none. subject: label of whom it shows."""
+
+    url: str
+    size: int
+    digest: str
+    subject: str
+    is_dicom: bool
+
+
+class XnatStore:
+    """Lists and reads images of an XNAT server. Its methods raise XnatFailed, and FileNotFoundError."""
+
+    def __init__(self, session: XnatSession) -> None:
+        self.session = session
+
+    def find(self, url: str) -> Iterator[XnatFile]:
+        """Yield the images below an address, a scan at a time.
+
+        Of a scan with DICOM files only these; never XNAT's snapshots, nor scans whose quality is "unusable".
+        """
+        parts = _parts(url)
+        project, *below = parts
+        subjects = self._subjects(project)
+        for subject in self._chosen(subjects, below, "subject"):
+            sessions = self._sessions([project, subject])
+            for session in self._chosen(sessions, below[1:], "session"):
+                yield from self._session_files([project, subject, session, *parts[3:]], subjects[subject])
+
+    def info(self, url: str) -> dict[str, Any]:
+        """Return name, size, type and hash of a file, as fsspec does."""
+        parts = _parts(url)
+        if len(parts) == len(LEVELS):
+            for file in self._files(parts):
+                return {"name": url, "size": file.size, "type": "file", "etag": file.digest}
+        raise FileNotFoundError(url)
+
+    def cat_file(self, url: str, start: int = 0, end: int = 0) -> bytes:
+        """Return a part of a file, from its beginning on."""
+        return self.session.read(_path(_parts(url)), end)[start:]
+
+    def cat_ranges(
+        self, urls: Sequence[str], starts: Sequence[int], ends: Sequence[int], **_: Any
+    ) -> list[Any]:
+        """Return a part of each file, or the error that prevents it."""
+        return [self._part(*choice) for choice in zip(urls, starts, ends, strict=True)]
+
+    def _part(self, url: str, start: int, end: int) -> bytes | Exception:
+        try:
+            return self.cat_file(url, start, end)
+        except (OSError, XnatFailed) as error:
+            return error
+
+    def _subjects(self, project: str) -> dict[str, str]:
+        """Return the labels of the subjects of a project by accession number."""
+        try:
+            rows = self.session.list(_path([project]) + "/subjects")
+        except FileNotFoundError:
+            raise XnatFailed(
+                f"{self.session.url} has no project {project}, or this user may not read it"
+            ) from None
+        return {_text(row, "ID"): _text(row, "label") for row in rows}
+
+    def _sessions(self, parts: list[str]) -> list[str]:
+        """Return the accession numbers of the imaging sessions of a subject."""
+        rows = self.session.list(_path(parts) + "/experiments")
+        return [_text(row, "ID") for row in rows if _text(row, "xsiType").endswith(IMAGE_SESSION)]
+
+    def _chosen(self, names: Iterable[str], below: list[str], what: str) -> Iterable[str]:
+        """Return the accession numbers of `names`: all, or the first of `below` if the address goes on."""
+        if not below or below[0] in names:
+            return below[:1] or names
+        raise XnatFailed(
+            f"{self.session.url} has no {what} with this accession number; write XNAT's own number, such as "
+            f"XNAT_{'S' if what == 'subject' else 'E'}00001, and not the label"
+        )
+
+    def _session_files(self, parts: list[str], subject: str) -> Iterator[XnatFile]:
+        """Yield the images of a session, or those in its scan, resource and file that `parts` go on with."""
+        for row in self.session.list(_path(parts[:3]) + "/scans"):
+            scan = _text(row, "ID")
+            if parts[3] == scan if len(parts) > 3 else _text(row, "quality") != "unusable":
+                files = list(self._files([*parts[:3], scan, *parts[4:]], subject))
+                with_dicom = any(file.is_dicom for file in files)
+                yield from (file for file in files if file.is_dicom or not with_dicom)
+
+    def _files(self, parts: list[str], subject: str = "") -> Iterator[XnatFile]:
+        """Yield the files of a scan or resource, or the file of that name."""
+        for row in self.session.list(_path(parts[:5]) + "/files"):
+            resource = parts[4] if len(parts) > 4 else _text(row, "collection") or _text(row, "cat_ID")
+            path = unquote(_text(row, "URI").partition("/files/")[2]) or _text(row, "Name")
+            is_left_out = (len(parts) == 4 and resource in DERIVED) or parts[5:] not in ([], [path])
+            if resource and path and not is_left_out:
+                size = _text(row, "Size")
+                yield XnatFile(
+                    "xnat://" + "/".join([*parts[:4], resource, path]),
+                    int(size) if size.isdigit() else 0,
+                    _text(row, "digest"),
+                    subject,
+                    resource in DICOM or _text(row, "file_format") == "DICOM",
+                )
+
+
+def open_store() -> XnatStore:
+    """Return the server of the setting `xnat_url`, with credentials from the environment."""
+    url = settings.load().xnat_url
+    if not url:
+        raise InvalidInput(
+            "xnat:// needs the address of the server: set xnat_url (or CBIR_XNAT_URL), for instance to "
+            "https://xnat.example.org"
+        )
+    return XnatStore(XnatSession(url, os.environ.get(USER, ""), os.environ.get(PASSWORD, "")))
+
+
+def _parts(url: str) -> list[str]:
+    """Return project, subject, session, scan, resource and file of an address, as many as it has."""
+    parts = url.partition("://")[2].strip("/").split("/", len(LEVELS) - 1)
+    if {"", ".", ".."} & {segment for part in parts for segment in part.split("/")}:
+        raise FileNotFoundError(url)
+    return parts
+
+
+def _path(parts: Sequence[str]) -> str:
+    """Return the path of what `parts` name in XNAT's REST interface."""
+    levels = zip(LEVELS, parts, strict=False)
+    return "/data" + "".join(
+        f"/{level}/{quote(part, safe='/' if level == 'files' else '')}" for level, part in levels
+    )
+
+
+def _text(row: dict[str, Any], key: str) -> str:
+    return str(row.get(key) or "").strip()
