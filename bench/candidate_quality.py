@@ -109,6 +109,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
     index = open_index(collection, Settings(index=options.index))
     if index:
         index.follower.follow()
+        index.neighbours.update()
         vectors = index.vectors
     rows = []
     for method in options.methods:

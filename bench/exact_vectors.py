@@ -5,6 +5,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.gallery.numbered_graph import NumberedGraph
 from cbir.gallery.ranking import rank, top_k
 from cbir.gallery.vector_blocks import Floats
 from cbir.store import Collection
@@ -16,8 +17,8 @@ from cbir.vector_index.port import IndexScope, Neighbours, Numbers
 class ExactVectors:
     """Implements `cbir.search.index_vectors.Vectors` over the view of a collection."""
 
-    def __init__(self, collection: Collection) -> None:
-        self.collection = collection
+    def __init__(self, collection: Collection, stored: NumberedGraph | None = None) -> None:
+        self.collection, self.stored = collection, stored
 
     @property
     def statistics(self) -> Statistics:
@@ -27,10 +28,13 @@ class ExactVectors:
         return len(self.collection.view())
 
     def over(self, limited: LimitedCollection) -> "ExactVectors":
-        return ExactVectors(limited)
+        return ExactVectors(limited, self.stored)
 
     def for_search(self) -> "ExactVectors":
         return self
+
+    def graph(self) -> NumberedGraph | None:
+        return self.stored
 
     def generation(self) -> int:
         return self.collection.generation()

@@ -1,6 +1,7 @@
 """`cbir collection build-index`: build, rebuild or delete the index of a collection."""
 
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
@@ -54,6 +55,7 @@ def _build_vector_index(
     with StageBars() as bars:
         if drop:
             done = index.follower.drop()
+            index.neighbours.update()
         else:
             if collection.statistics() is None:
                 address = address_or_folder(collection.folder)
@@ -63,6 +65,9 @@ def _build_vector_index(
             bars.show("building the index")
             done = index.follower.follow(
                 rebuild, lambda images, total: bars.show("building the index", images, total)
+            )
+            done = done and index.neighbours.update(
+                partial(bars.show, "reading vectors for the graph of neighbours")
             )
     if not done:
         raise CollectionBusy(

@@ -8,7 +8,10 @@ import numpy as np
 from cbir.cancellation import checkpoint
 from cbir.gallery.candidate_graph import CandidateGraph
 from cbir.gallery.gallery import Gallery
+from cbir.gallery.live_graph import Neighbourhood
+from cbir.gallery.numbered_graph import NumberedGraph
 from cbir.gallery.ranking import RankingList, similarities, top_k
+from cbir.gallery.stored_neighbourhood import StoredNeighbourhood
 from cbir.gallery.vector_blocks import Floats, Rows, is_among
 from cbir.search.collection_scale import CollectionScale
 from cbir.search.index_vectors import Vectors
@@ -78,14 +81,25 @@ def find_candidates(vectors: Vectors, scale: CollectionScale, query: CandidateQu
         vectors.vectors(needed_numbers[~is_among(needed_numbers, sample)]), (sample, sampled)
     )
     checkpoint()
-    listed = _rows_of(ids, _union([nearest, sample, judged_numbers]))
+    stored = vectors.graph() if query.flows and not scale.projected else None
+    reached = NO_NUMBERS
+    if stored:
+        passable = _union([nearest, vectors.within(around, without_filter(query.scope))])
+        far = _far(stored, query, ids, matrix, passable)
+        ids, matrix = _merge((ids, matrix), vectors.vectors(far[~is_among(far, ids)]))
+        reached = vectors.within(far, query.scope)
+        around = _union([around, far])
+        checkpoint()
+    listed = _rows_of(ids, _union([nearest, sample, judged_numbers, reached]))
     distances = _distances(query.queries, Gallery((matrix,), ids), listed)
     # An image of the sample that is nearer than a candidate is one, too: the index had missed it.
     best = top_k(-distances, len(nearest) - (not complete))
-    hits = _union([listed[best], _rows_of(ids, judged_numbers)])
+    hits = _union([listed[best], _rows_of(ids, judged_numbers), _rows_of(ids, reached)])
     judged = _rows_of(ids, _union([query.judged]))
     linked = _union([hits, _rows_of(ids, around), judged])
-    graph = CandidateGraph(scale, query.queries, linked, judged)
+    graph: Neighbourhood = CandidateGraph(scale, query.queries, linked, judged)
+    if stored:
+        graph = StoredNeighbourhood(scale, stored, ids, linked)
     view = View(
         scale.generation,
         Gallery((matrix,), ids, scale.parts, graph, scale.projected),
@@ -102,6 +116,34 @@ def find_candidates(vectors: Vectors, scale: CollectionScale, query: CandidateQu
         sample=_rows_of(ids, sample) if len(sample) else None,
     )
     return CandidateView(view, ranking, hits, None if complete else _describe(vectors, query, len(sample)))
+
+
+def _far(
+    stored: NumberedGraph, query: CandidateQuery, ids: Numbers, matrix: Floats, passable: Numbers
+) -> Numbers:
+    """Return the images that relevance reaches first in the graph of the collection, as many as candidates.
+
+    Parameters
+    ----------
+    stored : NumberedGraph
+        Graph of the collection.
+    query : CandidateQuery
+        Whose queries and judged images relevance comes from.
+    ids : (n,) int64
+        Images whose vectors are known, ascending.
+    matrix : (n, d) float32
+        Their vectors.
+    passable : (p,) int64
+        Images that relevance may flow from a query into.
+    """
+    sources = _rows_of(ids, _union([passable, query.judged]))
+    rows, known = stored.rows(ids[sources])
+    sources = sources[known]
+    units, _ = stored.space.transform(matrix[sources])
+    start = is_among(ids[sources], np.sort(query.judged)).astype(np.float32)
+    for unit in stored.space.transform(query.queries)[0]:
+        start += stored.joined(rows, np.maximum(2.0 - 2.0 * (units @ unit), 0.0))
+    return stored.numbers[stored.reached(rows, start, query.count)]
 
 
 def _around(vectors: Vectors, query: CandidateQuery) -> Numbers:

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from cbir.gallery.numbered_graph import NumberedGraph
 from cbir.gallery.vector_blocks import Floats
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.normalisation import Statistics
@@ -35,6 +36,9 @@ class Vectors(Protocol):
 
         Distances are exact.
         """
+
+    def graph(self) -> NumberedGraph | None:
+        """Return the stored k-NN graph of the collection; None without one."""
 
     def vectors(self, numbers: Numbers) -> tuple[Numbers, Floats]:
         """Return those of `numbers` that are not deleted, ascending, and their vectors (n, d)."""

@@ -6,6 +6,7 @@ from threading import Lock
 
 import numpy as np
 
+from cbir.gallery.candidate_graph import CandidateGraph
 from cbir.gallery.vector_blocks import Floats
 from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.feedback import Feedback, apply_judgements
@@ -28,6 +29,9 @@ from cbir.vector_index.port import Numbers
 
 MOST = 20_000  # candidates of a search that asks for more hits, or for hits of many groups
 
+UNLINKED = (
+    "Relevance flows among the candidates alone: the graph of neighbours of all images is not built yet."
+)
 SAMPLED = "Images beyond the candidates count by a sample of them alone."
 
 
@@ -77,7 +81,7 @@ class IndexedRanking:
         choice = choose_reranker(
             self.collection, self.settings.rerank, request, self.collection.auto_choice()
         )
-        flows, depth = isinstance(choice.reranker, Diffusion), choice.reranker.depth
+        flows, depth = _flows(choice.reranker), choice.reranker.depth
         count = self.candidates if depth is None else depth + min(request.k, MOST)
         candidates = self._find(query[None, :], [content], request, vectors, count, flows)
         watch.lap("search")
@@ -109,7 +113,7 @@ class IndexedRanking:
         learner, reason = choose_learner(self.collection, self.settings.rerank, request)
         numbers, relevance = read_feedback(self.collection, request)
         examples = np.stack([scale.statistics.normalise(vector) for vector in raw])
-        count, flows = self.candidates, isinstance(learner, Feedback)
+        count, flows = self.candidates, _flows(learner)
         candidates = self._find(examples, contents, request, vectors, count, flows, numbers)
         gallery, ranking = candidates.view.gallery, candidates.ranking
         feedback = feedback_in(gallery.ids, numbers, relevance)
@@ -127,6 +131,8 @@ class IndexedRanking:
         self, queries: Floats, contents: Sequence[str], request: Request, vectors: Vectors, count: int,
         flows: bool, judged: Numbers = NO_NUMBERS,
     ) -> CandidateView:  # fmt: skip
+        if flows and vectors.graph() is not None:
+            count = min(count, self.settings.indexed_candidates)
         count = max(count, min(request.k, MOST))
         scope = request_scope(self.collection, request, contents)
         query = CandidateQuery(queries, scope, count, self.settings.indexed_sample, judged, flows)
@@ -143,8 +149,16 @@ class IndexedRanking:
             notes.append(f"With an index, a search ranks {MOST} images at most.")
         if getattr(method, "depth", None) is None:
             notes.append(SAMPLED)
+        if isinstance(candidates.view.gallery.neighbourhood, CandidateGraph) and _flows(method):
+            projected = candidates.view.gallery.projected
+            notes.extend([] if projected else [UNLINKED])
         facts = ranked.reranking.model_copy(update={"notes": tuple(notes)})
         return replace(ranked, reranking=facts)
+
+
+def _flows(method: Learner) -> bool:
+    """Return whether relevance flows through a graph of neighbours."""
+    return isinstance(method, Diffusion | Feedback)
 
 
 def _likeness(scale: CollectionScale, candidates: CandidateView) -> float | None:

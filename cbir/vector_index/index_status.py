@@ -14,6 +14,7 @@ class IndexStatus:
     edition: that answers; None without one. images: in it. lacking: images of the collection with larger numbers than
     it has seen. behind: transactions of the collection that it has not followed. filled: images in the edition that
     is being filled, as far as they are stored; None if none is. problem: why it cannot answer; None if it can.
+    linked: images of the stored graph of neighbours; None without one.
     """
 
     kind: str
@@ -23,6 +24,7 @@ class IndexStatus:
     behind: int | None = None
     filled: int | None = None
     problem: str | None = None
+    linked: int | None = None
 
 
 def find_problem(current: CurrentIndex) -> str | None:

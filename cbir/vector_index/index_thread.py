@@ -6,6 +6,7 @@ import traceback
 import weakref
 
 from cbir.errors import CbirError, DatabaseUnavailable
+from cbir.vector_index.neighbour_thread import NeighbourThread
 from cbir.vector_index.open_index import CollectionIndex
 
 FOLLOW_SECONDS = 3.0  # between two looks at the collection
@@ -24,6 +25,7 @@ class IndexThread:
         self.problem: str | None = None
         self._name, self._seconds, self._followed, self._stopped = name, FOLLOW_SECONDS, False, False
         self._awake = threading.Event()
+        self._neighbours = NeighbourThread(name)
         self._index = weakref.ref(index, lambda _: self._awake.set())
         self._thread = threading.Thread(target=self._run, name=f"index of {name}", daemon=True)
         self._thread.start()
@@ -35,6 +37,7 @@ class IndexThread:
     def stop(self) -> None:
         """End the thread, after what it is taking over."""
         self._stopped = True
+        self._neighbours.stop()
         self._awake.set()
         self._thread.join()
 
@@ -52,6 +55,7 @@ class IndexThread:
             index.follower.follow()
             self._note(index.problem())
             self._followed = True
+            self._neighbours.update(index.neighbours)
             self._seconds = FOLLOW_SECONDS
             return
         except DatabaseUnavailable:  # others say so

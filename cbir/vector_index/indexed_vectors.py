@@ -8,6 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from cbir.errors import IndexUnavailable
+from cbir.gallery.numbered_graph import NumberedGraph
 from cbir.gallery.vector_blocks import Floats
 from cbir.store.index_feed import IndexFeed
 from cbir.store.limited_collection import LimitedCollection
@@ -18,6 +19,7 @@ from cbir.vector_index.index_gap import IndexGap
 from cbir.vector_index.nearest_vectors import join_neighbours, nearest_vectors
 from cbir.vector_index.port import IndexScope, Neighbours, Numbers
 from cbir.vector_index.scope_numbers import ScopeNumbers
+from cbir.vector_index.stored_neighbours import StoredNeighbours
 
 EVERYTHING = IndexScope()
 COMPARED = 20_000  # images whose vectors are read at a time, to compare them one by one
@@ -36,15 +38,21 @@ class IndexedVectors:
     IndexUnavailable: while the engine does not answer, before the index is built, or while it lacks too much.
     """
 
-    def __init__(self, feed: IndexFeed, gap: Gaps, limited: LimitedCollection | None = None) -> None:
-        self._gap, self._limited = gap, limited
+    def __init__(
+        self,
+        feed: IndexFeed,
+        gap: Gaps,
+        limited: LimitedCollection | None = None,
+        neighbours: StoredNeighbours | None = None,
+    ) -> None:
+        self._gap, self._limited, self._neighbours = gap, limited, neighbours
         self._limits = limited.limits if limited else ()
         self._visible = limited.index_feed() if limited else feed
         self._feed, self._scopes = feed, ScopeNumbers(self._visible)
 
     def over(self, limited: LimitedCollection) -> "IndexedVectors":
         """Return the vectors of a limited view of this collection: other images are never returned."""
-        return IndexedVectors(self._feed, self._gap, limited)
+        return IndexedVectors(self._feed, self._gap, limited, self._neighbours)
 
     def for_search(self) -> "IndexedVectors":
         """Return these vectors as they are now: a search with several calls asks the database once what changed."""
@@ -93,6 +101,10 @@ class IndexedVectors:
     def vectors(self, numbers: Numbers) -> tuple[Numbers, Floats]:
         """Return the numbers of those images that exist, ascending, and their vectors (n, d)."""
         return self._with_gap(lambda gap: self._vectors(gap, np.unique(numbers)))
+
+    def graph(self) -> NumberedGraph | None:
+        """Return the stored k-NN graph of the collection; None while there is none, or where none is needed."""
+        return self._neighbours.of(self._gap.now().edition.name) if self._neighbours else None
 
     def sample(self, count: int, scope: IndexScope = EVERYTHING) -> tuple[Numbers, Floats]:
         """Return random images of a scope, the same in every process, ascending, and their vectors (n, d).

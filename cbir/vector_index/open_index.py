@@ -1,7 +1,7 @@
 """The vector index that the settings name for a collection."""
 
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cbir.addresses import WITHOUT_VECTOR_INDEX
@@ -18,6 +18,7 @@ from cbir.vector_index.follower import Follower
 from cbir.vector_index.index_status import IndexStatus, find_problem, read_status
 from cbir.vector_index.indexed_vectors import IndexedVectors
 from cbir.vector_index.shared_editions import SharedEditions
+from cbir.vector_index.stored_neighbours import StoredNeighbours
 
 LOCAL = ("hnsw", "ivf")
 
@@ -31,6 +32,7 @@ class CollectionIndex:
     follower: Follower
     feed: IndexFeed
     current: CurrentIndex
+    neighbours: StoredNeighbours
 
     def problem(self) -> str | None:
         """Return why it cannot answer; None if it can."""
@@ -38,7 +40,9 @@ class CollectionIndex:
 
     def status(self) -> IndexStatus:
         """Return its state, also while the engine does not answer."""
-        return read_status(self.kind, self.feed, self.current)
+        status = read_status(self.kind, self.feed, self.current)
+        graph = self.neighbours.of(status.edition) if status.edition else None
+        return status if graph is None else replace(status, linked=len(graph))
 
 
 def open_index(collection: Collection, settings: Settings) -> CollectionIndex | None:
@@ -51,8 +55,9 @@ def open_index(collection: Collection, settings: Settings) -> CollectionIndex | 
     kind, engine = settings.index.partition(":")[0], _engine(collection, settings)
     current = CurrentIndex(_editions(collection, kind), engine)
     feed = collection.index_feed()
-    vectors = IndexedVectors(feed, CurrentGap(feed, current))
-    return CollectionIndex(kind, vectors, Follower(feed, current), feed, current)
+    neighbours = StoredNeighbours(collection.folder, kind, collection.profile, feed, current)
+    vectors = IndexedVectors(feed, CurrentGap(feed, current), neighbours=neighbours)
+    return CollectionIndex(kind, vectors, Follower(feed, current), feed, current, neighbours)
 
 
 def _editions(collection: Collection, kind: str) -> Editions:

@@ -1,0 +1,134 @@
+"""k-NN graph of a whole collection by image number, of which a search reads the part around its candidates."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.gallery.knn_graph import Graph
+from cbir.gallery.ranking import top_k
+from cbir.gallery.vector_blocks import Floats, Rows
+from cbir.gallery.whitening import LEAST, Space
+
+STEPS = 20  # of relevance along edges, at most
+
+
+@dataclass(frozen=True, eq=False)
+class PartialGraph(Graph):
+    """Some images of a larger graph. leaving: (n,) float32, sums of the weights of each image's edges to others."""
+
+    leaving: Floats
+
+    @cached_property
+    def degrees(self) -> Floats:
+        """Sums (n,) float32 of the weights of each image's edges in the larger graph."""
+        return np.asarray(self.weights.sum(axis=1), np.float32).ravel() + self.leaving
+
+    def extended(self, rows: NDArray[np.int32], squared: Floats) -> "PartialGraph":
+        """Return this graph with t more images, as `Graph.extended` does."""
+        longer = super().extended(rows, squared)
+        leaving = np.concatenate([self.leaving, np.zeros(len(rows), np.float32)])
+        return PartialGraph(longer.weights, longer.scale, longer.reach, longer.least, leaving)
+
+    def ordered(self, rows: Rows) -> "PartialGraph":
+        """Return this graph with its images in the order of `rows` (n,) int64."""
+        weights = self.weights[rows][:, rows]
+        return PartialGraph(weights, self.scale[rows], self.reach[rows], self.least, self.leaving[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class NumberedGraph:
+    """Symmetric k-NN graph of n images with e edges, as `Graph` has, in arrays that may be mapped from a file.
+
+    numbers: (n,) int64, ascending. starts: (n + 1,) int64, where the edges of each image begin. ends: (e,) int32,
+    rows that they lead to. weights: (e,) float32. scale, reach, degrees: (n,) float32. space: that it was made in.
+    """
+
+    numbers: Rows
+    starts: Rows
+    ends: NDArray[np.int32]
+    weights: Floats
+    scale: Floats
+    reach: Floats
+    degrees: Floats
+    least: float
+    space: Space
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def rows(self, numbers: Rows) -> tuple[Rows, NDArray[np.bool_]]:
+        """Return the rows (k,) of those of the numbers (m,) that are in the graph, and which those are (m,)."""
+        if not len(self):
+            return np.empty(0, np.int64), np.zeros(len(numbers), bool)
+        rows = np.minimum(np.searchsorted(self.numbers, numbers), len(self) - 1)
+        known = self.numbers[rows] == numbers
+        return rows[known], known
+
+    def joined(self, rows: Rows, squared: Floats) -> Floats:
+        """Return the relevance (m,) that flows from an image outside of the graph into rows, 1 in all.
+
+        squared: (m,) float32, its squared distances to them within the space.
+        """
+        edges = Graph(None, self.scale[rows], self.reach[rows], self.least).edges(squared)
+        root = np.sqrt(self.degrees[rows] + edges)
+        start = np.divide(edges, root, out=np.zeros_like(edges), where=root > 0.0)
+        return np.asarray(start / max(float(start.sum()), LEAST), np.float32)
+
+    def part(self, rows: Rows) -> PartialGraph:
+        """Return the graph of some rows (m,) int64, ascending."""
+        from scipy import sparse  # only now: it takes longer to import than a query
+
+        sources, ends, weights = self._edges(rows)
+        columns = np.minimum(np.searchsorted(rows, ends), len(rows) - 1)
+        inside = rows[columns] == ends
+        part = sparse.csr_matrix(
+            (weights[inside], (sources[inside], columns[inside])), shape=(len(rows),) * 2, dtype=np.float32
+        )
+        outside = np.bincount(sources[~inside], weights[~inside], minlength=len(rows)).astype(np.float32)
+        return PartialGraph(part, self.scale[rows], self.reach[rows], self.least, outside)
+
+    def reached(self, rows: Rows, start: Floats, most: int) -> Rows:
+        """Return the rows, ascending, that most relevance reaches first.
+
+        Parameters
+        ----------
+        rows : (s,) int64
+            Rows that relevance comes from, ascending.
+        start : (s,) float32
+            Relevance that flows in at each of them in each step.
+        most : int
+            Largest number of rows returned.
+        """
+        flows = start > 0.0
+        rows, start = rows[flows], start[flows]
+        nodes, flow = rows, start
+        for _ in range(STEPS):
+            sources, ends, weights = self._edges(nodes)
+            arriving, positions = np.unique(np.concatenate([rows, ends]), return_inverse=True)
+            sums = np.bincount(positions, np.concatenate([start, weights * flow[sources]]))
+            flow = sums.astype(np.float32)
+            if len(arriving) > most:
+                return arriving[np.sort(top_k(flow, most))]
+            if len(arriving) == len(nodes):
+                return arriving
+            nodes = arriving
+        return nodes
+
+    def _edges(self, rows: Rows) -> tuple[Rows, Rows, Floats]:
+        """Return the edges of rows: positions among the rows, rows at the other ends, and weights."""
+        starts = self.starts[rows]
+        counts = self.starts[rows + 1] - starts
+        sources = np.repeat(np.arange(len(rows)), counts)
+        edges = np.arange(len(sources)) + np.repeat(starts - np.cumsum(counts) + counts, counts)
+        return sources, self.ends[edges].astype(np.int64), self.weights[edges]
+
+
+def number_graph(numbers: Rows, graph: Graph, space: Space) -> NumberedGraph:
+    """Return the graph of images `numbers` (n,) int64, ascending, that was made in `space`."""
+    weights = graph.weights
+    return NumberedGraph(
+        numbers, weights.indptr.astype(np.int64), weights.indices.astype(np.int32), weights.data, graph.scale,
+        graph.reach, graph.degrees, graph.least, space,
+    )  # fmt: skip
