@@ -10,6 +10,9 @@ import pytest
 from cbir import rerank, settings
 from cbir.errors import IndexUnavailable, InvalidInput
 from cbir.gallery.gallery import Gallery
+from cbir.gallery.knn import find_neighbours
+from cbir.gallery.knn_graph import build_graph
+from cbir.gallery.numbered_graph import number_graph
 from cbir.gallery.ranking import rank
 from cbir.rerank.backend import Backend
 from cbir.rerank.several_examples import learner_names
@@ -94,6 +97,64 @@ def test_with_all_images_as_candidates_nothing_changes(
     whole, indexed = Searcher(collection, SETTINGS), searcher_of(collection, IMAGES)
     given = {"k": IMAGES, "rerank": method} | given
     assert_same(ask(indexed, ids, 7, **given), ask(whole, ids, 7, **given))
+
+
+def with_stored_graph(collection: Collection, missing: int = 0) -> Any:
+    """Vectors with the graph of the collection, which lacks the last images."""
+    gallery = collection.view().gallery
+    stop = len(gallery) - missing
+    graph = build_graph(find_neighbours(gallery.vectors(np.arange(stop)), gallery.space))
+    return ExactVectors(collection, number_graph(gallery.ids[:stop], graph, gallery.space))
+
+
+@pytest.mark.parametrize(
+    ("method", "given"),
+    [(method, given) for method in ("diffusion", "diffusion-eprf") for given in ({}, *REQUESTS.values())],
+)
+def test_with_a_stored_graph_and_all_images_nothing_changes(
+    collection, ids, method: str, given: dict[str, Any]
+) -> None:
+    indexed = searcher_of(collection, IMAGES, with_stored_graph(collection))
+    given = {"k": IMAGES, "rerank": method} | given
+    assert_same(ask(indexed, ids, 7, **given), ask(Searcher(collection, SETTINGS), ids, 7, **given))
+
+
+@pytest.mark.parametrize("missing", [0, 10])
+@pytest.mark.parametrize("method", ["diffusion", "feedback"])
+def test_relevance_reaches_images_that_are_no_candidates(collection, ids, method: str, missing: int) -> None:
+    given: dict[str, Any] = {"k": 30, "rerank": method}
+    shared = {"stored": 0, "candidates": 0}
+    whole = Searcher(collection, SETTINGS)
+    searchers = {
+        "stored": searcher_of(collection, 30, with_stored_graph(collection, missing)),
+        "candidates": searcher_of(collection, 30),
+    }
+    for first in range(0, 40, 5):
+        examples = (first,) if method == "diffusion" else (first, first)
+        best = hit_ids(ask(whole, ids, *examples, **given))
+        for name, searcher in searchers.items():
+            answer = ask(searcher, ids, *examples, **given)
+            assert len(answer.results) == 30
+            shared[name] += len(best & hit_ids(answer))
+    assert shared["stored"] > shared["candidates"]
+
+
+def test_images_that_relevance_reaches_obey_the_request(collection, ids) -> None:
+    searcher = searcher_of(collection, 20, with_stored_graph(collection))
+    answer = ask(searcher, ids, 0, k=20, rerank="diffusion", where=["label=b"], exclude_patient="p2")
+    assert len(answer.results) == 20
+    assert {hit.labels["label"] for hit in answer.results} == {"b"}
+    assert not hit_ids(answer) & set(ids[8:12])
+    with LimitedCollection(collection, [parse_filter("label=a")]) as limited:
+        limited_searcher = searcher.over(limited)
+        ranking = limited_searcher._ranking
+        ranking._current = lambda: ranking.indexed  # type: ignore[method-assign,return-value]
+        answer = ask(limited_searcher, ids, 0, k=20, rerank="diffusion")
+        assert {hit.labels["label"] for hit in answer.results} == {"a"}
+
+
+def hit_ids(answer: Answer) -> set[str]:
+    return {hit.image_id for hit in answer.results}
 
 
 @pytest.mark.parametrize("method", learner_names())

@@ -1,0 +1,178 @@
+"""The graph of neighbours of a collection behind an index: built, read, outgrown, replaced, deleted."""
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cbir import settings
+from cbir.errors import IndexUnavailable
+from cbir.search import Request, Searcher, Stopwatch
+from cbir.store import Collection
+from cbir.store import profile as profiles
+from cbir.vector_index import index_thread, stored_neighbours
+from cbir.vector_index.index_thread import IndexThread
+from tests.cbir.store.conftest import entry
+from tests.cbir.vector_index.followed import Followed, make_entries
+
+
+@pytest.fixture
+def filled(hnsw: Followed) -> Followed:
+    return hnsw.filled(60)
+
+
+def path_of(followed: Followed) -> Path:
+    return followed.collection.folder / "vector_index" / "hnsw.neighbours"
+
+
+def test_the_graph_is_that_of_the_snapshot(filled: Followed) -> None:
+    assert filled.index.vectors.graph() is None
+    assert filled.index.neighbours.update()
+    stored = filled.index.vectors.graph()
+    assert stored is not None
+    gallery = filled.collection.view().gallery
+    assert gallery.neighbourhood is not None
+    graph, _ = gallery.neighbourhood.covering(gallery)
+    np.testing.assert_array_equal(stored.numbers, gallery.ids)
+    part = stored.part(np.arange(60))
+    np.testing.assert_allclose(part.weights.toarray(), graph.weights.toarray(), rtol=1e-4, atol=1e-6)
+    assert filled.index.status().linked == filled.opened().status().linked == 60
+    assert path_of(filled).stat().st_mode & 0o077 == 0
+
+
+def test_a_graph_that_fits_is_not_built_again(filled: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled.index.neighbours.update()
+    with filled.collection.writer() as writer:
+        writer.add(make_entries(60, 70))
+    filled.index.follower.follow()
+    monkeypatch.setattr(stored_neighbours, "write_neighbours", None)
+    for index in (filled.index, filled.opened()):
+        assert not index.neighbours.is_due()
+        assert index.neighbours.update()
+
+
+def test_a_graph_that_is_outgrown_is_built_again(filled: Followed) -> None:
+    filled.index.neighbours.update()
+    with filled.collection.writer() as writer:
+        writer.delete(filled.ids()[:5])
+        writer.add(make_entries(60, 75))
+    filled.index.follower.follow()
+    assert filled.index.neighbours.is_due()
+    filled.index.neighbours.update()
+    assert filled.opened().status().linked == 70
+
+
+def test_another_edition_needs_another_graph(filled: Followed) -> None:
+    filled.index.neighbours.update()
+    filled.index.follower.follow(rebuild=True)
+    assert filled.index.vectors.graph() is None
+    assert filled.index.status().linked is None
+    filled.index.neighbours.update()
+    assert filled.index.vectors.graph() is not None
+
+
+def test_a_damaged_graph_is_built_again(filled: Followed, caplog: pytest.LogCaptureFixture) -> None:
+    filled.index.neighbours.update()
+    path_of(filled).write_bytes(path_of(filled).read_bytes()[:-100])
+    opened = filled.opened()
+    assert opened.vectors.graph() is None
+    assert "hnsw.neighbours has changed since it was written; it is built again" in caplog.text
+    opened.neighbours.update()
+    assert opened.vectors.graph() is not None
+
+
+def test_the_graph_of_a_dropped_index_is_deleted(filled: Followed) -> None:
+    filled.index.neighbours.update()
+    filled.index.follower.drop()
+    assert filled.index.neighbours.update()
+    assert not path_of(filled).exists()
+
+
+def test_two_processes_do_not_build_it_at_a_time(filled: Followed) -> None:
+    path_of(filled).parent.mkdir(exist_ok=True)
+    with path_of(filled).with_suffix(".neighbours-lock").open("ab") as file:
+        stored_neighbours.try_lock(file.fileno())
+        assert not filled.index.neighbours.update()
+    assert filled.index.neighbours.update()
+
+
+def test_a_graph_that_cannot_be_written_leaves_nothing(
+    filled: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_given: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(stored_neighbours, "write_neighbours", full)
+    with pytest.raises(
+        IndexUnavailable, match=r"hnsw\.neighbours cannot be written: No space left on device"
+    ):
+        filled.index.neighbours.update()
+    assert filled.index.vectors.graph() is None
+
+
+def test_profiles_of_networks_have_none(hnsw: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(hnsw.collection.profile), "is_projected", True)
+    hnsw.filled(30)
+    assert not hnsw.index.neighbours.is_due()
+    hnsw.index.neighbours.update()
+    assert not path_of(hnsw).exists()
+
+
+def wait_for_thread(name: str) -> None:
+    for thread in threading.enumerate():
+        if thread.name == name:
+            thread.join(60)
+
+
+def test_a_service_builds_it_in_the_background(filled: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = threading.Event()
+    monkeypatch.setattr(index_thread, "FOLLOW_SECONDS", 0.01)
+    update = stored_neighbours.StoredNeighbours.update
+    monkeypatch.setattr(
+        stored_neighbours.StoredNeighbours, "update", lambda self: (begun.set(), update(self))[1]
+    )
+    index = filled.opened()
+    thread = IndexThread("hospital", index)
+    assert begun.wait(60)
+    wait_for_thread("neighbours of hospital")
+    thread.stop()
+    assert index.vectors.graph() is not None
+
+
+def test_a_build_ends_when_the_service_does(filled: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    build = stored_neighbours.StoredNeighbours._build
+
+    def wait_and_build(*given: object) -> object:
+        begun.set()
+        go_on.wait(60)
+        return build(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(stored_neighbours.StoredNeighbours, "_build", wait_and_build)
+    thread = IndexThread("hospital", filled.opened())
+    assert begun.wait(60)
+    thread.stop()
+    go_on.set()
+    wait_for_thread("neighbours of hospital")
+    assert not path_of(filled).exists()
+
+
+def test_answers_say_that_relevance_flows_among_candidates_alone(tmp_path: Path) -> None:
+    loaded = settings.load(device="cpu", index="hnsw", indexed_candidates=40, indexed_sample=30)
+    with Collection.create(tmp_path / "collection", profiles.get("tamura")) as collection:
+        with collection.writer() as writer:
+            writer.add([entry(n) for n in range(150)])
+            writer.finish()
+        searcher = Searcher(collection, loaded)
+        assert searcher.index is not None
+        searcher.index.follower.follow()
+        image_id = next(iter(collection.iterate()))[1].image_id
+
+        def notes(method: str) -> str:
+            return " ".join(searcher.by_id(image_id, Request(rerank=method), Stopwatch()).rerank.notes)
+
+        assert "is not built yet" in notes("diffusion")
+        assert "is not built yet" not in notes("eprf")
+        searcher.index.neighbours.update()
+        assert "is not built yet" not in notes("diffusion")
