@@ -4,6 +4,7 @@ import re
 from urllib.parse import SplitResult, parse_qs, quote, urljoin, urlsplit
 
 PLACEHOLDERS = ("study", "series", "instance", "frame")
+COMPARED = ("study", "prior")
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 NOT_IN_URL = re.compile(r"[^!-~]|[<>\"\\]")  # RFC 3986
 INDEXES = (
@@ -49,12 +50,22 @@ def validate_issuer(text: str) -> str:
 
 def validate_viewer_template(text: str) -> str:
     """Return an http or https URL with {study} and optionally {series}, {instance}, {frame}; raise ValueError."""
+    return _validate_template(text, PLACEHOLDERS, ("study",))
+
+
+def validate_compare_template(text: str) -> str:
+    """Return an http or https URL with {study} and {prior}; raise ValueError."""
+    return _validate_template(text, COMPARED, COMPARED)
+
+
+def _validate_template(text: str, allowed: tuple[str, ...], required: tuple[str, ...]) -> str:
     names = PLACEHOLDER.findall(text)
     literal = PLACEHOLDER.sub("", text)
-    if set(names) - set(PLACEHOLDERS) or "{" in literal or "}" in literal:
-        raise ValueError(f"{text}: only {', '.join(PLACEHOLDERS)} are allowed in braces")
-    if "study" not in names:
-        raise ValueError(f"{text} does not contain {{study}}; write it where the study's UID belongs")
+    if set(names) - set(allowed) or "{" in literal or "}" in literal:
+        raise ValueError(f"{text}: only {', '.join(allowed)} are allowed in braces")
+    for name in required:
+        if name not in names:
+            raise ValueError(f"{text} does not contain {{{name}}}; write it where the study's UID belongs")
     if "{" in _split(text).netloc:
         raise ValueError(f"{text}: the host must not depend on the image")
     return text

@@ -4,6 +4,8 @@ from cbir.addresses import fill_template, is_uid
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
 
+OHIF_STUDIES = "StudyInstanceUIDs={study}"
+
 
 def resource_url(archive: str, study: str, series: str = "", instance: str = "") -> str:
     """Return the URL of a study, series or instance in an archive (PS3.18, 10.1).
@@ -46,6 +48,22 @@ def rendered_url(archive: str, study: str, series: str, instance: str, frame: in
     """
     url = resource_url(archive, study, series, instance)
     return f"{url}/frames/{frame}/rendered" if frame else f"{url}/rendered"
+
+
+def compare_link(settings: Settings, study: str, prior: str) -> str | None:
+    """Return the URL of two studies side by side in the viewer; None if none is set, or a UID is not valid."""
+    template = settings.compare_link or _ohif_comparison(settings.viewer_link or "")
+    if not template or not is_uid(study) or not is_uid(prior):
+        return None
+    return fill_template(template, study=study, prior=prior)
+
+
+def _ohif_comparison(viewer_link: str) -> str:
+    """Return the address with two studies, and the hanging protocol that compares them; "" if it is not of OHIF."""
+    address, _, query = viewer_link.partition("?")
+    if OHIF_STUDIES not in query.split("&"):
+        return ""
+    return f"{address}?{OHIF_STUDIES},{{prior}}&hangingProtocolId=@ohif/hpCompare"
 
 
 def external_links(

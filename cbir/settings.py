@@ -16,6 +16,7 @@ from pydantic_settings import (
 
 from cbir.access_rights import Rights, validate_header_name
 from cbir.addresses import (
+    validate_compare_template,
     validate_http_url,
     validate_index,
     validate_issuer,
@@ -80,6 +81,7 @@ StateAddress = Annotated[
     str, AfterValidator(validate_state_database), PlainSerializer(without_password, when_used="json")
 ]
 ViewerTemplate = Annotated[str, AfterValidator(validate_viewer_template)]
+CompareTemplate = Annotated[str, AfterValidator(validate_compare_template)]
 
 
 class Settings(BaseSettings):
@@ -180,7 +182,15 @@ class Settings(BaseSettings):
     viewer_link: ViewerTemplate | None = Field(
         None, description="URL of a study in a viewer, with {study}; also {series}, {instance}, {frame}"
     )
+    compare_link: CompareTemplate | None = Field(
+        None,
+        description="URL of two studies side by side in a viewer, with {study} and {prior}; unset: made from "
+        "viewer_link if that is of OHIF",
+    )
     frame_origins: Origins = Field((), description="origins whose pages may embed /similar; empty: none")
+    annotation_folder: Path | None = Field(
+        None, description="folder for segmentations that MONAI Label's plugins send; unset: they are refused"
+    )
     index_roots: Words = Field((), description="folders that jobs may index; empty: none")
     job_workers: int = Field(
         1, ge=0, description="jobs that the service runs at a time; 0: none, `cbir worker` runs them"

@@ -32,6 +32,7 @@ from service.api import (
     label_routes,
     map_routes,
     metrics_routes,
+    prior_routes,
     quarantine_routes,
     request_history,
     reranker_routes,
@@ -44,6 +45,7 @@ from service.api import (
 from service.collections.app_state import EXTENSION, AppState
 from service.http import compression, problems
 from service.languages import request_language
+from service.monailabel import monailabel_routes
 from service.pages import (
     admin_page,
     audit_page,
@@ -123,7 +125,9 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
         image_set_routes,
         job_routes,
         series_routes,
+        monailabel_routes,
         similar_routes,
+        prior_routes,
         federation_routes,
         stow_routes,
         explain_routes,

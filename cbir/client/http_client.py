@@ -21,6 +21,7 @@ from cbir.client.federation_methods import FederationMethods
 from cbir.client.image_methods import ImageMethods
 from cbir.client.image_set_methods import ImageSetMethods
 from cbir.client.map_methods import MapMethods
+from cbir.client.prior_methods import PriorMethods
 from cbir.client.quarantine_methods import QuarantineMethods
 from cbir.client.search_methods import SearchMethods
 
@@ -53,6 +54,7 @@ class Client(
     CaseMethods,
     CohortMethods,
     DicomwebMethods,
+    PriorMethods,
     FederationMethods,
 ):
     """Client of one service. Thread-safe.

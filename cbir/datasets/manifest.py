@@ -14,6 +14,7 @@ from typing import TextIO, TypeVar
 from cbir.errors import InvalidInput
 
 SomePath = TypeVar("SomePath")  # a path, or what has an address as its text
+WHOLE_NUMBER = re.compile(r"-?[0-9]{1,7}")
 PATIENT = {"patient", "patientid", "patientidentifier", "patientname", "patientkey"}
 
 
@@ -92,6 +93,10 @@ class Manifest:
                     f"{self.path}, line {reader.line_num}: the row and the header have different numbers of values"
                 )
             labels = {name: value.strip() for name, value in row.items() if value.strip()}
+            if "study_day" in labels and not WHOLE_NUMBER.fullmatch(labels["study_day"]):
+                raise InvalidInput(
+                    f"{self.path}, line {reader.line_num}: study_day is a whole number of days of at most 7 digits"
+                )
             try:
                 yield self._address(base, labels.pop("path", "")), json.dumps(labels)
             except (OSError, ValueError, RuntimeError) as error:  # embedded zeros, links in a circle

@@ -14,6 +14,7 @@ from cbir.errors import CbirError, InvalidInput
 from cbir.explain.explanation import Explanation
 from cbir.images import Image, Region
 from cbir.ingest.query_file import WHOLE_FILE, QueryOptions
+from cbir.prior_studies import PriorOrder, PriorRequest, PriorStudies, find_priors
 from cbir.python_api.collection_cohort import Cohort
 from cbir.python_api.collection_images import CollectionImages
 from cbir.python_api.query_input import read_example, read_region, require_id
@@ -165,6 +166,40 @@ class OpenCollection(CollectionImages):
         """
         judged = dict.fromkeys(relevant, True) | dict.fromkeys(irrelevant, False)
         return Cohort(self._searcher, judged, list_conditions(where))
+
+    def priors(
+        self,
+        image_id: str,
+        *,
+        order: str = "likeness",
+        images: int = 4,
+        limit: int = 10,
+        where: str | Sequence[str] = (),
+    ) -> PriorStudies:
+        """Return the other studies of the patient of an image, those of the same view first.
+
+        Parameters
+        ----------
+        image_id : str
+            Id of the image.
+        order : str
+            "likeness", or "time", the nearest first.
+        images, limit : int
+            Most images of a study, and most studies.
+        where : str or sequence of str
+            Label conditions; all must hold.
+
+        Raises
+        ------
+        NotFound
+            If there is no such image.
+        InvalidInput
+            For another order, or a condition that cannot be read.
+        """
+        if order not in [*PriorOrder]:
+            raise InvalidInput(f"order: {order!r} is not one of {', '.join(PriorOrder)}")
+        request = PriorRequest(PriorOrder(order), images, limit, list_conditions(where))
+        return find_priors(self._searcher, image_id, request)
 
     def explain(self, query: Any, image_id: str, **options: Any) -> Explanation:
         """Explain why an image is similar to a query: by places that match, or by the parts of the descriptor.

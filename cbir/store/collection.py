@@ -337,6 +337,10 @@ class Collection(RecordQueries):
         """Return the rows of a view that show a patient."""
         return view.rows_of(self._read(numbers_where, patient.contains()))
 
+    def patient_numbers(self, patient: PatientScope, where: Sequence[Condition] = ()) -> NDArray[np.int64]:
+        """Return the numbers of the images that show a patient and for which all conditions hold, ascending."""
+        return self._read(numbers_where, patient.contains(), *(condition.matches() for condition in where))
+
     def index_feed(self) -> IndexFeed:
         """Return what reads the changes that a vector index follows."""
         return IndexFeed(self.folder, self._engine)

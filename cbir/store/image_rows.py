@@ -11,7 +11,7 @@ from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.store import postgresql_rows
 from cbir.store.checksums import COLUMN, checksum_sql, values_checksum, vector_checksum, with_checksum
 from cbir.store.erased_marks import claim_marks, content_marker, delete_marks
-from cbir.store.records import Entry
+from cbir.store.records import Entry, stored_labels
 from cbir.store.row_damage import describe_damage
 from cbir.store.schema import AT_ONCE, erased, forgotten, images
 from cbir.store.statements import Statement, insert_missing, is_postgresql
@@ -59,7 +59,8 @@ def insert_entries(
     vector_rows: list[tuple[int, bytes, int]] = []
     for number, (record, vector) in enumerate(entries, start=last_number(connection) + 1):
         values = dict(record.__dict__)
-        label_rows += [(key, value, number) for key, value in values.pop("labels").items()]
+        del values["labels"], values["study_day"]
+        label_rows += [(key, value, number) for key, value in stored_labels(record).items()]
         image_rows.append({"number": number, **values})
         stored = stored_format.encode(vector)
         vector_rows.append((number, stored, vector_checksum(number, stored)))

@@ -12,6 +12,7 @@ from cbir.errors import InvalidInput
 from cbir.store.filter_conditions import ABSENT, Condition
 from cbir.store.schema import images, labels
 from cbir.store.statements import Statement, is_listed
+from cbir.store.study_day import STUDY_DAY
 from cbir.suggestion import did_you_mean
 
 LISTED_KEYS = 20  # in a message
@@ -56,10 +57,9 @@ class LabelValues(NamedTuple):
 def check_label_keys(connection: Connection, keys: Sequence[str]) -> None:
     """Raise InvalidInput, which names a close key and all of them, for a key that no image has."""
     for key in keys:
-        if KNOWN.run(connection, key).first() is None:
-            known = [
-                row.key for row in connection.execute(select(labels.c.key).distinct().order_by(labels.c.key))
-            ]
+        if key == STUDY_DAY or KNOWN.run(connection, key).first() is None:
+            keys = select(labels.c.key).where(labels.c.key != STUDY_DAY).distinct().order_by(labels.c.key)
+            known = [row.key for row in connection.execute(keys)]
             raise InvalidInput(_unknown_key(key, known))
 
 
@@ -136,7 +136,7 @@ def _value_counts(
 ) -> Select[tuple[str, str, int]]:
     """Return the query for keys and values with their numbers of images; for the values of `key` if it is given."""
     table = labels if numbers is None else ALL_LABELS
-    query = select(table.c.key, table.c.value, func.count().label("images"))
+    query = select(table.c.key, table.c.value, func.count().label("images")).where(table.c.key != STUDY_DAY)
     if numbers is not None:
         query = query.where(is_listed(table.c.number, json.dumps(numbers.tolist())))
     elif where:

@@ -23,6 +23,7 @@ from cbir.store.records import Record
 from cbir.store.row_damage import REMEDY, describe_damage
 from cbir.store.schema import images, labels, thumbnails
 from cbir.store.statements import Statement, is_postgresql, joined_numbers
+from cbir.store.study_day import STUDY_DAY
 
 CHECKED_VALUES = len(images.c) - 1  # of a row, before its checksum
 PAGE = 2000  # records that `iterate` reads in one transaction
@@ -404,4 +405,5 @@ def _record(row: Row[Any], record_labels: dict[str, str]) -> Record:
     values.pop("labels", None)
     del values["number"], values["checksum"]
     values["burned_in"] = bool(values["burned_in"])
-    return Record(labels=record_labels, **values)
+    day = record_labels.pop(STUDY_DAY, None)
+    return Record(labels=record_labels, study_day=None if day is None else int(day), **values)

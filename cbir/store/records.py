@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.images import DicomHeader, Image
+from cbir.store.study_day import STUDY_DAY, parse_day, relative_day
 
 FINDINGS_LABEL = "intake"  # of images with findings, which says what they are
 
@@ -22,6 +23,7 @@ class Record:
     patient_key: keyed hash of the patient's identifier, never the identifier itself; None if unknown.
     sop_class: SOP Class UID; empty if unknown, as in images that an older version indexed.
     labels: free keys and values, for instance {"label": "knee", "modality": "CR"}.
+    study_day: day of the study, to be compared with those of the patient's other studies alone; see `study_day`.
     """
 
     content_hash: str
@@ -39,6 +41,7 @@ class Record:
     labels: dict[str, str] = field(default_factory=dict)
     image_id: str = ""
     sop_class: str = ""
+    study_day: int | None = None
 
 
 Entry = tuple[Record, NDArray[np.float32]]  # a record and its raw vector (d,)
@@ -89,6 +92,7 @@ def describe_record(image: Image, *, source: str, source_stamp: str, secret: byt
         patient_key=hash_patient(secret, header.patient_id),
         labels={key: value for key, value in attributes.items() if value},
         sop_class=header.sop_class,
+        study_day=relative_day(secret, header.patient_id, header.study_date),
     )
 
 
@@ -100,10 +104,19 @@ def add_labels(record: Record, row: dict[str, str], secret: bytes) -> Record:
     record : Record
         Record of the image.
     row : dict
-        Values by column: `patient` becomes the patient key, every other column a label.
+        Values by column: `patient` becomes the patient key, `study_day` the day of the study, every other column a
+        label.
     secret : bytes
         Key of the collection.
     """
-    labels = record.labels | {key: value for key, value in row.items() if value and key != "patient"}
+    free = {key: value for key, value in row.items() if value and key not in ("patient", STUDY_DAY)}
     patient_key = hash_patient(secret, row.get("patient", "")) or record.patient_key
-    return replace(record, labels=labels, patient_key=patient_key)
+    day = record.study_day if patient_key == record.patient_key else None  # counted for the header's patient
+    if given := row.get(STUDY_DAY):
+        day = parse_day(given)
+    return replace(record, labels=record.labels | free, patient_key=patient_key, study_day=day)
+
+
+def stored_labels(record: Record) -> dict[str, str]:
+    """Return what the table `labels` has of an image: its labels, and the day of its study if that is known."""
+    return record.labels | ({} if record.study_day is None else {STUDY_DAY: str(record.study_day)})

@@ -42,13 +42,14 @@ from cbir.store.image_rows import (
 from cbir.store.label_changes import change_labels, set_one_label
 from cbir.store.profile import Profile
 from cbir.store.quarantine_table import quarantined_of
-from cbir.store.records import FINDINGS_LABEL, Entry, Record
+from cbir.store.records import FINDINGS_LABEL, Entry, Record, stored_labels
 from cbir.store.schema import forgotten, images
 from cbir.store.statements import insert_missing
 from cbir.store.stored_snapshot import note_erasure
+from cbir.store.study_day import STUDY_DAY, require_other_keys
 from cbir.store.vector_format import VectorFormat, vector_format
 
-UNCHANGED = ("image_id", "content_hash", "labels")  # when a changed source still shows the image
+UNCHANGED = ("image_id", "content_hash", "labels", STUDY_DAY)  # when a changed source still shows the image
 FILTERED = ("study", "series", "instance", "patient_key")  # what searches filter by besides labels
 
 
@@ -232,7 +233,7 @@ class Writer(DerivedFiles):
                 update_images(connection, [row.number], values)
                 if any(getattr(row, name) != values[name] for name in FILTERED):
                     change_history.record_change(connection, self.who, "labelled", 1, [row.image_id])
-                self._relabel(connection, [row.number], dict(record.labels))
+                self._relabel(connection, [row.number], {STUDY_DAY: None, **stored_labels(record)})
         return updated
 
     def _adopt_source(self, connection: Connection, record: Record) -> None:
@@ -242,7 +243,7 @@ class Writer(DerivedFiles):
             if not row.source.startswith(originals.UPLOAD) and not self.source_exists(row.source):
                 source = {"source": record.source, "source_stamp": record.source_stamp, "frame": record.frame}
                 update_images(connection, [row.number], source)
-                self._relabel(connection, [row.number], dict(record.labels))
+                self._relabel(connection, [row.number], dict[str, str | None](stored_labels(record)))
                 return
 
     def relabel(self, source: str, changed: dict[str, str], patient_key: str | None = None) -> bool:
@@ -270,6 +271,7 @@ class Writer(DerivedFiles):
                 changing = connection.scalars(select(images.c.number).where(other)).all()
                 update_images(connection, changing, {"patient_key": patient_key})
                 if reassigned := bool(changing):
+                    change_labels(connection, changing, {STUDY_DAY: None}, self.who)  # of the patient before
                     ids = ids_of(connection, changing)
                     change_history.record_change(connection, self.who, "labelled", len(ids), ids)
                     metadata.bump_generation(connection)
@@ -306,6 +308,7 @@ class Writer(DerivedFiles):
         check: Callable[[], None] = lambda: None,
     ) -> bool:
         """Set `changed` labels of `image_ids` as `set_labels` does, in one change; `check` may refuse it first."""
+        require_other_keys(changed)
         with self._engine.begin() as connection:
             check()
             columns = images.c.image_id, images.c.number
@@ -314,6 +317,7 @@ class Writer(DerivedFiles):
 
     def label_images(self, key: str, values: Mapping[str, str]) -> int:
         """Set one label of many images by id and return how many changed; deleted images are skipped."""
+        require_other_keys([key])
         with self._engine.begin() as connection:
             return set_one_label(connection, key, values, self.who)
 

@@ -28,6 +28,9 @@ class AccessRule(NamedTuple):
     unlimited: bool = False
 
 
+ANY_TOKEN = AccessRule(OpenTo.any_token)
+TICKET_ADDRESS = "GET /monailabel/datastore/image"  # where a ticket stands for the token that got it
+
 RULES: dict[str, AccessRule] = {
     # Health checks, and what the login page needs.
     "GET /healthz": AccessRule(OpenTo.anyone),
@@ -62,6 +65,8 @@ RULES: dict[str, AccessRule] = {
     "POST /v1/search/batch": AccessRule(Scope.search, "search"),
     "GET /v1/similar": AccessRule(Scope.search, "search"),
     "GET /dicomweb/studies/*/similar": AccessRule(Scope.search, "search"),
+    "GET /v1/images/*/priors": AccessRule(Scope.search, "search"),
+    "GET /dicomweb/studies/*/priors": AccessRule(Scope.search, "search"),
     "GET /dicomweb/studies/*/series/*/similar": AccessRule(Scope.search, "search"),
     "GET /dicomweb/studies/*/series/*/instances/*/similar": AccessRule(Scope.search, "search"),
     "POST /v1/grade": AccessRule(Scope.search, "grade"),
@@ -116,6 +121,17 @@ RULES: dict[str, AccessRule] = {
     "GET /v1/collection": AccessRule(Scope.search),
     "GET /v1/collection/profile": AccessRule(Scope.search),
     "GET /v1/collection/statistics": AccessRule(Scope.search),
+    # Plugins of MONAI Label: active learning, and segmentations.
+    "GET /monailabel/auth/": AccessRule(OpenTo.anyone),
+    "POST /monailabel/auth/token": AccessRule(OpenTo.anyone, "login"),
+    "GET /monailabel/auth/token/valid": ANY_TOKEN,
+    "GET /monailabel/info/": AccessRule(Scope.search),
+    "POST /monailabel/activelearning/*": AccessRule(Scope.search, "next-sample"),
+    "GET /monailabel/datastore/": AccessRule(Scope.search, "list"),
+    TICKET_ADDRESS: AccessRule(Scope.search, "picture"),
+    "GET /monailabel/datastore/image/info": AccessRule(Scope.search, "record"),
+    "GET /monailabel/datastore/label": AccessRule(Scope.search, "segmentation"),
+    "PUT /monailabel/datastore/label": AccessRule(Scope.annotate, "save-segmentation"),
     # Adding images.
     "POST /v1/images": AccessRule(Scope.ingest, "ingest"),
     "POST /dicomweb/studies": AccessRule(Scope.ingest, "ingest"),
@@ -151,7 +167,6 @@ RULES: dict[str, AccessRule] = {
     "GET /v1/admin/settings": AccessRule(Scope.admin, unlimited=True),
 }
 
-ANY_TOKEN = AccessRule(OpenTo.any_token)
 RULES_EXTENSION = "cbir-scopes"  # key in app.extensions of an app with its own rules
 
 

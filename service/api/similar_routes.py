@@ -215,7 +215,7 @@ def get_similar_to_study(study: StudyUid) -> Response:
 
 
 def _qido_response(*uids: str) -> Response:
-    media_type = _accepted_type()
+    media_type = accepted_type()
     try:
         if not all(map(UID.fullmatch, uids)):
             raise InvalidInput("the address: a UID has 1 to 64 digits and dots")
@@ -235,7 +235,7 @@ def _qido_response(*uids: str) -> Response:
     return response
 
 
-def _accepted_type() -> str:
+def accepted_type() -> str:
     """Return the media type to respond with; raises NotAcceptable."""
     accepted = request.accept_mimetypes
     dicom, plain = (accepted.quality(name) if accepted else 1.0 for name in (DICOM_JSON, JSON))

@@ -132,7 +132,7 @@ def test_the_walk_finds_secrets_without_a_limit(ward: Ward) -> None:
     assert leaking >= {
         "search", "search_batch", "export_images", "series", "labels", "label_values", "grade",
         "images", "image", "collections", "collection", "statistics", "history", "ready",
-        "metrics", "similar", "similar_to_instance", "similar_to_series", "similar_to_study",
+        "metrics", "priors", "similar", "similar_to_instance", "similar_to_series", "similar_to_study",
         "audit", "quarantine", "federation_search", "cohort", "export_cohort",
     }  # fmt: skip
 
@@ -150,6 +150,7 @@ def test_unknown_and_forbidden_are_the_same(ward: Ward) -> None:
         "search",
         "grade",
         "explain",
+        "priors",
         "vector",
         "vectors",
     ):

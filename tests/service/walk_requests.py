@@ -247,6 +247,17 @@ def walk(
             (f"/v1/similar?study={seen.study}&level=study&limit=1000&where=site={HIDDEN}", {}),
             (f"/v1/similar?study={seen.study}&{two}", {}),
         ],
+        "priors": [
+            (f"/v1/images/{name}/priors?limit=100&images=20", {}),
+            (f"/v1/images/{seen.image_id}/priors?limit=100&images=20&order=time", {}),
+            (f"/v1/images/{seen.image_id}/priors?where=site={HIDDEN}", {}),
+            (f"/v1/images/{seen.image_id}/priors?{two}", {}),
+        ],
+        "priors_of_study": [
+            (f"/dicomweb/{study}/priors?limit=100", {}),
+            (f"/dicomweb/studies/{seen.study}/priors?limit=100", {}),
+            (f"/dicomweb/studies/{seen.study}/priors?{two}", {}),
+        ],
         "similar_to_instance": [(f"/dicomweb/{uids}/similar?{everything}", {})],
         "similar_to_series": [(f"/dicomweb/{series}/similar?{everything}", {})],
         "similar_to_study": [

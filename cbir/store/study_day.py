@@ -1,0 +1,62 @@
+"""Days of studies: numbers whose differences are those of a patient's study dates, and which hold no date."""
+
+import hashlib
+from collections.abc import Iterable
+from datetime import date
+
+from cbir.errors import InvalidInput
+
+STUDY_DAY = (
+    "study_day"  # key of the row of the table `labels` that keeps it; no label of an image has this key
+)
+CYCLE = 2**24  # days, more than any two dates are apart
+
+
+def relative_day(secret: bytes, patient: str, study_date: str) -> int | None:
+    """Return the day of a study, counted from a day of the patient's own that only the collection's key tells.
+
+    Days are counted in a cycle, so every number from 0 to CYCLE - 1 is as probable whatever the date is.
+
+    Parameters
+    ----------
+    secret : bytes
+        Key of the collection.
+    patient : str
+        Identifier of the patient.
+    study_date : str
+        Study date, YYYYMMDD (PS3.5, 6.2, DA).
+
+    Returns
+    -------
+    int or None
+        Day, from 0 to CYCLE - 1; None without a valid date or a patient.
+    """
+    if not patient.strip() or len(study_date) != 8 or not (study_date.isascii() and study_date.isdigit()):
+        return None
+    try:
+        ordinal = date(int(study_date[:4]), int(study_date[4:6]), int(study_date[6:])).toordinal()
+    except ValueError:
+        return None
+    digest = hashlib.blake2b(b"study day " + patient.strip().encode(), key=secret, digest_size=8).digest()
+    return (ordinal + int.from_bytes(digest, "big")) % CYCLE
+
+
+def days_between(earlier: int | None, later: int | None) -> int | None:
+    """Return the days from one study of a patient to another, negative the other way round; None if unknown."""
+    if earlier is None or later is None:
+        return None
+    return (later - earlier + CYCLE // 2) % CYCLE - CYCLE // 2
+
+
+def require_other_keys(keys: Iterable[str]) -> None:
+    """Raise InvalidInput if one of the keys of labels is STUDY_DAY."""
+    if STUDY_DAY in keys:
+        raise InvalidInput(f"the label {STUDY_DAY} is reserved for the days of studies; choose another key")
+
+
+def parse_day(text: str) -> int:
+    """Return the day that a manifest gives, a whole number; raise InvalidInput for anything else."""
+    digits = text.strip().removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 8):
+        raise InvalidInput(f"{STUDY_DAY}: {text[:40]!r} is not a whole number of days of at most 7 digits")
+    return int(text) % CYCLE
