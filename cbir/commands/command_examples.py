@@ -3,9 +3,11 @@
 EXAMPLES = {
     "annotate agreement": "cbir annotate agreement --study-dir hospital-study",
     "annotate export": "cbir annotate export --study-dir hospital-study --what images --out grades.csv",
+    "annotate from-label-studio": "cbir annotate from-label-studio export.json --study-dir hospital-study",
     "annotate label": "cbir annotate label --collection hospital --study-dir hospital-study",
     "annotate serve": "cbir annotate serve --collection hospital --grades 0,1,2,3,4",
     "annotate simulate": "cbir annotate simulate --collection hospital --strategy random --report report",
+    "annotate to-label-studio": "cbir annotate to-label-studio --collection hospital --study-dir study --out tasks",
     "audit": "cbir audit --collection hospital --label diagnosis --split part --out audit",
     "audit-log export": "cbir audit-log export --since 2030-01-31",
     "audit-log head": "cbir audit-log head",

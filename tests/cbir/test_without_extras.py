@@ -43,6 +43,7 @@ collection info --collection collection
 collection verify --collection collection
 collection labels --collection collection
 collection quarantine --collection collection
+annotate to-label-studio --collection collection --study-dir paired --out tasks
 collection build-index --collection collection
 collection compact --collection collection
 collection export --collection collection export
@@ -81,6 +82,7 @@ collection tune --collection graded
 collection regions --collection collection
 annotate agreement --study-dir missing
 annotate export answers.json --study-dir missing
+annotate from-label-studio missing.json --study-dir missing
 audit-log export
 audit-log verify
 audit-log head
@@ -104,6 +106,7 @@ encoder get hf:microsoft/rad-dino : hub
 rank missing scans : deep
 annotate serve --collection graded : deep
 annotate simulate --collection graded : deep
+audit --collection collection --privacy --out private : privacy
 encoder get torchvision:resnet18 : hub
 collection map --collection collection : map
 collection info --collection postgresql+psycopg://cbir@localhost/images : postgres
