@@ -1,12 +1,15 @@
-// The panel with images of the query's patient from other studies, which come before the other results.
+// The panel with the other studies of the query's patient, which come before the other results.
 
-import { search } from "./api.js";
-import { byId } from "./dom.js";
+import { request, search } from "./api.js";
+import { imageAddress } from "./collection.js";
+import { byId, element } from "./dom.js";
 import * as reranking from "./reranking.js";
 import { column } from "./result_cards.js";
-import { fixed, tr } from "./translate.js";
+import { fixed, tr, trn } from "./translate.js";
 
-const MOST = 24; // images in the panel
+const MOST = 24; // images in the panel of a file
+const STUDIES = 10;
+const IMAGES = 6; // of a study
 
 const panel = byId("priors");
 let open = null; // loads the images, for a file when the user asks for them
@@ -25,23 +28,73 @@ export function clear() {
  * addressOf(imageId): the address of a search with an image.
  */
 export async function show(query, addressOf, signal) {
-  const load = async () => {
-    const k = Math.min(Number(byId("k").max), MOST);
-    const { results } = await search(query, { ...reranking.NONE, k, where: [], feedback: [], same_patient: true }, signal);
-    if (!signal.aborted) draw(results, k, addressOf);
-    return results.length;
-  };
   if (query.image) {
-    const count = await load();
-    if (!signal.aborted) panel.open = !(panel.hidden = !count);
+    const answer = await loadStudies(query.image, signal);
+    if (signal.aborted) return;
+    drawStudies(answer, addressOf);
+    panel.open = !(panel.hidden = !answer.total);
     return;
   }
   byId("prior-title").textContent = tr("Other studies of this patient");
   panel.hidden = false;
-  open = load;
+  open = async () => {
+    const k = Math.min(Number(byId("k").max), MOST);
+    const { results } = await search(query, { ...reranking.NONE, k, where: [], feedback: [], same_patient: true }, signal);
+    if (!signal.aborted) drawImages(results, k, addressOf);
+  };
 }
 
-function draw(results, k, addressOf) {
+async function loadStudies(image, signal) {
+  const address = imageAddress(image, "/priors");
+  const params = new URLSearchParams({ limit: STUDIES, images: IMAGES });
+  return (await request(`${address}${address.includes("?") ? "&" : "?"}${params}`, { signal })).json();
+}
+
+/** Draw studies with their distance in time; images of an unknown study and time are in one row. */
+function drawStudies({ studies, total }, addressOf) {
+  byId("prior-title").textContent = tr("Other studies of this patient ({count})", { count: total });
+  const rows = [];
+  for (const study of studies) {
+    const unknown = study.study === null && study.days_before === null;
+    const last = rows.at(-1);
+    if (unknown && last?.unknown) last.images.push(...study.images);
+    else rows.push({ ...study, unknown, images: [...study.images] });
+  }
+  let rank = 0;
+  const sections = rows.map((row) => {
+    const hits = row.images.map((image) => ({ ...image, rank: (rank += 1), score: image.likeness, distance: 0 }));
+    return studyRow(row, hits, addressOf);
+  });
+  byId("prior-list").replaceChildren(...sections);
+}
+
+function studyRow(row, hits, addressOf) {
+  const title = timeOf(row.days_before);
+  const heading = element("h3", "", title);
+  if (row.same_view) heading.append(" ", element("span", "same-view", tr("same view")));
+  if (row.compare) heading.append(" ", comparisonLink(row.compare, title));
+  const grid = column(title, hits, null, addressOf).querySelector(".grid");
+  grid.setAttribute("aria-label", title);
+  return element("section", "prior-study", heading, grid);
+}
+
+/** Say how long before the query's study another one was made. */
+function timeOf(days) {
+  if (days === null) return tr("Time unknown");
+  if (days === 0) return tr("On the same day");
+  if (days < 0) return trn("{count} day later", "{count} days later", -days);
+  return trn("{count} day earlier", "{count} days earlier", days);
+}
+
+/** A link to both studies side by side in the DICOM viewer. */
+function comparisonLink(address, title) {
+  const link = element("a", "side-by-side", tr("Side by side in the viewer"));
+  Object.assign(link, { href: address, target: "_blank", rel: "noopener noreferrer" });
+  link.setAttribute("aria-label", `${link.textContent}: ${title}`);
+  return link;
+}
+
+function drawImages(results, k, addressOf) {
   const count = results.length === k ? `${fixed(k, 0)}+` : fixed(results.length, 0);
   byId("prior-title").textContent = tr("Same patient ({count})", { count });
   const none = tr("The collection has no other study of this patient.");

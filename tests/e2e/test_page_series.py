@@ -13,6 +13,8 @@ from tests.service.conftest import Served, serving
 
 SLICES = 5
 SERIES = {"1.2.1": "A", "1.2.2": "A", "1.2.3": "B"}  # patients
+DATES = {"1.2.1": "20240110", "1.2.2": "20231231", "1.2.3": "20240110"}
+VIEWER = "https://viewer.example.org/viewer?StudyInstanceUIDs={study}"
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +23,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("series")
     for seed, (uid, patient) in enumerate(SERIES.items(), 1):
         values = stack((SLICES, 64, 64), (20.0, 3.5, 3.5), seed)
-        write_series(folder / uid, values, (20.0, 3.5, 3.5), uid, PatientID=patient)
+        day = DATES[uid]
+        write_series(folder / uid, values, (20.0, 3.5, 3.5), uid, PatientID=patient, StudyDate=day)
     return folder
 
 
@@ -29,7 +32,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def served(files: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     collection = tmp_path_factory.mktemp("collection") / "c"
     call("index", files, "--collection", collection, "--profile", "tamura", "--jobs", 1)
-    with serving(collection) as running:
+    with serving(collection, CBIR_VIEWER_LINK=VIEWER) as running:
         yield running
 
 
@@ -54,8 +57,12 @@ def studies(page: sync_api.Page, panel: str) -> list[str]:
 
 
 def test_earlier_studies_of_an_image_of_the_collection(searched: sync_api.Page) -> None:
-    searched.get_by_text("Same patient (5)").wait_for()
+    searched.get_by_text("Other studies of this patient (1)").wait_for()
     assert studies(searched, "#priors") == ["1.2.2.9"] * SLICES
+    searched.get_by_role("heading", name="10 days earlier").wait_for()
+    link = searched.get_by_role("link", name="Side by side in the viewer: 10 days earlier")
+    both = "StudyInstanceUIDs=1.2.1.9,1.2.2.9&hangingProtocolId=@ohif/hpCompare"
+    assert link.get_attribute("href") == f"https://viewer.example.org/viewer?{both}"
     searched.locator("#priors .card").first.click()
     searched.get_by_role("dialog").get_by_text("rank 1 of 5").wait_for()
     searched.keyboard.press("Escape")
