@@ -74,20 +74,22 @@ def find_candidates(vectors: Vectors, scale: CollectionScale, query: CandidateQu
     if not complete:
         sample, sampled = vectors.sample(query.sample, query.scope)
     judged_numbers = vectors.within(query.judged, query.scope) if len(query.judged) else NO_NUMBERS
-    around = _around(vectors, query)
+    stored = vectors.graph() if query.flows and not scale.projected else None
+    unfiltered = without_filter(query.scope)
+    around = NO_NUMBERS if stored and unfiltered == query.scope else _around(vectors, query)
     checkpoint()
     needed_numbers = _union([nearest, judged_numbers, query.judged, around])
     ids, matrix = _merge(
         vectors.vectors(needed_numbers[~is_among(needed_numbers, sample)]), (sample, sampled)
     )
     checkpoint()
-    stored = vectors.graph() if query.flows and not scale.projected else None
     reached = NO_NUMBERS
     if stored:
-        passable = _union([nearest, vectors.within(around, without_filter(query.scope))])
+        passable = _union([nearest, vectors.within(around, unfiltered)]) if len(around) else nearest
         far = _far(stored, query, ids, matrix, passable)
         ids, matrix = _merge((ids, matrix), vectors.vectors(far[~is_among(far, ids)]))
-        reached = vectors.within(far, query.scope)
+        far = far[is_among(far, ids)]
+        reached = far if query.scope == EVERYTHING else vectors.within(far, query.scope)
         around = _union([around, far])
         checkpoint()
     listed = _rows_of(ids, _union([nearest, sample, judged_numbers, reached]))
