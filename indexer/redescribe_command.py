@@ -52,7 +52,8 @@ def redescribe_collection(
     """Describe all images again with another profile, into a second collection.
 
     Images are read from their files or stored originals. Ids, records, labels, patient keys, marks of deleted and
-    erased images, thumbnails, originals and history are carried over; the first collection stays as it is and in use.
+    erased images, thumbnails, originals, quarantine and history are carried over; the first collection stays as it is
+    and in use.
     Run the command again to continue it, and to carry over what was added, changed, deleted or erased since.
 
     Images that only the second collection has, and of which the first does not know that they were deleted, are kept.
@@ -80,7 +81,9 @@ def redescribe_collection(
         task = DescribeTask.of_collection(
             target, loaded, Limits.from_settings(loaded), loaded.index_decode_seconds
         )
-        task = dataclasses.replace(task, refuse_burned_in=False)  # these images have been accepted
+        task = dataclasses.replace(
+            task, refuse_burned_in=False, check_intake=False
+        )  # they have been accepted
         summary = RedescribeRun(source, target, task, jobs or cores(), report_refusal, _progress_on(bars))()
     if not summary.interrupted:
         follow_index(out, loaded)
@@ -106,6 +109,7 @@ def _print_redescribed(summary: "RedescribeSummary", report: Path | None) -> Non
         (summary.already, "images were in the second collection already"),
         (summary.updated, "of them were brought up to date"),
         (summary.removed, "images removed, which the first collection no longer has"),
+        (summary.quarantined, "images carried over to the quarantine"),
         (summary.refused, "images cannot be described again"),
         (summary.kept, "images are in the second collection only, and were kept"),
     )

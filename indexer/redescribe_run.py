@@ -16,6 +16,7 @@ from cbir.store import Collection
 from cbir.store.carry_over import CarryOver, SourceImage
 from indexer.describe_files import FileTask, describe_all
 from indexer.index_run import BATCH_IMAGES, BATCH_SECONDS, EXAMPLES
+from indexer.redescribe_quarantine import redescribe_quarantine
 
 NO_ORIGINAL = "its original is not stored, and it has no file"
 NO_FILE = "its file is no longer where it was when it was indexed"
@@ -37,7 +38,8 @@ class RedescribeSummary:
     """Counts of a run.
 
     described: images added. already: images that were there. updated: those of them whose labels or other facts have
-    changed. removed: images deleted or erased in the other collection. refused: images that could not be described
+    changed. removed: images deleted or erased in the other collection. quarantined: images carried over to the
+    quarantine. refused: images that could not be described
     again; kept: images that only the new collection has. The first few of both with their reasons are in `examples`.
     """
 
@@ -45,6 +47,7 @@ class RedescribeSummary:
     already: int = 0
     updated: int = 0
     removed: int = 0
+    quarantined: int = 0
     refused: int = 0
     kept: int = 0
     examples: list[tuple[str, str]] = field(default_factory=list)
@@ -99,6 +102,9 @@ class RedescribeRun:
                 self.summary.already, self._total = len(self.target), carry_over.missing()
                 self._describe(carry_over)
                 self._commit(carry_over)
+                self.summary.quarantined += redescribe_quarantine(
+                    carry_over, self.task, self.jobs, self._refuse
+                )
                 self._update(carry_over)  # what has changed meanwhile
                 carry_over.finish()
                 for image_id in carry_over.kept:

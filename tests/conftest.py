@@ -102,6 +102,7 @@ LONG = (
     "e2e/test_vector_index_answers.py",
     "e2e/test_vector_index_services.py",
     "indexer/ray_cluster",
+    "indexer/test_redescribe_quarantine.py",
     "service/test_job_outage.py",
     "service/test_job_worker.py",
     "service/test_worker_command.py",

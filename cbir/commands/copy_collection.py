@@ -33,8 +33,9 @@ def copy_whole_collection(
 ) -> None:
     """Copy a collection, for example from a folder into PostgreSQL or back, and compare the copy with it.
 
-    The copy has the same ids, numbers, vectors, labels, history, models, statistics, thumbnails, originals and key of
-    patients. An interrupted copy leaves no collection. Map and cells of regions are not copied: compute them again.
+    The copy has the same ids, numbers, vectors, labels, history, models, statistics, thumbnails, originals,
+    quarantine and key of patients. An interrupted copy leaves no collection. Map and cells of regions are not
+    copied: compute them again.
 
     Exit code 1: others have written to the collection meanwhile, and the copy may lack that.
     """

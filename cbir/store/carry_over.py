@@ -36,6 +36,7 @@ from cbir.store.carried_erasures import (
     note_mirrored,
     read_erasures,
 )
+from cbir.store.carried_quarantine import drop_decided, missing_in_quarantine, quarantine_described
 from cbir.store.checksums import vector_checksum
 from cbir.store.collection import Collection
 from cbir.store.database_state import note_renumbering
@@ -169,6 +170,21 @@ class CarryOver:
                 metadata.bump_generation(connection)
         return len(added)
 
+    def missing_in_quarantine(self) -> list[tuple[str, str]]:
+        """Return ids and files or objects of quarantined images that the target lacks, in the order of these."""
+        with self._source._engine.connect() as reader, self._target._engine.connect() as connection:
+            erasures = read_erasures(reader, connection, self._target.folder)
+            rows = missing_in_quarantine(reader, connection, erasures)
+        folder = self._source.folder
+        return [
+            (image_id, str(originals.original_path(folder, source) or source)) for image_id, source in rows
+        ]
+
+    def quarantine(self, described: Mapping[str, NDArray[np.float32]]) -> int:
+        """Quarantine images by id with their new raw vectors (d,); return how many there were."""
+        with self._source._engine.connect() as reader, self._target._engine.begin() as connection:
+            return quarantine_described(reader, connection, described, self._copy_originals)
+
     def _let_views_see(self, connection: Connection, first: int) -> None:
         """Drop the snapshot if an image is to get a number that comes before others.
 
@@ -224,6 +240,7 @@ class CarryOver:
             if marks or surplus:  # these rows name patients
                 last_good.drop_last_good(self._target.folder)
             self._remove_images(absent)
+            self._drop_decided(reader)
             carried = Carried(len(absent.gone), self._move_images(reader, absent.moved))
             numbers = np.intersect1d(theirs, self._target.matching_numbers([]))
             for start in range(0, len(numbers), PAGE):
@@ -262,6 +279,14 @@ class CarryOver:
             metadata.bump_generation(connection)
             logged = change_log.is_logged(connection)
         if not logged:  # else the backup has to get them first
+            originals.erase_unused(self._target._engine, self._target.folder, unused)
+
+    def _drop_decided(self, reader: Connection) -> None:
+        with self._target._engine.begin() as connection:
+            sources = drop_decided(reader, connection, self._source.folder)
+            unused = originals.forget_sources(connection, sources)
+            logged = change_log.is_logged(connection)
+        if not logged:
             originals.erase_unused(self._target._engine, self._target.folder, unused)
 
     def _move_images(self, reader: Connection, moved: list[tuple[Row[Any], int]]) -> int:

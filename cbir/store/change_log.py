@@ -13,6 +13,7 @@ from sqlalchemy import Column, Connection, LargeBinary, Table, Text
 
 from cbir.errors import InvalidInput
 from cbir.store import metadata
+from cbir.store.quarantine_table import create_quarantine, has_quarantine, quarantine
 from cbir.store.schema import (
     changed_images,
     changes,
@@ -44,7 +45,7 @@ LOGGED = (
     instance_copies,
     original_files,
 )
-BY_NAME = {table.name: table for table in LOGGED}
+BY_NAME = {table.name: table for table in (*LOGGED, quarantine)}
 NOT_LOGGED = f"'snapshot', '{CHAIN}', '{POSITION}', '{MADE_AT}'"  # keys of `meta`
 
 
@@ -66,19 +67,24 @@ def start_log(connection: Connection) -> None:
     stop_log(connection)
     metadata.set_value(connection, CHAIN, secrets.token_hex(16))
     for table in LOGGED:
-        for event, row in (("INSERT", "NEW"), ("UPDATE", "NEW"), ("DELETE", "OLD")):
-            exempt = f"WHEN {row}.key NOT IN ({NOT_LOGGED})" if table is meta else ""
-            connection.exec_driver_sql(
-                f"CREATE TRIGGER {_trigger(table, event)} AFTER {event} ON {table.name} {exempt} "
-                f"BEGIN INSERT INTO change_log (row) VALUES ({_logged_row(table, event, row)}); END"
-            )
+        _log_table(connection, table)
+    if has_quarantine(connection):
+        _log_table(connection, quarantine)
+
+
+def ensure_quarantine(connection: Connection) -> None:
+    """Make the table of quarantined images, unless it is there, and log its changes if those of others are logged."""
+    if not has_quarantine(connection):
+        create_quarantine(connection)
+        if is_logged(connection):
+            _log_table(connection, quarantine)
 
 
 def stop_log(connection: Connection) -> bool:
     """Log no more, and delete what was logged: it no longer continues any backup. Return whether there was a log."""
     if is_postgresql(connection):
         return False
-    for table in LOGGED:
+    for table in (*LOGGED, quarantine):
         for event in ("INSERT", "UPDATE", "DELETE"):
             connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {_trigger(table, event)}")
     connection.exec_driver_sql("DELETE FROM change_log")
@@ -127,6 +133,8 @@ def replay(connection: Connection, logged: str) -> None:
     """Make one logged change of a row; only rows of the known tables can be written."""
     name, event, values = json.loads(logged)
     table = BY_NAME[name]
+    if table is quarantine:
+        create_quarantine(connection)
     columns = list(table.primary_key) if event == "DELETE" else list(table.c)
     parameters = tuple(_decode(column, value) for column, value in zip(columns, values, strict=True))
     names = [column.name for column in columns]
@@ -149,6 +157,15 @@ def _decode(column: Column[Any], value: str | int | None) -> str | bytes | int |
         return value
     content = bytes.fromhex(value)
     return content.decode() if isinstance(column.type, Text) else content
+
+
+def _log_table(connection: Connection, table: Table) -> None:
+    for event, row in (("INSERT", "NEW"), ("UPDATE", "NEW"), ("DELETE", "OLD")):
+        exempt = f"WHEN {row}.key NOT IN ({NOT_LOGGED})" if table is meta else ""
+        connection.exec_driver_sql(
+            f"CREATE TRIGGER {_trigger(table, event)} AFTER {event} ON {table.name} {exempt} "
+            f"BEGIN INSERT INTO change_log (row) VALUES ({_logged_row(table, event, row)}); END"
+        )
 
 
 def _trigger(table: Table, event: str) -> str:

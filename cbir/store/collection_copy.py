@@ -18,6 +18,7 @@ from cbir.store.creation import create_files
 from cbir.store.damage import raise_when_damaged
 from cbir.store.disk_full import raise_when_full
 from cbir.store.folder_copy import copy_models, copy_originals
+from cbir.store.quarantine_table import create_quarantine, has_quarantine, quarantine
 from cbir.store.verify import verify_content
 
 Progress = Callable[[str, int, int], None]  # stage, rows done, rows in all
@@ -38,6 +39,7 @@ class Copied:
     labels: int
     changes: int
     originals: int
+    quarantined: int
     changed_meanwhile: bool
 
 
@@ -130,13 +132,16 @@ def _copy_everything(source: Collection, target: Connection, folder: Path, progr
         stack.enter_context(raise_when_damaged(source.folder))
         reader = stack.enter_context(source._engine.connect())
         generation = int(metadata.required_value(reader, "generation"))
-        read = {table.name: _copy_rows(reader, target, table, progress) for table in TABLES}
+        tables = [*TABLES, quarantine] if has_quarantine(reader) else TABLES
+        if quarantine in tables:
+            create_quarantine(target)
+        read = {table.name: _copy_rows(reader, target, table, progress) for table in tables}
         for table in (schema.images, schema.changes):
             last = carried_history.last_number(reader, table.name)
             carried_history.raise_last_number(target, table.name, last)
         copy_originals(source.folder, folder)
         copy_models(source.folder, folder)
-    for table in TABLES:
+    for table in tables:
         _require_equal(target, table, read[table.name], progress)
     _require_originals(target, folder)
     return Copied(
@@ -144,6 +149,7 @@ def _copy_everything(source: Collection, target: Connection, folder: Path, progr
         read["labels"].rows,
         read["changes"].rows,
         read["originals"].rows,
+        read[quarantine.name].rows if quarantine in tables else 0,
         source.generation() != generation,
     )
 

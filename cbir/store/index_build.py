@@ -385,8 +385,9 @@ def _drop_index(folder: Path, database: Database) -> bool:
     map_file.drop_map(folder)
     audit_file.drop_audit_file(folder)
     region_cells.drop_cells(folder)
-    for file in (folder / "snapshots").glob("*"):
-        file.unlink(missing_ok=True)
-    sync_folder(folder / "snapshots")
+    if (folder / "snapshots").is_dir():  # not if there never was an image
+        for file in (folder / "snapshots").glob("*"):
+            file.unlink(missing_ok=True)
+        sync_folder(folder / "snapshots")
     sync_folder(folder)
     return True

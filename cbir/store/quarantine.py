@@ -9,11 +9,11 @@ import numpy as np
 from sqlalchemy import Connection, insert, select
 
 from cbir.errors import CollectionDamaged, InvalidInput, NotFound
+from cbir.store import change_log
 from cbir.store.checksums import COLUMN, row_checksum
 from cbir.store.image_rows import rows_matching
 from cbir.store.quarantine_table import (
     count_quarantined,
-    create_quarantine,
     delete_quarantined,
     has_quarantine,
     quarantine,
@@ -53,7 +53,7 @@ def hold(connection: Connection, entries: Sequence[Entry], pictures: Mapping[str
     InvalidInput
         If more than 20,000 images would be in quarantine.
     """
-    create_quarantine(connection)
+    change_log.ensure_quarantine(connection)
     rows = {}
     at = datetime.now(UTC).isoformat(timespec="seconds")
     for record, vector in entries:

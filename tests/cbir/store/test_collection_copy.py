@@ -15,6 +15,7 @@ from cbir.store.collection_copy import OWN_KEYS, TABLES, copy_collection
 from cbir.store.idempotency import StoredReply
 from cbir.store.originals import original_path, store_original
 from cbir.store.postgresql_address import files_folder
+from cbir.store.quarantine_release import read_quarantined, read_quarantined_picture, release_images
 from cbir.store.verify import verify_collection
 from tests.postgresql_server import PostgresqlServer
 
@@ -67,6 +68,26 @@ def full(collection: Collection, entries: Callable[..., list]) -> Collection:
         with collection._engine.begin() as connection:
             metadata.set_value(connection, "index:hnsw", "{}")
     return collection
+
+
+def test_the_quarantine_is_copied(collection: Collection, target: Path, entries: Callable[..., list]) -> None:
+    source = store_original(collection.folder, FILE)
+    ((record, vector),) = entries(0, 1, patient="p1", intake="text")
+    with collection.writer("a modality") as writer:
+        writer.held_pictures = {record.content_hash: PICTURE}
+        writer.add(
+            [(replace(record, source=source), vector)],
+            in_transaction=lambda transaction, _: transaction.note_originals([source]),
+        )
+    assert copy_collection(collection, target, silent).quarantined == 1
+    with Collection(target) as copy:
+        assert read_quarantined(copy) == read_quarantined(collection)
+        assert read_quarantined_picture(copy, record.content_hash) == PICTURE
+        assert original_path(copy.folder, source).read_bytes() == FILE
+        assert verify_collection(copy) == []
+        with copy.writer() as writer:
+            assert len(release_images(writer, [record.content_hash]).ids) == 1
+        np.testing.assert_array_equal(copy.vector(record.content_hash), vector)
 
 
 def rows_of(collection: Collection) -> dict[str, list[tuple]]:
