@@ -178,13 +178,21 @@ def files_of(source: Source) -> tuple[Path | StoredObject, ...]:
 
 def _describe_prepared(files: list[DescribedFile], descriptor: Batched) -> list[DescribedFile]:
     """Replace what was prepared by vectors; if the network fails at an image, file by file, to refuse its file."""
+    prepared = [value for file in files for value in (*file.vectors, *file.inverted)]
     try:
-        vectors = iter(descriptor.describe_batch([prepared for file in files for prepared in file.vectors]))
+        vectors = iter(descriptor.describe_batch(prepared))
     except UndescribableImage as error:
         if len(files) == 1:
             return [refuse(error)]
         return [described for file in files for described in _describe_prepared([file], descriptor)]
-    return [replace(file, vectors=tuple(islice(vectors, len(file.vectors)))) for file in files]
+    return [
+        replace(
+            file,
+            vectors=tuple(islice(vectors, len(file.vectors))),
+            inverted=tuple(islice(vectors, len(file.inverted))),
+        )
+        for file in files
+    ]
 
 
 def _describe_each(

@@ -10,7 +10,8 @@ class QuarantinedItem(BaseModel):
 
     image_id: str = Field(description="Id that it gets when it is released.", examples=[example.IMAGE_ID])
     findings: list[str] = Field(
-        description='Why: "text" (in the pixels), "blank", "damaged", "unlike" (the collection), "modality".',
+        description='Why: "text" (in the pixels), "blank", "damaged", "inverted", "modality" (looks like another), '
+        '"unlike" (the collection).',
         examples=[["text"]],
     )
     width: int = Field(description="Width in pixels.", examples=[512])

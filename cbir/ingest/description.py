@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from cbir.hardware import Device
 from cbir.images import Image, Limits
 from cbir.images.reading import is_out_of_memory
 from cbir.images.thumbnail import make_thumbnail
+from cbir.images.volume import Volume
 from cbir.ingest.object_store import StoreSilent
 from cbir.ingest.process_pool import extend_deadline
 from cbir.settings import Settings
@@ -87,13 +88,15 @@ class DescribeTask:
 class DescribedFile:
     """Images of one file, one a frame, or the reason why there are none.
 
-    records: without manifest labels. vectors: (d,) float32 each, raw. thumbnails: JPEG, or empty.
+    records: without manifest labels. vectors: (d,) float32 each, raw. thumbnails: JPEG, or empty. inverted: vectors
+    of their negatives, for the intake check, or empty.
     refused: a message for people, which never repeats what a DICOM header says of a patient.
     """
 
     records: tuple[Record, ...] = ()
     vectors: tuple[Any, ...] = ()
     thumbnails: tuple[bytes, ...] = ()
+    inverted: tuple[Any, ...] = ()
     refusal: Refusal | None = None
     refused: str | None = None
 
@@ -132,7 +135,7 @@ def describe_images(
     refuse_burned_in : bool
         Refuse a file that declares burned-in text.
     check_intake : bool
-        Label images that are blank or damaged or have text.
+        Label images that are blank or damaged or have text, and describe the negatives of all images but volumes.
 
     Returns
     -------
@@ -142,6 +145,7 @@ def describe_images(
     records: list[Record] = []
     vectors: list[Any] = []
     pictures: list[bytes] = []
+    inverted: list[Any] = []
     try:
         for image in images:
             if refuse_burned_in and image.dicom is not None and image.dicom.burned_in:
@@ -149,11 +153,13 @@ def describe_images(
             record = describe_record(image, source=source, source_stamp=stamp, secret=secret)
             records.append(_with_pixel_findings(record, image) if check_intake else record)
             vectors.append(compute(image))
+            if check_intake and not isinstance(image, Volume):
+                inverted.append(compute(replace(image, pixels=255 - image.pixels)))
             if thumbnails:
                 pictures.append(make_thumbnail(image))
     except UnreadableImage as error:
         return refuse(error)
-    return DescribedFile(tuple(records), tuple(vectors), tuple(pictures))
+    return DescribedFile(tuple(records), tuple(vectors), tuple(pictures), tuple(inverted))
 
 
 def _with_pixel_findings(record: Record, image: Image) -> Record:

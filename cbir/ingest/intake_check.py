@@ -44,7 +44,8 @@ class IntakeCheck:
         """
         if self._intake == "accept":
             return list(entries)
-        checked = self._current().check(entries)
+        inverted = [vector for file in files for vector in file.inverted or [None] * len(file.records)]
+        checked = self._current().check(entries, inverted)
         if self._intake == "quarantine":
             pictures = (
                 (record.content_hash, picture)

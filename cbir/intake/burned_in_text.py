@@ -10,7 +10,7 @@ from cbir.intake.text_reader import Characters, load_reader
 
 READ_LINES = 5  # of an image, those with most shapes
 LEAST_PROBABILITY = 0.7  # of a character that counts
-FEW, FEW_PROBABILITY = 4, 0.9  # in a text with so few characters or fewer
+FEW, FEW_PROBABILITY = 4, 0.9  # of every character in a text with so few or fewer: sacral foramina read as "pa?y"
 LEAST_CHARACTERS = 3  # different ones: lead letters such as L, R or AP have fewer, and teeth read as 1111
 # Words of markers on radiographs, which say nothing about a patient
 MARKERS = frozenset(
@@ -72,8 +72,9 @@ def looks_personal(text: str) -> bool:
 
 
 def _legible(characters: Characters) -> str:
-    least = FEW_PROBABILITY if len(characters) <= FEW else LEAST_PROBABILITY
-    return "".join(character for character, share in characters if share >= least)
+    if len(characters) <= FEW and any(share < FEW_PROBABILITY for _, share in characters):
+        return ""
+    return "".join(character for character, share in characters if share >= LEAST_PROBABILITY)
 
 
 def _is_marker(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Check of images against the collection that gets them: unlike it, or of another modality."""
+"""Check of images against the collection that gets them: inverted, unlike it, or of another modality."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -8,14 +8,16 @@ import numpy as np
 from cbir.errors import NotFound
 from cbir.gallery.nearest_distances import NearestDistances, without_snapshot
 from cbir.gallery.vector_blocks import Floats, VectorBlocks, spread_rows
-from cbir.intake.findings import with_findings
+from cbir.intake.findings import findings_of, with_findings
 from cbir.store import Collection
-from cbir.store.records import Entry
+from cbir.store.records import Entry, Record
 
 COMPARED = 2000  # images of the collection that others are compared with
 LEAST_IMAGES = 100  # of a collection that says what fits
 UNLIKE = 0.002  # likeness up to which nothing in the collection looks like an image
 NEIGHBOURS = 7  # that all have another modality
+CLOSER = 1.05  # times as near as the image: the collection has the negative
+AT_HOME = 0.02  # least likeness of such a negative, else both are foreign
 
 
 class CollectionCheck:
@@ -42,21 +44,38 @@ class CollectionCheck:
             for number in numbers.tolist()
         ]
 
-    def check(self, entries: Sequence[Entry]) -> list[Entry]:
-        """Return the entries, records with raw vectors (d,) float32, with further findings in the label `intake`."""
+    def check(self, entries: Sequence[Entry], inverted: Sequence[Floats | None]) -> list[Entry]:
+        """Return the entries with further findings in the label `intake`.
+
+        Parameters
+        ----------
+        entries : sequence of (Record, (d,) float32)
+            Records with raw vectors.
+        inverted : sequence of (d,) float32 or None
+            Raw vectors of the negatives, where they are known.
+        """
         if self._sample is None:
             return list(entries)
         return [
-            (with_findings(record, self._findings(record.labels, vector)), vector)
-            for record, vector in entries
+            (with_findings(record, self._findings(record, vector, negative)), vector)
+            for (record, vector), negative in zip(entries, inverted, strict=True)
         ]
 
-    def _findings(self, labels: dict[str, str], vector: Floats) -> list[str]:
-        distances = self._distances(vector)
-        if (self._scale.likeness(float(distances.min())) or 1.0) <= UNLIKE:
+    def _findings(self, record: Record, vector: Floats, negative: Floats | None) -> list[str]:
+        if "blank" in findings_of(record):
+            return []
+        labels, distances = record.labels, self._distances(vector)
+        nearest = float(distances.min())
+        if negative is not None and self._is_inverted(nearest, float(self._distances(negative).min())):
+            return ["inverted"]
+        if (self._scale.likeness(nearest) or 1.0) <= UNLIKE:
             return ["unlike"]
         declared = labels.get("modality")
         return ["modality"] if declared and self._is_other_modality(declared, distances) else []
+
+    def _is_inverted(self, nearest: float, of_negative: float) -> bool:
+        """Return whether the negative is clearly nearer to the collection, and at home in it."""
+        return nearest > CLOSER * of_negative and (self._scale.likeness(of_negative) or 0.0) > AT_HOME
 
     def _is_other_modality(self, declared: str, distances: Floats) -> bool:
         near = np.argpartition(distances, NEIGHBOURS)[:NEIGHBOURS]

@@ -9,6 +9,7 @@ FINDINGS = {
     "text": "text is burned into the pixels",
     "blank": "the image shows nothing",
     "damaged": "the end of the image is missing",
+    "inverted": "its negative looks more like the collection than it does",
     "modality": "it looks like images of another modality",
     "unlike": "nothing in the collection looks like it",
 }

@@ -9,6 +9,7 @@ const REASONS = {
   text: tr("Text is burned into the pixels"),
   blank: tr("The image shows nothing"),
   damaged: tr("The end of the image is missing"),
+  inverted: tr("It looks inverted: its negative fits the collection better"),
   modality: tr("It looks like images of another modality"),
   unlike: tr("Nothing in the collection looks like it"),
 };

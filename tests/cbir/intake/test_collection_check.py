@@ -1,0 +1,88 @@
+"""Images against a collection: negatives, other modalities, and images that are unlike it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cbir.gallery.vector_blocks import Floats
+from cbir.intake.collection_check import CollectionCheck
+from cbir.intake.findings import findings_of
+from cbir.store import Collection
+from cbir.store import profile as profiles
+from cbir.store.records import Record
+
+CENTRES = {"CT": 0.2, "MR": 0.8}
+
+
+def record(name: object, **labels: str) -> Record:
+    return Record(f"{name:>032}", f"/images/{name}.png", "stamp", "png", 9, 9, labels=labels)
+
+
+def vector(modality: str, seed: int) -> Floats:
+    """A vector near the centre of a modality."""
+    noise = np.random.default_rng(seed).normal(0, 0.02, 80)
+    return (CENTRES[modality] + noise).astype(np.float32)
+
+
+def collection_of(folder: Path, count: int) -> Collection:
+    collection = Collection.create(folder, profiles.get("edge_histogram"))
+    modalities = [list(CENTRES)[number % 2] for number in range(count)]
+    entries = [
+        (record(number, modality=modality), vector(modality, number))
+        for number, modality in enumerate(modalities)
+    ]
+    with collection.writer() as writer:
+        writer.add(entries)
+        writer.finish()
+    return collection
+
+
+@pytest.fixture(scope="module")
+def check(tmp_path_factory: pytest.TempPathFactory) -> CollectionCheck:
+    return CollectionCheck(
+        collection_of(tmp_path_factory.mktemp("check") / "c", 600)
+    )  # the least likeness is 1 / 601
+
+
+def findings(check: CollectionCheck, own: Floats, negative: Floats | None = None, **labels: str) -> list[str]:
+    ((checked, kept),) = check.check([(record("new", **labels), own)], [negative])
+    assert kept is own
+    return findings_of(checked)
+
+
+FAR = np.full(80, 5.0, np.float32)
+FARTHER = np.full(80, -7.0, np.float32)
+
+
+def test_an_image_like_others_has_no_finding(check: CollectionCheck) -> None:
+    assert findings(check, vector("CT", 500), FAR, modality="CT") == []
+
+
+def test_an_image_whose_negative_is_at_home_is_inverted(check: CollectionCheck) -> None:
+    assert findings(check, FAR, vector("MR", 500), modality="MR") == ["inverted"]
+    assert findings(check, FAR) == ["unlike"]
+
+
+def test_an_image_that_is_as_foreign_as_its_negative_is_unlike(check: CollectionCheck) -> None:
+    assert findings(check, FARTHER, FAR) == ["unlike"]
+
+
+def test_collections_with_both_polarities_flag_neither(check: CollectionCheck) -> None:
+    assert findings(check, vector("CT", 500), vector("MR", 501)) == []
+    assert findings(check, vector("MR", 501), vector("CT", 500)) == []
+
+
+def test_another_modality_than_all_neighbours_is_found(check: CollectionCheck) -> None:
+    assert findings(check, vector("CT", 500), modality="MR") == ["modality"]
+    assert findings(check, vector("CT", 500), modality="US") == [], "the collection has none to compare with"
+    assert findings(check, vector("CT", 500)) == []
+
+
+def test_a_blank_image_is_blank_alone(check: CollectionCheck) -> None:
+    assert findings(check, FAR, vector("CT", 500), intake="blank") == ["blank"]
+
+
+def test_a_small_collection_says_nothing(tmp_path: Path) -> None:
+    check = CollectionCheck(collection_of(tmp_path / "small", 99))
+    assert findings(check, FAR, vector("CT", 500), modality="MR") == []
