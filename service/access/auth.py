@@ -9,7 +9,7 @@ from werkzeug.exceptions import Forbidden
 
 from cbir.access_rights import ALL_RIGHTS, Scope
 from cbir.settings import Settings
-from service.access import private_details, scopes, startup_checks
+from service.access import image_tickets, private_details, scopes, startup_checks
 from service.access.audit import log_images
 from service.access.caller import Caller, caller_key, current_caller, current_rights, set_rights
 from service.access.group_rights import rights_of_groups, valid_user_name
@@ -107,7 +107,7 @@ def _authorise() -> Response | None:
         g.caller, problem_text = identify(control, text)
         if problem_text:
             return _unauthorized(problem_text, "invalid_token")
-    g.caller = g.caller or _caller_of_proxy(control)
+    g.caller = g.caller or _caller_of_proxy(control) or _caller_of_ticket(control, rule)
     if g.caller is None:
         return (
             _ask_to_log_in()
@@ -218,6 +218,15 @@ def _caller_of_proxy(control: AccessControl) -> Caller | None:
     if rights is None:
         raise Forbidden("your user is in none of the groups that have rights here; ask the operator")
     return Caller(rights, user=name)
+
+
+def _caller_of_ticket(control: AccessControl, rule: scopes.AccessRule) -> Caller | None:
+    """Return the holder of the token that got the ticket of the request, if its address takes tickets."""
+    if rule is not scopes.RULES[scopes.TICKET_ADDRESS]:
+        return None
+    token_id = image_tickets.ticket_token(request.args.get("image", ""))
+    token = control.tokens.get(token_id) if token_id else None
+    return Caller(token, token) if token else None
 
 
 def identify(control: AccessControl, text: str) -> tuple[Caller | None, str | None]:

@@ -33,6 +33,8 @@ OPEN_TO_ALL = {
     "GET /login/done",
     "GET /login/oidc/callback",
     "POST /logout",
+    "GET /monailabel/auth/",
+    "POST /monailabel/auth/token",
 }
 
 
@@ -89,6 +91,7 @@ SEARCHES = (
     "POST /study/*/items",
     "POST /study/*/answers",  # of the caller alone
     "POST /usage",
+    "POST /monailabel/activelearning/*",
     # What changes the caller's own cases and cohorts only.
     "POST /v1/cases",
     "PATCH /v1/cases/*",
