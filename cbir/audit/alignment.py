@@ -15,6 +15,7 @@ WINDOW = 5  # pixels of the windows that are correlated
 SMOOTHING = 1.0  # pixels of standard deviation: takes out what compression and interpolation change
 CONTRAST = 3.0  # grey levels of standard deviation of a window that shows something
 LEAST_WINDOWS = 20
+QUANTILES = 2, 4, 50  # the half, the quarter and the fiftieth of the windows that agree least
 LEAST_COARSE = 0.65  # lower quartile of the coarse pictures below which the fine ones are not aligned
 MOST_STRETCH = 1.06  # ratio of the two scales of an alignment: copies keep their proportions
 SCALES = 0.8, 1.25
@@ -28,12 +29,14 @@ IDENTITY = np.eye(2, 3, dtype=np.float32)
 class Alignment:
     """Map of the first picture's pixels to the second's, with the quantiles of the correlation of their windows.
 
-    transform: (2, 3) float32. median, quarter: of the correlation of windows. covered: share of the first picture.
+    transform: (2, 3) float32. median, quarter, weakest: of the correlation of windows, the last one that two in a
+    hundred do not reach. covered: share of the first picture.
     """
 
     transform: Floats
     median: float
     quarter: float
+    weakest: float
     covered: float
 
     @property
@@ -63,10 +66,13 @@ class Alignment:
         )  # fmt: skip
 
 
-def align(first: Picture, second: Picture, still: Alignment) -> Alignment:
-    """Align two pictures (s, s) that are rotated and cropped a little; `still`, unmoved, if that agrees as well."""
+def align(first: Picture, second: Picture, still: Alignment, start: Floats = IDENTITY) -> Alignment:
+    """Align two pictures (s, s) that are rotated and cropped a little; `still`, unmoved, if that agrees as well.
+
+    start: map (2, 3) from which the alignment begins.
+    """
     a, b = (np.asarray(cv2.equalizeHist(to_square(p, COARSE)), np.uint8) for p in (first, second))
-    transform = _refine(a, b, IDENTITY, COARSE_STEPS, blur=5)
+    transform = _refine(a, b, scaled(start, COARSE / len(first)), COARSE_STEPS, blur=5)
     if transform is None or compare(a, b, transform).quarter < LEAST_COARSE:
         return still
     return max(still, align_from(first, second, scaled(transform, len(first) / COARSE)), key=_agreement)
@@ -76,7 +82,7 @@ def align_from(first: Picture, second: Picture, transform: Floats) -> Alignment:
     """Align two pictures (s, s) by a `transform` (2, 3), refined."""
     refined = _refine(first, second, transform, FINE_STEPS, blur=3)
     aligned = compare(first, second, transform if refined is None else refined)
-    return aligned if aligned.plausible else Alignment(aligned.transform, 0.0, 0.0, aligned.covered)
+    return aligned if aligned.plausible else Alignment(aligned.transform, 0.0, 0.0, 0.0, aligned.covered)
 
 
 def _agreement(alignment: Alignment) -> float:
@@ -115,12 +121,14 @@ def compare(first: Picture, second: Picture, transform: Floats) -> Alignment:
     covariance = _mean(a * b) - mean_a * mean_b
     telling = inside & (np.maximum(variance_a, variance_b) > CONTRAST**2)
     if np.count_nonzero(telling) < LEAST_WINDOWS:
-        return Alignment(transform, 0.0, 0.0, covered)
+        return Alignment(transform, 0.0, 0.0, 0.0, covered)
     products = np.maximum(variance_a[telling] * variance_b[telling], 1e-6)
     correlation = covariance[telling] / np.sqrt(products)
-    quarter, half = len(correlation) // 4, len(correlation) // 2
-    sorted_there = np.partition(correlation, [quarter, half])  # np.quantile takes five times as long
-    return Alignment(transform, float(sorted_there[half]), float(sorted_there[quarter]), covered)
+    places = [len(correlation) // share for share in QUANTILES]
+    median, quarter, weakest = np.partition(correlation, places)[
+        places
+    ].tolist()  # np.quantile: five times as long
+    return Alignment(transform, median, quarter, weakest, covered)
 
 
 def warp(picture: Picture, transform: Floats) -> tuple[Picture, NDArray[np.bool_]]:

@@ -1,88 +1,32 @@
 """Pairs of images that may be duplicates: near by vector, or by the low frequencies of their pictures."""
 
-from typing import NamedTuple
+from typing import Any
 
-import cv2
+import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.audit.duplicate_pictures import Picture, to_square
-from cbir.gallery.knn import find_neighbours
-from cbir.gallery.vector_blocks import Floats
-from cbir.gallery.whitening import Space, plain_space
+from cbir.audit.pair_orientation import PlacedPairs, join, place
+from cbir.audit.picture_signatures import PLACINGS, Signatures
+from cbir.cancellation import checkpoint
+from cbir.gallery.knn import EXACT, find_neighbours
+from cbir.gallery.vector_blocks import Floats, is_among, spread_rows
+from cbir.gallery.whitening import Space
 
-SIDE = 32
-FREQUENCIES = 9  # in each direction
-NEAREST = 5  # by vector, of the eight that are found
-LEAST_BY_VECTOR = 0.4  # likeness of the low frequencies in the best orientation
-LEAST_BY_PICTURE = 0.9
-TRIED_BY_VECTOR = 2  # orientations: rotated, a symmetric picture may look more like its mirror image
-NEARLY = 0.12  # likeness that the second orientation may lack
+NEAREST_BY_VECTOR = 5  # of the eight that are found
+NEAREST_BY_PICTURE = 8, 2  # as they are, and in each other placing
+LEAST_BY_VECTOR = 0.55  # likeness of the low frequencies in the best orientation and placing
+LEAST_AS_THEY_ARE = 0.9
+LEAST_PLACED = 0.965  # of those found by their pictures alone that are rotated or enlarged
 
-BLOCK = 65_536  # pairs
+LISTS, PROBES, TRAINED_ON = 2, 16, 40  # lists per root of the images, lists compared with, images per list
+BLOCK = 8192  # rows searched for at a time
 
 Rows = NDArray[np.int64]
 
 
-class Orientation(NamedTuple):
-    """Flips and inversion of a picture."""
-
-    flipped: bool
-    upside_down: bool
-    inverted: bool
-
-    def apply(self, picture: Picture) -> Picture:
-        """Return the changed picture."""
-        picture = picture[:, ::-1] if self.flipped else picture
-        picture = picture[::-1] if self.upside_down else picture
-        return np.ascontiguousarray(255 - picture if self.inverted else picture)
-
-
-ORIENTATIONS = [
-    Orientation(flipped, upside_down, inverted)
-    for flipped in (False, True)
-    for upside_down in (False, True)
-    for inverted in (False, True)
-]
-
-
-class Candidates(NamedTuple):
-    """Pairs, and how the second of each is to be turned.
-
-    pairs: (p, 2) rows, the first the smaller; one may be there twice. orientation: (p,) index into ORIENTATIONS.
-    by_vector: (p,) bool, pairs that may be rotated or cropped; the others are alike where they are.
-    """
-
-    pairs: Rows
-    orientation: Rows
-    by_vector: NDArray[np.bool_]
-
-
-def low_frequencies(picture: Picture) -> Floats:
-    """Return the lowest frequencies (80,) of a picture with equalised histogram, of length 1.
-
-    A flip changes the sign of the odd frequencies of one direction, an inversion that of all: their absolute values
-    stay.
-    """
-    small = cv2.equalizeHist(to_square(picture, SIDE)).astype(np.float32)
-    values = cv2.dct(small)[:FREQUENCIES, :FREQUENCIES].ravel()[1:]
-    return np.asarray(values / max(float(np.linalg.norm(values)), 1e-6), np.float32)
-
-
-def _signs() -> Floats:
-    """Return the signs (orientations, 80) that an orientation gives the frequencies."""
-    down, across = np.indices((FREQUENCIES, FREQUENCIES)).reshape(2, -1)[:, 1:]
-    return np.array(
-        [
-            (-1.0) ** (across * turned.flipped + down * turned.upside_down + turned.inverted)
-            for turned in ORIENTATIONS
-        ],
-        np.float32,
-    )
-
-
-def find_candidate_pairs(vectors: Floats, space: Space, frequencies: Floats) -> Candidates:
-    """Find pairs of n images that may be duplicates, each in its one or two most likely orientations.
+def find_candidate_pairs(vectors: Floats, space: Space, signatures: Signatures) -> PlacedPairs:
+    """Find pairs of n images that may be duplicates, the smaller row first, placed in one or two likely ways.
 
     Parameters
     ----------
@@ -90,38 +34,69 @@ def find_candidate_pairs(vectors: Floats, space: Space, frequencies: Floats) -> 
         Normalised vectors.
     space : Space
         Space that they are compared in.
-    frequencies : (n, 80) float32
-        Low frequencies of their pictures.
+    signatures : Signatures
+        Of their pictures.
     """
-    by_vector = _pairs(find_neighbours(vectors, space).rows[:, :NEAREST])
-    plain = plain_space(frequencies.shape[1])
-    by_picture = _pairs(find_neighbours(np.abs(frequencies), plain).rows)
-    near = _oriented(by_vector, frequencies, LEAST_BY_VECTOR, TRIED_BY_VECTOR)
-    rows = np.concatenate([near, _oriented(by_picture, frequencies, LEAST_BY_PICTURE, 1)])
-    key = (rows[:, 0] * len(vectors) + rows[:, 1]) * len(ORIENTATIONS) + rows[:, 2]
-    order = np.argsort(key, kind="stable")  # a pair found both ways is there by vector first
-    order = order[np.diff(key[order], prepend=-1) > 0]
-    return Candidates(rows[order, :2], rows[order, 2], order < len(near))
+    count = len(vectors)
+    near = find_neighbours(vectors, space).rows[:, :NEAREST_BY_VECTOR]
+    by_vector = _pairs(np.repeat(np.arange(count), near.shape[1]), near.ravel(), count)
+    by_picture = _pairs_by_picture(signatures.frequencies)
+    by_picture = by_picture[~is_among(by_picture, by_vector)]
+    return join(
+        [
+            place(np.column_stack(np.divmod(by_vector, count)), signatures, (LEAST_BY_VECTOR, LEAST_BY_VECTOR)),
+            place(np.column_stack(np.divmod(by_picture, count)), signatures, (LEAST_AS_THEY_ARE, LEAST_PLACED)),
+        ]
+    )  # fmt: skip
 
 
-def _pairs(neighbours: NDArray[np.int32]) -> Rows:
-    """Return each pair (p, 2) of a row and a neighbour once, the smaller first."""
-    first = np.repeat(np.arange(len(neighbours)), neighbours.shape[1])
-    second = neighbours.ravel().astype(np.int64)
-    pairs = np.column_stack([first, second])[second >= 0]
-    pairs.sort(axis=1)
-    return np.unique(pairs, axis=0)
+def _pairs_by_picture(frequencies: Floats) -> Rows:
+    """Return the pairs that have similar frequencies apart from their signs, as first * n + second."""
+    count = len(frequencies)
+    index = _index(np.abs(frequencies[:, 0]))
+    threads = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)  # a process forked after faiss has used several would wait for them forever
+    try:
+        keys = [np.empty(0, np.int64)]
+        for number in range(len(PLACINGS)):
+            nearest, least = NEAREST_BY_PICTURE[number > 0], LEAST_PLACED if number else LEAST_AS_THEY_ARE
+            for begin in range(0, count, BLOCK):
+                checkpoint()
+                likeness, rows = index.search(
+                    np.abs(frequencies[begin : begin + BLOCK, number]), min(nearest + 1, count)
+                )
+                query, column = np.nonzero((likeness >= least) & (rows >= 0))
+                keys.append(_pairs(query + begin, rows[query, column], count))
+    finally:
+        faiss.omp_set_num_threads(threads)
+    return _distinct(np.concatenate(keys))
 
 
-def _oriented(pairs: Rows, frequencies: Floats, least: float, tried: int) -> Rows:
-    """Return pairs and orientation (m, 3) in which they are alike: the best of each pair, and nearly as good ones."""
-    signs = _signs().T
-    oriented = [np.empty((0, 3), np.int64)]
-    for start in range(0, len(pairs), BLOCK):
-        block = pairs[start : start + BLOCK]
-        alike = (frequencies[block[:, 0]] * frequencies[block[:, 1]]) @ signs
-        best = np.argsort(-alike, axis=1)[:, :tried]
-        likeness = np.take_along_axis(alike, best, axis=1)
-        row, order = np.nonzero(likeness >= np.maximum(least, likeness[:, :1] - NEARLY))
-        oriented.append(np.column_stack([block[row], best[row, order]]))
-    return np.concatenate(oriented)
+def _index(values: Floats) -> Any:
+    """Return a faiss index of values (n, 80) by their product."""
+    count, dimensions = values.shape
+    flat = faiss.IndexFlatIP(dimensions)
+    if count <= EXACT:
+        flat.add(values)
+        return flat
+    lists = LISTS * int(np.sqrt(count))
+    index = faiss.IndexIVFFlat(flat, dimensions, lists, faiss.METRIC_INNER_PRODUCT)
+    index.cp.min_points_per_centroid = 1  # no warning on stderr
+    index.train(values[spread_rows(count, TRAINED_ON * lists)])
+    index.add(values)
+    index.nprobe = PROBES
+    return index
+
+
+def _pairs(first: Rows, second: NDArray[np.integer[Any]], count: int) -> Rows:
+    """Return each pair of different rows once, as smaller * count + larger; -1 is no row."""
+    second = second.astype(np.int64)
+    real = (second >= 0) & (first != second)
+    low, high = np.minimum(first, second)[real], np.maximum(first, second)[real]
+    return _distinct(low * count + high)
+
+
+def _distinct(keys: Rows) -> Rows:
+    """Return the keys sorted, each once; np.unique takes longer."""
+    keys = np.sort(keys)
+    return keys[np.diff(keys, prepend=-1) > 0]

@@ -5,8 +5,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.audit.alignment import SMOOTHING, STILL_DEGREES, Alignment, smooth, warp
-from cbir.audit.duplicate_candidates import Orientation
 from cbir.audit.duplicate_pictures import Picture
+from cbir.audit.picture_signatures import Orientation
 from cbir.gallery.vector_blocks import Floats
 from cbir.store import Record
 

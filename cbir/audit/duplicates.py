@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from cbir.audit.duplicate_candidates import ORIENTATIONS, Candidates, find_candidate_pairs, low_frequencies
+from cbir.audit.duplicate_candidates import find_candidate_pairs
 from cbir.audit.duplicate_changes import name_changes
 from cbir.audit.duplicate_groups import (
     REFERENCE,
@@ -17,6 +17,8 @@ from cbir.audit.duplicate_groups import (
 )
 from cbir.audit.duplicate_pictures import Pictures
 from cbir.audit.duplicate_proof import Proof, prove
+from cbir.audit.pair_orientation import PlacedPairs, place
+from cbir.audit.picture_signatures import ORIENTATIONS, Signatures, sign_pictures
 from cbir.cancellation import checkpoint
 from cbir.severity.stored_images import matching_records
 from cbir.store import Collection, Record
@@ -51,15 +53,14 @@ def find_duplicates(
     numbered = [(number, record) for number, record in numbered if number in in_view]  # not added meanwhile
     records = [record for _, record in numbered]
     pictures = Pictures(collection, records, partial(progress, "reading pictures"))
-    shown = np.flatnonzero(pictures.shown)
+    signatures = sign_pictures(pictures.squares)
+    signatures.frequencies[~pictures.shown] = 0  # like nothing
     identical = _identical(records)
     proofs: dict[tuple[int, int], Proof] = {}
     compared = 0
-    if len(shown) > 1:
-        frequencies = np.stack([low_frequencies(pictures.squares[row]) for row in shown])
+    if len(records) > 1:
         progress("finding similar images", 0, 1)
-        candidates = find_candidate_pairs(view.gallery.vectors(rows[shown]), view.gallery.space, frequencies)
-        candidates = candidates._replace(pairs=shown[candidates.pairs])
+        candidates = find_candidate_pairs(view.gallery.vectors(rows), view.gallery.space, signatures)
         for pair, proof in _prove_all(pictures, candidates, progress):
             if pair not in proofs or proof.confidence > proofs[pair].confidence:
                 proofs[pair] = proof
@@ -67,7 +68,7 @@ def find_duplicates(
     groups = group_by_reference(
         identical | set(proofs),
         lambda row: (-records[row].width * records[row].height, row),
-        partial(_is_duplicate, pictures, records, proofs),
+        partial(_is_duplicate, pictures, records, signatures, proofs),
     )
     return Duplicates(
         tuple(_group(numbered, pictures, proofs, group) for group in groups),
@@ -88,7 +89,7 @@ def _identical(records: Sequence[Record]) -> set[tuple[int, int]]:
 
 
 def _prove_all(
-    pictures: Pictures, candidates: Candidates, progress: Progress
+    pictures: Pictures, candidates: PlacedPairs, progress: Progress
 ) -> Iterator[tuple[tuple[int, int], Proof]]:
     """Yield the candidates that are duplicates, with their proofs."""
     count = len(candidates.pairs)
@@ -97,8 +98,9 @@ def _prove_all(
             checkpoint()
             block = slice(start, start + AT_ONCE)
             first, second = candidates.pairs[block].T.tolist()
-            turned, moved = candidates.orientation[block].tolist(), candidates.by_vector[block].tolist()
-            proofs = executor.map(partial(prove, pictures), first, second, turned, moved)
+            turned, movable = candidates.orientation[block].tolist(), candidates.movable[block].tolist()
+            start_at = candidates.start[block]
+            proofs = executor.map(partial(prove, pictures), first, second, turned, start_at, movable)
             for pair, proof in zip(zip(first, second, strict=True), proofs, strict=True):
                 if proof is not None:
                     yield pair, proof
@@ -108,17 +110,20 @@ def _prove_all(
 def _is_duplicate(
     pictures: Pictures,
     records: Sequence[Record],
+    signatures: Signatures,
     proofs: dict[tuple[int, int], Proof],
     reference: int,
     row: int,
 ) -> bool:
-    """Compare a reference with a row that only others connect to it, in the orientation that agrees best."""
+    """Compare a reference with a row that only others connect to it, placed in the likeliest ways."""
     if records[reference].content_hash == records[row].content_hash:
         return True
-    if not (pictures.shown[reference] and pictures.shown[row]):
-        return False
-    candidates = (prove(pictures, reference, row, turn) for turn in range(len(ORIENTATIONS)))
-    best = max((proof for proof in candidates if proof), key=lambda proof: proof.confidence, default=None)
+    placed = place(np.array([[reference, row]]), signatures, (0, 0))
+    results = (
+        prove(pictures, reference, row, int(turned), start, True)
+        for turned, start in zip(placed.orientation, placed.start, strict=True)
+    )
+    best = max((proof for proof in results if proof), key=lambda proof: proof.confidence, default=None)
     if best is not None:
         proofs[reference, row] = best
     return best is not None
@@ -154,10 +159,8 @@ def _describe(
     records = numbered[reference][1], numbered[row][1]
     if records[0].content_hash == records[1].content_hash:
         return "identical", 1.0
-    known = proofs.get((reference, row)) or proofs[row, reference]
-    turned = ORIENTATIONS[known.orientation]
-    # Proved from the smaller row to the larger, perhaps: compare from the reference.
-    proof = prove(pictures, reference, row, known.orientation) or known
     side = pictures.fine_side(reference, row)
+    proof = proofs.get((reference, row)) or proofs[row, reference].reversed(side)
+    turned = ORIENTATIONS[proof.orientation]
     fine = pictures.fine(reference, side), turned.apply(pictures.fine(row, side))
-    return name_changes(records, fine, turned, proof.alignment), known.confidence
+    return name_changes(records, fine, turned, proof.alignment), proof.confidence

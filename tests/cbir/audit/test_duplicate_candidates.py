@@ -1,10 +1,20 @@
-"""Candidates for duplicates: low frequencies under flips and inversion, and the pairs that are found."""
+"""Candidates for duplicates: signatures under flips and inversion, how pairs are placed, and which are found."""
 
+import cv2
 import numpy as np
 import pytest
 
-from cbir.audit.duplicate_candidates import ORIENTATIONS, _signs, find_candidate_pairs, low_frequencies
+from cbir.audit import duplicate_candidates
+from cbir.audit.duplicate_candidates import find_candidate_pairs
 from cbir.audit.duplicate_pictures import to_square
+from cbir.audit.pair_orientation import place
+from cbir.audit.picture_signatures import (
+    ORIENTATIONS,
+    low_frequencies,
+    normalised_detail,
+    orientation_signs,
+    sign_pictures,
+)
 from cbir.datasets.phantoms import draw_phantom
 from cbir.gallery.whitening import plain_space
 
@@ -16,9 +26,22 @@ def squares():
 
 @pytest.mark.parametrize("turned", ORIENTATIONS)
 def test_an_orientation_changes_signs_only(squares, turned):
-    changed = low_frequencies(turned.apply(squares[2]))
-    expected = low_frequencies(squares[2]) * _signs()[ORIENTATIONS.index(turned)]
+    changed = low_frequencies(turned.apply(squares[2]))[0]
+    expected = low_frequencies(squares[2])[0] * orientation_signs()[ORIENTATIONS.index(turned)]
     assert float(changed @ expected) > 0.95
+
+
+@pytest.mark.parametrize("turned", ORIENTATIONS)
+def test_detail_is_turned_like_its_picture(squares, turned):
+    changed = normalised_detail(turned.apply(squares[2])).astype(float).ravel()
+    expected = turned.apply_signed(normalised_detail(squares[2])).astype(float).ravel()
+    assert np.corrcoef(changed, expected)[0, 1] > 0.99
+
+
+def test_detail_is_what_is_left_without_contrast(squares):
+    darker = (squares[2] * 0.4 + 60).astype(np.uint8)
+    detail = [normalised_detail(picture).astype(float).ravel() for picture in (squares[2], darker)]
+    assert np.corrcoef(*detail)[0, 1] > 0.95
 
 
 def test_orientations_undo_themselves(squares):
@@ -28,8 +51,12 @@ def test_orientations_undo_themselves(squares):
 
 def find(squares, vectors=None):
     vectors = np.eye(len(squares), dtype=np.float32) if vectors is None else vectors
-    frequencies = np.stack([low_frequencies(square) for square in squares])
-    return find_candidate_pairs(vectors, plain_space(vectors.shape[1]), frequencies)
+    return find_candidate_pairs(vectors, plain_space(vectors.shape[1]), sign_pictures(squares))
+
+
+def rotated(picture, degrees, scale=1.0):
+    turn = cv2.getRotationMatrix2D((31.5, 31.5), degrees, scale)
+    return cv2.warpAffine(picture, turn, (64, 64))
 
 
 @pytest.mark.parametrize("turned", ORIENTATIONS)
@@ -40,6 +67,27 @@ def test_a_turned_copy_is_a_candidate_by_its_picture(squares, turned):
     assert ORIENTATIONS.index(turned) in turns
 
 
+@pytest.mark.parametrize("degrees", [-15, -8, 5, 15])
+def test_a_rotated_copy_is_a_candidate_by_its_picture(squares, degrees):
+    found = find([*squares, rotated(squares[5], degrees)])
+    assert [5, 12] in found.pairs[found.movable].tolist()
+
+
+@pytest.mark.parametrize(("degrees", "scale"), [(7, 1), (-14, 1), (0, 1.1), (0, 1 / 1.1)])
+def test_a_pair_starts_where_its_second_picture_lies(squares, degrees, scale):
+    pictures = [squares[5], rotated(squares[5], degrees, scale)]
+    placed = place(np.array([[0, 1]]), sign_pictures(pictures), (0, 0))
+    expected = cv2.getRotationMatrix2D((31.5, 31.5), degrees, scale)
+    starts = placed.start[placed.orientation == 0]
+    assert np.abs(starts @ [20, 20, 1] - expected @ [20, 20, 1]).max(axis=1).min() < 3
+
+
+def test_a_pair_starts_where_it_was_shifted_to(squares):
+    shifted = cv2.warpAffine(squares[5], np.array([[1, 0, 4], [0, 1, -2]], np.float32), (64, 64))
+    placed = place(np.array([[0, 1]]), sign_pictures([squares[5], shifted]), (0, 0))
+    assert placed.start[placed.orientation == 0][0].tolist() == [[1, 0, 4], [0, 1, -2]]
+
+
 def test_a_pair_is_there_once_in_each_orientation(squares):
     found = find([*squares, *squares])
     rows = np.column_stack([found.pairs, found.orientation])
@@ -47,14 +95,24 @@ def test_a_pair_is_there_once_in_each_orientation(squares):
     assert (found.pairs[:, 0] < found.pairs[:, 1]).all()
 
 
-def test_pairs_near_by_vector_are_marked(squares):
-    frequencies = [squares[0], squares[0], *squares[1:]]
+def test_pairs_near_by_vector_may_be_moved(squares):
+    pictures = [squares[0], squares[0], *squares[1:]]
     vectors = np.random.default_rng(1).normal(size=(13, 40)).astype(np.float32)
     vectors[1] = vectors[0]
-    found = find(frequencies, vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
-    both = (found.pairs == [0, 1]).all(axis=1) & (found.orientation == 0)
-    assert found.by_vector[both].tolist() == [True]
+    found = find(pictures, vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+    pair = (found.pairs == [0, 1]).all(axis=1) & (found.orientation == 0)
+    assert found.movable[pair].tolist() == [True]
 
 
-def test_a_blank_picture_has_no_frequencies():
-    assert not low_frequencies(np.full((64, 64), 7, np.uint8)).any()
+def test_lists_find_the_copies_that_all_comparisons_find(squares, monkeypatch):
+    pictures = [*squares, *(ORIENTATIONS[3].apply(square) for square in squares)]
+    monkeypatch.setattr(duplicate_candidates, "EXACT", 10)
+    found = {tuple(pair) for pair in find(pictures).pairs.tolist()}
+    assert {(row, row + 12) for row in range(12)} <= found
+
+
+def test_a_blank_picture_has_no_signature():
+    signatures = sign_pictures([np.full((64, 64), 7, np.uint8)] * 2)
+    assert not signatures.frequencies.any()
+    assert not signatures.detail.any()
+    assert not len(place(np.array([[0, 1]]), signatures, (0.1, 0.1)).pairs)

@@ -1,0 +1,130 @@
+"""Signatures of pictures: low frequencies, also rotated and enlarged, and detail without contrast."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.audit.duplicate_pictures import Picture, to_square
+from cbir.gallery.vector_blocks import Floats
+
+SIDE = 32
+FREQUENCIES = 9  # in each direction
+EDGE = 4  # pixels over which the circle that counts fades out
+WINDOW = 5  # pixels over which detail is normalised
+SMOOTHING = 1.0  # pixels of standard deviation
+NOISE = 2.0  # grey levels of standard deviation that are no detail
+STEPS = 40  # of int8 for one standard deviation of detail
+
+Degrees = float
+Zoom = float
+# How a picture is placed before it is compared: as it is, rotated (4 degrees more or less change little), cropped.
+PLACINGS: list[tuple[Degrees, Zoom]] = [(0, 1), (-7, 1), (7, 1), (-14, 1), (14, 1), (0, 1.1)]
+ENLARGED = len(PLACINGS) - 1
+
+
+class Signatures(NamedTuple):
+    """Of n pictures: frequencies (n, placings, 80) float32, see `low_frequencies`, and detail (n, 32, 32) int8."""
+
+    frequencies: Floats
+    detail: NDArray[np.int8]
+
+
+class Orientation(NamedTuple):
+    """Flips and inversion of a picture."""
+
+    flipped: bool
+    upside_down: bool
+    inverted: bool
+
+    def apply(self, picture: Picture) -> Picture:
+        """Return the changed picture."""
+        picture = picture[:, ::-1] if self.flipped else picture
+        picture = picture[::-1] if self.upside_down else picture
+        return np.ascontiguousarray(255 - picture if self.inverted else picture)
+
+    def apply_signed(self, detail: NDArray[np.int8]) -> NDArray[np.int8]:
+        """Return changed detail, which an inversion gives the other sign."""
+        detail = detail[:, ::-1] if self.flipped else detail
+        detail = detail[::-1] if self.upside_down else detail
+        return -detail if self.inverted else detail
+
+
+ORIENTATIONS = [
+    Orientation(flipped, upside_down, inverted)
+    for flipped in (False, True)
+    for upside_down in (False, True)
+    for inverted in (False, True)
+]
+
+
+def placing(number: int, side: int) -> Floats:
+    """Return the map (2, 3) of the pixels of a square with this side to where a placing puts them."""
+    middle = (side - 1) / 2
+    return np.asarray(cv2.getRotationMatrix2D((middle, middle), *PLACINGS[number]), np.float32)
+
+
+def _circle() -> Floats:
+    """Return a circle (32, 32) that fades out: what a rotation brings in from outside does not count."""
+    down, across = np.indices((SIDE, SIDE)) - (SIDE - 1) / 2
+    inside = np.clip((SIDE / 2 - np.hypot(down, across)) / EDGE, 0, 1)
+    return np.asarray(inside * inside * (3 - 2 * inside), np.float32)
+
+
+CIRCLE = _circle()
+_WHOLE = (CIRCLE > 0).astype(np.uint8)
+_PLACED = [placing(number, SIDE) for number in range(len(PLACINGS))]
+
+
+def low_frequencies(picture: Picture) -> Floats:
+    """Return the lowest frequencies (placings, 80) of a picture with equalised histogram, each of length 1.
+
+    A flip changes the sign of the odd frequencies of one direction, an inversion that of all: their absolute values
+    stay.
+    """
+    small = to_square(picture, SIDE)
+    counts = cv2.calcHist([small], [0], _WHOLE, [256], [0, 256]).ravel()
+    equalised = ((np.cumsum(counts) - counts / 2) / counts.sum()).astype(np.float32)[small]
+    values = np.empty((len(PLACINGS), FREQUENCIES**2 - 1), np.float32)
+    for number, transform in enumerate(_PLACED):
+        placed = equalised
+        if number:
+            placed = np.asarray(
+                cv2.warpAffine(equalised, transform, (SIDE, SIDE), borderMode=cv2.BORDER_REPLICATE)
+            )
+        mean = float((placed * CIRCLE).sum() / CIRCLE.sum())
+        lowest = cv2.dct((placed - mean) * CIRCLE)[:FREQUENCIES, :FREQUENCIES].ravel()[1:]
+        values[number] = lowest / max(float(np.linalg.norm(lowest)), 1e-6)
+    return values
+
+
+def orientation_signs() -> Floats:
+    """Return the signs (orientations, 80) that an orientation gives the frequencies."""
+    down, across = np.indices((FREQUENCIES, FREQUENCIES)).reshape(2, -1)[:, 1:]
+    return np.array(
+        [
+            (-1.0) ** (across * turned.flipped + down * turned.upside_down + turned.inverted)
+            for turned in ORIENTATIONS
+        ],
+        np.float32,
+    )
+
+
+def normalised_detail(picture: Picture) -> NDArray[np.int8]:
+    """Return a small picture (32, 32) less the mean of each window, divided by its standard deviation."""
+    small = cv2.GaussianBlur(to_square(picture, SIDE).astype(np.float32), (0, 0), SMOOTHING)
+    mean = cv2.blur(small, (WINDOW, WINDOW))
+    variance = np.maximum(cv2.blur(small * small, (WINDOW, WINDOW)) - mean * mean, 0)
+    return np.asarray(np.clip((small - mean) / np.sqrt(variance + NOISE**2) * STEPS, -127, 127), np.int8)
+
+
+def sign_pictures(squares: Sequence[Picture] | NDArray[np.uint8]) -> Signatures:
+    """Return the signatures of pictures (n, s, s)."""
+    count = len(squares)
+    frequencies = np.empty((count, len(PLACINGS), FREQUENCIES**2 - 1), np.float32)
+    detail = np.empty((count, SIDE, SIDE), np.int8)
+    for row, square in enumerate(squares):
+        frequencies[row], detail[row] = low_frequencies(square), normalised_detail(square)
+    return Signatures(frequencies, detail)
