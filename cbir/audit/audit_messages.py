@@ -246,7 +246,7 @@ class AuditState(BaseModel):
     """The latest audit of a collection, and the job that makes the next one."""
 
     state: Literal["none", "computing", "ready", "failed"] = Field(
-        description='"none": there has been no audit; "computing": a job makes one; "ready"; "failed": see `job`.',
+        description='"none": there has been no audit; "computing": a job makes one; "ready"; "failed": see `error`.',
         examples=["ready"],
     )
     job: str | None = Field(
@@ -254,5 +254,6 @@ class AuditState(BaseModel):
     )
     done: int = Field(description="Progress of the job in a thousandth.", examples=[1000])
     total: int | None = Field(description="1000; null without a job.", examples=[1000])
+    error: str | None = Field(description="Why the latest job failed.", examples=[None])
     changed: bool = Field(description="True if the collection has changed since the audit.", examples=[False])
     audit: Audit | None = Field(description="The audit before, while another is computed; null without one.")

@@ -35,7 +35,7 @@ def get_audit() -> Response:
     audit = _stored_audit(collection.folder)
     job = _latest_job(handle)
     active = job is not None and job.state in ("waiting", "running")
-    failed = job is not None and job.state in ("failed", "cancelled")
+    failed = job is not None and job.state == "failed"
     if audit is not None:
         log_images(item.image_id for item in (audit.labels.items if audit.labels else []))
     message = AuditState(
@@ -43,6 +43,7 @@ def get_audit() -> Response:
         job=job.job if job else None,
         done=job.done if job else 0,
         total=job.total if job else None,
+        error=job.error if failed and job else None,
         changed=audit is not None and audit.generation != collection.generation(),
         audit=audit,
     )

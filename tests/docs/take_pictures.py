@@ -14,6 +14,7 @@ from PIL import Image, ImageDraw
 from playwright import sync_api
 
 from tests.docs.blocks import ROOT
+from tests.docs.prior_picture import take_priors
 from tests.e2e.browsing import choose, until
 from tests.e2e.conftest import CHROMIUM, PATIENCE_MS
 from tests.e2e.judging import annotating, introduce
@@ -115,6 +116,19 @@ def quarantine(page: sync_api.Page, query: Path) -> None:
     page.locator(".quarantine-list img").nth(3).evaluate("image => image.decode()")
 
 
+def audit(page: sync_api.Page, query: Path) -> None:
+    """Change the label of some images, and show that an audit suspects them."""
+    items = page.request.get("/v1/images?limit=1000").json()["items"]
+    for item, other in zip(items[:120:10], items[125:], strict=False):
+        labels = {"label": other["labels"]["label"]}
+        assert page.request.patch(f"/v1/images/{item['image_id']}", data={"labels": labels}).ok
+    page.goto("/audit")
+    page.locator("#label-key").select_option("label")
+    page.locator("#run").click()
+    page.locator("#tab-labels").click(timeout=10 * PATIENCE_MS)
+    page.locator(".audit-film img").nth(7).evaluate("image => image.decode()")
+
+
 def study(page: sync_api.Page, query: Path) -> None:
     """Compare two methods in a reader study."""
     page.goto(f"/study/{STUDY}")
@@ -134,6 +148,7 @@ SCENES: dict[str, Callable[[sync_api.Page, Path], None]] = {
     "map": collection_map,
     "administration": administration,
     "study": study,
+    "audit": audit,  # the last: it changes labels
 }
 
 
@@ -219,12 +234,12 @@ def save(name: str, png: bytes) -> None:
 
 def main(names: list[str]) -> None:
     """Take the pictures `names`; all without any."""
-    known = [*SCENES, "ohif", "annotation"]
+    known = [*SCENES, "ohif", "annotation", "priors"]
     if unknown := set(names) - set(known):
         sys.exit(f"there is no picture {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     chosen = [name for name in known if name in names or not names]
     with tempfile.TemporaryDirectory() as folder:
-        work = {name: Path(folder, name) for name in ("pages", "ohif", "annotation")}
+        work = {name: Path(folder, name) for name in ("pages", "ohif", "annotation", "priors")}
         for path in work.values():
             path.mkdir()
         if scenes := [name for name in chosen if name in SCENES]:
@@ -233,6 +248,8 @@ def main(names: list[str]) -> None:
             take_ohif(work["ohif"])
         if "annotation" in chosen:
             take_annotation(work["annotation"])
+        if "priors" in chosen:
+            save("priors", take_priors(work["priors"]))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ const POLL_MS = 1000;
 
 let tabs = [];
 let shownAudit = ""; // when the audit on the page was read
+let runningJob = null;
 
 function showProblem(message) {
   byId("problem").querySelector("p").textContent = message;
@@ -53,17 +54,19 @@ function showAudit(audit, changed) {
 
 async function load() {
   try {
-    const { state, done, audit, changed } = await (await request(address("/v1/audit"), {})).json();
+    const { state, job, done, error, audit, changed } = await (await request(address("/v1/audit"), {})).json();
     const running = state === "computing";
     byId("progress-line").hidden = !running;
     byId("progress").value = done;
     byId("run").disabled = running;
-    showProblem(state === "failed" ? tr("The last audit did not end. Start it again; the jobs of the administration page show why.") : "");
+    byId("cancel").disabled = !running;
+    runningJob = running ? job : null;
+    showProblem(state === "failed" ? tr("The last audit failed: {reason}", { reason: error ?? "" }) : "");
     if (audit) showAudit(audit, changed);
     else byId("made").textContent = running ? "" : tr("There has been no audit of this collection.");
     if (running) setTimeout(load, POLL_MS);
-  } catch (error) {
-    showProblem(error.message);
+  } catch (problem) {
+    showProblem(problem.message);
   }
 }
 
@@ -78,6 +81,14 @@ byId("start").addEventListener("submit", async (event) => {
     await load();
   } catch (error) {
     byId("run").disabled = false;
+    showProblem(error.message);
+  }
+});
+byId("cancel").addEventListener("click", async () => {
+  byId("cancel").disabled = true;
+  try {
+    await request(`/v1/jobs/${encodeURIComponent(runningJob)}/cancel`, { method: "POST" });
+  } catch (error) {
     showProblem(error.message);
   }
 });

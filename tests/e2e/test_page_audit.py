@@ -1,0 +1,44 @@
+"""The page of an audit: it is started, suspects are corrected, and another one is cancelled."""
+
+from pathlib import Path
+
+import pytest
+from playwright import sync_api
+from playwright.sync_api import expect
+
+from tests.service.conftest import cbir, serving
+
+
+@pytest.mark.slow
+def test_suspects_are_corrected_and_an_audit_is_cancelled(blank_page: sync_api.Page, tmp_path: Path) -> None:
+    page, files, collection = blank_page, tmp_path / "radiographs", tmp_path / "collection"
+    cbir("phantoms", files, "--count", "80")
+    labels = "--labels", files / "manifest.csv"
+    cbir("index", files, *labels, "--profile", "huang2012", "--jobs", "1", "--collection", collection)
+    with serving(collection) as served:
+        images = page.request.get(f"{served.address}/v1/images?limit=1000").json()["items"]
+        values = sorted({image["labels"]["anatomy"] for image in images})
+        wrong = images[0]
+        other = next(value for value in values if value != wrong["labels"]["anatomy"])
+        one = f"{served.address}/v1/images/{wrong['image_id']}"
+        assert page.request.patch(one, data={"labels": {"anatomy": other}}).ok
+        page.goto(f"{served.address}/audit")
+        expect(page.locator("#made")).to_contain_text("no audit")
+        page.get_by_label("Label to check").select_option("anatomy")
+        page.get_by_role("button", name="Start an audit").click()
+        page.locator("#tab-labels").click(timeout=120_000)
+        row = page.locator(f".audit-row:has(.subject img[src*='{wrong['image_id']}'])")
+        row.focus()
+        page.keyboard.press("y")
+        expect(row).to_contain_text("Changed")
+        audit = page.request.get(f"{served.address}/v1/audit").json()["audit"]
+        (suspect,) = (item for item in audit["labels"]["items"] if item["image_id"] == wrong["image_id"])
+        assert page.request.get(one).json()["labels"]["anatomy"] == suspect["suggested"] != other
+        made = page.locator("#made").inner_text()
+        with page.expect_response("**/cancel") as cancelling:
+            page.get_by_role("button", name="Start an audit").click()
+            page.get_by_role("button", name="Cancel").click()
+        assert cancelling.value.status == 202
+        expect(page.locator("#progress-line")).to_be_hidden(timeout=120_000)
+        expect(page.locator("#problem")).to_be_hidden()  # that it was cancelled is no failure
+        expect(page.locator("#made")).to_contain_text(made.removesuffix("."))
