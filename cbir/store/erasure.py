@@ -13,6 +13,7 @@ from cbir.store import (
     grade_models,
     idempotency,
     map_file,
+    neighbour_files,
     region_cells,
     severity_model,
 )
@@ -55,6 +56,7 @@ def erase_rows(connection: Connection, keys: Sequence[str], folder: Path) -> int
     held = [image_id for image_id, _ in quarantined_of(connection, keys)]
     store_erased_marks(connection, [*deleted, *(row.content_hash for row in rows), *held, *instances], folder)
     map_file.drop_map(folder)
+    neighbour_files.drop_neighbours(folder)
     audit_file.drop_audit_file(folder)
     region_cells.drop_cells(folder)
     delete_quarantined(connection, quarantine.c.patient_key, keys)

@@ -8,6 +8,7 @@ import pytest
 
 from cbir import settings
 from cbir.errors import IndexUnavailable
+from cbir.file_lock import try_lock
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.store import Collection
 from cbir.store import profile as profiles
@@ -82,6 +83,16 @@ def test_a_damaged_graph_is_built_again(filled: Followed, caplog: pytest.LogCapt
     assert opened.vectors.graph() is not None
 
 
+def test_erasing_a_patient_deletes_the_graph(filled: Followed) -> None:
+    filled.index.neighbours.update()
+    with filled.collection.writer() as writer:
+        writer.erase_patient([f"{3:032x}"])
+        assert not path_of(filled).exists()
+    filled.index.follower.follow()
+    filled.index.neighbours.update()
+    assert filled.opened().status().linked == 51
+
+
 def test_the_graph_of_a_dropped_index_is_deleted(filled: Followed) -> None:
     filled.index.neighbours.update()
     filled.index.follower.drop()
@@ -92,7 +103,7 @@ def test_the_graph_of_a_dropped_index_is_deleted(filled: Followed) -> None:
 def test_two_processes_do_not_build_it_at_a_time(filled: Followed) -> None:
     path_of(filled).parent.mkdir(exist_ok=True)
     with path_of(filled).with_suffix(".neighbours-lock").open("ab") as file:
-        stored_neighbours.try_lock(file.fileno())
+        assert try_lock(file.fileno())
         assert not filled.index.neighbours.update()
     assert filled.index.neighbours.update()
 
@@ -129,9 +140,12 @@ def test_a_service_builds_it_in_the_background(filled: Followed, monkeypatch: py
     begun = threading.Event()
     monkeypatch.setattr(index_thread, "FOLLOW_SECONDS", 0.01)
     update = stored_neighbours.StoredNeighbours.update
-    monkeypatch.setattr(
-        stored_neighbours.StoredNeighbours, "update", lambda self: (begun.set(), update(self))[1]
-    )
+
+    def note_and_update(neighbours: stored_neighbours.StoredNeighbours) -> bool:
+        begun.set()
+        return update(neighbours)
+
+    monkeypatch.setattr(stored_neighbours.StoredNeighbours, "update", note_and_update)
     index = filled.opened()
     thread = IndexThread("hospital", index)
     assert begun.wait(60)

@@ -1,0 +1,9 @@
+"""Files of the k-NN graphs of vector indexes, which `cbir.vector_index.stored_neighbours` writes and builds again."""
+
+from pathlib import Path
+
+
+def drop_neighbours(folder: Path) -> None:
+    """Delete the graphs of the collection in `folder` on this machine: they have numbers of erased images."""
+    for path in (folder / "vector_index").glob("*.neighbours"):
+        path.unlink(missing_ok=True)
