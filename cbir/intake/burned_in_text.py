@@ -9,9 +9,9 @@ from cbir.intake.stroke_rows import Grey, TextLine, find_text_lines
 from cbir.intake.text_reader import Characters, load_reader
 
 READ_LINES = 5  # of an image, those with most shapes
-LEAST_PROBABILITY = 0.7  # of a character that counts
-FEW, FEW_PROBABILITY = 4, 0.9  # of every character in a text with so few or fewer: sacral foramina read as "pa?y"
-LEAST_CHARACTERS = 3  # different ones: lead letters such as L, R or AP have fewer, and teeth read as 1111
+CLEAR, LEGIBLE = 0.9, 0.7  # probabilities of a character
+LEAST_CLEAR, LEAST_LEGIBLE = 3, 5  # different ones: lead letters have fewer, and teeth read as 1111
+FEW = 4  # in a text with so few characters or fewer all are clear: sacral foramina read as "pa?y"
 # Words of markers on radiographs, which say nothing about a patient
 MARKERS = frozenset(
     (
@@ -47,8 +47,8 @@ class BurnedInText:
 def find_burned_in_text(grey: Grey) -> BurnedInText | None:
     """Return the most legible of the lines of text in a picture; None if none can be read.
 
-    Text has three different letters or digits that are read with a probability of .7 or more. Lead letters (L, R,
-    AP) and the words of markers (LEFT, PORTABLE, ...) do not count.
+    Text has three different letters or digits that are read with a probability of .9 or more, or five of .7 or more.
+    Lead letters (L, R, AP) and the words of markers (LEFT, PORTABLE, ...) do not count.
 
     Parameters
     ----------
@@ -57,10 +57,10 @@ def find_burned_in_text(grey: Grey) -> BurnedInText | None:
     """
     lines = _different_lines(find_text_lines(grey))[:READ_LINES]
     for line in lines:
-        text = _legible(load_reader().read(grey, line))
-        characters = [character for character in text if character.isalnum()]
-        if len(set(characters)) >= LEAST_CHARACTERS and not _is_marker(text):
-            return BurnedInText(line, len(characters), looks_personal(text))
+        characters = load_reader().read(grey, line)
+        text = "".join(character for character, share in characters if share >= LEGIBLE)
+        if _is_text(characters) and not _is_marker(text):
+            return BurnedInText(line, sum(map(str.isalnum, text)), looks_personal(text))
     return None
 
 
@@ -71,15 +71,18 @@ def looks_personal(text: str) -> bool:
     return bool(date or number or len(re.findall(r"[^\W\d_]{3,}", text)) >= 2)
 
 
-def _legible(characters: Characters) -> str:
-    if len(characters) <= FEW and any(share < FEW_PROBABILITY for _, share in characters):
-        return ""
-    return "".join(character for character, share in characters if share >= LEAST_PROBABILITY)
+def _is_text(characters: Characters) -> bool:
+    if len(characters) <= FEW and any(share < CLEAR for _, share in characters):
+        return False
+    read = [(character, share) for character, share in characters if character.isalnum()]
+    clear = {character for character, share in read if share >= CLEAR}
+    legible = {character for character, share in read if share >= LEGIBLE}
+    return len(clear) >= LEAST_CLEAR or len(legible) >= LEAST_LEGIBLE
 
 
 def _is_marker(text: str) -> bool:
     words = re.findall(r"\w+", text.upper())
-    return all(word in MARKERS or len(word) < LEAST_CHARACTERS for word in words)
+    return all(word in MARKERS or len(word) < LEAST_CLEAR for word in words)
 
 
 def _different_lines(lines: list[TextLine]) -> list[TextLine]:

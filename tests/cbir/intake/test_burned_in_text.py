@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from cbir.datasets.phantoms import draw_phantom
 from cbir.intake.burned_in_text import find_burned_in_text, looks_personal
 from cbir.intake.stroke_rows import find_text_lines
 
@@ -44,6 +45,12 @@ def test_noise_and_stripes_are_no_text() -> None:
     stripes[40:60] = 0
     assert find_burned_in_text(noise) is None
     assert find_burned_in_text(stripes) is None
+
+
+@pytest.mark.parametrize(("number", "seed"), [(1252, 0), (234, 1)])
+def test_bones_that_are_read_as_letters_are_no_text(number: int, seed: int) -> None:
+    """Sacral foramina are read as "pa?y", and vertebrae as "Or 000", each with some doubtful characters."""
+    assert find_burned_in_text(draw_phantom(number, seed=seed, size=512).pixels) is None
 
 
 def test_boxes_are_in_pixels_of_the_picture_however_large() -> None:
