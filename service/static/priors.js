@@ -60,22 +60,18 @@ function drawStudies({ studies, total }, addressOf) {
     if (unknown && last?.unknown) last.images.push(...study.images);
     else rows.push({ ...study, unknown, images: [...study.images] });
   }
-  let rank = 0;
-  const sections = rows.map((row) => {
-    const hits = row.images.map((image) => ({ ...image, rank: (rank += 1), score: image.likeness, distance: 0 }));
-    return studyRow(row, hits, addressOf);
-  });
-  byId("prior-list").replaceChildren(...sections);
+  byId("prior-list").replaceChildren(...rows.map((row) => studyRow(row, addressOf)));
 }
 
-function studyRow(row, hits, addressOf) {
+function studyRow(row, addressOf) {
+  const hits = row.images.map((image, index) => ({ ...image, rank: index + 1, score: image.likeness, distance: 0 }));
   const title = timeOf(row.days_before);
-  const heading = element("h3", "", title);
-  if (row.same_view) heading.append(" ", element("span", "same-view", tr("same view")));
-  if (row.compare) heading.append(" ", comparisonLink(row.compare, title));
+  const facts = element("p", "prior-facts");
+  if (row.same_view) facts.append(element("span", "", tr("same view")));
+  if (row.compare) facts.append(comparisonLink(row.compare, title));
   const grid = column(title, hits, null, addressOf).querySelector(".grid");
   grid.setAttribute("aria-label", title);
-  return element("section", "prior-study", heading, grid);
+  return element("section", "prior-study", element("h3", "", title), facts, grid);
 }
 
 /** Say how long before the query's study another one was made. */
@@ -88,9 +84,10 @@ function timeOf(days) {
 
 /** A link to both studies side by side in the DICOM viewer. */
 function comparisonLink(address, title) {
-  const link = element("a", "side-by-side", tr("Side by side in the viewer"));
+  const link = element("a", "", `${tr("Side by side")} ↗`);
   Object.assign(link, { href: address, target: "_blank", rel: "noopener noreferrer" });
-  link.setAttribute("aria-label", `${link.textContent}: ${title}`);
+  link.title = tr("Side by side in the viewer");
+  link.setAttribute("aria-label", `${link.title}: ${title}`);
   return link;
 }
 
