@@ -91,6 +91,20 @@ def irma_phantoms(
 
 
 @app.command()
+def fiftyone(
+    folder: Annotated[
+        Path, Argument(help="Folder that FiftyOne exported as FiftyOneDataset, with its media.")
+    ],
+    out: Annotated[Path, Argument(help="CSV manifest to write.")],
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Write a manifest of a FiftyOne data set: its classifications, plain fields and tags become labels."""
+    from cbir.datasets.fiftyone_manifest import write_fiftyone_manifest
+
+    print_values({"written": write_fiftyone_manifest(folder, out), "manifest": str(out)}, format)
+
+
+@app.command()
 def medmnist(
     npz: Annotated[Path, Argument(help="MedMNIST file (2-D).")],
     folder: Annotated[Path, Argument(help="Folder for the images and manifest.csv.")],

@@ -47,6 +47,8 @@ annotate to-label-studio --collection collection --study-dir paired --out tasks
 collection build-index --collection collection
 collection compact --collection collection
 collection export --collection collection export
+collection to-fiftyone --collection collection voxels
+dataset fiftyone voxels voxels.csv
 collection backup --collection collection backup
 collection restore backup restored
 collection compare collection restored --label anatomy
@@ -117,6 +119,7 @@ evaluate run --collection collection --out results : evaluate
 grade evaluate --collection graded --ranker cnn : deep
 index files scans --collection collection --ray local : ray
 index files s3://bucket/images --collection collection : remote
+index files xnat://BONES --collection collection : client
 index dicomweb http://127.0.0.1:1/dicom-web --collection collection : pacs
 receive --collection collection : pacs
 report scans/phantom-000003.png --collection collection --out report.dcm : pacs

@@ -9,10 +9,9 @@ from xml.etree import ElementTree
 from cbir.active.study.study_files import write_study_file
 from cbir.active.study.study_plan import StudyPlan
 from cbir.active.study.study_rounds import AskedPair
+from cbir.exchange.shown_picture import read_shown_picture
 from cbir.images.thumbnail import encode_view
-from cbir.intake.findings import findings_of
-from cbir.severity.grey_images import read_stored_image
-from cbir.store import Collection, Record
+from cbir.store import Collection
 
 TASKS, INTERFACE, PICTURES = "tasks.json", "labeling-interface.xml", "images"
 SIDE = 1280  # pixels of the longer side of a picture
@@ -108,9 +107,7 @@ def write_pairs(
     records, written = collection.records_by_id(ids), set[str]()
     for done, image_id in enumerate(ids, start=1):
         record = records.get(image_id)
-        image = (
-            None if record is None or _has_text(record) else read_stored_image(collection, record, max_pixels)
-        )
+        image = None if record is None else read_shown_picture(collection, record, max_pixels)
         if image is not None:
             write_study_file(folder / PICTURES / f"{image_id}.png", encode_view(image, SIDE))
             written.add(image_id)
@@ -121,7 +118,3 @@ def write_pairs(
     write_study_file(folder / INTERFACE, labelling_interface(plan.question).encode())
     write_study_file(folder / TASKS, json.dumps(tasks, indent=1).encode())
     return WrittenTasks(len(tasks), len(written), len(pairs) - len(kept))
-
-
-def _has_text(record: Record) -> bool:
-    return record.burned_in or "text" in findings_of(record)

@@ -1,0 +1,1 @@
+"""Folders that other programs read."""
