@@ -109,12 +109,15 @@ def _refine(first: Picture, second: Picture, start: Floats, steps: int, blur: in
     return np.asarray(transform, np.float32)
 
 
-def compare(first: Picture, second: Picture, transform: Floats) -> Alignment:
-    """Correlate windows of the first picture (s, s) with those that a transform (2, 3) finds in the second."""
+def compare(first: Picture, second: Picture, transform: Floats, smoothing: float = SMOOTHING) -> Alignment:
+    """Correlate windows of the first picture (s, s) with those that a transform (2, 3) finds in the second.
+
+    smoothing: of both, in pixels of standard deviation.
+    """
     warped, inside = warp(second, transform)
     covered = float(inside.mean())
     inside = cv2.erode(inside.astype(np.uint8), np.ones((WINDOW + 2, WINDOW + 2)), borderValue=0) > 0
-    a, b = smooth(first, SMOOTHING), smooth(warped, SMOOTHING)
+    a, b = smooth(first, smoothing), smooth(warped, smoothing)
     mean_a, mean_b = _mean(a), _mean(b)
     variance_a = np.maximum(_mean(a * a) - mean_a * mean_a, 0)
     variance_b = np.maximum(_mean(b * b) - mean_b * mean_b, 0)

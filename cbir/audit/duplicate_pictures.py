@@ -51,9 +51,14 @@ class Pictures:
         self.fine = lru_cache(KEPT)(self._fine)
 
     def fine_side(self, first: int, second: int) -> int:
-        """Return the side of the squares that two rows are compared by: 128 at most, the smaller's size at least."""
-        sizes = (max(self._records[row].width, self._records[row].height) for row in (first, second))
-        return int(np.clip(min(sizes), SIDE, FINE))
+        """Return the side of the squares that two rows are compared by: the smaller's size, but 64 to 128."""
+        return int(np.clip(self.common_size(first, second), SIDE, FINE))
+
+    def common_size(self, first: int, second: int) -> int:
+        """Return the longer side of the smaller of two rows."""
+        return max(
+            min(max(self._records[row].width, self._records[row].height) for row in (first, second)), 1
+        )
 
     def _fine(self, row: int, side: int) -> Picture:
         square = None if side == SIDE else self._square(self._records[row], side)
