@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from cbir.store import change_log, originals
+from cbir.errors import CbirError
+from cbir.store import change_log, last_good, originals
 from cbir.store.add_transaction import Added, AddTransaction
 from cbir.store.checksums import with_checksum
 from cbir.store.collection import Collection
+from cbir.store.damage import DAMAGE
 from cbir.store.image_rows import rows_matching
 from cbir.store.quarantine import (
     QuarantinedImage,
@@ -18,7 +20,7 @@ from cbir.store.quarantine import (
 )
 from cbir.store.quarantine_table import delete_quarantined, has_quarantine, quarantine, quarantined_of
 from cbir.store.records import FINDINGS_LABEL
-from cbir.store.schema import forgotten
+from cbir.store.schema import DATABASE, connect, forgotten
 from cbir.store.statements import insert_missing
 from cbir.store.writer import Writer
 
@@ -73,6 +75,25 @@ def refuse_images(writer: Writer, image_ids: Sequence[str]) -> None:
         logged = change_log.is_logged(connection)
     if not logged:  # else the backup has to get them first
         originals.erase_unused(writer._engine, writer.folder, unused)
+    _refuse_in_copy(writer, image_ids)
+
+
+def _refuse_in_copy(writer: Writer, image_ids: Sequence[str]) -> None:
+    """Refuse images in the last good copy too, if it has them; drop the copy if that fails."""
+    copy = writer.folder / last_good.NAME
+    if not (copy / DATABASE).is_file():
+        return
+    engine = connect(copy)
+    try:
+        with engine.connect() as connection:
+            c = quarantine.c.image_id
+            known = rows_matching(connection, [c], c, image_ids) if has_quarantine(connection) else []
+        if known:
+            refuse_images(Writer(copy, engine, writer.who), [row.image_id for row in known])
+    except (*DAMAGE, CbirError):
+        last_good.drop_last_good(writer.folder)
+    finally:
+        engine.dispose()
 
 
 def read_quarantined(collection: Collection, after: str = "", limit: int = 1000) -> list[QuarantinedImage]:

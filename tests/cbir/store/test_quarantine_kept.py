@@ -1,11 +1,12 @@
 """The quarantine in backups: logged, restored as of any moment, and neither lost nor released by it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from cbir.store import Collection, originals
+from cbir.store import Collection, last_good, originals
 from cbir.store import profile as profiles
 from cbir.store.backup import back_up_collection
 from cbir.store.backup_log import append_log
@@ -93,6 +94,19 @@ def test_a_backup_without_a_log_has_the_quarantine(collection: Collection, tmp_p
         with copy.writer() as writer:
             release_images(writer, [image_id])
         assert len(copy) == 1
+
+
+def test_a_refused_image_leaves_the_last_good_copy_too(collection: Collection, tmp_path: Path) -> None:
+    ids = [quarantine_upload(collection, number) for number in (1, 2)]
+    record, vector = entry(3)
+    with collection.writer() as writer:
+        writer.add([(replace(record, labels={}), vector)])
+        writer.finish()
+        assert len(read_quarantined(Collection(collection.folder / last_good.NAME))) == 2
+        refuse_images(writer, ids[:1])
+    with restored(collection.folder / last_good.NAME, tmp_path / "copy") as copy, copy.writer() as writer:
+        assert [image.image_id for image in read_quarantined(copy)] == ids[1:]
+        assert writer.add([entry(1)]).outcomes == (("deleted earlier", None),)
 
 
 def test_erasing_a_patient_keeps_the_quarantine_of_others(collection: Collection) -> None:
