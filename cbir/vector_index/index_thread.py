@@ -47,6 +47,7 @@ class IndexThread:
             del index  # so that the thread does not keep it
             self._awake.wait(self._seconds)
             self._awake.clear()
+        self._neighbours.stop()
 
     def _follow(self, index: CollectionIndex) -> None:
         try:
