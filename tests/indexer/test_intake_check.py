@@ -90,6 +90,35 @@ def test_a_folder_is_flagged(folder: Path, tmp_path: Path, monkeypatch: pytest.M
     assert listed(tmp_path / "collection") == {}
 
 
+def disc(seed: int) -> np.ndarray:
+    """A bright disc on dark ground, somewhere."""
+    random = np.random.default_rng(seed)
+    pixels = random.integers(0, 20, (64, 64)).astype(np.uint8)
+    cv2.circle(pixels, [int(place) for place in random.integers(24, 40, 2)], 16, 200, -1)
+    return cv2.GaussianBlur(pixels, (5, 5), 0)
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_a_negative_is_flagged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "collection"
+    for name, pictures in {
+        "first": {str(seed): disc(seed) for seed in range(110)},
+        "second": {"plain": disc(200), "negative": 255 - disc(201)},
+    }.items():
+        (tmp_path / name).mkdir()
+        for stem, pixels in pictures.items():
+            assert cv2.imwrite(str(tmp_path / name / f"{stem}.png"), pixels)
+    index(tmp_path / "first", target, "--profile", "huang2012")
+    monkeypatch.setenv("CBIR_INTAKE", "flag")
+    assert index(tmp_path / "second", target)["flagged"] == 1
+    with Collection(target) as collection:
+        flagged = [record for _, record in collection.iterate() if "intake" in record.labels]
+    assert [(Path(record.source).stem, record.labels["intake"]) for record in flagged] == [
+        ("negative", "inverted")
+    ]
+
+
 def test_accept_checks_nothing(folder: Path, tmp_path: Path) -> None:
     assert index(folder, tmp_path / "collection")["indexed"] == 3
     assert listed(tmp_path / "collection") == {}
