@@ -63,8 +63,8 @@ class NumberedGraph:
         if not len(self):
             return np.empty(0, np.int64), np.zeros(len(numbers), bool)
         rows = np.minimum(np.searchsorted(self.numbers, numbers), len(self) - 1)
-        known = self.numbers[rows] == numbers
-        return rows[known], known
+        present = self.numbers[rows] == numbers
+        return rows[present], present
 
     def joined(self, rows: Rows, squared: Floats) -> Floats:
         """Return the relevance (m,) that flows from an image outside of the graph into rows, 1 in all.

@@ -44,19 +44,19 @@ class StoredNeighbourhood(Neighbourhood):
     def _follow(self, gallery: VectorBlocks) -> tuple[Graph, Floats]:
         count = len(self._ids)
         units, lengths = self.space.transform(gallery.vectors(np.arange(count)))
-        stored_rows, known = self._stored.rows(self._ids[self._rows])
-        added = self._rows[~known]
+        stored_rows, in_graph = self._stored.rows(self._ids[self._rows])
+        added = self._rows[~in_graph]
         alone = np.ones(count, bool)
         alone[self._rows] = False
-        order = np.concatenate([self._rows[known], added, np.flatnonzero(alone)])
-        place = np.argsort(order)
+        order = np.concatenate([self._rows[in_graph], added, np.flatnonzero(alone)])
+        position_of = np.argsort(order)
         neighbours = np.full((count - len(stored_rows), NEAREST), -1, np.int32)
         squared = np.full((count - len(stored_rows), NEAREST), np.inf, np.float32)
         if len(added) and len(self._rows) > 1:
             nearest, distances = _nearest(units, added, self._rows)
-            neighbours[: len(added), : nearest.shape[1]] = place[nearest]
+            neighbours[: len(added), : nearest.shape[1]] = position_of[nearest]
             squared[: len(added), : nearest.shape[1]] = distances
-        graph = self._stored.part(stored_rows).extended(neighbours, squared).ordered(place)
+        graph = self._stored.part(stored_rows).extended(neighbours, squared).ordered(position_of)
         self._state = graph, lengths
         return self._state
 

@@ -139,8 +139,8 @@ def _far(
         Images that relevance may flow from a query into.
     """
     sources = _rows_of(ids, _union([passable, query.judged]))
-    rows, known = stored.rows(ids[sources])
-    sources = sources[known]
+    rows, in_graph = stored.rows(ids[sources])
+    sources = sources[in_graph]
     units, _ = stored.space.transform(matrix[sources])
     start = is_among(ids[sources], np.sort(query.judged)).astype(np.float32)
     for unit in stored.space.transform(query.queries)[0]:

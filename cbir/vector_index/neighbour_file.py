@@ -24,7 +24,17 @@ Array = NDArray[Any]
 
 
 def write_neighbours(path: Path, edition: str, graph: NumberedGraph) -> None:
-    """Write the graph of an edition atomically, and durably; the folder must exist."""
+    """Write the graph of an edition atomically, and durably.
+
+    Parameters
+    ----------
+    path : Path
+        File; its folder must exist.
+    edition : str
+        Name of the edition of the index.
+    graph : NumberedGraph
+        Graph of the images of that edition.
+    """
     header = {
         "format": FORMAT,
         "edition": edition,

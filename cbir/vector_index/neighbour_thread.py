@@ -49,11 +49,11 @@ class NeighbourThread:
         except Stopped:
             pass
         except Exception as error:  # searches go on without it
-            place = traceback.extract_tb(error.__traceback__)[-1]  # without the text, which may quote names
+            frame = traceback.extract_tb(error.__traceback__)[-1]  # without the text, which may quote names
             reason = (
                 error
                 if isinstance(error, CbirError)
-                else f"{type(error).__name__} at {place.filename}:{place.lineno}"
+                else f"{type(error).__name__} at {frame.filename}:{frame.lineno}"
             )
             if not self._stopped:  # else the collection was closed
                 log.warning("collection %s: the graph of neighbours is not built: %s", self._name, reason)

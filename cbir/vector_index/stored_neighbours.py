@@ -64,7 +64,7 @@ class StoredNeighbours:
 
     @property
     def useful(self) -> bool:
-        """Whether the profile is one whose searches a graph improves."""
+        """Return whether the profile is one whose searches a graph improves."""
         return not self._profile.is_projected
 
     def of(self, edition: str) -> NumberedGraph | None:
