@@ -78,7 +78,7 @@ def get_priors(image_id: ImageIdInPath) -> Response:
     """
     params = query_parameters(ImagePriorParameters)
     request = PriorRequest(params.order, params.images, params.limit, tuple(params.where))
-    priors, searcher = _find(image_id, params, request)
+    priors, searcher = search_priors(image_id, params.collection, request)
     return json_response(prior_message(priors, searcher.settings, params.collection))
 
 
@@ -112,7 +112,7 @@ def get_priors_of_study(study: StudyUid) -> Response:
             raise InvalidInput("the address: a UID has 1 to 64 digits and dots")
         params = query_parameters(PriorParameters)
         request = PriorRequest(params.order, 1, params.limit, tuple(params.where))
-        priors, searcher = _find(DicomScope(study), params, request)
+        priors, searcher = search_priors(DicomScope(study), params.collection, request)
     except InvalidInput as error:
         raise Malformed(str(error)) from error  # as QIDO-RS, PS3.18, 8.5
     datasets = _datasets(searcher, priors, params.collection)
@@ -123,13 +123,22 @@ def get_priors_of_study(study: StudyUid) -> Response:
     return Response(json.dumps(datasets), mimetype=media_type)
 
 
-def _find(
-    query: str | DicomScope, params: PriorParameters, request: PriorRequest
+def search_priors(
+    query: str | DicomScope, collection: str | None, request: PriorRequest
 ) -> tuple[PriorStudies, Searcher]:
+    """Find the other studies of the patient of a query within the limits of the service; return the searcher too.
+
+    Parameters
+    ----------
+    query, request
+        As for `find_priors`.
+    collection : str, optional
+        Name of the collection; the caller's first one by default.
+    """
     state = current_state()
     limit = state.concurrency
     with limit.admit(), limit.slot(), query_deadline(state.settings.query_seconds):
-        searcher = state.searcher(params.collection)
+        searcher = state.searcher(collection)
         priors = find_priors(searcher, query, request)
     answered = (image.record.image_id for study in priors.studies for image in study.images)
     log_images([*(record.image_id for record in priors.queries), *answered])

@@ -19,6 +19,7 @@ from service.http import request_params
 from service.http.problems import status_of
 from service.languages import current_language, gettext
 from service.languages.catalogues import ENGLISH
+from service.pages.prior_cards import prior_cards
 
 blueprint = Blueprint("framed", __name__)
 
@@ -45,10 +46,11 @@ class EmbedParameters(SimilarByUids):
 
 @blueprint.get("/similar")
 def show_similar() -> Response:
-    """Show similar images, or an error as a page, since browsers do not show API errors in a frame."""
+    """Show other studies of the patient and similar images; an error too as a page, which browsers show in frames."""
     try:
         params = request_params.query_parameters(EmbedParameters)
         similar, _ = search_similar(params.scope(), params)
+        priors = [] if params.offset else prior_cards(params.scope(), params.collection)
     except CbirError as error:
         status = status_of(error)
         return _page(status, problem=public_text(error), explanation=_explanation(status))
@@ -58,6 +60,7 @@ def show_similar() -> Response:
     return _page(
         200,
         cards=cards,
+        priors=priors,
         params=params,
         levels=[(level.value, _address(level=level.value, offset=None)) for level in Level],
         next_page=_address(offset=end) if groups and end < similar.total else None,

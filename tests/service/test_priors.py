@@ -1,7 +1,9 @@
 """Other studies of a patient: by view and likeness, with the days between them."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -255,3 +257,17 @@ def test_the_client(running: str, ids: dict[str, str]) -> None:
         assert [(study.study, study.days_before) for study in answer.studies] == [("1.4", 10), ("1.2", 365)]
         assert len(client.priors_of_study("1.1")) == 4
         assert client.priors_of_study("2.1") == []
+
+
+def test_in_a_frame_of_the_viewer(folder: Path, client: FlaskClient) -> None:
+    page = client.get("/similar?study=1.1").text
+    links = re.findall(r'class="prior" href="([^"]*)" target="_blank"', page)
+    assert [unescape(link).partition("=")[2].partition("&")[0] for link in links][:1] == ["1.1,1.4"]
+    assert len(links) == 4
+    for words in ("10 days earlier", "365 days earlier", "51 days later", "Time unknown"):
+        assert words in page
+    assert "10 Tage" in client.get("/similar?study=1.1", headers={"Accept-Language": "de"}).text
+    assert "Other studies" not in client.get("/similar?study=1.1&offset=1").text
+    assert "Other studies" not in client.get("/similar?study=2.1").text
+    alone = create_app(folder, settings.load()).test_client().get("/similar?study=1.1").text
+    assert re.search(r'class="prior" href="/\?image=[0-9a-f]{32}"', alone)
