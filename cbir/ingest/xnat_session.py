@@ -122,10 +122,10 @@ class XnatSession:
                     raise httpx.ReadTimeout("the answer takes too long")
         if len(content) > most and not cut:
             raise XnatFailed(f"{self.url} sends more than {most} bytes where a listing was expected")
-        kept = {
+        headers = {
             name: response.headers[name] for name in ("Content-Type", "Location") if name in response.headers
         }
-        return httpx.Response(response.status_code, headers=kept, content=bytes(content[:most]))
+        return httpx.Response(response.status_code, headers=headers, content=bytes(content[:most]))
 
     def _repeat(self, request: Callable[[], httpx.Response]) -> httpx.Response:
         """Return the server's answer; try again while it is down or overloaded. Raises XnatSilent."""

@@ -43,9 +43,9 @@ class XnatStore:
         parts = _parts(url)
         project, *below = parts
         subjects = self._subjects(project)
-        for subject in self._chosen(subjects, below, "subject"):
+        for subject in self._named_in(subjects, below, "subject"):
             sessions = self._sessions([project, subject])
-            for session in self._chosen(sessions, below[1:], "session"):
+            for session in self._named_in(sessions, below[1:], "session"):
                 yield from self._session_files([project, subject, session, *parts[3:]], subjects[subject])
 
     def info(self, url: str) -> dict[str, Any]:
@@ -57,13 +57,29 @@ class XnatStore:
         raise FileNotFoundError(url)
 
     def cat_file(self, url: str, start: int = 0, end: int = 0) -> bytes:
-        """Return a part of a file, from its beginning on."""
+        """Return a part of a file.
+
+        Parameters
+        ----------
+        url : str
+            Address of the file.
+        start, end : int
+            First byte, and the one after the last; all before `start` is transferred too.
+        """
         return self.session.read(_path(_parts(url)), end)[start:]
 
     def cat_ranges(
         self, urls: Sequence[str], starts: Sequence[int], ends: Sequence[int], **_: Any
     ) -> list[Any]:
-        """Return a part of each file, or the error that prevents it."""
+        """Return a part of each file, or the error that prevents it.
+
+        Parameters
+        ----------
+        urls : sequence of str
+            Addresses of the files.
+        starts, ends : sequence of int
+            As of `cat_file`.
+        """
         return [self._part(*choice) for choice in zip(urls, starts, ends, strict=True)]
 
     def _part(self, url: str, start: int, end: int) -> bytes | Exception:
@@ -87,7 +103,7 @@ class XnatStore:
         rows = self.session.list(_path(parts) + "/experiments")
         return [_text(row, "ID") for row in rows if _text(row, "xsiType").endswith(IMAGE_SESSION)]
 
-    def _chosen(self, names: Iterable[str], below: list[str], what: str) -> Iterable[str]:
+    def _named_in(self, names: Iterable[str], below: list[str], what: str) -> Iterable[str]:
         """Return the accession numbers of `names`: all, or the first of `below` if the address goes on."""
         if not below or below[0] in names:
             return below[:1] or names

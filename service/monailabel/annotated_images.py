@@ -1,4 +1,4 @@
-"""Which images of a collection are annotated: those with the label `annotation`."""
+"""Images that are annotated, which have the label `annotation`, and those that are still to be."""
 
 from cbir.store import Collection, Record
 from cbir.store.image_order import parse_order

@@ -59,7 +59,22 @@ def store_segmentation(settings: Settings, image_id: str, tag: str, suffix: str,
 
 
 def find_segmentation(settings: Settings, image_id: str, tag: str) -> Path:
-    """Return the file of an image's segmentation with a tag; raises NotFound."""
+    """Return the file of an image's segmentation.
+
+    Parameters
+    ----------
+    settings : Settings
+        With the folder.
+    image_id : str
+        Id of an image that exists.
+    tag : str
+        Checked tag.
+
+    Raises
+    ------
+    NotFound
+        If there is none with this tag.
+    """
     for path in _files(annotation_folder(settings) / image_id, tag):
         return path
     raise NotFound(f"there is no segmentation {tag} of the image")
