@@ -11,7 +11,7 @@ from pydicom.dataset import Dataset
 
 from cbir.audit.privacy_identity import Identity
 from cbir.audit.privacy_tags import check_tags, is_declared, profile_tags, read_identity
-from cbir.audit.privacy_texts import check_labels, check_path, common_folders
+from cbir.audit.privacy_texts import common_folders, label_signs, path_signs
 from cbir.audit.privacy_words import WHYS, Sign
 from cbir.cancellation import checkpoint
 from cbir.errors import UnreadableImage
@@ -59,7 +59,7 @@ class PrivacyCheck:
 
 @dataclass
 class _FileFindings:
-    """What was found in a file. dataset: its tags, if it is a DICOM file."""
+    """Findings in one file, and what is counted of it. unread: number of its images, if it cannot be read."""
 
     findings: list[PrivacyFinding] = field(default_factory=list)
     unread: int = 0
@@ -123,7 +123,7 @@ def find_privacy(
 def _check_file(
     folder: Path, secret: bytes, limits: Limits, common: int, records: Sequence[Record]
 ) -> _FileFindings:
-    """Check the images of one file of the collection `folder`; `secret`: its key; `common`: see `check_path`."""
+    """Check the images of one file of the collection `folder`; `secret`: its key; `common`: see `path_signs`."""
     first, result = records[0], _FileFindings()
     identity = Identity(key=first.patient_key, secret=secret)
     tags, pixels = list[Sign](), list[tuple[Record, Sign]]()
@@ -138,14 +138,16 @@ def _check_file(
         pixels = list(_check_pixels(data, Path(first.source).name, limits, records))
     except UnreadableImage:
         result.unread = len(records)
-    in_path, source = check_path(first.source, common, identity)
-    found = [(first, "tags", sign) for sign in tags]
-    found += [
-        (record, "labels", sign) for record in records for sign in check_labels(record.labels, identity)
+    in_path, source = path_signs(first.source, common, identity)
+    placed_signs = [(first, "tags", sign) for sign in tags]
+    placed_signs += [
+        (record, "labels", sign) for record in records for sign in label_signs(record.labels, identity)
     ]
-    found += [(first, "path", sign) for sign in in_path]
-    found += [(record, "pixels", sign) for record, sign in pixels]
-    result.findings = [PrivacyFinding(record.image_id, source, where, sign) for record, where, sign in found]
+    placed_signs += [(first, "path", sign) for sign in in_path]
+    placed_signs += [(record, "pixels", sign) for record, sign in pixels]
+    result.findings = [
+        PrivacyFinding(record.image_id, source, where, sign) for record, where, sign in placed_signs
+    ]
     return result
 
 
@@ -175,10 +177,10 @@ def _check_pixels(
     for record in records:
         by_hash.setdefault(record.content_hash, []).append(record)
     for image in decode(data, name, limits=limits):
-        shown = by_hash.pop(image.content_hash, [])
-        sign = _text_sign(image) if shown else None
+        matching = by_hash.pop(image.content_hash, [])
+        sign = _text_sign(image) if matching else None
         if sign is not None:
-            yield from ((record, sign) for record in shown)
+            yield from ((record, sign) for record in matching)
         if not by_hash:
             return
     raise UnreadableImage("has another content than the image of the collection")

@@ -1,4 +1,4 @@
-"""What is known of a file's patient, to look for in its labels, its path and its texts."""
+"""Name and number of a file's patient, to look for in its labels, its path and its texts."""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ TOKEN = re.compile(r"[^\W_]+")
 class Identity:
     """A patient. families: spellings of the family name; number: the identifier; key: keyed hash of it.
 
-    is_pseudonym: the file says that its patient's identity was removed, so the number is nobody's.
+    is_pseudonym: the file says that its patient's identity was removed, so the number identifies no one.
     """
 
     families: frozenset[str] = frozenset()
@@ -28,11 +28,11 @@ class Identity:
 
     def mentions(self, text: str) -> list[Mention]:
         """Return the parts of a text that identify a person: this patient, or any by their form; none overlap."""
-        own = [*self._names(text), *self._numbers(text)]
-        return own + [
+        of_patient = [*self._names(text), *self._numbers(text)]
+        return of_patient + [
             mention
             for mention in mentions_by_form(text)
-            if not any(mention.start < other.end and other.start < mention.end for other in own)
+            if not any(mention.start < other.end and other.start < mention.end for other in of_patient)
         ]
 
     def _names(self, text: str) -> Iterator[Mention]:
@@ -64,7 +64,7 @@ class Identity:
                     yield Mention(*token.span(), "own-number")
 
 
-def identify(
+def patient_identity(
     name: str, number: str, *, key: str | None = None, secret: bytes = b"", is_pseudonym: bool = False
 ) -> Identity:
     """Return the patient with a name and a number.

@@ -31,7 +31,7 @@ class PrivacyGroup(BaseModel):
 
 
 class PrivacyFindings(BaseModel):
-    """What may identify a person."""
+    """Findings of the privacy check."""
 
     checked: int = Field(description="Number of images that were looked at.")
     unread: int = Field(description="Images whose file was not found: only labels and path were looked at.")

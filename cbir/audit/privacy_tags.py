@@ -7,13 +7,13 @@ from functools import cache
 from pydicom.dataelem import DataElement
 from pydicom.dataset import Dataset
 
-from cbir.audit.privacy_identity import Identity, identify
+from cbir.audit.privacy_identity import Identity, patient_identity
 from cbir.audit.privacy_words import Sign, form_of, is_dummy
 from cbir.errors import InvalidInput
 from cbir.extras import install_command
 
 EDITION = "dicomfields_2026c"  # of table E.1-1, in the package dicom-anonymizer
-KEPT = ("ALL_TAGS", "U_TAGS", "X_Z_U_STAR_TAGS")  # not read: all of them, and UIDs
+OTHER_LISTS = ("ALL_TAGS", "U_TAGS", "X_Z_U_STAR_TAGS")  # not read: all of them, and UIDs
 TEXTS = ("LO", "LT", "PN", "SH", "ST", "UC", "UN", "UT")
 PSEUDONYMS = (
     "PatientID",
@@ -25,7 +25,7 @@ SAFE_PRIVATE = "113111"  # code of the option to retain safe private attributes 
 LONGEST = 10_000  # characters of a text that is looked at
 DEEPEST = 8  # sequences in sequences
 OLDEST = 89  # years that need not be hidden
-PLACE = re.compile(r"Institution|Department|Address|Residence|Region|Country|Location|Telephone")
+ADDRESS = re.compile(r"Institution|Department|Address|Residence|Region|Country|Location|Telephone")
 DEVICE = re.compile(r"^(?:Device|Detector|Gantry|Plate|Cassette|Station|Generator)|SerialNumber|StationName")
 NUMBER = re.compile(r"(?:IDs?|Number|Identifier|Locator)$")
 
@@ -42,7 +42,7 @@ def profile_tags() -> frozenset[int]:
         remedy = install_command("privacy")
         raise InvalidInput(f"the privacy check needs dicom-anonymizer 2.1 or later: {remedy}") from None
     table = dicom_anonymization_database_selector(EDITION)
-    tags = (tag for action, tags in table.items() if action not in KEPT for tag in tags)
+    tags = (tag for action, tags in table.items() if action not in OTHER_LISTS for tag in tags)
     return frozenset(group << 16 | element for group, element, *mask in tags if not mask)
 
 
@@ -50,7 +50,7 @@ def read_identity(dataset: Dataset, key: str | None = None, secret: bytes = b"")
     """Return the patient of a data set. key: the record's patient key; secret: the collection's key."""
     name, number = _text(dataset, "PatientName"), _text(dataset, "PatientID")
     name = "" if name == number else name  # a pseudonym
-    return identify(name, number, key=key, secret=secret, is_pseudonym=is_declared(dataset))
+    return patient_identity(name, number, key=key, secret=secret, is_pseudonym=is_declared(dataset))
 
 
 def is_declared(dataset: Dataset) -> bool:
@@ -115,7 +115,7 @@ def _why(element: DataElement, value: str, declared: bool) -> str | None:
         return "age" if years.isdigit() and int(years) > OLDEST else None
     if element.VR not in TEXTS:
         return None
-    if PLACE.search(keyword):
+    if ADDRESS.search(keyword):
         return "phone" if "Telephone" in keyword else "place"
     if DEVICE.search(keyword):
         return None if declared else "device"

@@ -22,7 +22,7 @@ PERSONAL_KEYS = {
 KEYS = {why: re.compile(rf"(?:^|_)(?:{words})(?:$|_)") for why, words in PERSONAL_KEYS.items()}
 
 
-def check_labels(labels: Mapping[str, str], identity: Identity) -> list[Sign]:
+def label_signs(labels: Mapping[str, str], identity: Identity) -> list[Sign]:
     """Return the signs of persons in labels, one for each at most.
 
     `identity`: of the image's patient. A key such as `patient_name` is a sign by itself, unless its value is a word
@@ -44,7 +44,7 @@ def _why_of_key(key: str, identity: Identity) -> str | None:
     return None if why == "number" and identity.is_pseudonym else why
 
 
-def check_path(source: str, common: int, identity: Identity) -> tuple[list[Sign], str]:
+def path_signs(source: str, common: int, identity: Identity) -> tuple[list[Sign], str]:
     """Return the signs of persons in a path, and the path with *** in their place.
 
     Parameters
@@ -65,7 +65,7 @@ def check_path(source: str, common: int, identity: Identity) -> tuple[list[Sign]
     if source.startswith(originals.UPLOAD):
         return [], source
     parts = list(PART.finditer(source))
-    signs, found = list[Sign](), list[Mention]()
+    signs, mentions = list[Sign](), list[Mention]()
     for position, part in enumerate(parts):
         above = len(parts) - 1 - position
         name = f"folder {above}" if above else "file name"
@@ -73,8 +73,8 @@ def check_path(source: str, common: int, identity: Identity) -> tuple[list[Sign]
             if position < common and mention.why == "date":  # as of a release of the data
                 continue
             signs.append(Sign(name, mention.why, form_of(part.group()[mention.start : mention.end])))
-            found.append(Mention(part.start() + mention.start, part.start() + mention.end, mention.why))
-    return signs, mask(source, found)
+            mentions.append(Mention(part.start() + mention.start, part.start() + mention.end, mention.why))
+    return signs, mask(source, mentions)
 
 
 def mask(text: str, mentions: list[Mention]) -> str:

@@ -47,14 +47,14 @@ def packed_vector(vector: NDArray[np.float32]) -> Document:
 def field_names(keys: Iterable[str]) -> dict[str, str]:
     """Return a field for each label: its key, changed where FiftyOne would refuse it or has such a field."""
     names = dict[str, str]()
-    taken = {*RESERVED, VECTOR, IMAGE_ID, PATIENT_KEY}
+    used_names = {*RESERVED, VECTOR, IMAGE_ID, PATIENT_KEY}
     for key in sorted(keys):
         name = re.sub(r"\W", "_", key, flags=re.ASCII)
-        if name in taken or not re.match(r"[A-Za-z]", name):
+        if name in used_names or not re.match(r"[A-Za-z]", name):
             name = f"label_{name}"
-        while name in taken:
+        while name in used_names:
             name += "_"
-        taken.add(name)
+        used_names.add(name)
         names[key] = name
     return names
 
@@ -152,8 +152,8 @@ def _field(name: str, kind: str, *, subfield: str | None = None, db_field: str |
 
 
 def _document_field(name: str, kind: str, fields: list[Document]) -> Document:
-    changed = {"embedded_doc_type": f"fiftyone.core.{kind}", "fields": fields}
-    return _field(name, "EmbeddedDocumentField") | changed
+    embedded = {"embedded_doc_type": f"fiftyone.core.{kind}", "fields": fields}
+    return _field(name, "EmbeddedDocumentField") | embedded
 
 
 def sample_document(

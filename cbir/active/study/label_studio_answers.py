@@ -56,7 +56,7 @@ class _Task(BaseModel):
 TASKS: TypeAdapter[list[_Task]] = TypeAdapter(list[_Task])
 
 
-def read_answers(path: Path, study: str, rounds: Sequence[StudyRound]) -> list[PairJudgement]:
+def read_label_studio_export(path: Path, study: str, rounds: Sequence[StudyRound]) -> list[PairJudgement]:
     """Return the judgements in a JSON export of Label Studio.
 
     A person is named by the number that Label Studio has for them, as `label-studio-7`. A skipped task, and
@@ -69,12 +69,12 @@ def read_answers(path: Path, study: str, rounds: Sequence[StudyRound]) -> list[P
     study : str
         Id of the study that the tasks must be of.
     rounds : sequence of StudyRound
-        Rounds whose pairs were asked for.
+        Rounds of the study.
 
     Raises
     ------
     InvalidInput
-        If the file is no such export, of another study, or has a pair that was not asked for or no answer to one.
+        If the file is no such export, of another study, or has a pair of no round or an annotation without answer.
     """
     try:
         tasks = TASKS.validate_python(json.loads(path.read_bytes()))

@@ -112,9 +112,9 @@ def write_pairs(
             write_study_file(folder / PICTURES / f"{image_id}.png", encode_view(image, SIDE))
             written.add(image_id)
         progress(done, len(ids))
-    kept = [pair for pair in pairs if written.issuperset(pair.pair)]
+    shown_pairs = [pair for pair in pairs if written.issuperset(pair.pair)]
     default = f"{LOCAL_FILES}{folder.absolute().name}/{PICTURES}/"
-    tasks = pair_tasks(kept, plan, round_of, default if address is None else address)
+    tasks = pair_tasks(shown_pairs, plan, round_of, default if address is None else address)
     write_study_file(folder / INTERFACE, labelling_interface(plan.question).encode())
     write_study_file(folder / TASKS, json.dumps(tasks, indent=1).encode())
-    return WrittenTasks(len(tasks), len(written), len(pairs) - len(kept))
+    return WrittenTasks(len(tasks), len(written), len(pairs) - len(shown_pairs))

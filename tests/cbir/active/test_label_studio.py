@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from cbir.active.judgement_journal import PairAnswer, read_journal, valid_judgements
 from cbir.active.study import label_studio_tasks
-from cbir.active.study.label_studio_answers import read_answers
+from cbir.active.study.label_studio_answers import read_label_studio_export
 from cbir.active.study.study import JOURNAL
 from cbir.active.study.study_rounds import AskedPair, StudyRound, read_rounds
 from cbir.datasets.phantoms import write_phantoms
@@ -76,7 +76,7 @@ def test_answers_become_judgements(exported: Callable[[Any], Path]) -> None:
             task(),
         ]
     )
-    judgements = read_answers(path, "s", ROUNDS)
+    judgements = read_label_studio_export(path, "s", ROUNDS)
     assert [(each.who, each.answer, each.round) for each in judgements] == [
         ("label-studio-7", PairAnswer.first, 1),
         ("label-studio-8", PairAnswer.second, 1),
@@ -87,9 +87,11 @@ def test_answers_become_judgements(exported: Callable[[Any], Path]) -> None:
     assert judgements[0].seconds == 4.25
     assert judgements[0].at.isoformat() == "2026-03-02T10:00:04.500000+00:00"
     assert len({each.name for each in judgements}) == 4
-    assert [each.name for each in read_answers(path, "s", ROUNDS)] == [each.name for each in judgements]
+    assert [each.name for each in read_label_studio_export(path, "s", ROUNDS)] == [
+        each.name for each in judgements
+    ]
     changed = exported([task(annotation(RIGHT, updated_at="2026-03-03T10:00:00Z"))])
-    assert read_answers(changed, "s", ROUNDS)[0].name != judgements[0].name
+    assert read_label_studio_export(changed, "s", ROUNDS)[0].name != judgements[0].name
 
 
 @pytest.mark.parametrize(
@@ -107,17 +109,17 @@ def test_answers_become_judgements(exported: Callable[[Any], Path]) -> None:
 )
 def test_other_files_are_refused(exported: Callable[[Any], Path], tasks: Any, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        read_answers(exported(tasks), "s", ROUNDS)
+        read_label_studio_export(exported(tasks), "s", ROUNDS)
 
 
 def test_answers_of_another_study_are_refused(exported: Callable[[Any], Path], tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="another study"):
-        read_answers(exported([task(annotation(LEFT))]), "t", ROUNDS)
+        read_label_studio_export(exported([task(annotation(LEFT))]), "t", ROUNDS)
     (tmp_path / "no.json").write_bytes(b"\xff[")
     with pytest.raises(InvalidInput, match="JSON export"):
-        read_answers(tmp_path / "no.json", "s", ROUNDS)
+        read_label_studio_export(tmp_path / "no.json", "s", ROUNDS)
     with pytest.raises(InvalidInput, match="cannot be read"):
-        read_answers(tmp_path / "none.json", "s", ROUNDS)
+        read_label_studio_export(tmp_path / "none.json", "s", ROUNDS)
 
 
 def test_the_interface_names_what_tasks_have() -> None:

@@ -16,9 +16,9 @@ from pydicom.dataset import Dataset
 from typer.testing import CliRunner
 
 from cbir.audit.privacy import find_privacy
-from cbir.audit.privacy_identity import Identity, identify
+from cbir.audit.privacy_identity import Identity, patient_identity
 from cbir.audit.privacy_tags import check_tags, profile_tags, read_identity
-from cbir.audit.privacy_texts import check_labels, check_path, common_folders
+from cbir.audit.privacy_texts import common_folders, label_signs, path_signs
 from cbir.audit.privacy_words import Sign, form_of, is_dummy, mentions_by_form
 from cbir.datasets.phantoms import draw_phantom
 from cbir.errors import InvalidInput
@@ -140,40 +140,40 @@ def test_labels() -> None:
         "anatomy": "knee", "case": "4711003", "note": "seen 2020-03-02", "patient_name": "Okafor",
         "study_date": "20200302", "referringPhysician": "anonymous", "size": "4711004", "name": "tibia",
     }  # fmt: skip
-    assert {(sign.part, sign.why) for sign in check_labels(labels, patient)} == {
+    assert {(sign.part, sign.why) for sign in label_signs(labels, patient)} == {
         ("case", "own-number"),
         ("note", "date"),
         ("patient_name", "person"),
     }
-    assert check_labels({"case": "00042"}, Identity(key=hash_patient(b"s", "00042"), secret=b"s")) == []
+    assert label_signs({"case": "00042"}, Identity(key=hash_patient(b"s", "00042"), secret=b"s")) == []
 
 
 def test_paths_are_masked() -> None:
-    patient = identify("Müller^Anna", "4711003")
-    signs, masked = check_path("/data/2020-01-01/Mueller_Anna/4711003/scan-2020-03-02.dcm", 2, patient)
+    patient = patient_identity("Müller^Anna", "4711003")
+    signs, masked = path_signs("/data/2020-01-01/Mueller_Anna/4711003/scan-2020-03-02.dcm", 2, patient)
     assert {(sign.part, sign.why) for sign in signs} == {
         ("folder 2", "own-name"),
         ("folder 1", "own-number"),
         ("file name", "date"),
     }
     assert masked == "/data/2020-01-01/***_Anna/***/scan-***.dcm"
-    assert check_path("upload:20200302", 0, patient) == ([], "upload:20200302")
-    assert check_path("s3://bucket/a^b/Smith^J", 0, NOBODY)[1] == "s3://bucket/a^b/Smith^J"
-    assert check_path("C:\\scans\\Smith^Jane\\1.png", 1, NOBODY)[1] == "C:\\scans\\***\\1.png"
+    assert path_signs("upload:20200302", 0, patient) == ([], "upload:20200302")
+    assert path_signs("s3://bucket/a^b/Smith^J", 0, NOBODY)[1] == "s3://bucket/a^b/Smith^J"
+    assert path_signs("C:\\scans\\Smith^Jane\\1.png", 1, NOBODY)[1] == "C:\\scans\\***\\1.png"
     assert common_folders(["/a/b/c.png", "/a/d/c.png"]) == 1
     assert common_folders([]) == 0
 
 
 def test_names_in_longer_words_and_short_names() -> None:
-    assert [m.why for m in identify("Okafor^N", "").mentions("ngoziokafor.png")] == ["own-name"]
-    assert identify("Li^Wei", "").mentions("lists of livers") == []
-    assert identify("Lee^Wei", "").mentions("leer") == []
-    assert identify("Anonymous", "0000").mentions("anonymous 0000") == []
+    assert [m.why for m in patient_identity("Okafor^N", "").mentions("ngoziokafor.png")] == ["own-name"]
+    assert patient_identity("Li^Wei", "").mentions("lists of livers") == []
+    assert patient_identity("Lee^Wei", "").mentions("leer") == []
+    assert patient_identity("Anonymous", "0000").mentions("anonymous 0000") == []
 
 
 @given(st.text(max_size=60))
 def test_any_text_is_read(text: str) -> None:
-    for mention in identify(text, text).mentions(text):
+    for mention in patient_identity(text, text).mentions(text):
         assert 0 <= mention.start < mention.end <= len(text)
     assert not any(letter in form_of(text) for letter in "bcdB12345678")
     is_dummy(text)
