@@ -6,7 +6,7 @@ candidates, and 1,000 at most. Methods that read the nearest images alone have t
 1,000. `--index exact` finds candidates by comparing all images, without an index.
 
     OMP_NUM_THREADS=1 python bench/candidate_quality.py --collection DIR [--queries 200] [--sizes 500 2000 10000]
-        [--index hnsw] [--out FILE.md]
+        [--index hnsw] [--without-graph] [--out FILE.md]
 """
 
 import argparse
@@ -32,6 +32,8 @@ from cbir.search import Request, Searcher
 from cbir.search.index_vectors import Vectors
 from cbir.settings import Settings
 from cbir.store import Collection
+from cbir.vector_index.current_gap import CurrentGap
+from cbir.vector_index.indexed_vectors import IndexedVectors
 from cbir.vector_index.open_index import open_index
 
 DEEP = 100  # first answers that are compared
@@ -116,6 +118,8 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
                 f"graph of {len(graph)} images, {time.process_time() - started:.1f} s of a core if built now"
             )
         vectors = index.vectors
+        if options.without_graph:
+            vectors = IndexedVectors(index.feed, CurrentGap(index.feed, index.current))
     rows = []
     for method in options.methods:
         whole = answer(whole_searcher, among, qrels.queries, method)
@@ -195,6 +199,9 @@ def main() -> None:
     parser.add_argument("--sample", type=int, default=2000, help="images that stand for the others")
     parser.add_argument(
         "--index", choices=["exact", "hnsw", "ivf"], default="hnsw", help="index that finds candidates"
+    )
+    parser.add_argument(
+        "--without-graph", action="store_true", help="as while the graph of neighbours is not built"
     )
     parser.add_argument("--methods", nargs="+", default=["auto", *rerank.names()])
     parser.add_argument("--seed", type=int, default=0)

@@ -42,6 +42,17 @@ def test_the_graph_is_that_of_the_snapshot(filled: Followed) -> None:
     assert path_of(filled).stat().st_mode & 0o077 == 0
 
 
+def test_every_kind_of_index_has_a_graph(followed: Followed) -> None:
+    followed.filled(30)
+    with followed.collection.writer() as writer:
+        writer.delete(followed.ids()[:3])
+    followed.index.follower.follow()
+    assert followed.index.neighbours.update()
+    stored = followed.opened().vectors.graph()
+    assert stored is not None
+    assert stored.numbers.tolist() == sorted(followed.collection.image_ids())
+
+
 def test_a_graph_that_fits_is_not_built_again(filled: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
     filled.index.neighbours.update()
     with filled.collection.writer() as writer:
