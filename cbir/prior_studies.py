@@ -66,7 +66,7 @@ class PriorImage:
 
     @property
     def same_view(self) -> bool | None:
-        """Whether the labels say that it is the same view; None if they do not name the view position of both."""
+        """True for the same view, False for another one; None if the labels lack a view position."""
         if self.differing:
             return False
         return True if all("view_position" in record.labels for record in (self.query, self.record)) else None
@@ -129,8 +129,10 @@ def find_priors(searcher: Searcher, query: str | DicomScope, request: PriorReque
         return PriorStudies([*queries.values()], [], 0, NO_PATIENT)
     numbers = collection.patient_numbers(PatientScope(first.patient_key, first.study), conditions)
     others = collection.records([number for number in numbers.tolist() if number not in queries])
-    shown = {record.content_hash for record in queries.values()}
-    others = {number: record for number, record in others.items() if record.content_hash not in shown}
+    query_contents = {record.content_hash for record in queries.values()}
+    others = {
+        number: record for number, record in others.items() if record.content_hash not in query_contents
+    }
     if not others:
         return PriorStudies([*queries.values()], [], 0, "the collection has no other study of this patient")
     images = _compare(collection, queries, others)
@@ -160,7 +162,7 @@ def _compare(
     present, ours = _comparable(collection, [*queries])
     if not len(present):
         raise NotFound("the image has been deleted meanwhile")
-    shown = [queries[number] for number in present]
+    query_records = [queries[number] for number in present]
     numbers, images = [*others], list[PriorImage]()
     for start in range(0, len(numbers), PAGE):
         checkpoint()
@@ -169,8 +171,8 @@ def _compare(
         for row, number in enumerate(page):
             best = int(likeness[row].argmax())
             compared = float(likeness[row, best]), float(distances[row, best])
-            differing = differing_labels(shown[best], others[number])
-            images.append(PriorImage(shown[best], others[number], *compared, differing))
+            differing = differing_labels(query_records[best], others[number])
+            images.append(PriorImage(query_records[best], others[number], *compared, differing))
     return images
 
 
@@ -193,8 +195,8 @@ def _likeness(vectors: Floats, queries: Floats) -> tuple[Doubles, Doubles]:
     products = vectors.astype(np.float64) @ queries.astype(np.float64).T
     squares = np.square(vectors, dtype=np.float64).sum(axis=1)[:, None]
     squares = squares + np.square(queries, dtype=np.float64).sum(axis=1)
-    apart = np.maximum(squares - 2 * products, 0)
-    return 1 - apart / np.where(squares > 0, squares, 1), np.sqrt(apart)
+    squared_distances = np.maximum(squares - 2 * products, 0)
+    return 1 - squared_distances / np.where(squares > 0, squares, 1), np.sqrt(squared_distances)
 
 
 def differing_labels(query: Record, record: Record) -> tuple[str, ...]:

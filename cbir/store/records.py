@@ -112,8 +112,8 @@ def add_labels(record: Record, row: dict[str, str], secret: bytes) -> Record:
     free = {key: value for key, value in row.items() if value and key not in ("patient", STUDY_DAY)}
     patient_key = hash_patient(secret, row.get("patient", "")) or record.patient_key
     day = record.study_day if patient_key == record.patient_key else None  # counted for the header's patient
-    if given := row.get(STUDY_DAY):
-        day = parse_day(given)
+    if text := row.get(STUDY_DAY):
+        day = parse_day(text)
     return replace(record, labels=record.labels | free, patient_key=patient_key, study_day=day)
 
 

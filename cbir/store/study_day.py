@@ -15,7 +15,7 @@ CYCLE = 2**24  # days, more than any two dates are apart
 def relative_day(secret: bytes, patient: str, study_date: str) -> int | None:
     """Return the day of a study, counted from a day of the patient's own that only the collection's key tells.
 
-    Days are counted in a cycle, so every number from 0 to CYCLE - 1 is as probable whatever the date is.
+    Days are counted in a cycle, so that for each date all numbers from 0 to CYCLE - 1 are equally probable.
 
     Parameters
     ----------

@@ -148,8 +148,8 @@ def search_priors(
 def _datasets(searcher: Searcher, priors: PriorStudies, collection: str | None) -> list[dict[str, Any]]:
     """Return a data set for each study; images that are not DICOM are left out."""
     studies = [study for study in priors.studies if study.study and study.best.record.instance]
-    places = {(study.study, study.best.record.series) for study in studies}
-    counts = searcher.collection.study_counts(places)
+    uids = {(study.study, study.best.record.series) for study in studies}
+    counts = searcher.collection.study_counts(uids)
     archive = public_archive_url(searcher.settings)
     datasets = []
     for rank, study in enumerate(studies, 1):
