@@ -10,7 +10,7 @@ from cbir.audit.duplicate_pictures import Picture, to_square
 from cbir.gallery.vector_blocks import Floats
 
 COARSE = 32  # side of the pictures that are aligned first
-COARSE_STEPS, FINE_STEPS = 20, 15
+COARSE_STEPS, FINE_STEPS = 10, 10
 WINDOW = 5  # pixels of the windows that are correlated
 SMOOTHING = 1.0  # pixels of standard deviation: takes out what compression and interpolation change
 CONTRAST = 3.0  # grey levels of standard deviation of a window that shows something

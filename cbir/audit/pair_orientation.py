@@ -24,10 +24,8 @@ TRIED = 2  # orientations: a symmetric picture may look more like its mirror ima
 NEARLY = 0.08  # likeness that the second orientation may lack
 UNMOVED = 0.03  # likeness by which another placing must be better than none
 SHIFT = 3  # pixels of 32
-LEAST_DETAIL_MOVED, LEAST_DETAIL = (
-    0.62,
-    0.8,
-)  # correlation of the detail of pairs that may be moved, and of others
+LEAST_DETAIL = 0.8  # correlation of the detail of pairs that are alike as they are
+LEAST_DETAIL_MOVED = 0.57  # of those that may be moved
 
 BLOCK = 4096  # pairs
 

@@ -1,0 +1,75 @@
+"""Proof of duplicates: small pictures whose grey values or detail changed, neighbours, and proofs turned round."""
+
+from types import SimpleNamespace
+
+import cv2
+import numpy as np
+import pytest
+
+from cbir.audit.alignment import Alignment
+from cbir.audit.duplicate_pictures import SIDE, to_square
+from cbir.audit.duplicate_proof import Proof, prove
+from cbir.audit.picture_signatures import ORIENTATIONS
+from cbir.datasets.phantoms import draw_phantom
+
+
+@pytest.fixture(scope="module")
+def phantom():
+    """A phantom of 64 x 64 pixels."""
+    return draw_phantom(3, size=64).pixels
+
+
+def pictures(*arrays):
+    """Pictures of at most 64 x 64 pixels, as `Pictures` has them."""
+    return SimpleNamespace(
+        squares=[to_square(array, SIDE) for array in arrays],
+        common_size=lambda first, second: min(max(arrays[row].shape) for row in (first, second)),
+        fine_side=lambda first, second: SIDE,
+    )
+
+
+def halved(picture):
+    return cv2.resize(picture, None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)
+
+
+def darkened(picture):
+    return np.rint(255 * (picture / 255) ** 2).astype(np.uint8)
+
+
+def recompressed(picture):
+    return cv2.imdecode(
+        cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, 50])[1], cv2.IMREAD_UNCHANGED
+    )
+
+
+@pytest.mark.parametrize("change", [halved, darkened, recompressed])
+def test_a_changed_copy_of_a_small_picture_is_proved(phantom, change):
+    proof = prove(pictures(phantom, change(phantom)), 0, 1, 0, movable=False)
+    assert proof is not None
+    assert 0.5 <= proof.confidence <= 1
+
+
+def test_a_small_picture_whose_shapes_bend_is_not_proved(phantom):
+    down, across = np.indices((64, 64)).astype(np.float32)
+    bent = cv2.remap(
+        phantom, across + 0.8 * np.sin(down / 6), down + 0.8 * np.sin(across / 6), cv2.INTER_LINEAR
+    )
+    assert prove(pictures(phantom, bent), 0, 1, 0) is None
+
+
+@pytest.mark.parametrize("number", range(len(ORIENTATIONS)))
+def test_a_reversed_proof_leads_back(number):
+    turned = ORIENTATIONS[number]
+    transform = cv2.getRotationMatrix2D((31.5, 31.5), 8, 1.05).astype(np.float32)
+    proof = Proof(number, Alignment(transform, 1, 1, 1, 1), 1.0)
+    marked = np.zeros((64, 64), np.uint8)
+    marked[18:24, 40:46] = 200
+    away = turned.apply(
+        cv2.warpAffine(marked, transform, (64, 64))
+    )  # turned(away) is where the transform puts it
+    back = proof.reversed(64)
+    assert back.orientation == number
+    assert back.reversed(64).alignment.transform == pytest.approx(transform, abs=1e-4)
+    found = cv2.warpAffine(away, back.alignment.transform, (64, 64), borderMode=cv2.BORDER_REPLICATE)
+    expected = turned.apply(marked)
+    assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > 0.9
