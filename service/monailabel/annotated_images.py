@@ -1,5 +1,6 @@
 """Images that are annotated, which have the label `annotation`, and those that are still to be."""
 
+from cbir.errors import InvalidInput
 from cbir.store import Collection, Record
 from cbir.store.image_order import parse_order
 
@@ -12,7 +13,11 @@ class AnnotatedImages:
 
     def __init__(self, collection: Collection) -> None:
         self.collection = collection
-        self.any = any(key.key == ANNOTATION for key in collection.list_label_keys())
+        try:
+            collection.conditions([f"{ANNOTATION}?"])
+            self.any = True
+        except InvalidInput:  # no image has the label
+            self.any = False
 
     @property
     def open_where(self) -> list[str]:

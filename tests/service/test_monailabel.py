@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import cv2
 import numpy as np
@@ -21,6 +21,8 @@ from werkzeug.serving import make_server
 
 from cbir import settings
 from cbir.store import Collection
+from cbir.store.view_cache import ViewCache
+from cbir.vector_index.open_index import open_index
 from service.access import image_tickets
 from service.access.shared_tokens import open_tokens
 from service.access.token_list import TokenStorage
@@ -33,6 +35,7 @@ from tests.service import wards
 from tests.service.conftest import problem
 from tests.service.wards import Ward
 
+pytestmark = pytest.mark.slow
 SEGMENTATION = b"NRRD0004\n"
 
 
@@ -65,6 +68,8 @@ def make_site(indexed: Path, place: Path, **options: Any) -> Site:
     )
     with Collection(folder) as collection:
         ids = [record.image_id for _, record in collection.iterate()]
+        if index := open_index(collection, active):
+            assert index.follower.follow()
     return Site(create_app(folder, active), folder, active, open_tokens(active, open_state(active)), ids)
 
 
@@ -251,6 +256,22 @@ def test_limited_callers_see_their_images(ward: Ward) -> None:
     problem(client.get("/monailabel/datastore/image", query_string={"image": hidden}), 404)
     problem(client.get("/monailabel/datastore/image/info", query_string={"image": hidden}), 404)
     problem(client.get("/monailabel/datastore/label", query_string={"label": hidden}), 404)
+
+
+def test_an_index_proposes_without_loading_all_vectors(
+    indexed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = make_site(indexed, tmp_path, index="hnsw", exact_limit=5, indexed_candidates=5)
+
+    def load(_: ViewCache) -> NoReturn:
+        raise AssertionError("the vectors of the whole collection were loaded")
+
+    monkeypatch.setattr(ViewCache, "view", load)
+    proposed = []
+    for strategy in ("core-set", "random") * 4:
+        proposed.append(next_sample(site.client(), strategy)["id"])
+        save(site.client(), proposed[-1])
+    assert len(set(proposed)) == len(proposed)
 
 
 @pytest.fixture(scope="module")
