@@ -24,6 +24,7 @@ MODIFIED_DATES = ("MODIFIED", "REMOVED")
 SAFE_PRIVATE = "113111"  # code of the option to retain safe private attributes (PS3.16, CID 7050)
 LONGEST = 10_000  # characters of a text that is looked at
 DEEPEST = 8  # sequences in sequences
+LEAST_NUMBER = 3  # characters of a number that is not the patient's
 OLDEST = 89  # years that need not be hidden
 ADDRESS = re.compile(r"Institution|Department|Address|Residence|Region|Country|Location|Telephone")
 DEVICE = re.compile(r"^(?:Device|Detector|Gantry|Plate|Cassette|Station|Generator)|SerialNumber|StationName")
@@ -120,6 +121,8 @@ def _why(element: DataElement, value: str, declared: bool) -> str | None:
     if DEVICE.search(keyword):
         return None if declared else "device"
     if NUMBER.search(keyword) and any(map(str.isdigit, value)):
+        if keyword != "PatientID" and len(value) < LEAST_NUMBER:
+            return None  # counts studies
         return None if declared and keyword in PSEUDONYMS else "number"
     return None
 

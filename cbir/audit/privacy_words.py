@@ -26,7 +26,8 @@ WHYS = {  # the strongest first
 }
 FORM_CHARACTERS = 24
 DUMMY = re.compile(
-    r"(?:anon\w*|de[-_ ]?id\w*|removed|masked|redacted|dummy|none|null|unknown|no[-_ ]?name|n/?a|x+|0+|\W*)",
+    r"(?:anon\w*|de[-_ ]?id\w*|removed|masked|redacted|dummy|phantom|test|none|null|unknown|no[-_ ]?name|n/?a|x+|0+"
+    r"|\W*)",
     re.IGNORECASE,
 )
 DIGEST_OR_UID = re.compile(

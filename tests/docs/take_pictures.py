@@ -15,6 +15,7 @@ from playwright import sync_api
 
 from tests.docs.blocks import ROOT
 from tests.docs.prior_picture import take_priors
+from tests.docs.privacy_picture import take_privacy
 from tests.e2e.browsing import choose, until
 from tests.e2e.conftest import CHROMIUM, PATIENCE_MS
 from tests.e2e.judging import annotating, introduce
@@ -234,12 +235,12 @@ def save(name: str, png: bytes) -> None:
 
 def main(names: list[str]) -> None:
     """Take the pictures `names`; all without any."""
-    known = [*SCENES, "ohif", "annotation", "priors"]
+    known = [*SCENES, "ohif", "annotation", "priors", "privacy"]
     if unknown := set(names) - set(known):
         sys.exit(f"there is no picture {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     chosen = [name for name in known if name in names or not names]
     with tempfile.TemporaryDirectory() as folder:
-        work = {name: Path(folder, name) for name in ("pages", "ohif", "annotation", "priors")}
+        work = {name: Path(folder, name) for name in ("pages", "ohif", "annotation", "priors", "privacy")}
         for path in work.values():
             path.mkdir()
         if scenes := [name for name in chosen if name in SCENES]:
@@ -250,6 +251,8 @@ def main(names: list[str]) -> None:
             take_annotation(work["annotation"])
         if "priors" in chosen:
             save("priors", take_priors(work["priors"]))
+        if "privacy" in chosen:
+            save("privacy", take_privacy(work["privacy"]))
 
 
 if __name__ == "__main__":

@@ -51,6 +51,7 @@ def test_attributes_of_the_basic_profile() -> None:
         ("InstitutionName", "place"),
         ("PatientAge", "age"),
     }
+    assert signs_of(StudyID="2", AccessionNumber="A47") == {("AccessionNumber", "number")}
     assert signs_of(BurnedInAnnotation="YES") == {("BurnedInAnnotation", "declared-text")}
 
 
@@ -169,6 +170,7 @@ def test_names_in_longer_words_and_short_names() -> None:
     assert patient_identity("Li^Wei", "").mentions("lists of livers") == []
     assert patient_identity("Lee^Wei", "").mentions("leer") == []
     assert patient_identity("Anonymous", "0000").mentions("anonymous 0000") == []
+    assert patient_identity("PHANTOM^1", "").mentions("phantom-1.png") == []
 
 
 @given(st.text(max_size=60))
