@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
+from typing import IO
 
 import numpy as np
 
@@ -139,31 +140,34 @@ class StoredNeighbours:
 
     def _build(self, opened: OpenedEdition, progress: Progress | None) -> NumberedGraph:
         """Build the graph of all images in the space of the vectors that an edition has."""
-        last, dimensions = self._feed.state().last_number, opened.statistics.dimensions
-        total = max(self._feed.count_between(0, last), 1)
         with tempfile.TemporaryFile(dir=self._folder) as file:  # all vectors need not fit into memory
-            file.truncate(4 * total * dimensions)
-            vectors = np.memmap(file, np.float32, "r+", shape=(total, dimensions))
-            numbers = self._read_vectors(opened, vectors, last, progress)
-            matrix = vectors[: len(numbers)].view(np.ndarray)
+            numbers = self._write_vectors(opened, file, progress)
+            matrix = _mapped(file, len(numbers), opened.statistics.dimensions)
             space = fit_space(matrix, part_bounds(self._profile, opened.statistics))
             graph = build_graph(find_neighbours(matrix, space))
-            del matrix, vectors
+            del matrix
         return number_graph(numbers, graph, space)
 
-    def _read_vectors(
-        self, opened: OpenedEdition, vectors: Floats, last: int, progress: Progress | None
-    ) -> Numbers:
-        """Fill `vectors` with those of images numbered up to `last`, and return the numbers."""
+    def _write_vectors(self, opened: OpenedEdition, file: IO[bytes], progress: Progress | None) -> Numbers:
+        """Write the normalised vectors of all images to a file, and return their numbers, ascending."""
+        last = self._feed.state().last_number
+        total = self._feed.count_between(0, last)
         pages, done, after = [np.empty(0, np.int64)], 0, 0
         while True:
             checkpoint()
             numbers, raw = self._feed.vectors_after(after, last)
-            numbers = numbers[: len(vectors) - done]
             if not len(numbers):
+                file.flush()
                 return np.concatenate(pages)
-            vectors[done : done + len(numbers)] = opened.statistics.normalise(raw[: len(numbers)])
+            file.write(opened.statistics.normalise(raw).astype(np.float32, copy=False).tobytes())
             pages.append(numbers)
             done, after = done + len(numbers), int(numbers[-1])
             if progress:
-                progress(done, len(vectors))
+                progress(done, max(total, done))
+
+
+def _mapped(file: IO[bytes], count: int, dimensions: int) -> Floats:
+    """Return the vectors (count, dimensions) that a file has."""
+    if not count:
+        return np.empty((0, dimensions), np.float32)
+    return np.memmap(file, np.float32, "r", shape=(count, dimensions)).view(np.ndarray)
