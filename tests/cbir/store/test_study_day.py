@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput
 from cbir.store import Collection
 from cbir.store.collection_copy import copy_collection
@@ -66,6 +67,16 @@ def test_a_manifest_gives_whole_days() -> None:
     for text in ("x", "1.5", "", "12345678", "²", "--1"):
         with pytest.raises(InvalidInput, match="study_day"):
             parse_day(text)
+
+
+def test_a_manifest_with_another_day_is_refused(tmp_path: Path) -> None:
+    manifest = tmp_path / "labels.csv"
+    manifest.write_text("path,patient,study_day\na.png,p,12\nb.png,p,\n")
+    rows = Manifest(manifest).labels([tmp_path / "a.png", tmp_path / "b.png"])
+    assert [row.get(STUDY_DAY) for row in rows.values()] == ["12", None]
+    manifest.write_text("path,patient,study_day\na.png,p,2024-01-10\n")
+    with pytest.raises(InvalidInput, match="line 2: study_day is a whole number of days"):
+        Manifest(manifest)
 
 
 def test_a_day_is_dropped_where_a_manifest_names_another_patient() -> None:
