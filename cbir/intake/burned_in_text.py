@@ -11,7 +11,7 @@ from cbir.intake.text_reader import Characters, load_reader
 READ_LINES = 5  # of an image, those with most shapes
 CLEAR, LEGIBLE = 0.9, 0.7  # probabilities of a character
 LEAST_CLEAR, LEAST_LEGIBLE = 3, 5  # different ones: lead letters have fewer, and teeth read as 1111
-FEW = 4  # in a text with so few characters or fewer all are clear: sacral foramina read as "pa?y"
+FEW, CLEAREST = 4, 0.95  # in a text with so few characters or fewer all are clearer: sacral foramina read as "pay"
 # Words of markers on radiographs, which say nothing about a patient
 MARKERS = frozenset(
     (
@@ -72,7 +72,7 @@ def looks_personal(text: str) -> bool:
 
 
 def _is_text(characters: Characters) -> bool:
-    if len(characters) <= FEW and any(share < CLEAR for _, share in characters):
+    if len(characters) <= FEW and any(share < CLEAREST for _, share in characters):
         return False
     read = [(character, share) for character, share in characters if character.isalnum()]
     clear = {character for character, share in read if share >= CLEAR}
