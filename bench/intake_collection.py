@@ -60,7 +60,7 @@ class Negatives:
         return own, negative
 
 
-class Comer:
+class NewImages:
     """Images that come to a collection: entries and vectors of their negatives."""
 
     def __init__(self, entries: Sequence[Entry], negatives: Sequence[Floats]) -> None:
@@ -70,12 +70,12 @@ class Comer:
         """Return what the check says of each."""
         return [findings_of(record) for record, _ in check.check(self.entries, self.negatives)]
 
-    def inverted(self) -> "Comer":
+    def inverted(self) -> "NewImages":
         """Return the negatives, of which these are the negatives."""
         swapped = [(record, own) for (record, _), own in zip(self.entries, self.negatives, strict=True)]
-        return Comer(swapped, [vector for _, vector in self.entries])
+        return NewImages(swapped, [vector for _, vector in self.entries])
 
-    def misdeclared(self, random: np.random.Generator) -> "Comer":
+    def misdeclared(self, random: np.random.Generator) -> "NewImages":
         """Return the images with the modality of others."""
         modalities = sorted({record.labels["modality"] for record, _ in self.entries})
         wrong = [
@@ -87,7 +87,7 @@ class Comer:
             )
             for record, v in self.entries
         ]
-        return Comer(wrong, self.negatives)
+        return NewImages(wrong, self.negatives)
 
 
 def _with_modality(record: Record, modality: str) -> Record:
@@ -112,14 +112,14 @@ def write_rest(collection: Collection, numbers: Sequence[int], folder: Path) -> 
     return copy
 
 
-def print_by_class(drawn: Comer, inverted: Sequence[list[str]], label: str) -> None:
+def print_by_class(drawn: NewImages, inverted: Sequence[list[str]], label: str) -> None:
     values = [record.labels.get(label, "") for record, _ in drawn.entries]
     totals = Counter(values)
     hits = Counter(value for value, words in zip(values, inverted, strict=True) if "inverted" in words)
     print("negatives, by class: " + ", ".join(f"{v} {hits[v]}/{totals[v]}" for v in sorted(totals)))
 
 
-def measure_drawn(drawn: Comer, check: CollectionCheck, args: argparse.Namespace) -> None:
+def measure_drawn(drawn: NewImages, check: CollectionCheck, args: argparse.Namespace) -> None:
     count = len(drawn.entries)
     started = time.process_time()
     plain = drawn.findings(check)
@@ -143,7 +143,7 @@ def main() -> None:
         describe = Negatives(collection.profile)
         chosen = np.sort(random.permutation(numbers)[: args.sample]).tolist()
         described = [describe(Path(records[number].source)) for number in chosen]
-        drawn = Comer(
+        drawn = NewImages(
             [(records[number], own) for number, (own, _) in zip(chosen, described, strict=True)],
             [negative for _, negative in described],
         )
@@ -156,7 +156,9 @@ def main() -> None:
             if args.foreign:
                 both = [describe(path) for path in sorted(args.foreign.iterdir()) if path.is_file()]
                 blank = records[chosen[0]]
-                foreign = Comer([(replace(blank, labels={}), own) for own, _ in both], [n for _, n in both])
+                foreign = NewImages(
+                    [(replace(blank, labels={}), own) for own, _ in both], [n for _, n in both]
+                )
                 words = foreign.findings(check)
                 print_share(
                     f"files of {args.foreign.name} that are `unlike`",
@@ -174,11 +176,11 @@ def main() -> None:
             else {}
         )
         for value in sorted({*values.values()} - {""}):
-            comers = [index for index, number in enumerate(chosen) if values[number] == value]
-            if len(comers) < LEAST:
+            left_out = [index for index, number in enumerate(chosen) if values[number] == value]
+            if len(left_out) < LEAST:
                 continue
             kept = [number for number, own in values.items() if own != value]
-            part = Comer([drawn.entries[i] for i in comers], [drawn.negatives[i] for i in comers])
+            part = NewImages([drawn.entries[i] for i in left_out], [drawn.negatives[i] for i in left_out])
             with write_rest(collection, kept, Path(scratch) / value) as others:
                 words = part.findings(CollectionCheck(others))
             for word in ("unlike", "inverted"):
