@@ -35,7 +35,7 @@ def test_what_matches_is_shown_on_the_result_and_the_query(page):
 def test_the_comparison_shows_what_matches_on_both_sides(page):
     page.locator("#start .card").first.click()
     page.locator("#columns .card[data-image]").first.wait_for()
-    page.wait_for_load_state("networkidle")  # the cards are drawn again when the search without re-ranking ends
+    page.wait_for_load_state("networkidle")  # the cards are drawn again when another search ends
     page.locator("#columns .card").nth(1).click()
     expect(page.locator("#compare")).to_be_visible()
     expect(page.locator("#match-parts")).to_be_hidden()

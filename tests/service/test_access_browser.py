@@ -116,7 +116,7 @@ def test_ended_session_keeps_the_uploaded_image(
     first = page.locator("#columns .card[data-image]").first  # placeholders have no image
     expect(first).to_be_visible()
     before = first.get_attribute("data-image")
-    page.wait_for_load_state("networkidle")  # else a late request of this search opens the dialog before the next
+    page.wait_for_load_state("networkidle")  # else a late request opens the dialog before the next search
     tokens.revoke(token_id)
     page.get_by_label("Results", exact=True).fill("3")
     page.keyboard.press("Enter")
