@@ -43,7 +43,7 @@ class WholeRanking:
 
     def statistics(self) -> Statistics:
         """Return the statistics that normalise a query."""
-        return self.collection.normalisation()
+        return self.collection.view().statistics
 
     def rank(self, raw: Floats, content: str, request: Request, watch: Stopwatch) -> RankedImages:
         """Search with one vector.

@@ -318,7 +318,7 @@ class Collection(RecordQueries):
             Key of a patient, never taken for an identifier, whose images are left out.
         """
         excluded = [np.empty(0, np.int64)]
-        with self._engine.connect() as connection:
+        with connect_once(self._engine) as connection:
             if exclude_content:
                 copies = rows_matching(
                     connection, [images.c.number], images.c.content_hash, [exclude_content]

@@ -276,7 +276,8 @@ class RecordQueries:
     def conditions(self, where: Iterable[str]) -> tuple[Condition, ...]:
         """Parse label conditions, see `parse_filters`; raises InvalidInput for a key that no image has too."""
         parsed = parse_filters(where)
-        self._read(label_facets.check_label_keys, label_facets.keys_to_check(parsed))
+        if keys := label_facets.keys_to_check(parsed):
+            self._read(label_facets.check_label_keys, keys)
         return parsed
 
     def list_label_keys(self, where: Sequence[Condition] = ()) -> list[LabelKey]:
