@@ -211,6 +211,12 @@ class Settings(BaseSettings):
         ge=1,
         description="images of a sample that stand for the others, where a vector index finds candidates",
     )
+    graph_limit: int = Field(
+        2_000_000,
+        ge=0,
+        description="largest collection whose graph of neighbours is built in the background, and by commands other "
+        "than cbir collection build-index; 0: no graph",
+    )
     index_probes: int = Field(
         64, ge=1, description="lists that a search of inverted lists reads: more find more, and take longer"
     )

@@ -25,10 +25,15 @@ def follow_index(folder: Path, settings: Settings) -> None:
         try:
             with StageBars() as bars:
                 index.follower.follow(progress=partial(bars.show, "building the vector index"))
-                index.neighbours.update(partial(bars.show, "reading vectors for the graph of neighbours"))
         except IndexUnavailable as error:
             typer.echo(
                 f"the vector index has not followed: {error}; a service follows when it answers again, or "
                 "`cbir collection build-index`",
                 err=True,
             )
+            return
+        try:
+            with StageBars() as bars:
+                index.neighbours.update(partial(bars.show, "reading vectors for the graph of neighbours"))
+        except IndexUnavailable as error:
+            typer.echo(f"the graph of neighbours is not built: {error}", err=True)

@@ -25,6 +25,7 @@ from cbir.store import (
     image_rows,
     last_good,
     metadata,
+    neighbour_files,
     originals,
     severity_model,
 )
@@ -324,6 +325,7 @@ class CarryOver:
         with self._target._engine.begin() as connection:
             metadata.bump_generation(connection)
             note_erasure(connection)
+        neighbour_files.drop_neighbours(self._target.folder)
         if not self._writer.rebuild_without_erased():
             raise CollectionBusy(
                 f"patients were erased, but a reader of {self._target.folder} still holds old pages of its database; "

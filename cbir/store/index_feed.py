@@ -33,7 +33,7 @@ from cbir.store.records import Record
 from cbir.store.row_damage import damaged_vectors, describe_damage, describe_not_finite, vectors_not_finite
 from cbir.store.schema import changed_images, changes, images, tombstones, vectors
 from cbir.store.statements import is_postgresql
-from cbir.store.stored_snapshot import fingerprint, read_snapshot_info
+from cbir.store.stored_snapshot import ERASED_GENERATION, fingerprint, read_snapshot_info
 from cbir.store.tombstones import deleted_since
 from cbir.store.vector_format import vector_format
 
@@ -76,6 +76,10 @@ class IndexFeed(RecordQueries):
         """Return what is different after each transaction that changes the collection, and after a restore."""
         with connect_once(self._engine) as connection:
             return read_state(connection)
+
+    def erased_generation(self) -> int:
+        """Return the generation in which patients were erased last; 0 if none were."""
+        return int(self._read(metadata.find_value, ERASED_GENERATION) or 0)
 
     def has_state(self, name: str) -> bool:
         """Return whether the database is in the state `name` or a later one; not if it was restored to before."""

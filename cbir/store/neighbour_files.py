@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+from cbir.atomic import SUFFIX
+
 
 def drop_neighbours(folder: Path) -> None:
     """Delete the graphs of the collection in `folder` on this machine: they have numbers of erased images."""
-    for path in (folder / "vector_index").glob("*.neighbours"):
-        path.unlink(missing_ok=True)
+    for pattern in ("*.neighbours", f"*.neighbours{SUFFIX}"):  # and what a build that was killed left
+        for path in (folder / "vector_index").glob(pattern):
+            path.unlink(missing_ok=True)

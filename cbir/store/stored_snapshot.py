@@ -22,7 +22,7 @@ from cbir.store.statements import is_postgresql
 
 KEY = "snapshot"  # in `meta`
 FILE = "snapshot.json"
-ERASED_GENERATION = "erased_generation"  # key in `meta`: snapshots that are not newer are to be written again
+ERASED_GENERATION = "erased_generation"  # key in `meta`: files that are not newer are to be written again
 
 
 def read_snapshot_info(connection: Connection, folder: Path) -> SnapshotInfo | None:
@@ -85,9 +85,8 @@ def snapshot_statistics(connection: Connection, folder: Path, info: SnapshotInfo
 
 
 def note_erasure(connection: Connection) -> None:
-    """Note that patients were erased in this transaction: every machine is to write its snapshot again."""
-    if is_postgresql(connection):
-        metadata.set_value(connection, ERASED_GENERATION, metadata.required_value(connection, "generation"))
+    """Note that patients were erased in this transaction: every machine is to write its files again."""
+    metadata.set_value(connection, ERASED_GENERATION, metadata.required_value(connection, "generation"))
 
 
 def snapshot_is_outdated(connection: Connection, info: SnapshotInfo) -> bool:

@@ -19,6 +19,7 @@ from cbir.store import (
     last_good,
     map_file,
     metadata,
+    neighbour_files,
     originals,
     quarantine,
     schema,
@@ -397,6 +398,7 @@ class Writer(DerivedFiles):
         originals.erase_unused(self._engine, self.folder, unused)
         audit_file.drop_audit_file(self.folder)
         map_file.drop_map(self.folder)  # also one that a job has written since the transaction began
+        neighbour_files.drop_neighbours(self.folder)
         # Also without a matching image: an earlier attempt may have been interrupted.
         if not self.rebuild_without_erased():
             raise CollectionBusy(

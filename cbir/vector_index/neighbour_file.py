@@ -2,9 +2,10 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,21 +24,21 @@ READ = 1 << 20  # bytes read at a time
 Array = NDArray[Any]
 
 
-def write_neighbours(path: Path, edition: str, graph: NumberedGraph) -> None:
-    """Write the graph of an edition atomically, and durably.
+class StoredGraph(NamedTuple):
+    """Content of the file. edition: of the index. generation: of the collection, before its vectors were read."""
 
-    Parameters
-    ----------
-    path : Path
-        File; its folder must exist.
-    edition : str
-        Name of the edition of the index.
-    graph : NumberedGraph
-        Graph of the images of that edition.
-    """
+    edition: str
+    generation: int
+    graph: NumberedGraph
+
+
+def write_neighbours(path: Path, stored: StoredGraph) -> None:
+    """Write the graph of an edition atomically, and durably; the folder must exist."""
+    graph = stored.graph
     header = {
         "format": FORMAT,
-        "edition": edition,
+        "edition": stored.edition,
+        "generation": stored.generation,
         "images": len(graph),
         "edges": len(graph.ends),
         "dimensions": len(graph.space.centre),
@@ -52,8 +53,8 @@ def write_neighbours(path: Path, edition: str, graph: NumberedGraph) -> None:
         file.write(digest.digest())
 
 
-def read_neighbours(path: Path) -> tuple[str, NumberedGraph] | None:
-    """Map a file that `write_neighbours` wrote: the edition that it is of, and the graph; None if there is none.
+def read_neighbours(path: Path) -> StoredGraph | None:
+    """Map a file that `write_neighbours` wrote; None if there is none.
 
     Raises CollectionDamaged if the file cannot be read, or has changed since it was written.
     """
@@ -65,7 +66,7 @@ def read_neighbours(path: Path) -> tuple[str, NumberedGraph] | None:
             if header["format"] != FORMAT:
                 raise CollectionDamaged(f"the graph {path.name} was written by another version of cbir")
             mapped = np.memmap(file, np.uint8, "r")
-        return header["edition"], _mapped_graph(mapped, header)
+        return StoredGraph(header["edition"], header["generation"], _mapped_graph(mapped, header))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -104,7 +105,7 @@ def _mapped_graph(mapped: Array, header: dict[str, Any]) -> NumberedGraph:
 
 
 def _require_digest(file: BinaryIO, path: Path) -> None:
-    digest, left = hashlib.blake2b(digest_size=DIGEST), path.stat().st_size - DIGEST
+    digest, left = hashlib.blake2b(digest_size=DIGEST), os.fstat(file.fileno()).st_size - DIGEST
     while left > 0 and (block := file.read(min(READ, left))):
         digest.update(block)
         left -= len(block)

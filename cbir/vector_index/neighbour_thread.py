@@ -6,7 +6,7 @@ import threading
 import time
 import traceback
 
-from cbir.cancellation import time_limit
+from cbir.cancellation import locked, time_limit
 from cbir.errors import CbirError
 from cbir.vector_index.stored_neighbours import StoredNeighbours
 
@@ -44,7 +44,7 @@ class NeighbourThread:
 
     def _build(self, neighbours: StoredNeighbours) -> None:
         try:
-            with _building, time_limit(math.inf, self._require_running):
+            with time_limit(math.inf, self._require_running), locked(_building):
                 neighbours.update()
         except Stopped:
             pass

@@ -55,7 +55,9 @@ def open_index(collection: Collection, settings: Settings) -> CollectionIndex | 
     kind, engine = settings.index.partition(":")[0], _engine(collection, settings)
     current = CurrentIndex(_editions(collection, kind), engine)
     feed = collection.index_feed()
-    neighbours = StoredNeighbours(collection.folder, kind, collection.profile, feed, current)
+    neighbours = StoredNeighbours(
+        collection.folder, kind, collection.profile, feed, current, settings.graph_limit
+    )
     vectors = IndexedVectors(feed, CurrentGap(feed, current), neighbours=neighbours)
     return CollectionIndex(kind, vectors, Follower(feed, current), feed, current, neighbours)
 

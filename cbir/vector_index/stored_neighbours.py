@@ -1,34 +1,25 @@
-"""The k-NN graph of a collection behind an index: when it is built, from which vectors, and who has it open."""
+"""The k-NN graph of a collection behind an index: when it is built, and who has it open."""
 
 import logging
-import tempfile
-from collections.abc import Callable
+import time
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from typing import IO
 
-import numpy as np
-
-from cbir.cancellation import checkpoint
 from cbir.errors import CollectionDamaged, IndexUnavailable
 from cbir.file_lock import try_lock
-from cbir.gallery.knn import find_neighbours
-from cbir.gallery.knn_graph import build_graph
-from cbir.gallery.numbered_graph import NumberedGraph, number_graph
-from cbir.gallery.vector_blocks import Floats
-from cbir.gallery.whitening import fit_space
+from cbir.gallery.numbered_graph import NumberedGraph
 from cbir.store.index_feed import IndexFeed, Version
-from cbir.store.normalisation import part_bounds
 from cbir.store.permissions import folder_mode
 from cbir.store.profile import Profile
 from cbir.vector_index.current_index import CurrentIndex, OpenedEdition
 from cbir.vector_index.editions import FOLDER
-from cbir.vector_index.neighbour_file import read_neighbours, write_neighbours
-from cbir.vector_index.port import Numbers
+from cbir.vector_index.neighbour_build import Progress, build_neighbours
+from cbir.vector_index.neighbour_file import StoredGraph, read_neighbours, write_neighbours
 
 OUTGROWN = 0.2  # share of its images that a graph may lack before it is built again
 
-Progress = Callable[[int, int], None]  # images read, and in all
+Stamp = tuple[int, int]  # inode and time of a file
 
 log = logging.getLogger(__name__)
 
@@ -51,78 +42,117 @@ class StoredNeighbours:
         Of the whole collection.
     current : CurrentIndex
         The index.
+    limit : int
+        Largest collection whose graph is built where nobody has asked for it; 0: no collection has one.
     """
 
     def __init__(
-        self, files: Path, kind: str, profile: Profile, feed: IndexFeed, current: CurrentIndex
+        self, files: Path, kind: str, profile: Profile, feed: IndexFeed, current: CurrentIndex, limit: int
     ) -> None:
         self._folder, self._path = files / FOLDER, files / FOLDER / f"{kind}.neighbours"
-        self._profile, self._feed, self._current = profile, feed, current
+        self._profile, self._feed, self._current, self._limit = profile, feed, current, limit
         self._lock = Lock()
-        self._stamp: tuple[int, int] | None = None
-        self._opened: tuple[str, NumberedGraph] | None = None
-        self._settled: tuple[Version, NumberedGraph] | None = None  # known to be large enough
+        self._stamp: Stamp | None = None
+        self._opened: StoredGraph | None = None
+        self._settled: tuple[Version, str, Stamp | None] | None = (
+            None  # with this file, nothing is to be done
+        )
 
     @property
     def useful(self) -> bool:
-        """Return whether the profile is one whose searches a graph improves."""
-        return not self._profile.is_projected
+        """Return whether the profile is one whose searches a graph improves, and the settings want it."""
+        return self._limit > 0 and not self._profile.is_projected
 
     def of(self, edition: str) -> NumberedGraph | None:
         """Return the graph of an edition; None if it is missing, damaged, or of another one."""
-        opened = self._open() if self.useful else None
-        return opened[1] if opened and opened[0] == edition else None
+        stored = self._open() if self.useful else None
+        return stored.graph if stored and stored.edition == edition else None
 
     def is_due(self) -> bool:
-        """Return whether the graph is to be built: it is missing, or lacks many images."""
+        """Return whether the graph is to be built: it is missing, or lacks many images.
+
+        One that has erased images is deleted: other machines may have erased them.
+        """
         opened = self._current.find() if self.useful else None
         if opened is None or opened.index.position() is None:
             return False
-        graph, version = self.of(opened.name), self._feed.version()
-        if graph is None:
+        stored, version = self._open(), self._feed.version()
+        if stored is None:
             return True
-        if self._settled == (version, graph):
+        settled = version, opened.name, self._stamp
+        if self._settled == settled:
             return False
-        last = int(graph.numbers.max(initial=0))
-        added = self._feed.count_between(last, self._feed.state().last_number)
-        if added > OUTGROWN * len(graph):
+        if stored.generation < self._feed.erased_generation():
+            with suppress(OSError):
+                self._path.unlink(missing_ok=True)
             return True
-        self._settled = version, graph
+        if stored.edition != opened.name or self._is_outgrown(stored.graph):
+            return True
+        self._settled = settled
         return False
 
-    def update(self, progress: Progress | None = None) -> bool:
-        """Build the graph if that is due, and delete that of a dropped index; False if another process builds it.
+    def _is_outgrown(self, graph: NumberedGraph) -> bool:
+        last = int(graph.numbers[-1]) if len(graph) else 0
+        added = self._feed.count_between(last, self._feed.state().last_number)
+        return added > OUTGROWN * len(graph)
 
-        Raises IndexUnavailable if it cannot be written.
+    def update(self, progress: Progress | None = None, asked: bool = False) -> bool:
+        """Build the graph if that is due, and delete one without a use; False if another process builds it.
 
-        progress: called with the number of images whose vectors are read, and of all.
+        Raises IndexUnavailable if it cannot be written, or if the collection is larger than the limit.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            Called with the number of images whose vectors are read, and of all.
+        asked : bool
+            Whether somebody has asked for it, so that there is no limit.
         """
-        if not self.useful:
-            return True
-        if self._current.find() is None:
-            self._path.unlink(missing_ok=True)
-            return True
-        if not self.is_due():
-            return True
+        try:
+            if not self.useful or self._current.find() is None:
+                self._path.unlink(missing_ok=True)
+                return True
+            if not self.is_due():
+                return True
+            if not asked:
+                self._require_limit()
+            return self._build_alone(progress)
+        except OSError as error:
+            problem = error.strerror or type(error).__name__
+            raise IndexUnavailable(f"the graph {self._path.name} cannot be written: {problem}") from error
+
+    def _require_limit(self) -> None:
+        if self._feed.count_between(0, self._feed.state().last_number) > self._limit:
+            raise IndexUnavailable(
+                f"the collection has more than {self._limit} images (setting graph_limit); "
+                "`cbir collection build-index` builds it"
+            )
+
+    def _build_alone(self, progress: Progress | None) -> bool:
         self._folder.mkdir(mode=folder_mode(self._folder.parent), exist_ok=True)
         with self._path.with_suffix(".neighbours-lock").open("ab") as file:
             if not try_lock(file.fileno()):
                 return False
-            opened = self._current.find()
-            if opened and self.is_due():
-                try:
-                    write_neighbours(self._path, opened.name, self._build(opened, progress))
-                except OSError as error:
-                    problem = error.strerror or type(error).__name__
-                    raise IndexUnavailable(
-                        f"the graph {self._path.name} cannot be written: {problem}"
-                    ) from error
+            if (opened := self._current.find()) and self.is_due():
+                self._build(opened, progress)
         return True
 
-    def _open(self) -> tuple[str, NumberedGraph] | None:
+    def _build(self, opened: OpenedEdition, progress: Progress | None) -> None:
+        started, (generation, _) = time.monotonic(), self._feed.version()
+        graph = build_neighbours(self._feed, self._profile, opened.statistics, self._folder, progress)
+        write_neighbours(self._path, StoredGraph(opened.name, generation, graph))
+        # Who has erased a patient meanwhile, or dropped the index, has deleted the file of before.
+        if generation < self._feed.erased_generation() or self._current.find() is None:
+            self._path.unlink(missing_ok=True)
+            return
+        seconds = time.monotonic() - started
+        log.info("graph of neighbours of %d images built in %.0f seconds", len(graph), seconds)
+
+    def _open(self) -> StoredGraph | None:
         try:
             status = self._path.stat()
-        except FileNotFoundError:
+        except OSError:  # missing, or not to be read: searches go on without it
+            self._opened = self._stamp = None  # a deleted file keeps its space while it is mapped
             return None
         stamp = status.st_ino, status.st_mtime_ns
         if stamp != self._stamp:
@@ -131,43 +161,9 @@ class StoredNeighbours:
                     self._opened, self._stamp = self._read(), stamp
         return self._opened
 
-    def _read(self) -> tuple[str, NumberedGraph] | None:
+    def _read(self) -> StoredGraph | None:
         try:
             return read_neighbours(self._path)
         except CollectionDamaged as error:
             log.warning("%s; it is built again", error)
             return None
-
-    def _build(self, opened: OpenedEdition, progress: Progress | None) -> NumberedGraph:
-        """Build the graph of all images in the space of the vectors that an edition has."""
-        with tempfile.TemporaryFile(dir=self._folder) as file:  # all vectors need not fit into memory
-            numbers = self._write_vectors(opened, file, progress)
-            matrix = _mapped(file, len(numbers), opened.statistics.dimensions)
-            space = fit_space(matrix, part_bounds(self._profile, opened.statistics))
-            graph = build_graph(find_neighbours(matrix, space))
-            del matrix
-        return number_graph(numbers, graph, space)
-
-    def _write_vectors(self, opened: OpenedEdition, file: IO[bytes], progress: Progress | None) -> Numbers:
-        """Write the normalised vectors of all images to a file, and return their numbers, ascending."""
-        last = self._feed.state().last_number
-        total = self._feed.count_between(0, last)
-        pages, done, after = [np.empty(0, np.int64)], 0, 0
-        while True:
-            checkpoint()
-            numbers, raw = self._feed.vectors_after(after, last)
-            if not len(numbers):
-                file.flush()
-                return np.concatenate(pages)
-            file.write(opened.statistics.normalise(raw).astype(np.float32, copy=False).tobytes())
-            pages.append(numbers)
-            done, after = done + len(numbers), int(numbers[-1])
-            if progress:
-                progress(done, max(total, done))
-
-
-def _mapped(file: IO[bytes], count: int, dimensions: int) -> Floats:
-    """Return the vectors (count, dimensions) that a file has."""
-    if not count:
-        return np.empty((0, dimensions), np.float32)
-    return np.memmap(file, np.float32, "r", shape=(count, dimensions)).view(np.ndarray)

@@ -84,3 +84,16 @@ def test_commands_go_on_while_the_index_is_down(hnsw: Followed, monkeypatch: pyt
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert result.exit_code == 0
     assert "the vector index has not followed" in result.stderr
+
+
+def test_commands_leave_the_graph_of_a_large_collection_to_build_index(
+    hnsw: Followed, monkeypatch: pytest.MonkeyPatch
+):
+    hnsw.filled(10)
+    folder = str(hnsw.collection.folder)
+    monkeypatch.setenv("CBIR_GRAPH_LIMIT", "8")
+    deleting = ["collection", "delete", "--collection", folder, hnsw.ids()[4], "--yes"]
+    result = CliRunner().invoke(app, deleting, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    assert "the graph of neighbours is not built: the collection has more than 8 images" in result.stderr
+    assert run("build-index", "--collection", folder)["linked"] == 9

@@ -1,7 +1,10 @@
 """The graph of neighbours of a collection behind an index: built, read, outgrown, replaced, deleted."""
 
 import threading
+import weakref
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,11 +12,13 @@ import pytest
 from cbir import settings
 from cbir.errors import IndexUnavailable
 from cbir.file_lock import try_lock
+from cbir.gallery.numbered_graph import NumberedGraph
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.store import Collection
 from cbir.store import profile as profiles
 from cbir.vector_index import index_thread, stored_neighbours
 from cbir.vector_index.index_thread import IndexThread
+from cbir.vector_index.neighbour_build import build_neighbours
 from tests.cbir.store.conftest import entry
 from tests.cbir.vector_index.followed import Followed, make_entries
 
@@ -58,7 +63,7 @@ def test_a_graph_that_fits_is_not_built_again(filled: Followed, monkeypatch: pyt
     with filled.collection.writer() as writer:
         writer.add(make_entries(60, 70))
     filled.index.follower.follow()
-    monkeypatch.setattr(stored_neighbours, "write_neighbours", None)
+    monkeypatch.setattr(stored_neighbours, "build_neighbours", None)
     for index in (filled.index, filled.opened()):
         assert not index.neighbours.is_due()
         assert index.neighbours.update()
@@ -102,6 +107,86 @@ def test_erasing_a_patient_deletes_the_graph(filled: Followed) -> None:
     filled.index.follower.follow()
     filled.index.neighbours.update()
     assert filled.opened().status().linked == 51
+
+
+def while_building(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Let something happen once the vectors of a graph are read."""
+
+    def build_and_act(*given: Any) -> NumberedGraph:
+        graph = build_neighbours(*given)
+        act()
+        return graph
+
+    monkeypatch.setattr(stored_neighbours, "build_neighbours", build_and_act)
+
+
+def test_a_graph_built_while_a_patient_is_erased_is_not_kept(
+    filled: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def erase() -> None:
+        with filled.collection.writer() as writer:
+            writer.erase_patient([f"{3:032x}"])
+
+    while_building(monkeypatch, erase)
+    filled.index.neighbours.update()
+    assert not path_of(filled).exists()
+    monkeypatch.undo()
+    filled.index.neighbours.update()
+    assert filled.index.status().linked == 51
+
+
+def test_a_graph_of_before_an_erasure_elsewhere_is_deleted(filled: Followed) -> None:
+    filled.index.neighbours.update()
+    graph = path_of(filled).read_bytes()
+    with filled.collection.writer() as writer:
+        writer.erase_patient([f"{3:032x}"])
+    path_of(filled).write_bytes(graph)  # as on a machine of its own
+    assert filled.index.neighbours.is_due()
+    assert not path_of(filled).exists()
+
+
+def test_erasing_deletes_what_a_killed_build_left(filled: Followed) -> None:
+    filled.index.neighbours.update()
+    left = path_of(filled).with_suffix(".neighbours.partial")
+    path_of(filled).rename(left)
+    with filled.collection.writer() as writer:
+        writer.erase_patient([f"{3:032x}"])
+    assert not left.exists()
+
+
+def test_a_graph_of_an_index_dropped_meanwhile_is_not_kept(
+    filled: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    while_building(monkeypatch, filled.opened().follower.drop)
+    filled.index.neighbours.update()
+    assert not path_of(filled).exists()
+
+
+def test_a_deleted_graph_is_closed(filled: Followed) -> None:
+    filled.index.neighbours.update()
+    graph = weakref.ref(filled.index.vectors.graph())
+    assert not filled.index.neighbours.is_due()
+    path_of(filled).unlink()
+    assert filled.index.vectors.graph() is None
+    assert graph() is None
+
+
+def test_a_large_collection_has_a_graph_if_somebody_asks_for_it(filled: Followed) -> None:
+    limited = Followed(filled.collection, filled.settings.model_copy(update={"graph_limit": 59}))
+    with pytest.raises(IndexUnavailable, match=r"more than 59 images \(setting graph_limit\)"):
+        limited.index.neighbours.update()
+    assert limited.index.neighbours.update(asked=True)
+    assert limited.index.status().linked == 60
+    assert limited.index.neighbours.update()
+
+
+def test_without_a_limit_there_is_no_graph(filled: Followed) -> None:
+    filled.index.neighbours.update()
+    without = Followed(filled.collection, filled.settings.model_copy(update={"graph_limit": 0}))
+    assert without.index.vectors.graph() is None
+    assert not without.index.neighbours.is_due()
+    assert without.index.neighbours.update(asked=True)
+    assert not path_of(filled).exists()
 
 
 def test_the_graph_of_a_dropped_index_is_deleted(filled: Followed) -> None:
@@ -150,13 +235,12 @@ def wait_for_thread(name: str) -> None:
 def test_a_service_builds_it_in_the_background(filled: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = threading.Event()
     monkeypatch.setattr(index_thread, "FOLLOW_SECONDS", 0.01)
-    update = stored_neighbours.StoredNeighbours.update
 
-    def note_and_update(neighbours: stored_neighbours.StoredNeighbours) -> bool:
+    def note_and_build(*given: Any) -> NumberedGraph:
         begun.set()
-        return update(neighbours)
+        return build_neighbours(*given)
 
-    monkeypatch.setattr(stored_neighbours.StoredNeighbours, "update", note_and_update)
+    monkeypatch.setattr(stored_neighbours, "build_neighbours", note_and_build)
     index = filled.opened()
     thread = IndexThread("hospital", index)
     assert begun.wait(60)
@@ -167,14 +251,13 @@ def test_a_service_builds_it_in_the_background(filled: Followed, monkeypatch: py
 
 def test_a_build_ends_when_the_service_does(filled: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, go_on = threading.Event(), threading.Event()
-    build = stored_neighbours.StoredNeighbours._build
 
-    def wait_and_build(*given: object) -> object:
+    def wait_and_build(*given: Any) -> NumberedGraph:
         begun.set()
         go_on.wait(60)
-        return build(*given)  # type: ignore[arg-type]
+        return build_neighbours(*given)
 
-    monkeypatch.setattr(stored_neighbours.StoredNeighbours, "_build", wait_and_build)
+    monkeypatch.setattr(stored_neighbours, "build_neighbours", wait_and_build)
     thread = IndexThread("hospital", filled.opened())
     assert begun.wait(60)
     thread.stop()
