@@ -4,17 +4,19 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError
 
 from cbir.active.judgement_journal import MAX_SECONDS, ImageId, PairAnswer, PairJudgement, utc_now
-from cbir.active.study.label_studio_tasks import ALIKE, MORE_SEVERE, OTHER
+from cbir.active.study.label_studio_tasks import ALIKE, MORE_SEVERE, OTHER, SKIP
 from cbir.active.study.study_rounds import StudyRound
 from cbir.errors import InvalidInput
 
 SIDES = {"left": PairAnswer.first, "right": PairAnswer.second}
+CHOICES = {ALIKE: PairAnswer.alike, SKIP: PairAnswer.skip}
 FORMAT = 'it is no JSON export of Label Studio with the tasks of a study: choose "JSON", not "JSON-MIN"'
 
 
@@ -31,17 +33,22 @@ class _Data(BaseModel):
 
 
 class _Person(BaseModel):
-    id: int | str
+    id: int
+
+
+class _Value(BaseModel):
+    selected: str = ""
+    choices: list[str] = []
 
 
 class _Result(BaseModel):
     from_name: str = ""
-    value: dict[str, Any] = {}
+    value: _Value = _Value()
 
 
 class _Annotation(BaseModel):
     id: int | str
-    completed_by: _Person | int | str | None = None
+    completed_by: _Person | int | None = None  # another text may be an e-mail address
     was_cancelled: bool | None = False
     result: list[_Result]
     lead_time: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
@@ -60,7 +67,8 @@ def read_label_studio_export(path: Path, study: str, rounds: Sequence[StudyRound
     """Return the judgements in a JSON export of Label Studio.
 
     A person is named by the number that Label Studio has for them, as `label-studio-7`. A skipped task, and
-    "cannot say", is the answer skip. The same export gives the same names of judgements.
+    "cannot say", is the answer skip. The same export gives the same names of judgements. The latest is the last: it
+    counts if a person has answered twice.
 
     Parameters
     ----------
@@ -96,7 +104,7 @@ def read_label_studio_export(path: Path, study: str, rounds: Sequence[StudyRound
             raise refuse("has a pair that the study did not ask for")
         for annotation in task.annotations:
             judgements.append(_judgement(task.data, annotation, round_of[first, second], refuse))
-    return judgements
+    return sorted(judgements, key=attrgetter("at"))
 
 
 def _judgement(
@@ -125,9 +133,8 @@ def _answer(annotation: _Annotation, refuse: Callable[[str], InvalidInput]) -> P
     if annotation.was_cancelled:
         return PairAnswer.skip
     values = {result.from_name: result.value for result in annotation.result}
-    if choices := values.get(OTHER, {}).get("choices"):
-        return PairAnswer.alike if choices == [ALIKE] else PairAnswer.skip
-    side = values.get(MORE_SEVERE, {}).get("selected")
-    if side not in SIDES:
+    choices, side = values.get(OTHER, _Value()).choices, values.get(MORE_SEVERE, _Value()).selected
+    answer = CHOICES.get("".join(choices)) if choices else SIDES.get(side)
+    if answer is None:
         raise refuse("has an annotation without an answer; delete it, or skip the task, and export again")
-    return SIDES[side]
+    return answer

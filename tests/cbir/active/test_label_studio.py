@@ -94,6 +94,14 @@ def test_answers_become_judgements(exported: Callable[[Any], Path]) -> None:
     assert read_label_studio_export(changed, "s", ROUNDS)[0].name != judgements[0].name
 
 
+def test_the_latest_answer_of_a_person_counts(exported: Callable[[Any], Path]) -> None:
+    later = annotation(RIGHT, id=12, updated_at="2026-03-03T10:00:00+05:00")
+    judgements = read_label_studio_export(exported([task(later, annotation(LEFT))]), "s", ROUNDS)
+    assert [each.answer for each in valid_judgements(judgements)] == [PairAnswer.second]
+    skip = annotation(ALIKE | {"value": {"choices": [label_studio_tasks.SKIP]}})
+    assert read_label_studio_export(exported([task(skip)]), "s", ROUNDS)[0].answer is PairAnswer.skip
+
+
 @pytest.mark.parametrize(
     ("tasks", "message"),
     [
@@ -105,6 +113,10 @@ def test_answers_become_judgements(exported: Callable[[Any], Path]) -> None:
         ([task(), task(annotation())], "task 2 .*without an answer"),
         ([task(annotation(LEFT), first=FIRST, second=THIRD)], "did not ask for"),
         ([task(first="../secret")], "JSON-MIN"),
+        ([task(annotation(LEFT, completed_by="ada@example.org"))], "JSON-MIN"),
+        ([task(annotation(LEFT | {"value": {"selected": ["left"]}}))], "JSON-MIN"),
+        ([task(annotation(LEFT | {"value": {"selected": "up"}}))], "task 1 .*without an answer"),
+        ([task(annotation(ALIKE | {"value": {"choices": ["?"]}}))], "task 1 .*without an answer"),
     ],
 )
 def test_other_files_are_refused(exported: Callable[[Any], Path], tasks: Any, message: str) -> None:
