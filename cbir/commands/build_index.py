@@ -67,7 +67,7 @@ def _build_vector_index(
                 rebuild, lambda images, total: bars.show("building the index", images, total)
             )
             done = done and index.neighbours.update(
-                partial(bars.show, "reading vectors for the graph of neighbours"), asked=True
+                partial(bars.show, "reading vectors for the graph of neighbours"), requested=True
             )
     if not done:
         raise CollectionBusy(

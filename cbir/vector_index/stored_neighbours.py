@@ -43,7 +43,7 @@ class StoredNeighbours:
     current : CurrentIndex
         The index.
     limit : int
-        Largest collection whose graph is built where nobody has asked for it; 0: no collection has one.
+        Largest collection whose graph is built without a request by the user; 0: no collection has one.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class StoredNeighbours:
         added = self._feed.count_between(last, self._feed.state().last_number)
         return added > OUTGROWN * len(graph)
 
-    def update(self, progress: Progress | None = None, asked: bool = False) -> bool:
+    def update(self, progress: Progress | None = None, requested: bool = False) -> bool:
         """Build the graph if that is due, and delete one without a use; False if another process builds it.
 
         Raises IndexUnavailable if it cannot be written, or if the collection is larger than the limit.
@@ -105,8 +105,8 @@ class StoredNeighbours:
         ----------
         progress : callable, optional
             Called with the number of images whose vectors are read, and of all.
-        asked : bool
-            Whether somebody has asked for it, so that there is no limit.
+        requested : bool
+            Whether the user has requested it, so that there is no limit.
         """
         try:
             if not self.useful or self._current.find() is None:
@@ -114,7 +114,7 @@ class StoredNeighbours:
                 return True
             if not self.is_due():
                 return True
-            if not asked:
+            if not requested:
                 self._require_limit()
             return self._build_alone(progress)
         except OSError as error:

@@ -16,6 +16,7 @@ from cbir.gallery.numbered_graph import NumberedGraph
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.store import Collection
 from cbir.store import profile as profiles
+from cbir.store import writer as writer_module
 from cbir.vector_index import index_thread, stored_neighbours
 from cbir.vector_index.index_thread import IndexThread
 from cbir.vector_index.neighbour_build import build_neighbours
@@ -145,6 +146,17 @@ def test_a_graph_of_before_an_erasure_elsewhere_is_deleted(filled: Followed) -> 
     assert not path_of(filled).exists()
 
 
+def test_a_graph_written_within_the_transaction_of_an_erasure_is_deleted(
+    filled: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled.index.neighbours.update()
+    graph = path_of(filled).read_bytes()
+    monkeypatch.setattr(writer_module, "note_erasure", lambda _: path_of(filled).write_bytes(graph))
+    with filled.collection.writer() as writer:
+        writer.erase_patient([f"{3:032x}"])
+    assert not path_of(filled).exists()
+
+
 def test_erasing_deletes_what_a_killed_build_left(filled: Followed) -> None:
     filled.index.neighbours.update()
     left = path_of(filled).with_suffix(".neighbours.partial")
@@ -171,11 +183,11 @@ def test_a_deleted_graph_is_closed(filled: Followed) -> None:
     assert graph() is None
 
 
-def test_a_large_collection_has_a_graph_if_somebody_asks_for_it(filled: Followed) -> None:
+def test_a_large_collection_has_a_graph_if_the_user_requests_it(filled: Followed) -> None:
     limited = Followed(filled.collection, filled.settings.model_copy(update={"graph_limit": 59}))
     with pytest.raises(IndexUnavailable, match=r"more than 59 images \(setting graph_limit\)"):
         limited.index.neighbours.update()
-    assert limited.index.neighbours.update(asked=True)
+    assert limited.index.neighbours.update(requested=True)
     assert limited.index.status().linked == 60
     assert limited.index.neighbours.update()
 
@@ -185,7 +197,7 @@ def test_without_a_limit_there_is_no_graph(filled: Followed) -> None:
     without = Followed(filled.collection, filled.settings.model_copy(update={"graph_limit": 0}))
     assert without.index.vectors.graph() is None
     assert not without.index.neighbours.is_due()
-    assert without.index.neighbours.update(asked=True)
+    assert without.index.neighbours.update(requested=True)
     assert not path_of(filled).exists()
 
 
