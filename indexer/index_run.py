@@ -20,7 +20,7 @@ from cbir.ingest.intake_check import IntakeCheck
 from cbir.ingest.object_store import StoredObject, StoreSilent
 from cbir.paths import is_inside
 from cbir.store import Collection
-from cbir.store.records import add_labels, hash_patient
+from cbir.store.records import Record, add_labels, hash_patient
 from cbir.store.writer import Writer
 from indexer.describe_files import FileTask, describe_in, source_stamp
 from indexer.find_sources import check_series_sources, find_sources, read_manifest, source_exists
@@ -143,6 +143,7 @@ class IndexRun:
             request.decode_seconds,
             request.refuse_burned_in,
             request.intake != "accept",
+            request.study_days,
         )
         self._intake = IntakeCheck(collection, request.intake)
         self.task = FileTask(describe, request.within, collection.profile.volume_grid)
@@ -218,11 +219,13 @@ class IndexRun:
             if stamps:  # more slices may have another middle, but they are the same series
                 series = replace(series, shown=Path(next(iter(stamps))))
             labels = self._series_labels(series)
-            if stamps.get(str(series.source)) != series_stamp(series):
+            stamp = series_stamp(series)
+            held = writer.quarantined_records([str(series.source)])
+            if stamps.get(str(series.source)) == stamp:
+                self._count_already(series.source, labels, writer)
+            elif not self._count_held(held.get(str(series.source), []), stamp, labels):
                 self._pending_labels[series.source] = labels
                 yield series
-            else:
-                self._count_already(series.source, labels, writer)
 
     def _series_labels(self, series: CtSeries) -> dict[str, str]:
         """Return the labels of the folder of a series, and of its slices."""
@@ -239,6 +242,17 @@ class IndexRun:
             self.summary.relabelled += writer.relabel(str(path), labels, patient)
         self._step(1)
 
+    def _count_held(self, records: Sequence[Record], stamp: str, labels: dict[str, str]) -> bool:
+        """Count the quarantined images of a source; False if it has none, or has changed, or has other labels now."""
+        secret = self.task.describe.secret
+        if not records or any(
+            record.source_stamp != stamp or add_labels(record, labels, secret) != record for record in records
+        ):
+            return False
+        self.summary.quarantined += len(records)
+        self._step(1)
+        return True
+
     def _new_files(self, writer: Writer) -> Iterator[Path | StoredObject]:
         """Yield files that are not in the collection, or have changed since."""
         paths = find_sources(self.request)
@@ -246,15 +260,17 @@ class IndexRun:
             self.summary.files += len(part)
             allowed = [path for path in part if self._is_allowed(path)]
             stamps = writer.source_stamps([str(path) for path in allowed])
+            held = writer.quarantined_records([str(path) for path in allowed])
             in_manifest = self.manifest.labels(allowed) if self.manifest else {}
             for path in allowed:
                 known = dict(path.labels) if isinstance(path, StoredObject) else {}
                 labels = known | in_manifest.get(path, {})
-                if stamps.get(str(path)) != _stamp_or_missing(path):
+                stamp = _stamp_or_missing(path)
+                if stamps.get(str(path)) == stamp:
+                    self._count_already(path, labels, writer)
+                elif not self._count_held(held.get(str(path), []), stamp, labels):
                     self._pending_labels[path] = labels
                     yield path
-                    continue
-                self._count_already(path, labels, writer)
 
     def _is_allowed(self, path: Path | StoredObject) -> bool:
         try:

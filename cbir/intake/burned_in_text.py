@@ -11,7 +11,8 @@ from cbir.intake.text_reader import Characters, load_reader
 READ_LINES = 5  # of an image, those with most shapes
 CLEAR, LEGIBLE = 0.9, 0.7  # probabilities of a character
 LEAST_CLEAR, LEAST_LEGIBLE = 3, 5  # different ones: lead letters have fewer, and teeth read as 1111
-FEW, CLEAREST = 4, 0.95  # in a text with so few characters or fewer all are clearer: sacral foramina read as "pay"
+# In a text of so few characters or fewer all are clearer: the holes of a sacrum read as "pay"
+FEW, CLEAREST = 4, 0.95
 # Words of markers on radiographs, which say nothing about a patient
 MARKERS = frozenset(
     (

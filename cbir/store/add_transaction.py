@@ -1,6 +1,6 @@
 """Result of adding images, and further writes in the same transaction."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, insert
@@ -8,7 +8,6 @@ from sqlalchemy import Connection, insert
 from cbir.store import idempotency, originals, schema
 from cbir.store.checksums import row_checksum
 from cbir.store.idempotency import StoredReply
-from cbir.store.quarantine_table import delete_quarantined, quarantine
 
 
 @dataclass(frozen=True)
@@ -43,10 +42,6 @@ class AddTransaction:
         ]
         if rows:
             self._connection.execute(insert(schema.thumbnails), rows)
-
-    def leave_quarantine(self, image_ids: Sequence[str]) -> None:
-        """Take images out of the quarantine."""
-        delete_quarantined(self._connection, quarantine.c.image_id, image_ids)
 
     def note_originals(self, sources: Iterable[str]) -> None:
         """Note that the originals of these sources are stored."""

@@ -1,7 +1,7 @@
 """Quarantined images: kept with record, vector and thumbnail, and no answers until they are released."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
@@ -53,6 +53,8 @@ def hold(connection: Connection, entries: Sequence[Entry], pictures: Mapping[str
     InvalidInput
         If more than 20,000 images would be in quarantine.
     """
+    if not entries:
+        return
     change_log.ensure_quarantine(connection)
     rows = {}
     at = datetime.now(UTC).isoformat(timespec="seconds")
@@ -70,11 +72,33 @@ def hold(connection: Connection, entries: Sequence[Entry], pictures: Mapping[str
             "who": who,
             COLUMN: row_checksum(text.encode(), raw, picture),
         }
-    delete_quarantined(connection, quarantine.c.image_id, list(rows))
-    if rows:
-        connection.execute(insert(quarantine), list(rows.values()))
+    take_out(connection, list(rows))
+    connection.execute(insert(quarantine), list(rows.values()))
     if count_quarantined(connection) > MOST_IMAGES:
         raise InvalidInput(NEEDED)
+
+
+def take_out(connection: Connection, hashes: Sequence[str]) -> None:
+    """Take the images with these content hashes out of quarantine."""
+    delete_quarantined(connection, quarantine.c.image_id, hashes)
+
+
+def held_contents(connection: Connection, hashes: Iterable[str]) -> set[str]:
+    """Return those of the content hashes whose images are in quarantine."""
+    if not has_quarantine(connection):
+        return set()
+    c = quarantine.c.image_id
+    return {row.image_id for row in rows_matching(connection, [c], c, hashes)}
+
+
+def quarantined_records(connection: Connection, sources: Sequence[str]) -> dict[str, list[Record]]:
+    """Return the records of the quarantined images of those sources that have some."""
+    records: dict[str, list[Record]] = {}
+    if has_quarantine(connection):
+        c = quarantine.c
+        for row in rows_matching(connection, (c.source, c.record), c.source, sources):
+            records.setdefault(row.source, []).append(_record(row.record))
+    return records
 
 
 def list_quarantined(connection: Connection, after: str, limit: int) -> list[QuarantinedImage]:

@@ -42,8 +42,7 @@ def release_images(writer: Writer, image_ids: Sequence[str]) -> Added:
         for record, vector in entries
     ]
 
-    def leave(transaction: AddTransaction, added: Added) -> None:
-        transaction.leave_quarantine(image_ids)
+    def attach(transaction: AddTransaction, added: Added) -> None:
         thumbnails = {
             added.numbers[image_id]: pictures[record.content_hash]
             for (record, _), (kind, image_id) in zip(released, added.outcomes, strict=True)
@@ -51,7 +50,7 @@ def release_images(writer: Writer, image_ids: Sequence[str]) -> Added:
         }
         transaction.store_thumbnails(thumbnails)
 
-    return writer.add(released, in_transaction=leave)
+    return writer.add(released, release=True, in_transaction=attach)
 
 
 def refuse_images(writer: Writer, image_ids: Sequence[str]) -> None:

@@ -47,7 +47,7 @@ from cbir.store.records import FINDINGS_LABEL, Entry, Record, stored_labels
 from cbir.store.schema import forgotten, images
 from cbir.store.statements import insert_missing
 from cbir.store.stored_snapshot import note_erasure
-from cbir.store.study_day import STUDY_DAY, require_other_keys
+from cbir.store.study_day import STUDY_DAY, parse_day, require_other_keys
 from cbir.store.vector_format import VectorFormat, vector_format
 
 UNCHANGED = ("image_id", "content_hash", "labels", STUDY_DAY)  # when a changed source still shows the image
@@ -78,6 +78,11 @@ class Writer(DerivedFiles):
             query = select(images.c.source, images.c.source_stamp).where(images.c.source.in_(sources))
             return dict(connection.execute(query).all())
 
+    def quarantined_records(self, sources: Sequence[str]) -> dict[str, list[Record]]:
+        """Return the records of the quarantined images of those sources that have some."""
+        with self._engine.connect() as connection:
+            return quarantine.quarantined_records(connection, sources)
+
     def known_instances(self, uids: Iterable[str]) -> set[str]:
         """Return those of the SOP Instance UIDs `uids` whose pictures are in the collection."""
         with self._engine.connect() as connection:
@@ -89,9 +94,10 @@ class Writer(DerivedFiles):
         *,
         duplicates: bool = False,
         restore: bool = False,
+        release: bool = False,
         in_transaction: Callable[[AddTransaction, Added], None] | None = None,
     ) -> Added:
-        """Add images with their vectors.
+        """Add images with their vectors; those in quarantine stay there.
 
         A source indexed before with another stamp has changed: images that it no longer shows are deleted, the
         others get its new record. An image whose own file is missing takes the file of a duplicate as its source.
@@ -104,6 +110,8 @@ class Writer(DerivedFiles):
             Add images whose content the collection has already; they are counted and left out otherwise.
         restore : bool
             Add images that were deleted earlier; they are counted and left out otherwise.
+        release : bool
+            Take the images out of quarantine.
         in_transaction : callable, optional
             Called before the commit, for further writes that depend on the result.
 
@@ -115,10 +123,11 @@ class Writer(DerivedFiles):
         if not entries:
             return Added()
         with self._engine.begin() as connection:
+            if release:
+                quarantine.take_out(connection, [record.content_hash for record, _ in entries])
             updated = self._update_sources(connection, [record for record, _ in entries])
             outcomes, new = self._sort_entries(connection, entries, updated, duplicates, restore)
-            if self.held_pictures is not None:
-                outcomes, new = self._hold_findings(connection, outcomes, new, self.held_pictures)
+            outcomes, new = self._keep_out(connection, outcomes, new)
             numbers = insert_entries(connection, new, self._format)
             copies = [
                 (record, image_id)
@@ -142,28 +151,28 @@ class Writer(DerivedFiles):
                 metadata.bump_generation(connection)
         return added
 
-    def _hold_findings(
-        self,
-        connection: Connection,
-        outcomes: list[tuple[str, str | None]],
-        new: list[Entry],
-        pictures: Mapping[str, bytes],
+    def _keep_out(
+        self, connection: Connection, outcomes: list[tuple[str, str | None]], new: list[Entry]
     ) -> tuple[list[tuple[str, str | None]], list[Entry]]:
-        """Quarantine those of the new entries that the intake check has labelled; return the others.
+        """Quarantine new entries that the intake check has labelled; return the others that are not in quarantine.
 
         The same picture again, such as another blank frame, is quarantined with the first.
         """
-        held = {
-            record.image_id: (record, vector) for record, vector in new if FINDINGS_LABEL in record.labels
-        }
-        if not held:
+        if not new:
             return outcomes, new
-        quarantine.hold(connection, list(held.values()), pictures, self.who)
+        contents = {record.image_id: record.content_hash for record, _ in new}
+        held = quarantine.held_contents(connection, contents.values())
+        if self.held_pictures is not None:
+            labelled = [entry for entry in new if FINDINGS_LABEL in entry[0].labels]
+            quarantine.hold(connection, labelled, self.held_pictures, self.who)
+            held |= {record.content_hash for record, _ in labelled}
         outcomes = [
-            ("quarantined", held[image_id][0].content_hash) if image_id in held else (kind, image_id)
+            ("quarantined", contents[image_id])
+            if image_id in contents and contents[image_id] in held
+            else (kind, image_id)
             for kind, image_id in outcomes
         ]
-        return outcomes, [entry for entry in new if entry[0].image_id not in held]
+        return outcomes, [entry for entry in new if entry[0].content_hash not in held]
 
     def _sort_entries(
         self,
@@ -239,12 +248,15 @@ class Writer(DerivedFiles):
 
     def _adopt_source(self, connection: Connection, record: Record) -> None:
         """Make the file of `record` the source of an image with the same content whose own file is missing."""
-        same = select(images.c.number, images.c.source).where(images.c.content_hash == record.content_hash)
+        columns = images.c.number, images.c.source, images.c.patient_key
+        same = select(*columns).where(images.c.content_hash == record.content_hash)
         for row in connection.execute(same).all():
             if not row.source.startswith(originals.UPLOAD) and not self.source_exists(row.source):
                 source = {"source": record.source, "source_stamp": record.source_stamp, "frame": record.frame}
                 update_images(connection, [row.number], source)
-                self._relabel(connection, [row.number], dict[str, str | None](stored_labels(record)))
+                same_patient = row.patient_key == record.patient_key  # days count for one patient alone
+                adopted = dict[str, str | None](stored_labels(record) if same_patient else record.labels)
+                self._relabel(connection, [row.number], adopted)
                 return
 
     def relabel(self, source: str, changed: dict[str, str], patient_key: str | None = None) -> bool:
@@ -255,7 +267,7 @@ class Writer(DerivedFiles):
         source : str
             Source of the images.
         changed : dict
-            New values by label key; other labels stay.
+            New values by label key, and the day of a manifest; other labels stay.
         patient_key : str, optional
             New patient key.
 
@@ -264,6 +276,8 @@ class Writer(DerivedFiles):
         bool
             Whether anything changed.
         """
+        if STUDY_DAY in changed:
+            changed = changed | {STUDY_DAY: str(parse_day(changed[STUDY_DAY]))}
         with self._engine.begin() as connection:
             numbers = connection.scalars(select(images.c.number).where(images.c.source == source)).all()
             reassigned = False

@@ -95,6 +95,21 @@ def test_the_same_image_is_quarantined_once_and_one_of_the_collection_never(coll
     assert len(read_quarantined(collection)) == 1
 
 
+def test_a_quarantined_image_stays_until_it_is_released_whatever_comes_again(collection: Collection) -> None:
+    again = entry(1, "/images/other.png")
+    with collection.writer() as writer:
+        for pictures in (None, {}):  # accepted, and without a finding now
+            writer.held_pictures = pictures
+            added = writer.add([again], restore=True)
+            assert added.outcomes == (("quarantined", again[0].content_hash),)
+        records = writer.quarantined_records([entry(1)[0].source, "/images/0.png"])
+    assert {source: [record.labels for record in held] for source, held in records.items()} == {
+        entry(1)[0].source: [{"intake": "text"}]
+    }
+    assert len(read_quarantined(collection)) == 1
+    assert len(collection) == 2
+
+
 def test_an_unknown_id_changes_nothing(collection: Collection) -> None:
     known = entry(1)[0].content_hash
     with collection.writer() as writer:
