@@ -1,4 +1,6 @@
-"""Exceptions that cbir raises on purpose."""
+"""Exceptions that cbir raises on purpose, and what a log says of others."""
+
+import traceback
 
 
 class CbirError(Exception):
@@ -62,3 +64,9 @@ class ArchiveFailed(CbirError):
     def __init__(self, text: str, answered: bool = False) -> None:
         super().__init__(text)
         self.answered = answered
+
+
+def describe_unexpected(error: BaseException) -> str:
+    """Return kind and line of an error that was raised, without its text, which may quote names or values."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} at {frame.filename}:{frame.lineno}"

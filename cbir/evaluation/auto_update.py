@@ -9,11 +9,10 @@ import signal
 import subprocess
 import sys
 import time
-import traceback
 from pathlib import Path
 from threading import Lock, Thread
 
-from cbir.errors import CbirError, CollectionBusy
+from cbir.errors import CbirError, CollectionBusy, describe_unexpected
 from cbir.evaluation.auto_choice import choose
 from cbir.rerank.auto import read_choice
 from cbir.store import Collection
@@ -92,9 +91,8 @@ def main() -> int:
     except CbirError as error:
         print(error, file=sys.stderr)
         return FAILED
-    except Exception as error:  # its text may quote values of the collection, and goes to a log
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        print(f"{type(error).__name__} at {place.filename}:{place.lineno}", file=sys.stderr)
+    except Exception as error:
+        print(describe_unexpected(error), file=sys.stderr)
         return FAILED
     return 0
 

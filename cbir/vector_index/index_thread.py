@@ -2,10 +2,9 @@
 
 import logging
 import threading
-import traceback
 import weakref
 
-from cbir.errors import CbirError, DatabaseUnavailable
+from cbir.errors import CbirError, DatabaseUnavailable, describe_unexpected
 from cbir.vector_index.neighbour_thread import NeighbourThread
 from cbir.vector_index.open_index import CollectionIndex
 
@@ -64,9 +63,7 @@ class IndexThread:
         except CbirError as error:
             self._note(str(error))
         except Exception as error:  # the next attempt must come all the same
-            place = traceback.extract_tb(error.__traceback__)[-1]  # without the text, which may quote names
-            where = f"{type(error).__name__} at {place.filename}:{place.lineno}"
-            self._note(f"the vector index cannot follow the collection: {where}")
+            self._note(f"the vector index cannot follow the collection: {describe_unexpected(error)}")
         self._seconds = min(2 * self._seconds, LONGEST_SECONDS)
 
     def _note(self, problem: str | None) -> None:

@@ -4,10 +4,9 @@ import logging
 import math
 import threading
 import time
-import traceback
 
 from cbir.cancellation import locked, time_limit
-from cbir.errors import CbirError
+from cbir.errors import CbirError, describe_unexpected
 from cbir.vector_index.stored_neighbours import StoredNeighbours
 
 RETRY_SECONDS = 3600.0  # after a build that failed: the next one reads all vectors again
@@ -49,12 +48,7 @@ class NeighbourThread:
         except Stopped:
             pass
         except Exception as error:  # searches go on without it
-            frame = traceback.extract_tb(error.__traceback__)[-1]  # without the text, which may quote names
-            reason = (
-                error
-                if isinstance(error, CbirError)
-                else f"{type(error).__name__} at {frame.filename}:{frame.lineno}"
-            )
+            reason = error if isinstance(error, CbirError) else describe_unexpected(error)
             if not self._stopped:  # else the collection was closed
                 log.warning("collection %s: the graph of neighbours is not built: %s", self._name, reason)
             self._next = time.monotonic() + RETRY_SECONDS

@@ -1,5 +1,6 @@
 """The graph of neighbours of a collection behind an index: built, read, outgrown, replaced, deleted."""
 
+import re
 import threading
 import weakref
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from cbir.store import writer as writer_module
 from cbir.vector_index import index_thread, stored_neighbours
 from cbir.vector_index.index_thread import IndexThread
 from cbir.vector_index.neighbour_build import build_neighbours
+from cbir.vector_index.neighbour_thread import NeighbourThread
 from tests.cbir.store.conftest import entry
 from tests.cbir.vector_index.followed import Followed, make_entries
 
@@ -276,6 +278,22 @@ def test_a_build_ends_when_the_service_does(filled: Followed, monkeypatch: pytes
     go_on.set()
     wait_for_thread("neighbours of hospital")
     assert not path_of(filled).exists()
+
+
+def test_a_build_that_fails_is_logged_without_the_text_of_the_error(
+    filled: Followed, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_given: object) -> None:
+        raise ValueError("secret.dcm")
+
+    monkeypatch.setattr(stored_neighbours, "build_neighbours", fail)
+    thread = NeighbourThread("hospital")
+    thread.update(filled.index.neighbours)
+    wait_for_thread("neighbours of hospital")
+    message = r"collection hospital: the graph of neighbours is not built: ValueError at \S+\.py:\d+"
+    assert re.fullmatch(message, caplog.messages[-1])
+    thread.update(filled.index.neighbours)
+    assert not [thread for thread in threading.enumerate() if thread.name == "neighbours of hospital"]
 
 
 def test_answers_say_that_relevance_flows_among_candidates_alone(tmp_path: Path) -> None:
