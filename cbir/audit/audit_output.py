@@ -14,8 +14,8 @@ from cbir.store import Collection
 
 REPORT = "report.html"
 REPORT_FILES = frozenset(
-    {REPORT, MARK, "labels.csv", "duplicates.csv", "leaks.csv", "outliers.csv", "privacy.csv"}
-)
+    f"{name}.csv" for name in ("labels", "duplicates", "leaks", "outliers", "privacy", "privacy_files")
+) | {REPORT, MARK}
 
 Progress = Callable[[str, int, int], None]
 

@@ -7,14 +7,14 @@ from typing import Any
 
 from cbir.audit.collection_audit import CollectionAudit
 from cbir.audit.privacy import PrivacyCheck
-from cbir.audit.privacy_messages import COLUMNS, privacy_rows
+from cbir.audit.privacy_messages import COLUMNS, FILE_COLUMNS, privacy_files, privacy_rows
 from cbir.csv_cells import harmless_cell
 
 
 def audit_tables(audit: CollectionAudit, privacy: PrivacyCheck | None) -> dict[str, str]:
     """Return the content of each csv file by its name; empty tables have their header alone.
 
-    `privacy`: None if it was not checked, and has no file.
+    `privacy`: None if it was not checked, and has no files.
     """
     tables = {
         "labels.csv": _csv(("image_id", "source", "label", "suspicion", "suggested"), _labels(audit)),
@@ -22,7 +22,12 @@ def audit_tables(audit: CollectionAudit, privacy: PrivacyCheck | None) -> dict[s
         "leaks.csv": _csv(("leak", "kind", "image_id", "source", "part"), _leaks(audit)),
         "outliers.csv": _csv(("image_id", "source", "likeness", "distance"), _outliers(audit)),
     }
-    return tables if privacy is None else tables | {"privacy.csv": _csv(COLUMNS, privacy_rows(privacy))}
+    if privacy is None:
+        return tables
+    return tables | {
+        "privacy.csv": _csv(COLUMNS, privacy_rows(privacy)),
+        "privacy_files.csv": _csv(FILE_COLUMNS, privacy_files(privacy)),
+    }
 
 
 def _labels(audit: CollectionAudit) -> Iterable[Sequence[Any]]:

@@ -33,7 +33,7 @@ RANK = {why: rank for rank, why in enumerate(WHYS)}
 
 @dataclass(frozen=True)
 class PrivacyFinding:
-    """A sign of a person in an image. source: its path, with *** for what the check saw in it; where: tags, ..."""
+    """A sign of a person in an image. source: its path, which may name them; where: tags, labels, path or pixels."""
 
     image_id: str
     source: str
@@ -138,15 +138,14 @@ def _check_file(
         pixels = list(_check_pixels(data, Path(first.source).name, limits, records))
     except UnreadableImage:
         result.unread = len(records)
-    in_path, source = path_signs(first.source, common, identity)
     placed_signs = [(first, "tags", sign) for sign in tags]
     placed_signs += [
         (record, "labels", sign) for record in records for sign in label_signs(record.labels, identity)
     ]
-    placed_signs += [(first, "path", sign) for sign in in_path]
+    placed_signs += [(first, "path", sign) for sign in path_signs(first.source, common, identity)]
     placed_signs += [(record, "pixels", sign) for record, sign in pixels]
     result.findings = [
-        PrivacyFinding(record.image_id, source, where, sign) for record, where, sign in placed_signs
+        PrivacyFinding(record.image_id, record.source, where, sign) for record, where, sign in placed_signs
     ]
     return result
 

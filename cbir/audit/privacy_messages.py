@@ -8,7 +8,8 @@ from cbir.audit.audit_messages import Audit
 from cbir.audit.privacy import RANK, PrivacyCheck, PrivacyFinding
 
 LISTED = 1000  # findings; privacy.csv has all
-COLUMNS = ("image_id", "source", "where", "part", "why", "form")
+COLUMNS = ("image_id", "where", "part", "why", "form")
+FILE_COLUMNS = ("image_id", "source")
 
 
 class PrivacyItem(BaseModel):
@@ -89,7 +90,9 @@ def _parts(finding: PrivacyFinding) -> list[str]:
 
 def privacy_rows(check: PrivacyCheck) -> list[tuple[str, ...]]:
     """Return the rows of privacy.csv, with `COLUMNS`."""
-    return [
-        (finding.image_id, finding.source, finding.where, *vars(finding.sign).values())
-        for finding in check.findings
-    ]
+    return [(finding.image_id, finding.where, *vars(finding.sign).values()) for finding in check.findings]
+
+
+def privacy_files(check: PrivacyCheck) -> list[tuple[str, str]]:
+    """Return the rows of privacy_files.csv, with `FILE_COLUMNS`: each image with a finding, and its path as it is."""
+    return list(dict.fromkeys((finding.image_id, finding.source) for finding in check.findings))

@@ -5,11 +5,10 @@ from collections.abc import Collection, Mapping
 from itertools import takewhile
 
 from cbir.audit.privacy_identity import Identity
-from cbir.audit.privacy_words import Mention, Sign, form_of, is_dummy
+from cbir.audit.privacy_words import Sign, form_of, is_dummy
 from cbir.store import originals
 
 OWN_LABELS = ("intake", "study_date")  # that cbir writes itself; dates are shifted by patient
-MASK = "***"
 PART = re.compile(r"[^/\\]+")
 PERSONAL_KEYS = {
     "person": r"(?:patient|family|last|first|given|sur)_?names?|surname|physician|radiologist|doctor",
@@ -44,8 +43,8 @@ def _why_of_key(key: str, identity: Identity) -> str | None:
     return None if why == "number" and identity.is_pseudonym else why
 
 
-def path_signs(source: str, common: int, identity: Identity) -> tuple[list[Sign], str]:
-    """Return the signs of persons in a path, and the path with *** in their place.
+def path_signs(source: str, common: int, identity: Identity) -> list[Sign]:
+    """Return the signs of persons in a path.
 
     Parameters
     ----------
@@ -58,14 +57,13 @@ def path_signs(source: str, common: int, identity: Identity) -> tuple[list[Sign]
 
     Returns
     -------
-    signs : list of Sign
+    list of Sign
         `part` is "file name", or "folder 1" for the folder that the file is in, "folder 2" for the one above, ...
-    masked : str
     """
     if source.startswith(originals.UPLOAD):
-        return [], source
+        return []
     parts = list(PART.finditer(source))
-    signs, mentions = list[Sign](), list[Mention]()
+    signs = list[Sign]()
     for position, part in enumerate(parts):
         above = len(parts) - 1 - position
         name = f"folder {above}" if above else "file name"
@@ -73,15 +71,7 @@ def path_signs(source: str, common: int, identity: Identity) -> tuple[list[Sign]
             if position < common and mention.why == "date":  # as of a release of the data
                 continue
             signs.append(Sign(name, mention.why, form_of(part.group()[mention.start : mention.end])))
-            mentions.append(Mention(part.start() + mention.start, part.start() + mention.end, mention.why))
-    return signs, mask(source, mentions)
-
-
-def mask(text: str, mentions: list[Mention]) -> str:
-    """Return a text with *** in place of the mentions."""
-    for mention in sorted(mentions, reverse=True):
-        text = text[: mention.start] + MASK + text[mention.end :]
-    return text
+    return signs
 
 
 def common_folders(sources: Collection[str]) -> int:

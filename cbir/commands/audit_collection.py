@@ -46,8 +46,8 @@ def audit_collection(
     """Look for duplicates, leaks, wrong labels, outliers, drift and gaps in a collection.
 
     Writes report.html with pictures, labels.csv, duplicates.csv, leaks.csv, outliers.csv and audit.json; with
-    --privacy also privacy.csv. Nothing is written if it is interrupted. The report has pictures of patients: only you
-    can read its folder.
+    --privacy also privacy.csv and privacy_files.csv. Nothing is written if it is interrupted. The report has pictures
+    of patients: only you can read its folder.
     """
     from cbir.audit.audit_output import REPORT_FILES, write_audit
     from cbir.audit.collection_audit import AuditOptions, run_audit

@@ -12,6 +12,7 @@ from cbir.commands.output import OutputFormat, Printed, StageBars, print_values
 def export_fiftyone(
     collection: options.Folder,
     out: Annotated[Path, Argument(help="Empty or new folder for pictures, labels and vectors.")],
+    find_text: options.FindText = False,
     format: Printed = OutputFormat.text,
 ) -> None:
     """Write a collection as a folder that FiftyOne reads (FiftyOneDataset).
@@ -25,5 +26,7 @@ def export_fiftyone(
     from cbir.store import Collection
 
     with Collection(collection) as opened, StageBars() as bars:
-        written = write_fiftyone_folder(opened, out, settings.load(), partial(bars.show, "writing"))
+        written = write_fiftyone_folder(
+            opened, out, settings.load(), partial(bars.show, "writing"), find_text=find_text
+        )
     print_values({"samples": written.samples, "left_out": written.left_out, "folder": str(out)}, format)

@@ -22,6 +22,13 @@ Folder = Annotated[
         help="Folder of the collection, or its address in PostgreSQL.",
     ),
 ]
+FindText = Annotated[
+    bool,
+    Option(
+        "--find-text",
+        help="Also look for text in the pixels, and leave out pictures with any; needs the extra intake.",
+    ),
+]
 CreatedFolder = Annotated[
     Path,
     Option(

@@ -1,15 +1,16 @@
 """Manifest of a folder that FiftyOne has exported (FiftyOneDataset): its pictures and labels."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from cbir.datasets.manifest import names_patient
 from cbir.datasets.manifest_writer import write_manifest
 from cbir.errors import InvalidInput
 
 LEFT_OUT = {"filepath", "id", "image_id", "metadata", "media_type", "created_at", "last_modified_at"}
-PATIENT = ("patient", "patient_id", "patient_key")  # fields that name one, the first of them counts
 TAGS, JOINED = "tags", "+"
 
 
@@ -17,8 +18,8 @@ def write_fiftyone_manifest(folder: Path, out: Path) -> int:
     """Write a manifest of the samples in a folder for `cbir index --labels`; return their number.
 
     Classifications, and fields that are texts, numbers or truth values, become labels of the same name; tags are one
-    label, joined by `+`. A field `patient`, `patient_id` or `patient_key` names the patient. Detections, vectors and
-    other fields are left out.
+    label, joined by `+`. A field such as `patient` or `patient_id` names the patient; `path` becomes the label
+    `label_path`. Detections, vectors and other fields are left out.
 
     Parameters
     ----------
@@ -30,7 +31,7 @@ def write_fiftyone_manifest(folder: Path, out: Path) -> int:
     Raises
     ------
     InvalidInput
-        If the folder is no such export, or has other media than images.
+        If the folder is no such export, has other media than images, or two samples have the same file.
     """
     metadata, samples = _read(folder / "metadata.json"), _read(folder / "samples.json").get("samples")
     if not isinstance(samples, list) or not samples or not all(isinstance(each, dict) for each in samples):
@@ -41,6 +42,10 @@ def write_fiftyone_manifest(folder: Path, out: Path) -> int:
     if kind != "image":
         raise InvalidInput(f"{folder} has media of the kind {kind}; only images are read")
     rows = [(_path(folder, sample), _labels(sample)) for sample in samples]
+    samples_of = Counter(path for path, _ in rows)
+    if len(samples_of) < len(rows):
+        path, count = samples_of.most_common(1)[0]
+        raise InvalidInput(f"{path} is the file of {count} samples; a manifest has one row for each file")
     columns = sorted({key for _, labels in rows for key in labels})
     return write_manifest(out, columns, rows)
 
@@ -60,15 +65,18 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _path(folder: Path, sample: dict[str, Any]) -> Path:
     name = sample.get("filepath")
-    path = folder / name if isinstance(name, str) else folder
+    path = (folder / name if isinstance(name, str) else folder).resolve()
+    remedy = "export the data set with its media"
+    if not path.is_relative_to(folder.resolve()):
+        raise InvalidInput(f"the file of a sample is not in {folder}: {name}; {remedy}")
     if not path.is_file():
-        raise InvalidInput(f"the file of a sample is missing: {name}; export the data set with its media")
+        raise InvalidInput(f"the file of a sample is missing: {name}; {remedy}")
     return path
 
 
 def _labels(sample: dict[str, Any]) -> dict[str, str]:
     labels = dict(_texts(sample))
-    patients = [labels.pop(key) for key in PATIENT if key in labels]
+    patients = [labels.pop(key) for key in sorted(labels) if names_patient(key)]
     if patients:
         labels["patient"] = patients[0]
     return labels
@@ -82,5 +90,5 @@ def _texts(sample: dict[str, Any]) -> Iterator[tuple[str, str]]:
             value = value.get("label")
         if key == TAGS and isinstance(value, list):
             value = JOINED.join(map(str, value))
-        if isinstance(value, str | int | float) and value != "":
-            yield key, str(value)
+        if isinstance(value, str | int | float) and value != "" and value == value:  # not nan
+            yield "label_path" if key == "path" else key, str(value)

@@ -42,6 +42,11 @@ def _open_text(path: Path, content: bytes | None) -> TextIO:
     return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
 
 
+def names_patient(column: str) -> bool:
+    """Return whether a column of this name names the patient, in any spelling."""
+    return re.sub("[_ -]", "", column.casefold()) in PATIENT
+
+
 class Manifest:
     """Labels by file.
 
@@ -110,7 +115,7 @@ class Manifest:
     def _header(self, names: Sequence[str]) -> list[str]:
         """Return column names without surrounding spaces; every spelling of `patient` becomes that."""
         header = [name.strip() for name in names]
-        header = ["patient" if re.sub("[_ -]", "", name.casefold()) in PATIENT else name for name in header]
+        header = ["patient" if names_patient(name) else name for name in header]
         if "path" not in header:
             raise InvalidInput(f"{self.path} has no column `path`; its first line must name the columns")
         for name in header:

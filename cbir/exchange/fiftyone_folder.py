@@ -1,6 +1,7 @@
 """A collection as a folder that FiftyOne reads: pictures, labels and vectors."""
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from cbir.atomic import atomic_text, write_bytes
 from cbir.errors import InvalidInput
 from cbir.exchange import fiftyone_documents as documents
-from cbir.exchange.shown_picture import read_shown_picture
+from cbir.exchange.shown_picture import ShownPictures
 from cbir.images import Image
 from cbir.images.thumbnail import encode_image
 from cbir.settings import Settings
@@ -35,6 +36,8 @@ def write_fiftyone_folder(
     folder: Path,
     settings: Settings,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    *,
+    find_text: bool = False,
 ) -> WrittenSamples:
     """Write metadata.json, samples.json and data/ for their owner alone; the folder appears when all is done.
 
@@ -50,11 +53,13 @@ def write_fiftyone_folder(
         Limits.
     progress : callable
         Called with the images done and in all; what it raises ends the export.
+    find_text : bool
+        As of `ShownPictures`.
 
     Raises
     ------
     InvalidInput
-        If the folder is not empty, or the collection has too many vectors to load.
+        If the folder is not empty, the collection has too many vectors to load, or a package is missing.
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidInput(f"{folder} exists and is not an empty folder; name another")
@@ -63,15 +68,18 @@ def write_fiftyone_folder(
         raise InvalidInput(
             f"an export reads all vectors: it works up to {limit} images (setting exact_limit)"
         )
+    pictures = ShownPictures(collection, settings.max_pixels, find_text)
     partial = folder.absolute().with_name(f"{folder.absolute().name}.partial")
     with raise_when_full(folder.absolute().parent):
-        (partial / "data").mkdir(parents=True, exist_ok=True, mode=OWNER_FOLDER)
+        shutil.rmtree(partial, ignore_errors=True)  # of an interrupted export, perhaps of other images
+        partial.mkdir(parents=True, mode=OWNER_FOLDER)
+        (partial / "data").mkdir(mode=OWNER_FOLDER)
         names, at = documents.field_names(collection.label_keys()), datetime.now(UTC)
         written = total = 0
         with atomic_text(partial / "samples.json") as file:
             file.write('{"samples": [')
             for total, (record, vector) in enumerate(_records(collection), start=1):
-                image = read_shown_picture(collection, record, settings.max_pixels)
+                image = pictures.read(record)
                 if image is not None:
                     file.write(",\n" if written else "\n")
                     labels = {names[key]: value for key, value in record.labels.items() if key in names}
@@ -82,7 +90,7 @@ def write_fiftyone_folder(
         document = documents.dataset_document(folder.absolute().name, names.values(), at)
         with atomic_text(partial / "metadata.json") as file:
             json.dump(document, file, indent=1)
-        (partial / "brain").mkdir(exist_ok=True, mode=OWNER_FOLDER)
+        (partial / "brain").mkdir(mode=OWNER_FOLDER)
         with atomic_text(partial / "brain" / f"{documents.BRAIN_KEY}.json") as file:
             json.dump(documents.SIMILARITY, file)
         restrict_files(partial)

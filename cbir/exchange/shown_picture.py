@@ -1,16 +1,35 @@
 """Pictures of images for other programs, which cannot be asked who may see text in the pixels."""
 
+from dataclasses import dataclass
+
 from cbir.images import Image
+from cbir.intake.burned_in_text import find_burned_in_text
 from cbir.intake.findings import findings_of
+from cbir.intake.text_reader import reader_path
 from cbir.severity.grey_images import read_stored_image
 from cbir.store import Collection, Record
 
 
-def read_shown_picture(collection: Collection, record: Record, max_pixels: int) -> Image | None:
-    """Return an image of `collection`, or its thumbnail if the file is gone; None without both or with text in it.
+@dataclass(frozen=True)
+class ShownPictures:
+    """The pictures of a collection that have no text in the pixels.
 
-    Text is what DICOM declares or the intake check found. `max_pixels`: of the largest file.
+    Text is what DICOM declares, the intake check found, or, with `find_text`, a look at the picture finds; that needs
+    a package, and raises InvalidInput without it. max_pixels: of the largest file.
     """
-    if record.burned_in or "text" in findings_of(record):
-        return None
-    return read_stored_image(collection, record, max_pixels)
+
+    collection: Collection
+    max_pixels: int
+    find_text: bool = False
+
+    def __post_init__(self) -> None:
+        if self.find_text:
+            reader_path()
+
+    def read(self, record: Record) -> Image | None:
+        """Return an image, or its thumbnail if the file is gone; None without both or with text in it."""
+        if record.burned_in or "text" in findings_of(record):
+            return None
+        image = read_stored_image(self.collection, record, self.max_pixels)
+        has_text = image is not None and self.find_text and find_burned_in_text(image.grey) is not None
+        return None if has_text else image

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from cbir.commands.options import FOLDER_OR_ADDRESS
+from cbir.commands.options import FOLDER_OR_ADDRESS, FindText
 from cbir.commands.output import StageBars
 from cbir.errors import InvalidInput
 from cbir.python_api.collection_address import collection_folder
@@ -33,6 +33,7 @@ def export_pairs(
             "[Label Studio's local files, whose root is the folder above --out].",
         ),
     ] = None,
+    find_text: FindText = False,
     question: Annotated[str | None, Option(help="Question of the study.")] = None,
     where: Annotated[
         list[str] | None, Option(help="Only images with this label, for a new study. Repeatable.")
@@ -46,6 +47,7 @@ def export_pairs(
     from cbir import settings
     from cbir.active.study import study_plan
     from cbir.active.study.label_studio_tasks import write_pairs
+    from cbir.exchange.shown_picture import ShownPictures
     from cbir.severity.encoder_choice import NO_ENCODER, choose_encoder
     from cbir.store import Collection
     from service.annotate import study_options
@@ -55,6 +57,7 @@ def export_pairs(
         raise InvalidInput(f"{out} exists and is not an empty folder; name another")
     loaded = settings.load()
     with Collection(collection) as opened, StageBars() as bars:
+        shown = ShownPictures(opened, loaded.max_pixels, find_text)
         options = study_options.images_and_texts(opened, study_dir, where, None, None, None, 0)
         if not (study_dir / study_plan.FILE).exists():
             options["encoder"] = choose_encoder(opened, None, {}) or NO_ENCODER
@@ -64,8 +67,7 @@ def export_pairs(
             pairs = study.next_pairs(NOBODY, count or max(1, len(study.current.pairs)))
             out.mkdir(parents=True, exist_ok=True, mode=0o700)
             written = write_pairs(
-                out, pairs, study.plan, study.round_of, images, opened, loaded.max_pixels,
-                partial(bars.show, "pictures"),
+                out, pairs, study.plan, study.round_of, images, shown, partial(bars.show, "pictures")
             )  # fmt: skip
         finally:
             study.close()

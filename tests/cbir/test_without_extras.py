@@ -110,6 +110,8 @@ annotate serve --collection graded : deep
 annotate simulate --collection graded : deep
 audit --collection collection --privacy --out private : privacy
 encoder get torchvision:resnet18 : hub
+annotate to-label-studio --collection collection --study-dir unread --out unread-tasks --find-text : intake
+collection to-fiftyone --collection collection unread-voxels --find-text : intake
 collection map --collection collection : map
 collection info --collection postgresql+psycopg://cbir@localhost/images : postgres
 collection copy collection postgresql+psycopg://cbir@localhost/images?collection=copied : postgres

@@ -9,9 +9,8 @@ from xml.etree import ElementTree
 from cbir.active.study.study_files import write_study_file
 from cbir.active.study.study_plan import StudyPlan
 from cbir.active.study.study_rounds import AskedPair
-from cbir.exchange.shown_picture import read_shown_picture
+from cbir.exchange.shown_picture import ShownPictures
 from cbir.images.thumbnail import encode_view
-from cbir.store import Collection
 
 TASKS, INTERFACE, PICTURES = "tasks.json", "labeling-interface.xml", "images"
 SIDE = 1280  # pixels of the longer side of a picture
@@ -80,13 +79,12 @@ def write_pairs(
     plan: StudyPlan,
     round_of: Callable[[str, str], int],
     address: str | None,
-    collection: Collection,
-    max_pixels: int,
+    shown: ShownPictures,
     progress: Callable[[int, int], None],
 ) -> WrittenTasks:
     """Write tasks.json, labeling-interface.xml and the pictures of the images, for their owner alone, to a folder.
 
-    Pairs are left out if an image has text in its pixels, as its file or the intake check says, or no file.
+    Pairs are left out if an image is none of `shown`: it has text in its pixels, or no file.
 
     Parameters
     ----------
@@ -96,18 +94,16 @@ def write_pairs(
         As of `pair_tasks`.
     address : str or None
         As of `pair_tasks`; None for the file server of Label Studio, whose root is the folder above.
-    collection : Collection
-        Of the images.
-    max_pixels : int
-        Pixels of the largest file that is read.
+    shown : ShownPictures
+        Of the collection.
     progress : callable
         Called with the pictures done and in all.
     """
     ids = list(dict.fromkeys(image_id for pair in pairs for image_id in pair.pair))
-    records, written = collection.records_by_id(ids), set[str]()
+    records, written = shown.collection.records_by_id(ids), set[str]()
     for done, image_id in enumerate(ids, start=1):
         record = records.get(image_id)
-        image = None if record is None else read_shown_picture(collection, record, max_pixels)
+        image = None if record is None else shown.read(record)
         if image is not None:
             write_study_file(folder / PICTURES / f"{image_id}.png", encode_view(image, SIDE))
             written.add(image_id)

@@ -8,13 +8,14 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from cbir import settings
 from cbir.datasets.fiftyone_manifest import write_fiftyone_manifest
-from cbir.datasets.phantoms import write_phantoms
+from cbir.datasets.phantoms import draw_phantom, write_phantoms
 from cbir.errors import InvalidInput
 from cbir.exchange import fiftyone_documents as documents
 from cbir.exchange.fiftyone_folder import write_fiftyone_folder
@@ -50,11 +51,17 @@ def samples_of(folder: Path) -> list[dict[str, Any]]:
 
 def test_a_collection_goes_out_and_comes_back(collection: Path, tmp_path: Path) -> None:
     out = tmp_path / "voxels"
+    stale = tmp_path / "voxels.partial" / "data" / "of-another-collection.png"
+    stale.parent.mkdir(parents=True)
+    stale.write_bytes(b"left by an interrupted export")
     arguments = ["collection", "to-fiftyone", str(out), "--collection", str(collection), "--format", "json"]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["samples"] == 6
     samples = samples_of(out)
+    assert {path.name for path in (out / "data").iterdir()} == {
+        Path(each["filepath"]).name for each in samples
+    }
     with Collection(collection) as opened:
         view = opened.view()
         ids = {sample["image_id"]: row for row, sample in enumerate(samples)}
@@ -98,6 +105,20 @@ def test_images_with_text_and_large_collections(
     assert not (tmp_path / "other").exists()
 
 
+def test_pictures_are_looked_at_if_asked(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    written = np.zeros((240, 320), np.uint8)
+    cv2.putText(written, "OKAFOR NGOZI", (20, 60), cv2.FONT_HERSHEY_SIMPLEX, 1, 255, 2)
+    cv2.imwrite(str(tmp_path / "images" / "written.png"), written)
+    cv2.imwrite(str(tmp_path / "images" / "clean.png"), draw_phantom(0, size=240).pixels)
+    index_images(tmp_path / "images", tmp_path / "collection", profile="tamura", jobs=1)
+    with Collection(tmp_path / "collection") as opened:
+        assert write_fiftyone_folder(opened, tmp_path / "all", settings.load()) == (2, 0)
+        assert write_fiftyone_folder(opened, tmp_path / "some", settings.load(), find_text=True) == (1, 1)
+        (left,) = samples_of(tmp_path / "some")
+        assert opened.record(left["image_id"]).source.endswith("clean.png")
+
+
 def test_fields_that_fiftyone_would_refuse() -> None:
     names = documents.field_names(
         ["id", "body part", "body_part", "3d", "_x", "image_id", "größe", "modality"]
@@ -121,6 +142,7 @@ def test_fields_of_other_data_sets(tmp_path: Path) -> None:
         "filepath": "data/a.png", "tags": ["train", "checked"], "_media_type": "image", "patient_id": "P7",
         "metadata": {"_cls": "ImageMetadata", "width": 3}, "created_at": {"$date": "2026-03-02T10:00:00Z"},
         "ground_truth": {"_cls": "Classification", "label": "knee"}, "weather": None, "age": 61, "seen": True,
+        "PatientID": "P8", "path": "a/b", "score": float("nan"),
         "predictions": {"_cls": "Detections", "detections": []}, "empty": {"_cls": "Classification", "label": None},
     }  # fmt: skip
     write_fiftyone_manifest(write_folder(tmp_path / "f", {"samples": [sample]}), tmp_path / "m.csv")
@@ -130,7 +152,8 @@ def test_fields_of_other_data_sets(tmp_path: Path) -> None:
                 "path": "f/data/a.png",
                 "age": "61",
                 "ground_truth": "knee",
-                "patient": "P7",
+                "label_path": "a/b",
+                "patient": "P8",
                 "seen": "True",
                 "tags": "train+checked",
             }
@@ -145,6 +168,9 @@ def test_fields_of_other_data_sets(tmp_path: Path) -> None:
         ({"samples": [1]}, None, "no samples"),
         ({"samples": [{"filepath": "data/b.png"}]}, None, "missing: data/b.png"),
         ({"samples": [{}]}, None, "missing"),
+        ({"samples": [{"filepath": "../other.png"}]}, None, r"is not in .*: \.\./other"),
+        ({"samples": [{"filepath": "/etc/passwd"}]}, None, "is not in"),
+        ({"samples": [{"filepath": "data/a.png"}, {"filepath": "data/../data/a.png"}]}, None, "of 2 samples"),
         ({"samples": [{"filepath": "data/a.png"}]}, {"media_type": "video"}, "video; only images"),
     ],
 )
