@@ -1,6 +1,7 @@
 """Validation of URLs: archive, viewer, framing origins, state database, collections in PostgreSQL."""
 
 import re
+from ipaddress import ip_address
 from urllib.parse import SplitResult, parse_qs, quote, urljoin, urlsplit
 
 PLACEHOLDERS = ("study", "series", "instance", "frame")
@@ -40,6 +41,18 @@ def validate_http_url(text: str) -> str:
             f"{text} has a ? or a #; give only the part before, for instance http://localhost:8042/dicom-web"
         )
     return text.rstrip("/")
+
+
+def is_private_link(url: str) -> bool:
+    """Return whether nobody on the network can read what is sent to a URL: it is https, or of this machine."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if parts.scheme == "https" or host.lower() == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def validate_issuer(text: str) -> str:

@@ -1,14 +1,12 @@
 """Another cbir service that searches may ask: its address, token and certificates."""
 
 import re
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from cbir.addresses import validate_http_url
+from cbir.addresses import is_private_link, validate_http_url
 from cbir.errors import InvalidInput
 
 SITE_NAME = re.compile(r"[\w-][\w .-]{0,39}")
@@ -25,19 +23,9 @@ def _validate_name(name: str) -> str:
 def _validate_url(url: str) -> str:
     """Return the URL of a service; raise ValueError for http beyond this machine, where others could read along."""
     url = validate_http_url(url)
-    parts = urlsplit(url)
-    if parts.scheme != "https" and not _is_loopback(parts.hostname or ""):
+    if not is_private_link(url):
         raise ValueError(f"{url} must begin with https://, because vectors and the token are sent there")
     return url
-
-
-def _is_loopback(host: str) -> bool:
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 SiteName = Annotated[str, AfterValidator(_validate_name)]

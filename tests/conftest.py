@@ -103,6 +103,7 @@ LONG = (
     "e2e/test_vector_index_services.py",
     "indexer/ray_cluster",
     "indexer/test_redescribe_quarantine.py",
+    "indexer/xnat/test_xnat_index.py",
     "service/test_job_outage.py",
     "service/test_job_worker.py",
     "service/test_worker_command.py",

@@ -29,7 +29,9 @@ def delete_from_collection(
     """Delete images for good: indexing their folder again skips them. Exit code 1 if an id is unknown."""
     from cbir import settings
     from cbir.store import Collection
+    from cbir.store.patient_erasers import delete_segmentations
 
+    loaded = settings.load()
     if not image_ids and not where:
         raise InvalidInput("name the images to delete by id, or with --where")
     with Collection(collection) as opened:
@@ -46,7 +48,8 @@ def delete_from_collection(
         with opened.writer() as writer, StageBars() as bars:
             bars.show("deleting")
             deleted = writer.delete(sorted(ids))
-    follow_index(collection, settings.load())
+            delete_segmentations(loaded, deleted)
+    follow_index(collection, loaded)
     unknown = sorted(ids - set(deleted))
     print_values({"deleted": len(deleted), "unknown": " ".join(unknown) or None}, format)
     raise typer.Exit(1 if unknown else 0)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from cbir import settings
+from cbir.addresses import is_private_link
 from cbir.errors import InvalidInput
 from cbir.ingest.xnat_errors import XnatFailed
 from cbir.ingest.xnat_session import PASSWORD, USER, XnatSession
@@ -100,8 +101,17 @@ class XnatStore:
 
     def _sessions(self, parts: list[str]) -> list[str]:
         """Return the accession numbers of the imaging sessions of a subject."""
-        rows = self.session.list(_path(parts) + "/experiments")
+        rows = self._listed(_path(parts) + "/experiments")
         return [_text(row, "ID") for row in rows if _text(row, "xsiType").endswith(IMAGE_SESSION)]
+
+    def _listed(self, path: str) -> list[dict[str, Any]]:
+        """Return the rows of what a listing has named; not to find it must not end the source early, as if read."""
+        try:
+            return self.session.list(path)
+        except FileNotFoundError:
+            raise XnatFailed(
+                f"{self.session.url} changed while it was listed; run the command again"
+            ) from None
 
     def _named_in(self, names: Iterable[str], below: list[str], what: str) -> Iterable[str]:
         """Return the accession numbers of `names`: all, or the first of `below` if the address goes on."""
@@ -114,7 +124,7 @@ class XnatStore:
 
     def _session_files(self, parts: list[str], subject: str) -> Iterator[XnatFile]:
         """Yield the images of a session, or those in its scan, resource and file that `parts` go on with."""
-        for row in self.session.list(_path(parts[:3]) + "/scans"):
+        for row in self._listed(_path(parts[:3]) + "/scans"):
             scan = _text(row, "ID")
             if parts[3] == scan if len(parts) > 3 else _text(row, "quality") != "unusable":
                 files = list(self._files([*parts[:3], scan, *parts[4:]], subject))
@@ -123,7 +133,8 @@ class XnatStore:
 
     def _files(self, parts: list[str], subject: str = "") -> Iterator[XnatFile]:
         """Yield the files of a scan or resource, or the file of that name."""
-        for row in self.session.list(_path(parts[:5]) + "/files"):
+        read_rows = self.session.list if len(parts) > 4 else self._listed
+        for row in read_rows(_path(parts[:5]) + "/files"):
             resource = parts[4] if len(parts) > 4 else _text(row, "collection") or _text(row, "cat_ID")
             path = unquote(_text(row, "URI").partition("/files/")[2]) or _text(row, "Name")
             is_left_out = (len(parts) == 4 and resource in DERIVED) or parts[5:] not in ([], [path])
@@ -146,7 +157,12 @@ def open_store() -> XnatStore:
             "xnat:// needs the address of the server: set xnat_url (or CBIR_XNAT_URL), for instance to "
             "https://xnat.example.org"
         )
-    return XnatStore(XnatSession(url, os.environ.get(USER, ""), os.environ.get(PASSWORD, "")))
+    user, password = os.environ.get(USER, ""), os.environ.get(PASSWORD, "")
+    if user and not is_private_link(url):
+        raise InvalidInput(
+            f"xnat_url must begin with https://, because the password is sent there; guests need no {USER}"
+        )
+    return XnatStore(XnatSession(url, user, password))
 
 
 def _parts(url: str) -> list[str]:

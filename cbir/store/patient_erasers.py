@@ -25,3 +25,9 @@ def erase_elsewhere(settings: Settings, keys: Sequence[str], image_ids: Ids[str]
     """
     for entry in entry_points(group=GROUP):
         entry.load()(settings, keys, image_ids)
+
+
+def delete_segmentations(settings: Settings, image_ids: Ids[str]) -> None:
+    """Delete the segmentations of deleted images; cases and cohorts keep their mention of such images."""
+    for entry in entry_points(group=GROUP, name="segmentations"):
+        entry.load()(settings, (), image_ids)

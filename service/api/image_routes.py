@@ -16,6 +16,7 @@ from cbir.store import Collection, Record, originals
 from cbir.store.dicom_instances import DicomScope
 from cbir.store.filter_conditions import parse_filter
 from cbir.store.image_order import parse_order
+from cbir.store.patient_erasers import delete_segmentations
 from service.access.audit import log_images
 from service.access.caller import actor_name, current_rights
 from service.api.image_cursor import check_position, parse_position, write_position
@@ -221,6 +222,7 @@ def delete_image(image_id: ImageIdInPath) -> tuple[str, int]:
     with state.handle(name).writer(actor_name()) as writer:
         if not writer.delete([image_id]):
             raise NotFound(f"there is no image {image_id} in the collection")
+        delete_segmentations(state.settings, [image_id])
     state.thumbnails.clear()
     return "", 204
 

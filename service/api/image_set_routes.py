@@ -20,6 +20,7 @@ from cbir.errors import InvalidInput
 from cbir.search import example_values as example
 from cbir.store import Collection
 from cbir.store.image_order import Order, parse_order
+from cbir.store.patient_erasers import delete_segmentations
 from cbir.store.record_table import table_header, table_row
 from service.access.audit import log_images
 from service.access.caller import actor_name
@@ -97,6 +98,7 @@ def post_delete() -> Response:
     images = request_params.json_body(ImageSet)
     with state.handle(name).writer(actor_name()) as writer:
         deleted = writer.delete(images.ids)
+        delete_segmentations(state.settings, deleted)
     log_images(deleted)
     state.thumbnails.clear()
     return json_response(DeletedImages(deleted=deleted))

@@ -31,9 +31,9 @@ from service.app import create_app
 from service.monailabel.choose_sample import STRATEGIES
 from service.monailabel.segmentation_files import erase_segmentations
 from service.state.database import open_state
-from tests.service import wards
+from tests.indexer.commands import call
+from tests.service import dicom_collection
 from tests.service.conftest import problem
-from tests.service.wards import Ward
 
 pytestmark = pytest.mark.slow
 SEGMENTATION = b"NRRD0004\n"
@@ -60,7 +60,8 @@ class Site:
         return self.tokens.create(scopes, **limits)[1]
 
 
-def make_site(indexed: Path, place: Path, **options: Any) -> Site:
+def make_site(indexed: Path, place: Path, keep: int = 0, **options: Any) -> Site:
+    """Serve a copy of a collection, of its first `keep` images only if that is not 0."""
     folder = Path(shutil.copytree(indexed, place / "collection"))
     active = settings.load(
         **{"annotation_folder": place / "segmentations", "state_folder": place / "state", "job_workers": 0}
@@ -68,6 +69,10 @@ def make_site(indexed: Path, place: Path, **options: Any) -> Site:
     )
     with Collection(folder) as collection:
         ids = [record.image_id for _, record in collection.iterate()]
+        if keep:
+            with collection.writer() as writer:
+                writer.delete(ids[keep:])
+            del ids[keep:]
         if index := open_index(collection, active):
             assert index.follower.follow()
     return Site(create_app(folder, active), folder, active, open_tokens(active, open_state(active)), ids)
@@ -95,7 +100,8 @@ def save(client: FlaskClient, image: str, tag: str = "final", name: str = "label
     return client.put("/monailabel/datastore/label", query_string={"image": image, "tag": tag}, data=form)
 
 
-def test_each_strategy_proposes_every_image_once(site: Site) -> None:
+def test_each_strategy_proposes_every_image_once(indexed: Path, tmp_path: Path) -> None:
+    site = make_site(indexed, tmp_path, keep=7)
     client = site.client()
     proposed = []
     for number in range(len(site.ids)):
@@ -150,9 +156,10 @@ def test_an_image_is_sent_as_png(site: Site) -> None:
 
 
 def test_dicom_images_name_their_study(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    ward = wards.make(tmp_path_factory)
-    site = make_site(ward.folder, tmp_path, archive_url="https://pacs.example.org/dicom-web")
-    record = next(each for each in ward.visible + ward.hidden if each.study)
+    folder, slices = dicom_collection.make(tmp_path_factory)
+    site = make_site(folder, tmp_path, archive_url="https://pacs.example.org/dicom-web")
+    with Collection(folder) as collection:
+        record = next(each for _, each in collection.iterate() if each.study == slices[0].StudyInstanceUID)
     info = site.client().get("/monailabel/datastore/image/info", query_string={"image": record.image_id}).json
     assert (info["StudyInstanceUID"], info["SeriesInstanceUID"]) == (record.study, record.series)
     assert info["RetrieveURL"].endswith(f"/studies/{record.study}/series/{record.series}")
@@ -179,6 +186,35 @@ def test_segmentations_are_stored(site: Site) -> None:
     erase_segmentations(site.settings, [], [image, site.ids[0]])
     problem(client.get(f"/monailabel/datastore/label?label={image}&tag=final"), 404)
     assert not list((site.settings.annotation_folder or Path()).iterdir())
+
+
+def test_deleting_images_deletes_their_segmentations(site: Site) -> None:
+    client, folder = site.client(), site.settings.annotation_folder
+    assert folder is not None
+    for image in site.ids[:5]:
+        save(client, image)
+    assert client.delete(f"/v1/images/{site.ids[0]}").status_code == 204
+    assert client.post("/v1/images/delete", json={"ids": site.ids[1:3]}).status_code == 200
+    call(
+        "collection",
+        "delete",
+        site.ids[3],
+        "--collection",
+        site.folder,
+        "--yes",
+        CBIR_ANNOTATION_FOLDER=str(folder),
+    )
+    assert [path.name for path in folder.iterdir()] == [site.ids[4]]
+
+
+def test_large_segmentations_are_refused(indexed: Path, tmp_path: Path) -> None:
+    site = make_site(indexed, tmp_path, max_upload_bytes=len(SEGMENTATION))
+    assert save(site.client(), site.ids[0]).status_code == 200
+    form = {"label": (BytesIO(SEGMENTATION + b" "), "a.nrrd")}
+    problem(
+        site.client().put("/monailabel/datastore/label", query_string={"image": site.ids[1]}, data=form), 413
+    )
+    assert next_sample(site.client())["id"] == site.ids[1]
 
 
 def test_what_is_no_segmentation_is_refused(site: Site, indexed: Path, tmp_path: Path) -> None:
@@ -241,21 +277,27 @@ def test_scopes(closed: Site) -> None:
     assert next_sample(annotator)["id"].partition(".")[0] == closed.ids[1]
 
 
-@pytest.fixture(scope="module")
-def ward(tmp_path_factory: pytest.TempPathFactory) -> Ward:
-    return wards.make(tmp_path_factory)
-
-
-def test_limited_callers_see_their_images(ward: Ward) -> None:
-    client, visible = ward.limited(), {record.image_id for record in ward.visible}
+def test_limited_callers_see_and_mark_their_images(closed: Site) -> None:
+    visible, hidden = set(closed.ids[1::2]), closed.ids[0]
+    with Collection(closed.folder) as collection, collection.writer() as writer:
+        for number, image_id in enumerate(closed.ids):
+            writer.set_labels(image_id, {"site": str(number % 2)})
+    client = closed.client(Scope.search, Scope.annotate, where=["site=1"])
     for strategy in STRATEGIES:
         assert next_sample(client, strategy)["id"].partition(".")[0] in visible
     assert client.get("/monailabel/info/").json["datastore"]["total"] == len(visible)
+    everything = closed.client(Scope.search, Scope.annotate)
+    ticket = next_sample(everything)["id"]
+    assert ticket.startswith(hidden + ".")
+    assert save(everything, ticket).status_code == 200
+    assert client.get("/monailabel/datastore/").json["completed"] == 0
     assert client.get("/monailabel/datastore/?output=all").json["objects"].keys() == visible
-    hidden = ward.hidden[0].image_id
     problem(client.get("/monailabel/datastore/image", query_string={"image": hidden}), 404)
     problem(client.get("/monailabel/datastore/image/info", query_string={"image": hidden}), 404)
     problem(client.get("/monailabel/datastore/label", query_string={"label": hidden}), 404)
+    for image in (hidden, ticket):
+        problem(save(client, image), 404)
+    assert save(client, max(visible)).status_code == 200
 
 
 def test_an_index_proposes_without_loading_all_vectors(

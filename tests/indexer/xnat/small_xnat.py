@@ -49,7 +49,8 @@ class SmallXnat(ThreadingHTTPServer):
 
     faults: statuses that the next requests get. lasts: requests that a session lasts; None: any number.
     open_sessions: their numbers, JSESSIONID. asked: method and path of every request. sent: headers Authorization.
-    totals: what every listing says it has in all; None: its number of rows.
+    totals: what every listing says it has in all; None: its number of rows. files_left: files that are sent before
+    it is overloaded; None: any number. moved_to: where it sends all requests.
     """
 
     daemon_threads = True
@@ -60,6 +61,8 @@ class SmallXnat(ThreadingHTTPServer):
         self.faults: list[int] = []
         self.lasts: int | None = None
         self.totals: int | None = None
+        self.files_left: int | None = None
+        self.moved_to = ""
         self.open_sessions: dict[str, int] = {}
         self.asked: list[tuple[str, str]] = []
         self.sent: list[str] = []
@@ -143,6 +146,9 @@ class _Handler(BaseHTTPRequestHandler):
         if xnat.faults:
             self._answer(xnat.faults.pop(0), "text/html", b"<html><h1>Service Unavailable</h1></html>")
             return
+        if xnat.moved_to:
+            self._answer(302, "text/html", b"", location=xnat.moved_to + path)
+            return
         session = self._session(body if path.endswith("/services/auth") else b"")
         if session is None:
             self._answer(401, "text/html", b"<html><h3>Login attempt failed. pw=hunter2</h3></html>")
@@ -182,7 +188,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         below = words[1:] if words[:1] in (["data"], ["REST"]) else []
         if (content := self.server.content(below)) is not None:
-            self._answer(200, "application/octet-stream", content, session)
+            self._answer_file(content, session)
         elif (rows := self.server.rows(below)) is not None:
             total = len(rows) if self.server.totals is None else self.server.totals
             result = {"ResultSet": {"Result": rows, "totalRecords": str(total), "title": "Listing"}}
@@ -190,8 +196,18 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._answer(404, "text/html", b"<html><h3>Not found</h3></html>", session)
 
-    def _answer(self, status: int, kind: str, body: bytes, session: str = "") -> None:
+    def _answer_file(self, content: bytes, session: str) -> None:
+        if self.server.files_left == 0:
+            self._answer(503, "text/html", b"", session)
+            return
+        if self.server.files_left is not None:
+            self.server.files_left -= 1
+        self._answer(200, "application/octet-stream", content, session)
+
+    def _answer(self, status: int, kind: str, body: bytes, session: str = "", location: str = "") -> None:
         self.send_response(status)
+        if location:
+            self.send_header("Location", location)
         if session:
             self.send_header("Set-Cookie", f"JSESSIONID={session}; Path=/; HttpOnly")
         self.send_header("Content-Type", kind)

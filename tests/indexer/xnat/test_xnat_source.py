@@ -1,6 +1,6 @@
-"""Indexing a project of an XNAT server, with a small server of its REST interface on loopback."""
+"""Images of an XNAT server as a source, with a small server of its REST interface on loopback."""
 
-from collections.abc import Iterator
+import gzip
 from pathlib import Path
 
 import pytest
@@ -9,105 +9,13 @@ from cbir.errors import InvalidInput, NotFound
 from cbir.images import Limits
 from cbir.ingest import object_store, xnat_session
 from cbir.ingest.object_store import ObjectStoreFailed, StoreSilent, find_object, find_objects, read_url
-from cbir.store import Collection
-from cbir.store.records import hash_patient
-from tests.indexer.commands import call, index
-from tests.indexer.receiving import file_of, slices
-from tests.indexer.xnat.small_xnat import (
-    ALIAS,
-    PASSWORD,
-    SECRET,
-    USER,
-    Scan,
-    Session,
-    SmallXnat,
-    Subject,
-    serving_xnat,
-)
+from cbir.ingest.xnat_errors import XnatFailed
+from tests.indexer.commands import call
+from tests.indexer.xnat.conftest import FILES, ONE, forget_session
+from tests.indexer.xnat.small_xnat import ALIAS, PASSWORD, SECRET, USER, SmallXnat, serving_xnat
 
 pytest.importorskip("httpx")
 pytestmark = pytest.mark.slow
-
-FILES = [file_of(ds) for number in range(3) for ds in slices(2, 32, f"1.2.3.{number}", number)]
-ONE = "xnat://BONES/XNAT_S00001/XNAT_E00001/1/DICOM/1.dcm"
-
-
-def project() -> dict[str, Subject]:
-    """Two subjects with three sessions; beside their DICOM files what XNAT has too, and is no image of them."""
-    snapshots = {"SNAPSHOTS": {"1_t.gif": b"GIF89a..."}, "NIFTI": {"image.nii": b"..."}}
-    first = Session(
-        "Jane_Roe_MR1", {"1": Scan({"DICOM": {"1.dcm": FILES[0], "sub/a b#ü": FILES[1]}} | snapshots)}
-    )
-    second = Session("Jane_Roe_MR2", {"1": Scan({"DICOM": {"1.dcm": FILES[2]}}), "2": Scan({}, "unusable")})
-    second.scans["2"].resources["DICOM"] = {"1.dcm": b"\0" * 128 + b"DICM damaged"}
-    third = Session("John_Doe_MR1", {"7": Scan({"secondary": {"1.dcm": FILES[3], "2.dcm": FILES[4]}})})
-    form = Session("Jane_Roe_form", xsi_type="fs:fsData")
-    return {
-        "XNAT_S00001": Subject(
-            "Jane_Roe", {"XNAT_E00001": first, "XNAT_E00002": second, "XNAT_E00009": form}
-        ),
-        "XNAT_S00002": Subject("John_Doe", {"XNAT_E00003": third}),
-    }
-
-
-@pytest.fixture
-def xnat(monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallXnat]:
-    server = SmallXnat(project())
-    with serving_xnat(server) as url:
-        monkeypatch.setenv("CBIR_XNAT_URL", url)
-        monkeypatch.setenv(xnat_session.USER, USER)
-        monkeypatch.setenv(xnat_session.PASSWORD, PASSWORD)
-        monkeypatch.setattr(xnat_session, "PAUSE_SECONDS", 0.01)
-        object_store._file_system_of.cache_clear()
-        yield server
-        forget_session()
-
-
-def forget_session() -> None:
-    """Log out, and read settings and credentials again."""
-    if object_store._file_system_of.cache_info().currsize:
-        object_store._file_system("xnat://").session.close()
-    object_store._file_system_of.cache_clear()
-
-
-def test_a_project_is_indexed_once(xnat: SmallXnat, tmp_path: Path) -> None:
-    place = tmp_path / "collection"
-    summary = index("xnat://BONES", place)
-    assert (summary["indexed"], summary["refused"]) == (5, 0)
-    with Collection(place) as collection:
-        records = [record for _, record in collection.iterate()]
-        jane, john = (hash_patient(collection.secret, name) for name in ("Jane_Roe", "John_Doe"))
-    assert [record.source for record in records] == [
-        ONE,
-        "xnat://BONES/XNAT_S00001/XNAT_E00001/1/DICOM/sub/a b#ü",
-        "xnat://BONES/XNAT_S00001/XNAT_E00002/1/DICOM/1.dcm",
-        "xnat://BONES/XNAT_S00002/XNAT_E00003/7/secondary/1.dcm",
-        "xnat://BONES/XNAT_S00002/XNAT_E00003/7/secondary/2.dcm",
-    ]
-    assert [record.patient_key for record in records] == [jane] * 3 + [john] * 2
-    assert "Roe" not in str(records)
-    assert [record.labels["modality"] for record in records] == ["CT"] * 5
-    check_nothing_is_read_again(xnat, place)
-    check_changes(xnat, place)
-
-
-def check_nothing_is_read_again(xnat: SmallXnat, place: Path) -> None:
-    xnat.asked.clear()
-    again = index("xnat://BONES", place)
-    assert (again["indexed"], again["already"], again["relabelled"]) == (0, 5, 0)
-    assert not [path for _, path in xnat.asked if path.endswith(".dcm")]
-
-
-def check_changes(xnat: SmallXnat, place: Path) -> None:
-    """A new file is read, one with other content too; a subject that was renamed is another patient."""
-    jane = xnat.subjects["XNAT_S00001"]
-    jane.sessions["XNAT_E00001"].scans["1"].resources["DICOM"]["1.dcm"] = FILES[5]
-    jane.label = "Janet_Roe"
-    changed = index("xnat://BONES", place)
-    assert (changed["indexed"], changed["already"], changed["relabelled"]) == (1, 4, 2)
-    with Collection(place) as collection:
-        keys = {record.patient_key for _, record in collection.iterate() if "S00001" in record.source}
-        assert keys == {hash_patient(collection.secret, "Janet_Roe")}
 
 
 def test_a_part_of_a_project(xnat: SmallXnat) -> None:
@@ -215,7 +123,9 @@ def test_other_servers(
     import httpx
 
     def answer(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(status if request.method == "GET" else 200, headers=headers, content=b"<html>")
+        return httpx.Response(
+            status if request.method == "GET" else 200, headers=headers, stream=httpx.ByteStream(b"<html>")
+        )
 
     session = object_store._file_system("xnat://").session
     session._client = httpx.Client(transport=httpx.MockTransport(answer))
@@ -228,6 +138,55 @@ def test_large_answers(xnat: SmallXnat, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(xnat_session, "LISTING_BYTES", 200)
     with pytest.raises(ObjectStoreFailed, match="sends more than 200 bytes"):
         list(find_objects("xnat://BONES"))
+
+
+@pytest.mark.parametrize("packed", [b"[]", bytes(10**7)], ids=["small", "bomb"])
+def test_compressed_answers_are_not_expanded(xnat: SmallXnat, packed: bytes) -> None:
+    import httpx
+
+    sent = gzip.compress(packed)
+    asked = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.headers["Accept-Encoding"])
+        headers = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
+        return httpx.Response(200, headers=headers, stream=httpx.ByteStream(sent))
+
+    session = object_store._file_system("xnat://").session
+    session._client = httpx.Client(transport=httpx.MockTransport(answer), headers=session._client.headers)
+    assert session.read("/data/any", len(sent)) == sent
+    with pytest.raises(ObjectStoreFailed, match="is not an XNAT server"):
+        list(find_objects("xnat://BONES"))
+    assert set(asked) == {"identity"}
+
+
+@pytest.mark.parametrize("logged_in", [False, True])
+def test_credentials_stay_with_the_server(xnat: SmallXnat, logged_in: bool) -> None:
+    if logged_in:
+        list(find_objects("xnat://BONES"))
+    other = SmallXnat({})
+    with serving_xnat(other) as xnat.moved_to:
+        with pytest.raises(ObjectStoreFailed, match="redirects elsewhere"):
+            list(find_objects("xnat://BONES"))
+        assert not other.asked
+
+
+def test_what_goes_while_it_is_listed_ends_the_listing(xnat: SmallXnat) -> None:
+    """Else a part of the project would be left out without a word."""
+    files = object_store._file_system("xnat://").find("xnat://BONES")
+    next(files)
+    del xnat.subjects["XNAT_S00002"]
+    with pytest.raises(XnatFailed, match="changed while it was listed"):
+        list(files)
+
+
+def test_passwords_are_not_sent_in_the_clear(xnat: SmallXnat, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CBIR_XNAT_URL", "http://xnat.example.org")
+    with pytest.raises(InvalidInput, match="must begin with https://") as caught:
+        list(find_objects("xnat://BONES"))
+    assert PASSWORD not in str(caught.value)
+    monkeypatch.delenv(xnat_session.USER)
+    assert object_store._file_system("xnat://").session.url == "http://xnat.example.org"
 
 
 def test_xnatpy_reads_the_same(xnat: SmallXnat) -> None:
