@@ -27,6 +27,9 @@ MOST_QUERIES = 100  # images of a study that are compared, evenly spread
 PAGE = 2000  # images of the patient whose vectors are read at a time
 NO_PATIENT = "the patient of this image is not known: its file named none, or the collection has no key of it"
 
+NO_OTHER = "the collection has no other study of this patient"
+NO_OTHER_WHERE = "the collection has no other study of this patient that meets the conditions"
+
 
 class PriorOrder(StrEnum):
     """Order of prior studies, after those of the same view come first."""
@@ -134,7 +137,7 @@ def find_priors(searcher: Searcher, query: str | DicomScope, request: PriorReque
         number: record for number, record in others.items() if record.content_hash not in query_contents
     }
     if not others:
-        return PriorStudies([*queries.values()], [], 0, "the collection has no other study of this patient")
+        return PriorStudies([*queries.values()], [], 0, NO_OTHER_WHERE if conditions else NO_OTHER)
     images = _compare(collection, queries, others)
     images.sort(key=lambda image: (len(image.differing), -image.likeness))
     studies = _group(images, request)

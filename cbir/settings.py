@@ -128,6 +128,10 @@ class Settings(BaseSettings):
         description="new images that are blank, damaged, unlike the collection, of another modality, or have "
         "text in their pixels: add them, add them with the label `intake`, or keep them out until they are released",
     )
+    study_days: bool = Field(
+        True,
+        description="keep the days between a patient's studies, without their dates, of DICOM files that are added",
+    )
     show_sources: bool = Field(
         False,
         description="name the file of each result over HTTP, as the command line does; paths may name patients",

@@ -227,6 +227,7 @@ def _describe_source(sent: SentSource, task: FileTask, compute: Callable[[Image]
                 thumbnails=describe.check_intake,  # those of quarantined images are shown
                 refuse_burned_in=describe.refuse_burned_in,
                 check_intake=describe.check_intake,
+                study_days=describe.study_days,
             )
     except ObjectStoreFailed as error:
         return NOT_HERE if sent.stamp else refuse(error)

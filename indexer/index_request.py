@@ -25,9 +25,9 @@ class IndexRequest:
     sources: folders, walked, and files. collection: its folder, created if needed. profile, weights: of a new
     collection. labels: a manifest. within: folders that links may not lead out of; empty: no restriction.
     actor: name in the collection's history. decoder_bytes, decode_seconds: memory for a file, time for a frame.
-    refuse_burned_in: refuse images that declare burned-in text. intake: as the setting. objects: prefixes and
-    objects in object stores, after the sources. ray: address of a Ray cluster that describes the images. jobs:
-    processes, on a cluster on each node; None: the number of cores.
+    refuse_burned_in: refuse images that declare burned-in text. intake, study_days: as the settings. objects:
+    prefixes and objects in object stores, after the sources. ray: address of a Ray cluster that describes the
+    images. jobs: processes, on a cluster on each node; None: the number of cores.
     """
 
     sources: Sequence[Path]
@@ -46,6 +46,7 @@ class IndexRequest:
     decode_seconds: float = 60.0
     refuse_burned_in: bool = False
     intake: Literal["accept", "flag", "quarantine"] = "accept"
+    study_days: bool = True
     objects: Sequence[str] = ()
     ray: str | None = None
 
@@ -83,6 +84,7 @@ class IndexRequest:
             decode_seconds=settings.index_decode_seconds,
             refuse_burned_in=settings.burned_in == "refuse",
             intake=settings.intake,
+            study_days=settings.study_days,
             device=settings.device,
             **options,
         )

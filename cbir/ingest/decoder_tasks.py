@@ -190,7 +190,15 @@ def describe_bytes(
     frames = with_deadline(decode(load_shared_bytes(shared), name, limits=task.limits), task.seconds)
     compute = task.load_descriptor()
     return describe_images(
-        frames, compute, task.secret, source, "sent", thumbnails, task.refuse_burned_in, task.check_intake
+        frames,
+        compute,
+        task.secret,
+        source,
+        "sent",
+        thumbnails,
+        task.refuse_burned_in,
+        task.check_intake,
+        task.study_days,
     )
 
 

@@ -44,6 +44,7 @@ class DescribeTask:
     profile, secret: of the collection; the secret is the key of the patient hashes. device: of a network.
     memory_bytes: that decoding and describing a file may take. seconds: that a frame may take.
     refuse_burned_in: refuse images that declare burned-in text. check_intake: look for damage and burned-in text.
+    study_days: keep the days of studies.
     """
 
     profile: Profile
@@ -54,6 +55,7 @@ class DescribeTask:
     seconds: float = 60.0
     refuse_burned_in: bool = False
     check_intake: bool = False
+    study_days: bool = True
 
     @staticmethod
     def of_collection(
@@ -66,7 +68,7 @@ class DescribeTask:
         collection : Collection
             Its profile and secret are used.
         settings : Settings
-            Device, memory, and whether to refuse burned-in text.
+            Device, memory, whether to refuse burned-in text, and whether to keep days of studies.
         limits : Limits
             Largest files and frames.
         seconds : float
@@ -76,7 +78,15 @@ class DescribeTask:
         profile, secret = collection.profile, collection.secret
         checks = settings.intake != "accept"
         return DescribeTask(
-            profile, secret, limits, settings.device, settings.decoder_bytes, seconds, refuse, checks
+            profile,
+            secret,
+            limits,
+            settings.device,
+            settings.decoder_bytes,
+            seconds,
+            refuse,
+            checks,
+            settings.study_days,
         )
 
     def load_descriptor(self) -> Descriptor:
@@ -115,6 +125,7 @@ def describe_images(
     thumbnails: bool = False,
     refuse_burned_in: bool = False,
     check_intake: bool = False,
+    study_days: bool = True,
 ) -> DescribedFile:
     """Describe the frames of one file; one that cannot be decoded is refused.
 
@@ -136,6 +147,8 @@ def describe_images(
         Refuse a file that declares burned-in text.
     check_intake : bool
         Label images that are blank or damaged or have text, and describe the negatives of all images but volumes.
+    study_days : bool
+        Keep the days of studies.
 
     Returns
     -------
@@ -151,6 +164,7 @@ def describe_images(
             if refuse_burned_in and image.dicom is not None and image.dicom.burned_in:
                 return refused_file("declares burned-in text (burned_in)", Refusal.burned_in)
             record = describe_record(image, source=source, source_stamp=stamp, secret=secret)
+            record = record if study_days else replace(record, study_day=None)
             records.append(_with_pixel_findings(record, image) if check_intake else record)
             vectors.append(compute(image))
             if check_intake and not isinstance(image, Volume):

@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, false, func, select
 from cbir.errors import InvalidInput
 from cbir.store.schema import as_number, images, labels
 from cbir.store.statements import is_value
+from cbir.store.study_day import require_other_keys
 
 MAX_CHARACTERS = 1000  # of a condition
 OPERATORS = ("!=", ">=", "<=", "=", ">", "<")
@@ -25,13 +26,16 @@ class Condition:
     """Comparison of a label with a value; `<`, `<=`, `>`, `>=` compare as numbers.
 
     other_values: further values of `=`, any of which fulfils it. The operators `?` and `!?` have no value: the image
-    has the label, or has not.
+    has the label, or has not. Raises InvalidInput for the key of study days.
     """
 
     key: str
     operator: str
     value: str
     other_values: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_other_keys([self.key])
 
     @property
     def values(self) -> tuple[str, ...]:

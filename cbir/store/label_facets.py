@@ -12,7 +12,7 @@ from cbir.errors import InvalidInput
 from cbir.store.filter_conditions import ABSENT, Condition
 from cbir.store.schema import images, labels
 from cbir.store.statements import Statement, is_listed
-from cbir.store.study_day import STUDY_DAY
+from cbir.store.study_day import STUDY_DAY, require_other_keys
 from cbir.suggestion import did_you_mean
 
 LISTED_KEYS = 20  # in a message
@@ -56,11 +56,11 @@ class LabelValues(NamedTuple):
 
 def check_label_keys(connection: Connection, keys: Sequence[str]) -> None:
     """Raise InvalidInput, which names a close key and all of them, for a key that no image has."""
+    require_other_keys(keys)
     for key in keys:
-        if key == STUDY_DAY or KNOWN.run(connection, key).first() is None:
-            keys = select(labels.c.key).where(labels.c.key != STUDY_DAY).distinct().order_by(labels.c.key)
-            known = [row.key for row in connection.execute(keys)]
-            raise InvalidInput(_unknown_key(key, known))
+        if KNOWN.run(connection, key).first() is None:
+            query = select(labels.c.key).where(labels.c.key != STUDY_DAY).distinct().order_by(labels.c.key)
+            raise InvalidInput(_unknown_key(key, connection.scalars(query).all()))
 
 
 def keys_to_check(conditions: Sequence[Condition]) -> list[str]:

@@ -23,7 +23,7 @@ from cbir.store.records import Record
 from cbir.store.row_damage import REMEDY, describe_damage
 from cbir.store.schema import images, labels, thumbnails
 from cbir.store.statements import Statement, is_postgresql, joined_numbers
-from cbir.store.study_day import STUDY_DAY
+from cbir.store.study_day import STUDY_DAY, require_other_keys, stored_day
 
 CHECKED_VALUES = len(images.c) - 1  # of a row, before its checksum
 PAGE = 2000  # records that `iterate` reads in one transaction
@@ -306,6 +306,7 @@ class RecordQueries:
 
     def label_values(self, key: str, limit: int) -> list[tuple[str, int]]:
         """Return up to `limit` values of a label with their image counts, the most frequent first."""
+        require_other_keys([key])
         count = func.count()
         query = select(labels.c.value, count).where(labels.c.key == key).group_by(labels.c.value)
         rows = self._rows(query.order_by(count.desc(), labels.c.value).limit(limit))
@@ -313,10 +314,12 @@ class RecordQueries:
 
     def labels_by_number(self, key: str) -> dict[int, str]:
         """Return the value of a label for every image that has it, by number."""
+        require_other_keys([key])
         return dict(self._rows(select(labels.c.number, labels.c.value).where(labels.c.key == key)))
 
     def numeric_labels(self, key: str) -> dict[str, float]:
         """Return the value of a label for every image where it is a finite number, by image id."""
+        require_other_keys([key])
         query = (
             select(images.c.image_id, func.as_number(labels.c.value)).join(labels).where(labels.c.key == key)
         )
@@ -344,6 +347,7 @@ def read_labelled_images(
     where : sequence of Condition
         Further label conditions; all must hold.
     """
+    require_other_keys([key])
     columns = images.c.number, images.c.image_id, images.c.content_hash, images.c.patient_key, labels.c.value
     query = select(*columns).join(labels, labels.c.number == images.c.number).order_by(images.c.number)
     query = query.where(labels.c.key == key, *(condition.matches() for condition in where))
@@ -406,5 +410,5 @@ def _record(row: Row[Any], record_labels: dict[str, str]) -> Record:
     values.pop("labels", None)
     del values["number"], values["checksum"]
     values["burned_in"] = bool(values["burned_in"])
-    day = record_labels.pop(STUDY_DAY, None)
-    return Record(labels=record_labels, study_day=None if day is None else int(day), **values)
+    day = stored_day(record_labels.pop(STUDY_DAY, None))
+    return Record(labels=record_labels, study_day=day, **values)

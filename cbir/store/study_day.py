@@ -54,6 +54,12 @@ def require_other_keys(keys: Iterable[str]) -> None:
         raise InvalidInput(f"the label {STUDY_DAY} is reserved for the days of studies; choose another key")
 
 
+def stored_day(text: str | None) -> int | None:
+    """Return the day that is stored as `text`; None for a label of older collections that is no day."""
+    digits = (text or "").removeprefix("-")
+    return int(text or "") if digits.isascii() and digits.isdigit() else None
+
+
 def parse_day(text: str) -> int:
     """Return the day that a manifest gives, a whole number; raise InvalidInput for anything else."""
     digits = text.strip().removeprefix("-")

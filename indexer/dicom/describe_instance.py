@@ -96,6 +96,7 @@ def describe_instance(data: bytes, task: InstanceTask) -> InstanceOutcome:
                 "sent",
                 task.thumbnails,
                 check_intake=task.describe.check_intake,
+                study_days=task.describe.study_days,
             )
     except _Rejected as rejected:
         return InstanceOutcome(*rejected.args)

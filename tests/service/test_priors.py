@@ -16,10 +16,14 @@ from cbir import open as open_collection
 from cbir import settings
 from cbir.client import Client
 from cbir.errors import InvalidInput, NotFound
+from cbir.images import Limits
+from cbir.ingest.description import DescribeTask
 from cbir.prior_studies import PriorRequest, find_priors
 from cbir.search import Searcher
 from cbir.store import Collection
 from cbir.store.dicom_instances import DicomScope
+from indexer.dicom.describe_instance import InstanceTask, describe_instance
+from indexer.index_images import index_images
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
 from tests.cbir.images.synthetic_dicom import dicom_set, written
@@ -106,6 +110,29 @@ def test_by_view_then_likeness_with_days(client: FlaskClient, ids: dict[str, str
     assert "2024" not in str(answer).replace("1.2024", "")
 
 
+def test_no_days_are_kept_if_the_setting_says_so(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By none of the ways into a collection: files that are indexed, sent, or received from an archive."""
+    files = folder.parent / "files"
+    loaded = settings.load(study_days=False)
+    monkeypatch.setenv("CBIR_STUDY_DAYS", "false")
+    index_images([files / "1.1-1.dcm"], tmp_path, profile="huang2012", jobs=1)
+    client = create_app(tmp_path, loaded).test_client()
+    sent = client.post("/v1/images", data={"image": (files / "1.2-1.dcm").open("rb"), "labels": "{}"})
+    assert sent.status_code == 201
+    with Collection(tmp_path) as collection:
+        task = DescribeTask.of_collection(collection, loaded, Limits(), 60)
+        received = describe_instance((files / "1.3-1.dcm").read_bytes(), InstanceTask(task))
+        assert received.file is not None
+        assert [record.study_day for record in received.file.records] == [None]
+        assert [(record.study, record.study_day) for _, record in collection.iterate()] == [
+            ("1.1", None),
+            ("1.2", None),
+        ]
+        assert priors(client, next(collection.iterate())[1].image_id)["studies"][0]["days_before"] is None
+
+
 def test_nearest_in_time_first(client: FlaskClient, ids: dict[str, str]) -> None:
     answer = priors(client, ids["1.2"], order="time", images=1, limit=3)
     assert [each["study"] for each in answer["studies"]] == ["1.4", "1.1", "1.5"]
@@ -118,9 +145,13 @@ def test_conditions(client: FlaskClient, ids: dict[str, str]) -> None:
     assert [each["study"] for each in priors(client, ids["1.1"], where="view_position=LL")["studies"]] == [
         "1.3"
     ]
+    none = priors(client, ids["1.1"], where="modality!=DX")
+    assert none["total"] == 0
+    assert none["reason"].endswith("that meets the conditions")
     address = f"/v1/images/{ids['1.1']}/priors"
     for query, words in (
         ("where=nonsense=1", "nonsense"),
+        ("where=!study_day?", "study_day is reserved"),
         ("order=age", "order"),
         ("limit=0", "limit"),
         ("images=21", "images"),

@@ -7,18 +7,22 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import select
 
 from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput
 from cbir.store import Collection
 from cbir.store.collection_copy import copy_collection
 from cbir.store.export import export_collection
+from cbir.store.image_rows import insert_labels
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.records import add_labels
-from cbir.store.study_day import CYCLE, STUDY_DAY, days_between, parse_day, relative_day
+from cbir.store.schema import labels
+from cbir.store.study_day import CYCLE, STUDY_DAY, days_between, parse_day, relative_day, stored_day
 from tests.cbir.store.conftest import entry
 
 SECRET = b"k" * 32
+FILTERS = ("study_day>5", "study_day=100", "study_day!=100", "study_day?", "!study_day?", " study_day =1")
 DATES = st.dates(date(1900, 1, 1), date(2100, 1, 1))
 
 
@@ -109,8 +113,19 @@ def test_days_are_no_labels(kept: Collection) -> None:
     assert {key for _, record in kept.iterate() for key in record.labels} == {"a"}
     assert [key.key for key in kept.list_label_keys()] == ["a"] == [*kept.label_keys()]
     assert [*kept.counts()["labels"]] == ["a"] == [*kept.info()["labels"]]
-    for attempt in (lambda: kept.conditions(["study_day>5"]), lambda: kept.list_label_values(STUDY_DAY)):
-        with pytest.raises(InvalidInput, match=r"no image has a label 'study_day'.*Labels: a$"):
+    with pytest.raises(InvalidInput, match=r"no image has a label 'b'.*Labels: a$"):
+        kept.conditions(["b>5"])
+    for text in FILTERS:
+        with pytest.raises(InvalidInput, match="study_day is reserved"):
+            kept.conditions([text])
+    for attempt in (
+        lambda: kept.list_label_values(STUDY_DAY),
+        lambda: kept.label_values(STUDY_DAY, 1),
+        lambda: kept.labels_by_number(STUDY_DAY),
+        lambda: kept.numeric_labels(STUDY_DAY),
+        lambda: kept.labelled_vectors(STUDY_DAY),
+    ):
+        with pytest.raises(InvalidInput, match="study_day is reserved"):
             attempt()
     limited = LimitedCollection(kept, kept.conditions(["a>=3"]))
     assert days_of(limited) == [103, 104, None]
@@ -139,8 +154,29 @@ def test_a_file_that_changes_hands_loses_its_day(kept: Collection) -> None:
         assert days_of(kept)[1] == 101
         writer.relabel(source, {}, "other")
         assert days_of(kept)[1] is None
-        writer.relabel(source, {STUDY_DAY: "9"}, "third")
-    assert days_of(kept)[1] == 9
+        assert writer.relabel(source, {STUDY_DAY: "-1"}, "third")
+        assert days_of(kept)[1] == CYCLE - 1
+        assert not writer.relabel(source, {STUDY_DAY: "-01"}, "third")
+
+
+def test_a_copy_of_a_missing_file_gives_its_day_to_the_same_patient_alone(kept: Collection) -> None:
+    record, vector = entry(1, "p1", {"a": "1"})
+    key = kept.record(record.content_hash).patient_key
+    with kept.writer() as writer:
+        writer.source_exists = lambda source: False
+        writer.add([(replace(record, source="/copy", patient_key="other", study_day=7), vector)])
+        assert days_of(kept)[1] == 101
+        writer.add([(replace(record, source="/copy2", patient_key=key, study_day=7), vector)])
+    assert days_of(kept)[1] == 7
+
+
+def test_a_label_of_an_older_collection_that_is_no_day(kept: Collection) -> None:
+    with kept._engine.begin() as connection:
+        insert_labels(connection, [(STUDY_DAY, "Monday", 6)])
+    assert days_of(kept)[5] is None
+    assert [stored_day(text) for text in ("-3", "0", "", "-", "²", "2024-01-10", None)] == [-3, 0] + 5 * [
+        None
+    ]
 
 
 def test_a_changed_file_gets_its_new_day(kept: Collection) -> None:
@@ -156,7 +192,9 @@ def test_erasing_a_patient_erases_days(kept: Collection) -> None:
     with kept.writer() as writer:
         writer.erase_patient(["p1"])
     assert days_of(kept) == [100, 102, 104]
-    assert kept.labels_by_number(STUDY_DAY).keys() == {number for number, _ in kept.iterate()}
+    with kept._engine.connect() as connection:
+        numbers = connection.scalars(select(labels.c.number).where(labels.c.key == STUDY_DAY)).all()
+    assert {*numbers} == {number for number, _ in kept.iterate()}
 
 
 def test_copies_keep_days_and_exports_do_not(kept: Collection, tmp_path: Path) -> None:
