@@ -44,7 +44,7 @@ def validate_http_url(text: str) -> str:
 
 
 def is_private_link(url: str) -> bool:
-    """Return whether nobody on the network can read what is sent to a URL: it is https, or of this machine."""
+    """Return whether what is sent to a URL cannot be read on the network: it is https, or of this machine."""
     parts = urlsplit(url)
     host = parts.hostname or ""
     if parts.scheme == "https" or host.lower() == "localhost":
