@@ -164,7 +164,7 @@ def render_privacy(privacy: PrivacyFindings) -> str:
     )
     return (
         f"<p>{privacy.images} of {privacy.checked} images have signs of persons.{unread}{dicom} "
-        f"privacy.csv has them without values and paths; privacy_files.csv has the paths.</p>{table}"
+        f"privacy.csv names them, without what they say.</p>{table}"
     )
 
 

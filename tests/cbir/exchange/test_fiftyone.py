@@ -105,6 +105,7 @@ def test_images_with_text_and_large_collections(
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.slow
 def test_pictures_are_looked_at_if_asked(tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     written = np.zeros((240, 320), np.uint8)
