@@ -1,7 +1,5 @@
 """Packages and files that the intake check needs."""
 
-from cbir.intake.text_reader import reader_path
-
 
 def require_weights(intake: str) -> None:
     """Raise InvalidInput with the remedy if images are to be checked, and the weights are not installed.
@@ -9,4 +7,6 @@ def require_weights(intake: str) -> None:
     intake: the setting.
     """
     if intake != "accept":
+        from cbir.intake.text_reader import reader_path  # not imported where nothing is checked
+
         reader_path()
