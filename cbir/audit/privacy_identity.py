@@ -51,10 +51,8 @@ class Identity:
         if self.is_pseudonym:
             return
         if self.number:
-            pattern = rf"(?<![^\W_]){re.escape(self.number)}(?![^\W_])"
-            yield from (
-                Mention(*match.span(), "own-number") for match in re.finditer(pattern, text, re.IGNORECASE)
-            )
+            matches = re.finditer(rf"(?<![^\W_]){re.escape(self.number)}(?![^\W_])", text, re.IGNORECASE)
+            yield from (Mention(*match.span(), "own-number") for match in matches)
         elif self.key:
             for token in TOKEN.finditer(text):
                 if (

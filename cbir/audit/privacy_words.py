@@ -35,7 +35,7 @@ DIGEST_OR_UID = re.compile(
 )
 WORD = r"[^\W\d_]{2,}"
 FORMS = {
-    "e-mail": re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[A-Za-z]{2,}"),
+    "e-mail": re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)*\.[A-Za-z]{2,}"),
     "person": re.compile(
         rf"(?<![^\W_]){WORD}\^{WORD}(?:\^\w+)*|(?<![^\W_])(?:Dr|Prof|Mrs|Herr|Frau|Mme)[\s._]+[A-ZÀ-Þ][a-zß-ÿ]{{2,}}"
     ),
@@ -75,7 +75,8 @@ class Mention(NamedTuple):
 
 def form_of(value: str) -> str:
     """Return a value with each word as `a` and each digit as `9`, which says how it looks and not what it says."""
-    return re.sub(r"\d", "9", re.sub(r"[^\W\d_]+", "a", value))[:FORM_CHARACTERS]
+    without_words = re.sub(r"[^\W\d_]+", "a", value)
+    return re.sub(r"\d", "9", without_words)[:FORM_CHARACTERS]
 
 
 def is_dummy(value: str) -> bool:
