@@ -3,15 +3,14 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, Row, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Select, func, select
 
 from cbir.errors import CollectionDamaged, NotFound
 from cbir.store import dicom_groups, dicom_instances, image_counts, image_groups, image_order, label_facets
-from cbir.store.checksums import row_checksum, values_checksum, vector_checksum
+from cbir.store.checksums import row_checksum, vector_checksum
 from cbir.store.database import Database, connect_once
 from cbir.store.dicom_groups import DicomGroup
 from cbir.store.dicom_instances import DicomScope, StudyCounts
@@ -19,35 +18,20 @@ from cbir.store.filter_conditions import Condition, parse_filters
 from cbir.store.image_order import Order, Position
 from cbir.store.image_rows import batches
 from cbir.store.label_facets import LabelKey, LabelValues
+from cbir.store.record_rows import records_by_number, records_of_query, records_with_id
 from cbir.store.records import Record
-from cbir.store.row_damage import REMEDY, describe_damage
+from cbir.store.row_damage import REMEDY
 from cbir.store.schema import images, labels, thumbnails
-from cbir.store.statements import Statement, is_postgresql, joined_numbers
-from cbir.store.study_day import STUDY_DAY, require_other_keys, stored_day
+from cbir.store.statements import Statement, joined_numbers
+from cbir.store.study_day import require_other_keys
 
-CHECKED_VALUES = len(images.c) - 1  # of a row, before its checksum
 PAGE = 2000  # records that `iterate` reads in one transaction
 
 # Constant statements, run by the driver for every search: SQLAlchemy takes several times as long to build them.
-_IMAGES_BY_NUMBER = Statement(
-    f"SELECT {', '.join(images.columns.keys())} FROM images WHERE number IN ? ORDER BY number"
-)
-_IMAGE_BY_ID = Statement(f"SELECT {', '.join(images.columns.keys())} FROM images WHERE image_id = ?")
 _VECTOR_BY_ID = Statement(
     "SELECT vectors.number, vector, vectors.checksum FROM vectors JOIN images ON images.number = vectors.number "
     "WHERE image_id = ?"
 )
-_LABELS_BY_NUMBER = Statement(
-    "SELECT number, key, value, checksum FROM labels WHERE number IN ? ORDER BY key"
-)
-# In PostgreSQL, one statement needs neither a transaction nor a second answer of the server.
-_WITH_LABELS = (
-    f"SELECT {', '.join(images.columns.keys())}, "
-    "(SELECT json_agg(json_build_array(key, value, labels.checksum) ORDER BY key) FROM labels "
-    "WHERE labels.number = images.number) AS labels FROM images WHERE "
-)
-_RECORDS_BY_NUMBER = Statement(_WITH_LABELS + "number IN ? ORDER BY number")
-_RECORD_BY_ID = Statement(_WITH_LABELS + "image_id = ?")
 _FIRST_SHOWING = Statement("SELECT image_id FROM images WHERE content_hash = ? ORDER BY number LIMIT 1")
 
 P = ParamSpec("P")
@@ -87,7 +71,7 @@ class RecordQueries:
     def record(self, image_id: str) -> Record:
         """Return the record of one image; raises NotFound."""
         with connect_once(self._engine) as connection:
-            records = _records_by_id(connection, image_id)
+            records = records_with_id(connection, image_id)
         if not records:
             raise _not_found(image_id)
         return next(iter(records.values()))
@@ -95,7 +79,7 @@ class RecordQueries:
     def records(self, numbers: Sequence[int]) -> dict[int, Record]:
         """Return records by image number; deleted images are left out."""
         with connect_once(self._engine) as connection:
-            return _records_by_number(connection, numbers)
+            return records_by_number(connection, numbers)
 
     def records_by_id(self, image_ids: Iterable[str]) -> dict[str, Record]:
         """Return records by image id, in the order of their numbers; unknown ids are left out."""
@@ -105,7 +89,7 @@ class RecordQueries:
                 for batch in batches(sorted(set(image_ids)))
                 for number in connection.scalars(select(images.c.number).where(images.c.image_id.in_(batch)))
             )
-            return {record.image_id: record for record in _records_by_number(connection, numbers).values()}
+            return {record.image_id: record for record in records_by_number(connection, numbers).values()}
 
     def iterate(self) -> Iterator[tuple[int, Record]]:
         """Yield number and record of every image, in the order in which they were added."""
@@ -129,7 +113,7 @@ class RecordQueries:
             Label conditions; all must hold.
         """
         query = select(images).where(images.c.number > after, *(condition.matches() for condition in where))
-        return list(self._read(_read_records, query.order_by(images.c.number).limit(limit)).items())
+        return list(self._read(records_of_query, query.order_by(images.c.number).limit(limit)).items())
 
     def sorted_page(
         self,
@@ -148,7 +132,7 @@ class RecordQueries:
         """
         with self._engine.connect() as connection:
             positions = image_order.read_positions(connection, order, after, limit, where, scope)
-            records = _records_by_number(connection, [position.number for position in positions])
+            records = records_by_number(connection, [position.number for position in positions])
         return [(position, records[position.number]) for position in positions]
 
     def count(self, where: Sequence[Condition] = ()) -> int:
@@ -356,59 +340,3 @@ def read_labelled_images(
 
 def _not_found(image_id: str) -> NotFound:
     return NotFound(f"there is no image {image_id} in the collection")
-
-
-def _records_by_number(connection: Connection, numbers: Sequence[int]) -> dict[int, Record]:
-    wanted = [int(number) for number in numbers]
-    if is_postgresql(connection):
-        return _joined_records(connection, _RECORDS_BY_NUMBER.run(connection, wanted).all())
-    return _with_labels(connection, _IMAGES_BY_NUMBER.run(connection, wanted).all())
-
-
-def _records_by_id(connection: Connection, image_id: str) -> dict[int, Record]:
-    if is_postgresql(connection):
-        return _joined_records(connection, _RECORD_BY_ID.run(connection, image_id).all())
-    return _with_labels(connection, _IMAGE_BY_ID.run(connection, image_id).all())
-
-
-def _joined_records(connection: Connection, rows: Sequence[Row[Any]]) -> dict[int, Record]:
-    """Return the records of rows of `images` with a column of their labels."""
-    given = ((row.number, *label) for row in rows for label in row.labels or ())
-    return _checked_records(connection, rows, given)
-
-
-def _read_records(connection: Connection, query: Select[Any]) -> dict[int, Record]:
-    """Read the rows of `images` that a query selects, in its order, with their labels."""
-    return _with_labels(connection, connection.execute(query).all())
-
-
-def _with_labels(connection: Connection, rows: Sequence[Row[Any]]) -> dict[int, Record]:
-    """Return the records of rows of `images`, in their order."""
-    numbers = [row.number for row in rows]
-    return _checked_records(connection, rows, _LABELS_BY_NUMBER.run(connection, numbers))
-
-
-def _checked_records(
-    connection: Connection, rows: Sequence[Row[Any]], given: Iterable[tuple[int, str, str, int]]
-) -> dict[int, Record]:
-    """Return the records of rows of `images` with their labels, given with their checksums."""
-    labels_of: dict[int, dict[str, str]] = {row.number: {} for row in rows}
-    damaged = {row.number for row in rows if row.checksum != values_checksum(*row[:CHECKED_VALUES])}
-    if damaged:
-        raise CollectionDamaged(describe_damage(connection, "records", sorted(damaged)))
-    for number, key, value, checksum in given:
-        labels_of[number][key] = value
-        if checksum != crc32(f"{key}\0{value}\0{number}".encode()):  # as values_checksum, in half the time
-            damaged.add(number)
-    if damaged:
-        raise CollectionDamaged(describe_damage(connection, "labels", sorted(damaged)))
-    return {row.number: _record(row, labels_of[row.number]) for row in rows}
-
-
-def _record(row: Row[Any], record_labels: dict[str, str]) -> Record:
-    values = dict(row._mapping)
-    values.pop("labels", None)
-    del values["number"], values["checksum"]
-    values["burned_in"] = bool(values["burned_in"])
-    day = stored_day(record_labels.pop(STUDY_DAY, None))
-    return Record(labels=record_labels, study_day=day, **values)
