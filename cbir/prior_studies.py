@@ -17,16 +17,11 @@ from cbir.store.patient_scope import PatientScope
 from cbir.store.study_day import days_between
 from cbir.threads import take_turn
 
-VIEW_LABELS = (
-    "modality",
-    "body_part",
-    "view_position",
-    "laterality",
-)  # of the DICOM header, or of a manifest
+# Of the DICOM header, or of a manifest.
+VIEW_LABELS = ("modality", "body_part", "view_position", "laterality")
 MOST_QUERIES = 100  # images of a study that are compared, evenly spread
 PAGE = 2000  # images of the patient whose vectors are read at a time
 NO_PATIENT = "the patient of this image is not known: its file named none, or the collection has no key of it"
-
 NO_OTHER = "the collection has no other study of this patient"
 NO_OTHER_WHERE = "the collection has no other study of this patient that meets the conditions"
 
