@@ -6,7 +6,7 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.audit.pair_orientation import PlacedPairs, join, place
+from cbir.audit.pair_orientation import PlacedPairs, join_pairs, orient_pairs
 from cbir.audit.picture_signatures import PLACINGS, Signatures
 from cbir.cancellation import checkpoint
 from cbir.gallery.knn import EXACT, find_neighbours
@@ -42,12 +42,15 @@ def find_candidate_pairs(vectors: Floats, space: Space, signatures: Signatures) 
     by_vector = _pairs(np.repeat(np.arange(count), near.shape[1]), near.ravel(), count)
     by_picture = _pairs_by_picture(signatures.frequencies)
     by_picture = by_picture[~is_among(by_picture, by_vector)]
-    return join(
+    vector_pairs, picture_pairs = (
+        np.column_stack(np.divmod(pairs, count)) for pairs in (by_vector, by_picture)
+    )
+    return join_pairs(
         [
-            place(np.column_stack(np.divmod(by_vector, count)), signatures, (LEAST_BY_VECTOR, LEAST_BY_VECTOR)),
-            place(np.column_stack(np.divmod(by_picture, count)), signatures, (LEAST_AS_THEY_ARE, LEAST_PLACED)),
+            orient_pairs(vector_pairs, signatures, (LEAST_BY_VECTOR, LEAST_BY_VECTOR)),
+            orient_pairs(picture_pairs, signatures, (LEAST_AS_THEY_ARE, LEAST_PLACED)),
         ]
-    )  # fmt: skip
+    )
 
 
 def _pairs_by_picture(frequencies: Floats) -> Rows:

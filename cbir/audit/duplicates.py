@@ -17,7 +17,7 @@ from cbir.audit.duplicate_groups import (
 )
 from cbir.audit.duplicate_pictures import Pictures
 from cbir.audit.duplicate_proof import Proof, prove
-from cbir.audit.pair_orientation import PlacedPairs, place
+from cbir.audit.pair_orientation import PlacedPairs, orient_pairs
 from cbir.audit.picture_signatures import ORIENTATIONS, Signatures, sign_pictures
 from cbir.cancellation import checkpoint
 from cbir.severity.stored_images import matching_records
@@ -118,7 +118,7 @@ def _is_duplicate(
     """Compare a reference with a row that only others connect to it, placed in the likeliest ways."""
     if records[reference].content_hash == records[row].content_hash:
         return True
-    placed = place(np.array([[reference, row]]), signatures, (0, 0))
+    placed = orient_pairs(np.array([[reference, row]]), signatures, (0, 0))
     results = (
         prove(pictures, reference, row, int(turned), start, True)
         for turned, start in zip(placed.orientation, placed.start, strict=True)

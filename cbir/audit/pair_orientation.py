@@ -1,4 +1,4 @@
-"""How the second picture of a pair may be turned and placed upon the first, by their signatures."""
+"""Orientation and placing of the second picture of a pair upon the first, by their signatures."""
 
 from typing import NamedTuple
 
@@ -26,7 +26,6 @@ UNMOVED = 0.03  # likeness by which another placing must be better than none
 SHIFT = 3  # pixels of 32
 LEAST_DETAIL = 0.8  # correlation of the detail of pairs that are alike as they are
 LEAST_DETAIL_MOVED = 0.57  # of those that may be moved
-
 BLOCK = 4096  # pairs
 
 Rows = NDArray[np.int64]
@@ -46,12 +45,12 @@ class PlacedPairs(NamedTuple):
     movable: NDArray[np.bool_]
 
 
-def join(parts: list[PlacedPairs]) -> PlacedPairs:
+def join_pairs(parts: list[PlacedPairs]) -> PlacedPairs:
     """Return the pairs of all parts."""
     return PlacedPairs(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
-def place(pairs: Rows, signatures: Signatures, least: tuple[float, float]) -> PlacedPairs:
+def orient_pairs(pairs: Rows, signatures: Signatures, least: tuple[float, float]) -> PlacedPairs:
     """Turn and place the second picture of pairs (p, 2): as it is most alike, and nearly so; drop unlike pairs.
 
     Parameters
@@ -61,6 +60,11 @@ def place(pairs: Rows, signatures: Signatures, least: tuple[float, float]) -> Pl
     signatures : Signatures
     least : (float, float)
         Likeness of the low frequencies that a pair must have as it is, and to be moved.
+
+    Returns
+    -------
+    PlacedPairs
+        A pair is there once for each orientation that is likely, TRIED times at most.
     """
     nothing = np.empty(0, np.int64)
     parts = [PlacedPairs(pairs[:0], nothing, np.empty((0, 2, 3), np.float32), np.empty(0, bool))]
@@ -69,7 +73,7 @@ def place(pairs: Rows, signatures: Signatures, least: tuple[float, float]) -> Pl
         parts.append(
             _shift(_turn(pairs[begin : begin + BLOCK], signatures.frequencies, least), signatures.detail)
         )
-    return join(parts)
+    return join_pairs(parts)
 
 
 def _turn(pairs: Rows, frequencies: Floats, least: tuple[float, float]) -> PlacedPairs:
@@ -81,15 +85,16 @@ def _turn(pairs: Rows, frequencies: Floats, least: tuple[float, float]) -> Place
     alike = np.concatenate([first * second[:, :1], enlarged], axis=1) @ orientation_signs().T
     still = alike[:, 0].copy()
     alike[:, 0] += UNMOVED
-    place = alike.argmax(axis=1)
-    likeness = np.take_along_axis(alike, place[:, None], axis=1)[:, 0] - UNMOVED * (place == 0)
+    best_placing = alike.argmax(axis=1)
+    likeness = np.take_along_axis(alike, best_placing[:, None], axis=1)[:, 0]
+    likeness -= UNMOVED * (best_placing == 0)
     turned = np.argsort(-likeness, axis=1)[:, :TRIED]
     best = np.take_along_axis(likeness, turned, axis=1)
     movable = best >= least[1]
     kept = movable | (np.take_along_axis(still, turned, axis=1) >= least[0])
     row, order = np.nonzero(kept & (best >= best[:, :1] - NEARLY))
     orientation, movable = turned[row, order], movable[row, order]
-    start = np.stack(starts)[np.where(movable, place[row, orientation], 0)]
+    start = np.stack(starts)[np.where(movable, best_placing[row, orientation], 0)]
     return PlacedPairs(pairs[row], orientation, start, movable)
 
 

@@ -59,9 +59,9 @@ def field_names(keys: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def classification(value: str, *place: str) -> Document:
-    """Return the value of a label; `place`: the image and the field, for its identifier."""
-    return {"_id": object_id(*place), "_cls": "Classification", "tags": [], "label": value}
+def classification(value: str, *owner: str) -> Document:
+    """Return the value of a label; `owner`: the image and the field, for its identifier."""
+    return {"_id": object_id(*owner), "_cls": "Classification", "tags": [], "label": value}
 
 
 def dataset_document(name: str, fields: Iterable[str], at: datetime) -> Document:

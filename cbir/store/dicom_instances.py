@@ -5,7 +5,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import timedelta
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from cbir.store.image_rows import batches, rows_matching
 from cbir.store.records import Record
 from cbir.store.schema import images, instance_copies, labels
 from cbir.store.statements import insert_missing
+from cbir.store.study_day import parse_study_date
 
 MAX_SHIFT_YEARS = 5
 
@@ -136,10 +137,7 @@ def shift_study_date(secret: bytes, patient: str, day: str) -> str:
     str
         Shifted date, YYYYMMDD; "" without a valid date or a patient.
     """
-    try:
-        original = date(int(day[:4]), int(day[4:6]), int(day[6:8])) if len(day) == 8 else None
-    except ValueError:
-        original = None
+    original = parse_study_date(day)
     if original is None or not patient.strip():
         return ""
     digest = hashlib.blake2b(b"date " + patient.strip().encode(), key=secret, digest_size=8).digest()

@@ -6,9 +6,8 @@ from datetime import date
 
 from cbir.errors import InvalidInput
 
-STUDY_DAY = (
-    "study_day"  # key of the row of the table `labels` that keeps it; no label of an image has this key
-)
+# Key of the row of the table `labels` that holds the day; no label of an image has this key.
+STUDY_DAY = "study_day"
 CYCLE = 2**24  # days, more than any two dates are apart
 
 
@@ -31,14 +30,21 @@ def relative_day(secret: bytes, patient: str, study_date: str) -> int | None:
     int or None
         Day, from 0 to CYCLE - 1; None without a valid date or a patient.
     """
-    if not patient.strip() or len(study_date) != 8 or not (study_date.isascii() and study_date.isdigit()):
-        return None
-    try:
-        ordinal = date(int(study_date[:4]), int(study_date[4:6]), int(study_date[6:])).toordinal()
-    except ValueError:
+    parsed = parse_study_date(study_date)
+    if parsed is None or not patient.strip():
         return None
     digest = hashlib.blake2b(b"study day " + patient.strip().encode(), key=secret, digest_size=8).digest()
-    return (ordinal + int.from_bytes(digest, "big")) % CYCLE
+    return (parsed.toordinal() + int.from_bytes(digest, "big")) % CYCLE
+
+
+def parse_study_date(text: str) -> date | None:
+    """Return a date of DICOM, YYYYMMDD (PS3.5, 6.2, DA); None if it is not valid."""
+    if len(text) != 8 or not (text.isascii() and text.isdigit()):
+        return None
+    try:
+        return date(int(text[:4]), int(text[4:6]), int(text[6:]))
+    except ValueError:
+        return None
 
 
 def days_between(earlier: int | None, later: int | None) -> int | None:

@@ -54,9 +54,8 @@ class StoredNeighbours:
         self._lock = Lock()
         self._stamp: Stamp | None = None
         self._opened: StoredGraph | None = None
-        self._settled: tuple[Version, str, Stamp | None] | None = (
-            None  # with this file, nothing is to be done
-        )
+        # State and file with which nothing is to be done.
+        self._settled: tuple[Version, str, Stamp | None] | None = None
 
     @property
     def useful(self) -> bool:

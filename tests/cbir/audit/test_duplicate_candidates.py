@@ -7,7 +7,7 @@ import pytest
 from cbir.audit import duplicate_candidates
 from cbir.audit.duplicate_candidates import find_candidate_pairs
 from cbir.audit.duplicate_pictures import to_square
-from cbir.audit.pair_orientation import place
+from cbir.audit.pair_orientation import orient_pairs
 from cbir.audit.picture_signatures import (
     ORIENTATIONS,
     low_frequencies,
@@ -76,7 +76,7 @@ def test_a_rotated_copy_is_a_candidate_by_its_picture(squares, degrees):
 @pytest.mark.parametrize(("degrees", "scale"), [(7, 1), (-14, 1), (0, 1.1), (0, 1 / 1.1)])
 def test_a_pair_starts_where_its_second_picture_lies(squares, degrees, scale):
     pictures = [squares[5], rotated(squares[5], degrees, scale)]
-    placed = place(np.array([[0, 1]]), sign_pictures(pictures), (0, 0))
+    placed = orient_pairs(np.array([[0, 1]]), sign_pictures(pictures), (0, 0))
     expected = cv2.getRotationMatrix2D((31.5, 31.5), degrees, scale)
     starts = placed.start[placed.orientation == 0]
     assert np.abs(starts @ [20, 20, 1] - expected @ [20, 20, 1]).max(axis=1).min() < 3
@@ -84,7 +84,7 @@ def test_a_pair_starts_where_its_second_picture_lies(squares, degrees, scale):
 
 def test_a_pair_starts_where_it_was_shifted_to(squares):
     shifted = cv2.warpAffine(squares[5], np.array([[1, 0, 4], [0, 1, -2]], np.float32), (64, 64))
-    placed = place(np.array([[0, 1]]), sign_pictures([squares[5], shifted]), (0, 0))
+    placed = orient_pairs(np.array([[0, 1]]), sign_pictures([squares[5], shifted]), (0, 0))
     assert placed.start[placed.orientation == 0][0].tolist() == [[1, 0, 4], [0, 1, -2]]
 
 
@@ -115,4 +115,4 @@ def test_a_blank_picture_has_no_signature():
     signatures = sign_pictures([np.full((64, 64), 7, np.uint8)] * 2)
     assert not signatures.frequencies.any()
     assert not signatures.detail.any()
-    assert not len(place(np.array([[0, 1]]), signatures, (0.1, 0.1)).pairs)
+    assert not len(orient_pairs(np.array([[0, 1]]), signatures, (0.1, 0.1)).pairs)
