@@ -14,7 +14,7 @@ import urllib.request
 from contextlib import suppress
 from typing import Any
 
-from cbir.addresses import origin_of
+from cbir.addresses import is_private_link, origin_of
 from cbir.errors import ArchiveFailed, InvalidInput
 from cbir.external_links import rendered_url, resource_url
 
@@ -36,13 +36,15 @@ class ArchiveClient:
     """Client of the archive at `url`, without /studies. Thread-safe. Every method raises ArchiveFailed.
 
     Basic credentials come from CBIR_DICOMWEB_USER and CBIR_DICOMWEB_PASSWORD, a bearer token from
-    CBIR_DICOMWEB_TOKEN; raises InvalidInput if both are set.
+    CBIR_DICOMWEB_TOKEN; raises InvalidInput if both are set, or if they would be sent in the clear.
     """
 
     def __init__(self, url: str, seconds: float = SECONDS) -> None:
         self.url = url
         self.seconds = seconds
         self._headers = authorization_header()
+        if self._headers:
+            require_private_link(url)
         # no proxy from the environment
         self._opener = urllib.request.build_opener(_NoRedirect, urllib.request.ProxyHandler({}))
 
@@ -157,6 +159,15 @@ def authorization_header() -> dict[str, str]:
         pair = f"{user}:{os.environ.get(PASSWORD, '')}".encode()
         return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
     return {}
+
+
+def require_private_link(url: str) -> None:
+    """Raise InvalidInput if credentials for an archive at `url` could be read on the network."""
+    if not is_private_link(url):
+        raise InvalidInput(
+            f"the archive's address {url} must begin with https://, because credentials are sent there; without "
+            f"{USER}, {TOKEN} and a header Authorization, http:// is allowed"
+        )
 
 
 def _reason(failed: Any) -> str:

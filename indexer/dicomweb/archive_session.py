@@ -8,7 +8,7 @@ from typing import Any
 import requests
 
 from cbir.addresses import origin_of, validate_http_url
-from cbir.archive_client import authorization_header, redirect_message
+from cbir.archive_client import authorization_header, redirect_message, require_private_link
 from cbir.errors import ArchiveFailed, InvalidInput
 
 READ_BYTES = 2**20
@@ -40,7 +40,9 @@ class BoundedSession(requests.Session):
         return target
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
-        """Send like the base class, within the bound."""
+        """Send like the base class, within the bound; raise InvalidInput for credentials in the clear."""
+        if "Authorization" in request.headers:
+            require_private_link(origin_of(request.url or ""))
         response = super().send(request, **(options | {"stream": True}))
         if response.is_redirect:
             return response

@@ -87,6 +87,17 @@ def test_a_redirect_is_named_and_not_followed(address: str) -> None:
     assert len(SEEN) == count + 1
 
 
+@pytest.mark.parametrize("url", ["http://archive.example.org:8042/dicom-web", "http://127.0.0.1.example.org"])
+def test_credentials_are_not_sent_in_the_clear(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ArchiveClient(url)
+    monkeypatch.setenv(archive_client.TOKEN, "geheim")
+    with pytest.raises(InvalidInput, match=f"{url} must begin with https://") as refused:
+        ArchiveClient(url)
+    assert "geheim" not in str(refused.value)
+    ArchiveClient(url.replace("http:", "https:"))
+    ArchiveClient("http://[::1]:8042")
+
+
 def test_credentials_come_from_the_environment(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(archive_client.USER, "anna")
     monkeypatch.setenv(archive_client.PASSWORD, "geheim")

@@ -61,6 +61,27 @@ def test_a_bearer_token(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "c.b.a" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("header", "token"), [("X-Key: hunter2", "hunter2"), ("authorization: Bearer hunter2", "")]
+)
+def test_credentials_are_not_sent_in_the_clear(
+    header: str, token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TOKEN, token)
+    place, url = tmp_path / "collection", "http://archive.invalid:8042/dicom-web"
+    said = crawl(url, place, 2, "--header", header)
+    assert "the archive's address http://archive.invalid:8042 must begin with https://" in said
+    assert "hunter2" not in said
+    assert not place.exists()
+    with (
+        serving(SmallArchive(list(slices(1, 32)))) as url,
+        pytest.raises(InvalidInput, match="archive.invalid:8042 must begin with https://"),
+    ):
+        session = open_session([header], MOST)
+        DicomwebArchive(url, session).check()
+        OrthancChanges("http://archive.invalid:8042", session)
+
+
 @needs_openssl
 def test_a_certificate_for_another_address_is_not_trusted(tmp_path: Path) -> None:
     signed = certificate(tmp_path, "127.0.0.2")
