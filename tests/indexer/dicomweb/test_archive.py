@@ -73,12 +73,10 @@ def test_credentials_are_not_sent_in_the_clear(
     assert "the archive's address http://archive.invalid:8042 must begin with https://" in said
     assert "hunter2" not in said
     assert not place.exists()
-    with (
-        serving(SmallArchive(list(slices(1, 32)))) as url,
-        pytest.raises(InvalidInput, match="archive.invalid:8042 must begin with https://"),
-    ):
-        session = open_session([header], MOST)
+    session = open_session([header], MOST)
+    with serving(SmallArchive(list(slices(1, 32)))) as url:
         DicomwebArchive(url, session).check()
+    with pytest.raises(InvalidInput, match="must begin with https://"):
         OrthancChanges("http://archive.invalid:8042", session)
 
 
