@@ -2,7 +2,7 @@
 
 import atexit
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from threading import Lock
 from typing import Any
@@ -40,8 +40,8 @@ class XnatSession:
         self._logins = 0
         atexit.register(self.close)
 
-    def list(self, path: str) -> list[dict[str, Any]]:
-        """Return the rows of a listing.
+    def list(self, path: str, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """Return the rows of a listing, with certain columns if any are named.
 
         Raises
         ------
@@ -50,7 +50,8 @@ class XnatSession:
         XnatFailed
             If the answer is no listing, or not all of it.
         """
-        response = self._get(f"{path}?format=json", LISTING_BYTES)
+        query = "?format=json" + (f"&columns={','.join(columns)}" if columns else "")
+        response = self._get(path + query, LISTING_BYTES)
         try:
             result = response.json()["ResultSet"]
             rows = [dict(row) for row in result["Result"]]

@@ -16,6 +16,7 @@ from cbir.ingest.xnat_session import PASSWORD, USER, XnatSession
 
 LEVELS = ("projects", "subjects", "experiments", "scans", "resources", "files")
 IMAGE_SESSION = "SessionData"  # how types of imaging sessions end, such as xnat:mrSessionData
+SESSION_COLUMNS = ("ID", "xsiType", "subject_ID", "subject_label")
 DICOM = ("DICOM", "secondary")  # labels of resources with DICOM files
 DERIVED = ("SNAPSHOTS",)  # resources with pictures that XNAT made of the others
 
@@ -28,6 +29,14 @@ class XnatFile(NamedTuple):
     digest: str
     subject: str
     is_dicom: bool
+
+
+class XnatImagingSession(NamedTuple):
+    """A session with images. subject, subject_label: number and label of whom it shows."""
+
+    number: str
+    subject: str
+    subject_label: str
 
 
 class XnatStore:
@@ -44,10 +53,13 @@ class XnatStore:
         parts = _parts(url)
         project, *below = parts
         subjects = self._subjects(project)
+        sessions: dict[str, list[str]] = {}
+        for session in self._sessions(project):
+            subjects.setdefault(session.subject, session.subject_label)  # shared without their subject
+            sessions.setdefault(session.subject, []).append(session.number)
         for subject in self._named_in(subjects, below, "subject"):
-            sessions = self._sessions([project, subject])
-            for session in self._named_in(sessions, below[1:], "session"):
-                yield from self._session_files([project, subject, session, *parts[3:]], subjects[subject])
+            for number in self._named_in(sessions.get(subject, []), below[1:], "session"):
+                yield from self._session_files([project, subject, number, *parts[3:]], subjects[subject])
 
     def info(self, url: str) -> dict[str, Any]:
         """Return name, size, type and hash of a file, as fsspec does."""
@@ -99,15 +111,26 @@ class XnatStore:
             ) from None
         return {_text(row, "ID"): _text(row, "label") for row in rows}
 
-    def _sessions(self, parts: list[str]) -> list[str]:
-        """Return the accession numbers of the imaging sessions of a subject."""
-        rows = self._listed(_path(parts) + "/experiments")
-        return [_text(row, "ID") for row in rows if _text(row, "xsiType").endswith(IMAGE_SESSION)]
+    def _sessions(self, project: str) -> list[XnatImagingSession]:
+        """Return the imaging sessions of a project: its own, and those that others share with it."""
+        rows = self._listed(_path([project]) + "/experiments", SESSION_COLUMNS)
+        sessions = [
+            XnatImagingSession(
+                _text(row, "ID"),
+                _text(row, "subject_ID"),
+                _text(row, "subject_label") or _text(row, "subject_ID"),
+            )
+            for row in rows
+            if _text(row, "xsiType").endswith(IMAGE_SESSION)
+        ]
+        if not all(session.subject for session in sessions):
+            raise XnatFailed(f"{self.session.url} lists sessions without their subject_ID")
+        return sessions
 
-    def _listed(self, path: str) -> list[dict[str, Any]]:
+    def _listed(self, path: str, columns: Sequence[str] = ()) -> list[dict[str, Any]]:
         """Return the rows of what a listing has named; not to find it must not end the source early, as if read."""
         try:
-            return self.session.list(path)
+            return self.session.list(path, columns)
         except FileNotFoundError:
             raise XnatFailed(
                 f"{self.session.url} changed while it was listed; run the command again"
@@ -174,8 +197,12 @@ def _parts(url: str) -> list[str]:
 
 
 def _path(parts: Sequence[str]) -> str:
-    """Return the path of what `parts` name in XNAT's REST interface."""
-    levels = zip(LEVELS, parts, strict=False)
+    """Return the path of what `parts` name in XNAT's REST interface.
+
+    A session is named without project and subject, since that of a shared session may be of a project which the user
+    may not read.
+    """
+    levels = list(zip(LEVELS, parts, strict=False))[2 if len(parts) > 2 else 0 :]
     return "/data" + "".join(
         f"/{level}/{quote(part, safe='/' if level == 'files' else '')}" for level, part in levels
     )

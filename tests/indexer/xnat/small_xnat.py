@@ -47,6 +47,7 @@ class Subject:
 class SmallXnat(ThreadingHTTPServer):
     """One project, BONES.
 
+    shared: subjects of a project that the user may not read, with sessions that this one shares with BONES.
     faults: statuses that the next requests get. lasts: requests that a session lasts; None: any number.
     open_sessions: their numbers, JSESSIONID. asked: method and path of every request. sent: headers Authorization.
     totals: what every listing says it has in all; None: its number of rows. files_left: files that are sent before
@@ -58,6 +59,7 @@ class SmallXnat(ThreadingHTTPServer):
     def __init__(self, subjects: dict[str, Subject]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.subjects = subjects
+        self.shared: dict[str, Subject] = {}
         self.faults: list[int] = []
         self.lasts: int | None = None
         self.totals: int | None = None
@@ -70,8 +72,13 @@ class SmallXnat(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Clients that go away are no news."""
 
-    def rows(self, parts: list[str]) -> list[dict[str, Any]] | None:
-        """Rows of the listing below /data; None if there is none."""
+    def sessions(self) -> dict[str, Session]:
+        """Sessions of the project by accession number, shared ones too."""
+        subjects = [*self.subjects.values(), *self.shared.values()]
+        return {number: session for subject in subjects for number, session in subject.sessions.items()}
+
+    def rows(self, parts: list[str], columns: list[str]) -> list[dict[str, Any]] | None:
+        """Rows of the listing below /data; None if there is none. columns: those that the request names."""
         match parts:
             case ["projects"]:
                 return [
@@ -79,19 +86,21 @@ class SmallXnat(ThreadingHTTPServer):
                 ]
             case ["projects", "BONES", "subjects"]:
                 return [_subject_row(number, subject) for number, subject in self.subjects.items()]
-            case ["projects", "BONES", "subjects", number, "experiments"] if number in self.subjects:
-                return [_session_row(*named) for named in self.subjects[number].sessions.items()]
-            case ["projects", "BONES", "subjects", subject, "experiments", *below]:
-                session = self.subjects[subject].sessions[below[0]] if subject in self.subjects else None
-                return session and _scan_listing(session, below)
+            case ["projects", "BONES", "experiments"]:
+                return [
+                    _session_row(number, session, subject_number, subject.label, columns)
+                    for subject_number, subject in [*self.subjects.items(), *self.shared.items()]
+                    for number, session in subject.sessions.items()
+                ]
+            case ["experiments", number, *below] if number in self.sessions():
+                return _scan_listing(self.sessions()[number], [number, *below])
         return None
 
     def content(self, parts: list[str]) -> bytes | None:
         """Content of the file that a path below /data names; None if there is none."""
         try:
-            _, project, _, subject, _, session, _, scan, _, resource, _, *name = parts
-            scans = self.subjects[subject].sessions[session].scans
-            return scans[scan].resources[resource]["/".join(name)] if project == "BONES" else None
+            _, session, _, scan, _, resource, _, *name = parts
+            return self.sessions()[session].scans[scan].resources[resource]["/".join(name)]
         except (KeyError, ValueError):
             return None
 
@@ -101,9 +110,13 @@ def _subject_row(number: str, subject: Subject) -> dict[str, Any]:
     return row | {"insert_user": "admin", "URI": f"/data/subjects/{number}"}
 
 
-def _session_row(number: str, session: Session) -> dict[str, Any]:
+def _session_row(
+    number: str, session: Session, subject: str, subject_label: str, columns: list[str]
+) -> dict[str, Any]:
     row = {"ID": number, "label": session.label, "project": "BONES", "date": "2020-03-01", "insert_date": ""}
-    return row | {"xsiType": session.xsi_type, "URI": f"/data/experiments/{number}"}
+    row |= {"xsiType": session.xsi_type, "subject_ID": subject, "subject_label": subject_label}
+    shown = columns or ["ID", "label", "project", "date", "insert_date", "xsiType"]
+    return {name: row[name] for name in {"ID", *shown}} | {"URI": f"/data/experiments/{number}"}
 
 
 def _scan_listing(session: Session, below: list[str]) -> list[dict[str, Any]] | None:
@@ -189,12 +202,16 @@ class _Handler(BaseHTTPRequestHandler):
         below = words[1:] if words[:1] in (["data"], ["REST"]) else []
         if (content := self.server.content(below)) is not None:
             self._answer_file(content, session)
-        elif (rows := self.server.rows(below)) is not None:
+        elif (rows := self.server.rows(below, self._columns())) is not None:
             total = len(rows) if self.server.totals is None else self.server.totals
             result = {"ResultSet": {"Result": rows, "totalRecords": str(total), "title": "Listing"}}
             self._answer(200, "application/json;charset=UTF-8", json.dumps(result).encode(), session)
         else:
             self._answer(404, "text/html", b"<html><h3>Not found</h3></html>", session)
+
+    def _columns(self) -> list[str]:
+        named = parse_qs(urlsplit(self.path).query).get("columns", [""])[0]
+        return named.split(",") if named else []
 
     def _answer_file(self, content: bytes, session: str) -> None:
         if self.server.files_left == 0:

@@ -12,7 +12,17 @@ from cbir.ingest.object_store import ObjectStoreFailed, StoreSilent, find_object
 from cbir.ingest.xnat_errors import XnatFailed
 from tests.indexer.commands import call
 from tests.indexer.xnat.conftest import FILES, ONE, forget_session
-from tests.indexer.xnat.small_xnat import ALIAS, PASSWORD, SECRET, USER, SmallXnat, serving_xnat
+from tests.indexer.xnat.small_xnat import (
+    ALIAS,
+    PASSWORD,
+    SECRET,
+    USER,
+    Scan,
+    Session,
+    SmallXnat,
+    Subject,
+    serving_xnat,
+)
 
 pytest.importorskip("httpx")
 pytestmark = pytest.mark.slow
@@ -35,6 +45,26 @@ def test_a_part_of_a_project(xnat: SmallXnat) -> None:
     assert (single.size, single.stamp) == (stored.size, stored.stamp)
     assert read_url(ONE, Limits()) == FILES[0]
     assert find_object("xnat://BONES/XNAT_S00001/XNAT_E00001/1/DICOM/none.dcm") is None
+
+
+def test_sessions_that_are_shared_without_their_subject(xnat: SmallXnat) -> None:
+    session = Session("Ann_MR1", {"1": Scan({"DICOM": {"1.dcm": FILES[5]}})})
+    xnat.shared = {
+        "XNAT_S00007": Subject("Ann_Poe", {"XNAT_E00007": session}),
+        "XNAT_S00008": Subject("", {"XNAT_E00008": session}),
+        "XNAT_S00002": Subject("label elsewhere", {"XNAT_E00010": session}),
+    }
+    files = {stored.url: stored.labels for stored in find_objects("xnat://BONES")}
+    shared = "xnat://BONES/XNAT_S00007/XNAT_E00007/1/DICOM/1.dcm"
+    assert files[shared] == (("patient", "Ann_Poe"),)
+    assert files["xnat://BONES/XNAT_S00008/XNAT_E00008/1/DICOM/1.dcm"] == (("patient", "XNAT_S00008"),)
+    assert files["xnat://BONES/XNAT_S00002/XNAT_E00010/1/DICOM/1.dcm"] == (("patient", "John_Doe"),)
+    assert len(files) == 5 + 3
+    assert [stored.url for stored in find_objects("xnat://BONES/XNAT_S00007/XNAT_E00007")] == [shared]
+    assert read_url(shared, Limits()) == FILES[5]
+    xnat.shared = {"": Subject("", {"XNAT_E00009": session})}
+    with pytest.raises(ObjectStoreFailed, match="without their subject_ID"):
+        list(find_objects("xnat://BONES"))
 
 
 def test_one_session_that_is_logged_out(xnat: SmallXnat) -> None:
@@ -194,9 +224,7 @@ def test_xnatpy_reads_the_same(xnat: SmallXnat) -> None:
     xnatpy = pytest.importorskip("xnat", reason="xnatpy is not installed: pip install xnat")
     url = f"http://127.0.0.1:{xnat.server_address[1]}"
     with xnatpy.connect(url, user=USER, password=PASSWORD, no_parse_model=True) as client:
-        path = (
-            "/data/projects/BONES/subjects/XNAT_S00001/experiments/XNAT_E00001/scans/1/resources/DICOM/files"
-        )
+        path = "/data/experiments/XNAT_E00001/scans/1/resources/DICOM/files"
         rows = client.get_json(path)["ResultSet"]["Result"]
         assert [row["Name"] for row in rows] == ["1.dcm", "a b#ü"]
         assert client.get(f"{path}/1.dcm").content == FILES[0]
