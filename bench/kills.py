@@ -5,10 +5,12 @@
     python bench/kills.py --count 100 --targets postgresql
 
 Index, re-index, serve, receive, compact and erase take turns; `postgresql` has a collection in PostgreSQL with two
-services and a command at once, and kills the server too. After every kill nothing that was acknowledged may be
-lost, nothing stored twice, nothing that was deleted come back, and `cbir collection verify` finds no problem. With
-`--record` an interrupted campaign goes on where it stopped, if seed and targets are the same. A kill counts if the
-command was at work: with the collection open, or, of a service and a receiver, after its first answer.
+services and a command at once, and kills the server too. `pgvector` and `milvus` add a vector index, two workers with
+jobs, and erasures; there, one part is killed at a time, Milvus too, and the others go on. After every kill nothing
+that was acknowledged may be lost, nothing stored twice, nothing that was deleted come back, in no answer and in no
+index, and `cbir collection verify` finds no problem. With `--record` an interrupted campaign goes on where it
+stopped, if seed and targets are the same. A kill counts if the command was at work: with the collection open, or, of
+a service and a receiver, after its first answer.
 """
 
 import argparse
@@ -18,6 +20,7 @@ import platform
 import random
 import shutil
 import sqlite3
+import statistics
 import sys
 import tempfile
 import time
@@ -26,6 +29,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from reliability.cluster_target import MilvusTarget, PgvectorTarget
 from reliability.command_targets import CompactTarget, EraseTarget
 from reliability.index_targets import IndexTarget, ReindexTarget
 from reliability.pictures import PictureFolder
@@ -45,6 +49,8 @@ TARGETS: dict[str, type[Target]] = {
         EraseTarget,
         ReindexTarget,
         PostgresqlTarget,
+        PgvectorTarget,
+        MilvusTarget,
     )
 }
 # Those that start quickly take more turns.
@@ -136,6 +142,7 @@ def kill_once(target: Target, number: int, seed: int) -> dict[str, Any]:
         "interrupted": ledger.interrupted - interrupted,
         "seconds": round(time.monotonic() - started, 2),
         "problems": problems,
+        "figures": target.figures,
     }
 
 
@@ -172,7 +179,21 @@ def summary(rounds: list[dict[str, Any]], seed: int) -> str:
         if some:
             lines.append(f"| {name} | {' | '.join(cells(some))} |")
     system = f"{platform.system()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    return "\n".join(lines) + f"\n\nSeed {seed}. {system}, SQLite {sqlite3.sqlite_version}."
+    return "\n".join(lines) + f"\n{followed(rounds)}\nSeed {seed}. {system}, SQLite {sqlite3.sqlite_version}."
+
+
+def followed(rounds: list[dict[str, Any]]) -> str:
+    """Return a sentence about indexes and jobs, if a target has them."""
+    figures = [each["figures"] for each in rounds if each.get("figures")]
+    if not figures:
+        return ""
+    seconds = [each["followed_seconds"] for each in figures]
+    lost = sum(each["attempts"] > 1 for each in figures)
+    return (
+        f"\nThe index held what the collection holds, and nothing else, {statistics.median(seconds):.1f} s (median) "
+        f"and {max(seconds):.1f} s (longest) after the check began. {lost} of {len(figures)} jobs lost a worker and "
+        "were ended by another.\n"
+    )
 
 
 def cells(rounds: list[dict[str, Any]]) -> list[str]:

@@ -89,6 +89,11 @@ class ForkedCommands:
         self._text += data
         return bool(data)
 
+    def drain(self) -> None:
+        """Read what is there, so that commands which stay never wait for a reader."""
+        while select.select([self._output], [], [], 0)[0] and self._read(time.monotonic() + 1):
+            pass
+
     def uses(self, folder: Path) -> bool:
         """Return whether a process of the commands has a file below `folder` open, or beside it while it is made."""
         with suppress(psutil.Error):

@@ -15,7 +15,7 @@ LABEL = "label"
 
 @dataclass(frozen=True)
 class Step:
-    """A change. kind: "add", "delete", "erase" or "label". value: of the label, None if it is removed."""
+    """A change. kind: "add", "job", "delete", "erase" or "label". value: of the label, None if it is removed."""
 
     kind: str
     ids: tuple[str, ...]
@@ -27,7 +27,7 @@ class Ledger:
     """Acknowledged state. Thread-safe.
 
     labels: value of the label by id of every image. gone: ids of images that were deleted or erased. pending: steps
-    that were begun and not acknowledged: each may have happened or not, and an addition as a whole or not at all.
+    that were begun and not acknowledged: each may have happened or not, and all but jobs as a whole or not at all.
     """
 
     labels: dict[str, str | None] = field(default_factory=dict)
@@ -81,13 +81,13 @@ class Ledger:
         return problems
 
     def _contradictions(self, stored: dict[str, str | None]) -> list[str]:
-        added = {image_id for step in self._pending("add") for image_id in step.ids}
+        added = {image_id for step in self._pending("add", "job") for image_id in step.ids}
         removed = {image_id for step in self._pending("delete", "erase") for image_id in step.ids}
         problems = _listed("lost", self.labels.keys() - stored.keys() - removed)
         problems += _listed("came back after deletion", (stored.keys() & self.gone) - added)
         problems += _listed("never added", stored.keys() - self.labels.keys() - added - self.gone)
         possible = {image_id: {value} for image_id, value in self.labels.items()}
-        for step in self._pending("add", "label"):
+        for step in self._pending("add", "job", "label"):
             for image_id in step.ids:
                 possible.setdefault(image_id, set()).add(step.value)
         wrong = [
@@ -96,7 +96,7 @@ class Ledger:
         problems += _listed("with another label", wrong)
         for step in self.pending:
             happened = {image_id in stored for image_id in step.ids}
-            if step.kind != "label" and len(happened) > 1:
+            if step.kind not in ("job", "label") and len(happened) > 1:
                 problems.append(f"a step ({step.kind}) happened by half")
         return problems
 

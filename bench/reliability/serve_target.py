@@ -36,7 +36,8 @@ class Addition:
 class Client(threading.Thread):
     """Sends requests about its own images until the service is gone.
 
-    unanswered: the addition that it was killed in, which the next client repeats first.
+    unanswered: the addition that it was killed in, which the next client repeats first. stopping: set to end it
+    after the next answer.
     """
 
     def __init__(
@@ -47,13 +48,14 @@ class Client(threading.Thread):
         self.ids: list[str] = []
         self.answers = 0
         self.errors: list[str] = []
+        self.stopping = threading.Event()
 
     def run(self) -> None:
         with suppress(httpx.TransportError), httpx.Client(base_url=self.address, timeout=60) as client:
             if self.unanswered:
                 self.target.ledger.begin(self.unanswered.step)
                 self.add(client, self.unanswered)
-            while not self.errors:
+            while not self.errors and not self.stopping.is_set():
                 choice = self.rng.random()
                 if choice < ADD_SHARE or len(self.ids) < 2:
                     self.add(client, self.target.new_addition(self.rng))

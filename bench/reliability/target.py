@@ -35,6 +35,7 @@ class Target(ABC):
         self.collection = folder / "collection"
         self.numbers = itertools.count(1_000_000)
         self.ledger = Ledger()
+        self.figures: dict[str, float] = {}  # of the last round, for the record
         self.start_again()
 
     def start_again(self) -> None:
