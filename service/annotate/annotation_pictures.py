@@ -16,6 +16,7 @@ from service.collections.image_sources import decode_source
 from service.http import request_params
 from service.http.etag import picture_response
 from service.http.problems import SourceGone
+from service.http.rendering_parameters import Numbers
 from service.http.timeouts import Deadline
 
 blueprint = Blueprint("annotate_pictures", __name__)
@@ -30,7 +31,7 @@ Width = Annotated[FiniteFloat, Field(gt=0, le=1e9)]
 class AnnotationPictureParameters(request_params.Parameters):
     """Query of a picture; `window` is center,width on the scale of Image-Values, None for the image's own."""
 
-    window: Annotated[tuple[Center, Width] | None, request_params.Numbers] = Field(
+    window: Annotated[tuple[Center, Width] | None, Numbers] = Field(
         None,
         description="Window as center,width on the scale of Image-Values; by default that of the file.",
         examples=[[40, 400]],

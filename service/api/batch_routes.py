@@ -22,6 +22,7 @@ from service.api.run_search import search_by_id, search_by_upload
 from service.collections.app_state import AppState, current_state
 from service.http import request_params
 from service.http.problems import problem_details
+from service.http.search_parameters import ById, ByImage, SearchParameters
 from service.http.uploaded_files import uploaded_files
 
 blueprint = Blueprint("batch", __name__, url_prefix="/v1")
@@ -43,7 +44,7 @@ class BatchSearch(CollectionParameters):
         }
     )
 
-    queries: Annotated[list[request_params.ById], Field(min_length=1, max_length=MAX_BATCH)] = Field(
+    queries: Annotated[list[ById], Field(min_length=1, max_length=MAX_BATCH)] = Field(
         description=f"1 to {MAX_BATCH} queries, each with the fields of a JSON body of `search`."
     )
 
@@ -53,7 +54,7 @@ class BatchSearch(CollectionParameters):
     "search_batch",
     {200: BatchAnswers},
     body={request_params.JSON: BatchSearch},
-    form=request_params.ByImage,
+    form=ByImage,
     several_files=True,
     query=CollectionParameters,
     problems=(400, 404, 413, 415, 422),
@@ -72,7 +73,7 @@ def post_search_batch() -> Response:
     with state.concurrency.admit():
         if request.mimetype == request_params.JSON:
             batch = request_params.request_parameters(BatchSearch)
-            params: Sequence[request_params.SearchParameters] = batch.queries
+            params: Sequence[SearchParameters] = batch.queries
             for each in batch.queries:
                 each.collection = each.collection or batch.collection
             queries: list[Query] = [partial(search_by_id, state, each) for each in batch.queries]
@@ -80,7 +81,7 @@ def post_search_batch() -> Response:
             files = uploaded_files(state.settings, allow_empty=True)
             if len(files) > MAX_BATCH:
                 raise InvalidInput(f"image: at most {MAX_BATCH} files, not {len(files)}")
-            by_image = request_params.request_parameters(request_params.ByImage)
+            by_image = request_params.request_parameters(ByImage)
             params = [by_image] * len(files)
             queries = [partial(search_by_upload, state, [data], by_image) for data in files]
         _check_total(state, params)
@@ -88,7 +89,7 @@ def post_search_batch() -> Response:
     return json_response(BatchAnswers(items=items))
 
 
-def _check_total(state: AppState, params: Sequence[request_params.SearchParameters]) -> None:
+def _check_total(state: AppState, params: Sequence[SearchParameters]) -> None:
     limit = state.settings.max_results  # of each query, which is refused by itself above it
     total, most = sum(min(each.k * each.group_size, limit) for each in params), RESULTS * limit
     if total > most:

@@ -15,7 +15,8 @@ from service.collections.app_state import current_state
 from service.collections.result_explainer import ResultExplainer
 from service.http import request_params
 from service.http.query_deadline import query_deadline
-from service.http.request_params import MAX_NAME_CHARACTERS, Numbers, as_list
+from service.http.rendering_parameters import Numbers, Rendering
+from service.http.request_params import MAX_NAME_CHARACTERS, as_list
 from service.http.uploaded_files import uploaded_file
 
 blueprint = Blueprint("explain", __name__, url_prefix="/v1")
@@ -39,7 +40,7 @@ class ExplainParameters(request_params.Parameters):
     )
 
 
-class ExplainByImage(ExplainParameters, request_params.Rendering):
+class ExplainByImage(ExplainParameters, Rendering):
     """Explain the results of an uploaded image; frame, region and window are those of the search."""
 
 

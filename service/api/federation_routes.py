@@ -31,6 +31,7 @@ from service.http import request_params
 from service.http.problems import SourceGone
 from service.http.query_deadline import query_deadline
 from service.http.rerank_parameters import AsObject
+from service.http.search_parameters import Vector
 
 blueprint = Blueprint("federation", __name__, url_prefix="/v1/federation")
 
@@ -38,7 +39,7 @@ blueprint = Blueprint("federation", __name__, url_prefix="/v1/federation")
 class FederatedQuestion(request_params.Parameters):
     """A search of another service."""
 
-    vector: request_params.Vector = Field(
+    vector: Vector = Field(
         description="Raw values of the profile's descriptor, as many as `dimensions`. Finite numbers.",
         examples=[[0.12, 0.0, 3.5]],
     )

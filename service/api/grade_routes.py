@@ -12,6 +12,7 @@ from service.api.operations import IMAGE_FILES, json_response, operation
 from service.collections.app_state import current_state
 from service.http import request_params
 from service.http.query_deadline import query_deadline
+from service.http.rendering_parameters import Rendering
 from service.http.uploaded_files import uploaded_file
 from service.ingest.uploads import describe_upload
 
@@ -34,7 +35,7 @@ class GradeParameters(request_params.Parameters):
     )
 
 
-class GradeByImage(GradeParameters, request_params.Rendering):
+class GradeByImage(GradeParameters, Rendering):
     """Grade an uploaded image."""
 
     exclude_patient: str | None = Field(

@@ -16,7 +16,7 @@ from service.federation.federated_search import (
     require_one_vector,
     search_sites,
 )
-from service.http.request_params import ById, SearchParameters
+from service.http.search_parameters import ById, SearchParameters
 
 ALONE = (  # parameters that other sites cannot be asked with
     "anywhere", "examples", "exclude_patient", "feedback", "group_by", "max_distance", "same_patient",

@@ -19,14 +19,14 @@ from service.api.run_federated import add_sites, asks_sites, describe_for_sites,
 from service.collections.app_state import AppState
 from service.collections.image_sources import decode_source
 from service.collections.region_queries import region_of_id, region_of_upload
-from service.http import request_params
 from service.http.query_deadline import query_deadline
 from service.http.request_params import UPLOAD_NAME
+from service.http.search_parameters import ById, ByImage, SearchParameters
 from service.ingest.uploads import describe_task, describe_upload
 from service.usage.pending_searches import keep_vector
 
 
-def search_by_id(state: AppState, params: request_params.ById) -> Answer:
+def search_by_id(state: AppState, params: ById) -> Answer:
     """Search with images of the collection, vectors or a text, as `params` say; the request is admitted."""
     searcher = state.searcher(params.collection)
     patient = patient_key(searcher.collection, params.exclude_patient)
@@ -60,7 +60,7 @@ def search_by_id(state: AppState, params: request_params.ById) -> Answer:
     )
 
 
-def search_by_upload(state: AppState, files: list[bytes], params: request_params.ByImage) -> Answer:
+def search_by_upload(state: AppState, files: list[bytes], params: ByImage) -> Answer:
     """Search with uploaded files, which are one query; the request is admitted.
 
     Parameters
@@ -103,7 +103,7 @@ def _note_patient(collection: Collection, image: QueryImage) -> None:
         key_of_identifier(collection, image.patient_id)
 
 
-def _check_query(params: request_params.ById) -> None:
+def _check_query(params: ById) -> None:
     """Raise InvalidInput for parameters that do not go together."""
     if params.region and not params.image_id:
         raise InvalidInput("region: needs image_id, the image it is a region of")
@@ -114,7 +114,7 @@ def _check_query(params: request_params.ById) -> None:
             raise InvalidInput("text, image_id, vector: search with one of them")
 
 
-def _decode_region(state: AppState, searcher: Searcher, params: request_params.ById) -> QueryImage | None:
+def _decode_region(state: AppState, searcher: Searcher, params: ById) -> QueryImage | None:
     """Return the region that the request names, None for none."""
     if not (params.image_id and params.region):
         return None
@@ -125,9 +125,7 @@ def _decode_region(state: AppState, searcher: Searcher, params: request_params.B
     return decode_source(state.decoders, searcher.collection, record, describe, params.region)
 
 
-def _describe(
-    state: AppState, collection: Collection, data: bytes, params: request_params.ByImage, name: str
-) -> QueryImage:
+def _describe(state: AppState, collection: Collection, data: bytes, params: ByImage, name: str) -> QueryImage:
     """Describe an upload; a series wholly, since the volumes of all files of a request would take much memory."""
     query = describe_upload(state.decoders, collection, data, params, name=name)
     if collection.profile.volume_grid is None:
@@ -137,9 +135,7 @@ def _describe(
         return query.described(descriptor)
 
 
-def _complete(
-    answer: Answer, params: request_params.SearchParameters, query_ids: Iterable[str | None]
-) -> Answer:
+def _complete(answer: Answer, params: SearchParameters, query_ids: Iterable[str | None]) -> Answer:
     """Count and log an answer, and add the collection's name to its links."""
     metrics_routes.observe_stages(answer.timings_ms)
     request_history.note_method(answer.rerank.method)

@@ -8,6 +8,8 @@ from service.api.run_search import search_by_id, search_by_upload
 from service.collections.app_state import current_state
 from service.http import request_params
 from service.http.image_headers import set_image_headers
+from service.http.rendering_parameters import Rendering
+from service.http.search_parameters import ById, ByImage
 from service.http.uploaded_files import uploaded_examples, uploaded_file
 from service.ingest.uploads import render_upload
 from service.usage.pending_searches import offer_search
@@ -21,10 +23,10 @@ RENDERED_SIDE = 1024  # pixels
 @operation(
     "search",
     {200: Answer},
-    body={request_params.JSON: request_params.ById, **IMAGE_FILES, **SERIES_FILES},
-    form=request_params.ByImage,
+    body={request_params.JSON: ById, **IMAGE_FILES, **SERIES_FILES},
+    form=ByImage,
     several_files=True,
-    query=request_params.ByImage,
+    query=ByImage,
     problems=(400, 404, 410, 413, 415, 422, 504),
     python='client.search("query.png", k=5)',
 )
@@ -43,14 +45,14 @@ def post_search() -> Response:
     In a collection of CT series every file is a series: a ZIP archive of its DICOM slices, or a NIfTI volume.
     """
     state = current_state()
-    params: request_params.ById | request_params.ByImage
+    params: ById | ByImage
     with state.concurrency.admit():
         if request.mimetype == request_params.JSON:
-            params = request_params.request_parameters(request_params.ById)
+            params = request_params.request_parameters(ById)
             answer = search_by_id(state, params)
         else:
             files = uploaded_examples(state.settings)
-            params = request_params.request_parameters(request_params.ByImage)
+            params = request_params.request_parameters(ByImage)
             answer = search_by_upload(state, files, params)
     response = json_response(answer)
     if answer.sites is None:  # the usage log is about images of this service
@@ -63,8 +65,8 @@ def post_search() -> Response:
     "render",
     {200: "image/png"},
     body=IMAGE_FILES | SERIES_FILES,
-    form=request_params.Rendering,
-    query=request_params.Rendering,
+    form=Rendering,
+    query=Rendering,
     problems=(400, 413, 415, 422),
     python='client.render("query.png")',
 )
@@ -79,7 +81,7 @@ def post_render() -> Response:
     state = current_state()
     with state.concurrency.admit():
         data = uploaded_file(state.settings)
-        params = request_params.request_parameters(request_params.Rendering)
+        params = request_params.request_parameters(Rendering)
         image = render_upload(state.decoders, data, params, RENDERED_SIDE)
     response = Response(image.data, mimetype="image/png")
     set_image_headers(response, image)

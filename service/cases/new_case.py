@@ -11,7 +11,7 @@ from cbir.ingest.decoder_tasks import StoredQuery
 from cbir.store import Collection
 from service.access.caller import actor_name
 from service.collections.app_state import AppState
-from service.http.request_params import Rendering
+from service.http.rendering_parameters import Rendering
 from service.ingest.uploads import render_stored_query
 from service.state import saved_cases
 from service.state.database import state_database

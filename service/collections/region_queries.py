@@ -9,7 +9,7 @@ from cbir.search.region_search import RegionQuery
 from cbir.store import Collection
 from service.collections.app_state import AppState
 from service.collections.thumbnail_response import load_thumbnail
-from service.http.request_params import ById, ByImage
+from service.http.search_parameters import ById, ByImage
 from service.ingest.uploads import describe_upload
 
 NEEDS_REGION = "anywhere: needs one image and region, the part of it to search for"

@@ -20,7 +20,7 @@ from service.collections.app_state import AppState
 from service.collections.image_sources import decode_source
 from service.collections.thumbnail_response import load_thumbnail
 from service.http.problems import SourceGone
-from service.http.request_params import Rendering
+from service.http.rendering_parameters import Rendering
 from service.ingest.uploads import describe_task, describe_upload
 
 DIGITS = 3  # of values in responses

@@ -11,21 +11,14 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    FiniteFloat,
     ValidationError,
-    WithJsonSchema,
 )
 from werkzeug.datastructures import MultiDict
 from werkzeug.exceptions import UnsupportedMediaType
 
 from cbir.errors import InvalidInput
-from cbir.images import Region
-from cbir.search import MAX_EXAMPLES, MAX_GROUP_SIZE, MAX_TEXT, Examples, ImageId, Judgements, Request
-from cbir.search import example_values as example
-from cbir.settings import Settings
 from service.http import request_body
 from service.http.problems import Malformed
-from service.http.rerank_parameters import AsAssignments, AsObject
 
 MULTIPART = "multipart/form-data"
 JSON = "application/json"
@@ -33,9 +26,7 @@ MERGE_PATCH = "application/merge-patch+json"
 JSON_TYPES = (JSON, MERGE_PATCH)
 MAX_CONDITIONS = 32
 MAX_JSON_NAMES = 10_000
-MAX_SITES = 64
 MAX_NAME_CHARACTERS = 255  # of a re-ranker, a collection, a profile or a label
-MAX_DIMENSIONS = 65_536  # of a vector
 REPEATABLE = (  # parameters that may be sent several times
     "where", "examples", "includefield", "label_keys", "parameters", "ranks", "answers", "sites",
 )  # fmt: skip
@@ -46,16 +37,6 @@ UPLOAD_NAME = "the image sent"  # replaces the file name in messages: it may be 
 def as_list(value: Any) -> Any:
     """Wrap a single string in a list; return any other `value` as it is."""
     return [value] if isinstance(value, str) else value
-
-
-def _parse_list(value: Any) -> Any:
-    """Parse a JSON list sent as text in a form or an address."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        raise ValueError("must be a JSON list") from None
 
 
 Where = Annotated[
@@ -71,232 +52,10 @@ Where = Annotated[
 ]
 
 
-def _as_rows(value: Any) -> Any:
-    """Wrap a list of numbers in a list; return other values as they are."""
-    return [value] if isinstance(value, list) and value and not isinstance(value[0], list) else value
-
-
-Vector = Annotated[list[FiniteFloat], Field(min_length=1, max_length=MAX_DIMENSIONS)]
-_VALUES = {"type": "array", "items": {"type": "number"}, "minItems": 1, "maxItems": MAX_DIMENSIONS}
-_VECTORS = {"type": "array", "items": _VALUES, "minItems": 1, "maxItems": MAX_EXAMPLES}
-Vectors = Annotated[
-    list[Vector],
-    BeforeValidator(_as_rows),
-    Field(min_length=1, max_length=MAX_EXAMPLES),
-    WithJsonSchema({"anyOf": [_VALUES, _VECTORS]}),
-]
-
-
 class Parameters(BaseModel):
     """Base of all parameters of requests: other names are refused."""
 
     model_config = ConfigDict(extra="forbid")
-
-
-SEARCH_FIELDS = (
-    "k", "rerank", "where", "same_patient", "examples", "feedback", "score_threshold", "max_distance", "group_by",
-    "group_size",
-)  # fmt: skip
-
-
-class SearchParameters(Parameters):
-    """Parameters of every search."""
-
-    federated: bool = Field(
-        default=False,
-        description="True to ask the other services of the setting `sites` too, with the vector of the query alone. "
-        "Then the search is with one image or vector, without examples, judgements, groups and thresholds, and not "
-        "re-ranked unless `rerank` names a method.",
-        examples=[True],
-    )
-    sites: Annotated[
-        list[Annotated[str, Field(max_length=MAX_NAME_CHARACTERS)]], BeforeValidator(as_list)
-    ] = Field(
-        default=[],
-        max_length=MAX_SITES,
-        description="Names of the services to ask, as `federated` does; all of them by default.",
-        examples=[["north"]],
-    )
-
-    k: int = Field(
-        default=20,
-        ge=1,
-        description="Number of results, or with `group_by` of groups, from 1 to the setting `max_results`; 20 by "
-        "default. As many come back whenever as many match.",
-        examples=[5],
-    )
-    rerank: Annotated[str | None, Field(max_length=MAX_NAME_CHARACTERS)] = Field(
-        default=None,
-        description="Name of a re-ranker, one of those of `/v1/rerankers` or `auto`; by default that of the "
-        "service's settings.",
-        examples=["aqe"],
-    )
-    parameters: AsObject
-    where: Where = []
-    exclude_patient: str | None = Field(
-        default=None,
-        description="Patient key, whose images are left out of the results; with the scope admin also the "
-        "identifier it was made from, but not in the query string, since addresses are written to logs.",
-        examples=[example.PATIENT_KEY],
-    )
-    same_patient: bool = Field(
-        default=False,
-        description="True for images of the query's patient only, without those of its own study: the other studies, "
-        "most similar first. The query is an image of the collection with a patient key, or a DICOM file with a "
-        "Patient ID, which counts towards `identifiers_per_hour`. Nothing is found where the patient is unknown.",
-        examples=[True],
-    )
-    collection: Annotated[str | None, Field(max_length=MAX_NAME_CHARACTERS)] = Field(
-        default=None,
-        description="Name of the collection; the caller's first one by default.",
-        examples=["knees"],
-    )
-    examples: Annotated[Examples, BeforeValidator(as_list)] = Field(
-        default=[],
-        description=f"Ids of further example images, all left out of the results; at most {MAX_EXAMPLES}.",
-        examples=[[example.OTHER_IMAGE_ID]],
-    )
-    feedback: Judgements = Field(
-        default=[], description="Judgements of images, from which the order is learned."
-    )
-
-    score_threshold: FiniteFloat | None = Field(
-        default=None,
-        description="Least score of a result. Scores are relative to the query and the method, so a threshold does "
-        "not carry over to another query; those of a search by text do, since they are cosines.",
-        examples=[0.5],
-    )
-    max_distance: Annotated[FiniteFloat | None, Field(ge=0)] = Field(
-        default=None,
-        description="Largest distance of a result from the query, the nearest of several examples. Distances are "
-        "comparable between queries of a collection, until it is normalised again.",
-        examples=[0.8],
-    )
-    group_by: Annotated[str | None, Field(min_length=1, max_length=MAX_NAME_CHARACTERS)] = Field(
-        default=None,
-        description="Return at most `group_size` results of each patient, study or series, or of each value of a "
-        "label: patient, study, series, or the key of a label, with label: before it if it is one of these words. An "
-        "image without it is a group of its own.",
-        examples=["study"],
-    )
-    group_size: int = Field(
-        default=1,
-        ge=1,
-        le=MAX_GROUP_SIZE,
-        description=f"Most results of a group, from 1 to {MAX_GROUP_SIZE}; 1 by default.",
-        examples=[1],
-    )
-
-    anywhere: bool = Field(
-        default=False,
-        description="True for images that have something like `region` at any place, which their `match` tells; "
-        "the score is the mean cosine of the region's cells there. Needs the cells of `cbir collection regions`. For "
-        "a region of one image, without examples, feedback and re-ranking.",
-        examples=[True],
-    )
-
-    def to_request(self, settings: Settings, patient_key: str | None) -> Request:
-        """Return the request for the searcher, which excludes the patient of `patient_key`.
-
-        Raises InvalidInput if k, or k times group_size, exceeds `max_results` of `settings`.
-        """
-        if self.k > settings.max_results:
-            raise InvalidInput(f"k: at most {settings.max_results}, not {self.k}")
-        if self.k * self.group_size > settings.max_results:
-            raise InvalidInput(
-                f"group_size: k x group_size is at most {settings.max_results}, not {self.k * self.group_size}"
-            )
-        values = {name: getattr(self, name) for name in SEARCH_FIELDS}
-        values |= {"parameters": self.parameters.root, "exclude_patient_key": patient_key}
-        return Request.model_validate(values)
-
-
-def _split_numbers(value: Any) -> Any:
-    return value.split(",") if isinstance(value, str) else value
-
-
-Numbers = BeforeValidator(_split_numbers)
-
-
-WindowParameter = Annotated[
-    tuple[FiniteFloat, Annotated[FiniteFloat, Field(gt=0)]] | None,
-    Numbers,
-    Field(
-        description="Window of a grey DICOM frame, as center,width in its values; by default that of the file.",
-        examples=[[40.0, 400.0]],
-    ),
-]
-
-
-class Rendering(Parameters):
-    """Parts of an uploaded image."""
-
-    frame: int | None = Field(
-        default=None,
-        ge=1,
-        description="Frame of the file, from 1; the first one by default.",
-        examples=[1],
-    )
-    region: Annotated[Region | None, Numbers] = Field(
-        default=None,
-        description="Part of the frame, as x,y,width,height in pixels from its upper left corner; by default all "
-        "of it.",
-        examples=[[40, 60, 120, 80]],
-    )
-    window: WindowParameter = None
-
-
-class ByImage(SearchParameters, Rendering):
-    """A search by uploaded images; frame, region and window apply to each."""
-
-    parameters: AsAssignments
-    feedback: Annotated[
-        Judgements,
-        BeforeValidator(_parse_list),
-        WithJsonSchema({"type": "string", "contentMediaType": JSON, "default": "[]"}),
-    ] = Field(
-        default=[],
-        description="Judgements of images, from which the order is learned: a JSON list of objects with image_id "
-        "and relevance, from -1 (not relevant) to 1.",
-        examples=[f'[{{"image_id": "{example.OTHER_IMAGE_ID}", "relevance": 1}}]'],
-    )
-
-
-class ById(SearchParameters):
-    """A search by images of the collection, `image_id`, `examples`, or both; by `vector`; or by `text`."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"image_id": example.IMAGE_ID, "k": 5, "rerank": "none"}]}
-    )
-
-    image_id: ImageId | None = Field(
-        default=None, description="Id of the image to search with.", examples=[example.IMAGE_ID]
-    )
-    region: Annotated[Region | None, Numbers] = Field(
-        default=None,
-        description="Part of `image_id` to search with, as x,y,width,height in pixels from its upper left corner; "
-        "its file must still be there.",
-        examples=[[40, 60, 120, 80]],
-    )
-    text: Annotated[str | None, Field(min_length=1, max_length=MAX_TEXT)] = Field(
-        default=None,
-        description="Words to search with, where the collection's encoder has a text tower; without image_id, "
-        "examples, feedback and re-ranking, and in the JSON only, since addresses are written to logs.",
-        examples=["chest radiograph"],
-    )
-    vector: Vectors | None = Field(
-        default=None,
-        description="Raw values of the profile's descriptor to search with, as many as the profile has `dimensions`; "
-        f"or a list of at most {MAX_EXAMPLES} such lists, which are one query. Finite numbers. Images with the same "
-        "vector are results like others. In the JSON only.",
-        examples=[[0.12, 0.0, 3.5]],
-    )
-    profile: Annotated[str | None, Field(max_length=MAX_NAME_CHARACTERS)] = Field(
-        default=None,
-        description="Name or hash of the profile that `vector` was computed with; the search is refused if the "
-        "collection has another one.",
-        examples=["lite0-max"],
-    )
 
 
 Model = TypeVar("Model", bound=BaseModel)

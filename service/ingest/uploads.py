@@ -23,7 +23,8 @@ from cbir.search import QueryImage
 from cbir.store import Collection, originals
 from cbir.store import profile as profiles
 from cbir.store.records import add_labels
-from service.http.request_params import UPLOAD_NAME, Rendering
+from service.http.rendering_parameters import Rendering
+from service.http.request_params import UPLOAD_NAME
 from service.http.timeouts import Deadline
 from service.ingest.decoders import Decoders
 

@@ -18,6 +18,7 @@ from service.http import request_params
 from service.http.etag import picture_response
 from service.http.image_headers import set_image_headers
 from service.http.problems import SourceGone
+from service.http.rendering_parameters import Numbers, WindowParameter
 
 blueprint = Blueprint("pictures", __name__, url_prefix="/v1/images")
 
@@ -27,13 +28,13 @@ MAX_SIDE = 1024  # pixels
 class PictureParameters(CollectionParameters):
     """Query of a picture."""
 
-    region: Annotated[Region | None, request_params.Numbers] = Field(
+    region: Annotated[Region | None, Numbers] = Field(
         default=None,
         description="Part of the image, as x,y,width,height in pixels from its upper left corner; by default all of "
         "it.",
         examples=[[40, 60, 120, 80]],
     )
-    window: request_params.WindowParameter = None
+    window: WindowParameter = None
 
 
 @blueprint.get("/<image_id>/picture")

@@ -12,7 +12,7 @@ from cbir.query_image import QueryImage
 from cbir.search import Answer, Searcher
 from cbir.settings import Settings
 from service.collections.app_state import current_state
-from service.http import request_params
+from service.http.search_parameters import ByImage, SearchParameters
 from service.state.schema import unix_time
 
 EXTENSION = "cbir-usage"
@@ -64,7 +64,7 @@ def keep_vector(searcher: Searcher, queries: list[QueryImage]) -> list[QueryImag
     return [described]
 
 
-def offer_search(response: Response, answer: Answer, params: request_params.SearchParameters) -> None:
+def offer_search(response: Response, answer: Answer, params: SearchParameters) -> None:
     """Keep the search of a response for the log, and give the page its id, if the page asks for one.
 
     Parameters
@@ -100,9 +100,9 @@ def offer_search(response: Response, answer: Answer, params: request_params.Sear
     response.headers[HEADER] = search.search
 
 
-def _kind_of(answer: Answer, params: request_params.SearchParameters) -> tuple[str, str | None]:
+def _kind_of(answer: Answer, params: SearchParameters) -> tuple[str, str | None]:
     """Return the kind of the query, and its id if it is a whole image of the collection."""
-    uploaded = isinstance(params, request_params.ByImage)
+    uploaded = isinstance(params, ByImage)
     if params.examples or g.get("usage_several") or answer.query.format in ("text", "vector"):
         return "other", None
     if getattr(params, "region", None):
