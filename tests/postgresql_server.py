@@ -43,11 +43,11 @@ class PostgresqlServer:
         self.folder = Path(
             tempfile.mkdtemp(prefix="cbir-postgresql-")
         )  # pytest's own are closed to other users
-        self._as_user: dict[str, Any] = {"cwd": self.folder}
+        self.as_user: dict[str, Any] = {"cwd": self.folder}
         if os.geteuid() == 0:
             entry = pwd.getpwnam(UNPRIVILEGED)
             os.chown(self.folder, entry.pw_uid, entry.pw_gid)
-            self._as_user |= {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+            self.as_user |= {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
         self._process: subprocess.Popen[bytes] | None = None
         data = str(self.folder / "data")
         self._run(
@@ -62,7 +62,7 @@ class PostgresqlServer:
             check=True,
             capture_output=True,
             timeout=60,
-            **self._as_user,
+            **self.as_user,
         )
 
     def new_schema(self) -> str:
@@ -92,7 +92,7 @@ class PostgresqlServer:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                **self._as_user,
+                **self.as_user,
             )
         end = time.monotonic() + START_SECONDS
         ready = [self.programs / "pg_isready", "-h", self.folder, "-U", USER]

@@ -6,6 +6,7 @@
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -19,6 +20,7 @@ from tests.project.test_container import extras
 
 KUBERNETES = ROOT / "deploy" / "kubernetes"
 CLUSTER = ROOT / "deploy" / "cluster"
+PODS = (("Deployment", "cbir"), ("Deployment", "cbir-worker"), ("Job", "cbir-first-images"))
 SETTINGS = {"compose": CLUSTER / "cbir.toml", "kubernetes": KUBERNETES / "cbir.toml"}
 
 
@@ -44,8 +46,14 @@ def load(kind: str, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 def named_secrets(active: Settings) -> set[str]:
     """Files that the settings read secrets from."""
-    names = ("state_database_password_file", "collection_password_file", "audit_key_file")
-    return {str(getattr(active, name)) for name in names}
+    names = (
+        "state_database_password_file",
+        "collection_password_file",
+        "audit_key_file",
+        "index_password_file",
+        "index_ca_file",
+    )
+    return {str(path) for name in names if (path := getattr(active, name))}
 
 
 @pytest.mark.parametrize("kind", SETTINGS)
@@ -61,6 +69,8 @@ def test_settings_suit_several_services(kind: str, monkeypatch: pytest.MonkeyPat
     for path in (active.collection_files, active.state_folder):
         assert path.is_relative_to(folder)
     assert active.audit_log in (None, "database")
+    assert active.job_workers == 0, "the worker runs the jobs"
+    assert [str(folder) for folder in active.index_roots] == ["/images"]
 
 
 def test_compose_has_the_files_that_the_settings_name(
@@ -105,6 +115,14 @@ def test_compose_services_reach_one_another(compose: dict[str, Any], monkeypatch
     assert [name for name, service in services.items() if "ports" in service] == ["proxy"]
 
 
+def test_compose_runs_the_tested_postgresql(compose: dict[str, Any]) -> None:
+    tested = re.search(r"the tests use PostgreSQL (\d+)", (ROOT / "docs" / "postgresql.md").read_text())
+    assert tested
+    postgres = compose["services"]["postgres"]
+    assert postgres["image"].endswith(f"-pg{tested[1]}")
+    assert "postgres:/var/lib/postgresql" in postgres["volumes"], "where images since 18 have their data"
+
+
 def test_compose_limits_every_service(compose: dict[str, Any]) -> None:
     for name, service in compose["services"].items():
         assert service["cap_drop"] == ["ALL"], name
@@ -125,17 +143,18 @@ def test_compose_limits_every_service(compose: dict[str, Any]) -> None:
 
 def commands_of(compose: dict[str, Any], manifests: dict[Any, Any]) -> list[list[str]]:
     """The arguments of cbir in each container."""
-    pods = [manifests["Deployment", name]["spec"]["template"]["spec"] for name in ("cbir", "cbir-worker")]
+    pods = [manifests[pod]["spec"]["template"]["spec"] for pod in PODS]
     return [
         *(compose["services"][name]["command"] for name in ("cbir-1", "cbir-2", "worker")),
-        *(pod["containers"][0]["args"] for pod in pods),
+        *(pod["containers"][0]["args"] for pod in pods[:2]),
+        ["index", *pods[2]["containers"][0]["args"][1:]],
     ]
 
 
 def test_commands_and_collections_exist(compose: dict[str, Any], manifests: dict[Any, Any]) -> None:
     addresses = []
     for command, option, address in commands_of(compose, manifests):
-        assert command in EXAMPLES
+        assert any(name.split()[0] == command for name in EXAMPLES)
         assert option == "--collection"
         assert validate_collection_address(address)
         addresses.append(address)
@@ -159,23 +178,30 @@ def test_no_file_holds_a_secret() -> None:
             assert value.strip("\"'").startswith(("/run/secrets", "$", "[", "false")), f"{file.name}: {value}"
 
 
-@pytest.mark.parametrize("name", ["cbir", "cbir-worker"])
+@pytest.mark.parametrize("of", PODS)
 def test_kubernetes_mounts_what_the_settings_name(
-    manifests: dict[Any, Any], name: str, monkeypatch: pytest.MonkeyPatch
+    manifests: dict[Any, Any], of: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     active = load("kubernetes", monkeypatch)
-    pod = manifests["Deployment", name]["spec"]["template"]["spec"]
+    pod = manifests[of]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
     assert {volume["name"] for volume in pod["volumes"]} == set(mounts)
     assert {str(Path(path).parent) for path in named_secrets(active)} == {mounts["secrets"]}
-    assert {"name": "CBIR_CONFIG", "value": f"{mounts['settings']}/cbir.toml"} in container["env"]
+    environment = {variable["name"]: variable["value"] for variable in container["env"]}
+    assert environment["CBIR_CONFIG"] == f"{mounts['settings']}/cbir.toml"
+    assert environment["PGSSLMODE"] == "verify-full"
+    assert environment["PGSSLROOTCERT"] == str(active.index_ca_file), "one authority for both servers"
+    assert mounts.get("images") == (None if of == PODS[0] else active.index_roots[0]), (
+        "services read no images"
+    )
     assert active.collection_files
     assert active.collection_files.is_relative_to(mounts["files"])
     claims = [
         volume["persistentVolumeClaim"] for volume in pod["volumes"] if "persistentVolumeClaim" in volume
     ]
-    assert [("PersistentVolumeClaim", claim["claimName"]) in manifests for claim in claims] == [True]
+    assert claims
+    assert all(("PersistentVolumeClaim", claim["claimName"]) in manifests for claim in claims)
     generated = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())["configMapGenerator"]
     assert generated == [{"name": "cbir-settings", "files": ["cbir.toml"]}]
     (user,) = lines(DOCKERFILE, "USER")
@@ -209,8 +235,8 @@ def test_kubernetes_service_probes_and_policy(
         assert script in copied
     policy = manifests["NetworkPolicy", "cbir"]["spec"]
     chosen = policy["podSelector"]["matchLabels"].items()
-    for name in ("cbir", "cbir-worker"):
-        assert chosen <= manifests["Deployment", name]["spec"]["template"]["metadata"]["labels"].items()
+    for pod in PODS:
+        assert chosen <= manifests[pod]["spec"]["template"]["metadata"]["labels"].items()
     assert [port["port"] for rule in policy["ingress"] for port in rule["ports"]] == [active.port]
     open_ports = {port["port"] for rule in policy["egress"] for port in rule["ports"]}
-    assert open_ports == {5432, int(str(active.index).rpartition(":")[2]), 53}
+    assert open_ports == {5432, urlsplit(active.index).port, 53}
