@@ -17,7 +17,7 @@ from cbir.gallery.vector_blocks import Floats
 from cbir.store import schema
 from cbir.store.filter_conditions import Condition
 from cbir.store.number_function import number_function
-from cbir.vector_index import faiss_graph, milvus_collection, milvus_index, pgvector_index
+from cbir.vector_index import faiss_graph, milvus_index, pgvector_index
 from cbir.vector_index.faiss_index import FaissIndex
 from cbir.vector_index.milvus_connection import MilvusConnection
 from cbir.vector_index.milvus_index import MilvusIndex
@@ -211,14 +211,12 @@ class Milvus:
         self._connection = MilvusConnection(self._server.address)
 
     def configure(self, links: int | None, build_width: int | None) -> None:
-        milvus_collection.LINKS = links or milvus_collection.LINKS
-        milvus_collection.BUILD_WIDTH = build_width or milvus_collection.BUILD_WIDTH
         self.index = MilvusIndex(self._connection, EDITION, self._dimensions)
         self._finish: Callable[[], None] = self.index.finish
         self.index.finish = lambda: None  # type: ignore[method-assign]
 
     def widen(self, width: int) -> None:
-        milvus_index.SEARCH_WIDTHS = (width, *milvus_index.SEARCH_WIDTHS[1:])
+        milvus_index.PROBES = width
 
     def load(self, vectors: Floats, rare: Numbers) -> None:
         put_all(self.index, vectors, rare)

@@ -45,6 +45,8 @@ class FaissIndex:
     its changes at their next call. A damaged file counts as none: the position is None. Thread-safe.
     """
 
+    serves_vectors = True
+
     def __init__(
         self,
         folder: Path,

@@ -24,6 +24,9 @@ from cbir.vector_index.stored_neighbours import StoredNeighbours
 EVERYTHING = IndexScope()
 COMPARED = 20_000  # images whose vectors are read at a time, to compare them one by one
 SPARE = 32  # images fetched besides, in place of those that are dropped, at least
+READ = (
+    2000  # images of a scope that are read from the collection, to compare them: more are left to the index
+)
 WIDER = 4  # times as many, where too many were dropped
 
 MOST_FETCHED = 100_000  # images; if they are not enough, all in the scope are compared
@@ -137,7 +140,8 @@ class IndexedVectors:
 
     def _nearest(self, gap: IndexGap, queries: Floats, k: int, scope: IndexScope) -> list[Neighbours]:
         few = self._scopes.few(scope, gap.version)
-        if few is not None:
+        by_index = gap.changed is not None and not gap.edition.index.serves_vectors
+        if few is not None and (len(few) <= READ or not by_index):
             return nearest_vectors(queries, *self._vectors(gap, few), k)
         if gap.changed is None:  # what the index has of labels may be wrong: its answers are checked instead
             left_out, pushed = np.empty(0, np.int64), EVERYTHING
@@ -204,7 +208,8 @@ class IndexedVectors:
         """Return vectors of ascending numbers: of the index, of the gap, and of the collection for the others."""
         if not gap.closed or self._limited:
             numbers = self._scopes.among(numbers, EVERYTHING)
-        index_numbers, vectors = gap.edition.index.vectors(numbers)
+        from_index = numbers if gap.edition.index.serves_vectors else numbers[:0]
+        index_numbers, vectors = gap.edition.index.vectors(from_index)
         missing = np.setdiff1d(numbers, index_numbers, assume_unique=True)
         in_tail = np.isin(gap.tail, missing)
         parts = [(index_numbers, vectors)]

@@ -1,35 +1,52 @@
-"""Fields of a Milvus collection of vectors: attributes and labels, as filters compare them."""
+"""Fields and indexes of a Milvus collection of vectors."""
 
 from typing import Any
 
 from cbir.gallery.vector_blocks import Floats
 from cbir.store.schema import as_number
 from cbir.vector_index.milvus_connection import MilvusConnection
-from cbir.vector_index.milvus_expression import LONGEST, stored_text
+from cbir.vector_index.milvus_expression import image_tokens, number_key
 from cbir.vector_index.port import IndexedImage
 
-TEXTS = ("content_hash", "patient_key", "study", "series", "instance")
-LINKS = 16  # of an image in the graph, and twice as many on the lowest level (M)
-BUILD_WIDTH = 200  # images that building compares at a time (efConstruction)
+FIELDS = {"number", "vector", "tokens", "numbers"}
+LISTS = 1024  # inverted lists of a segment; Milvus makes fewer where it has few vectors
+MOST_TOKENS = 4096  # of an image, the largest array that Milvus takes
+INVERTED = (2, 4)  # first version of the server with inverted indexes of arrays
 
 
-def create_milvus_collection(connection: MilvusConnection, name: str, dimensions: int) -> None:
-    """Create the collection `name` by `connection`, of vectors of `dimensions` values, with a graph, and load it."""
+def open_milvus_collection(connection: MilvusConnection, name: str, dimensions: int) -> bool:
+    """Create the Milvus collection `name`, or anew if it has other fields; return whether it is new.
+
+    Parameters
+    ----------
+    connection : MilvusConnection
+    name : str
+    dimensions : int
+        Length of the vectors.
+    """
+    if connection.call("has_collection", name):
+        described = connection.call("describe_collection", name)
+        if {field["name"] for field in described["fields"]} == FIELDS:
+            return False
+        connection.call("drop_collection", name)  # of another version of the program: it is filled again
+    _create(connection, name, dimensions)
+    return True
+
+
+def _create(connection: MilvusConnection, name: str, dimensions: int) -> None:
     from pymilvus import DataType, MilvusClient
 
     schema = MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
     schema.add_field("number", DataType.INT64, is_primary=True)
     schema.add_field("vector", DataType.FLOAT_VECTOR, dim=dimensions)
-    for text in TEXTS:
-        schema.add_field(text, DataType.VARCHAR, max_length=LONGEST)
-    schema.add_field("labels", DataType.JSON)
-    schema.add_field("label_numbers", DataType.JSON)
+    schema.add_field("tokens", DataType.ARRAY, element_type=DataType.INT64, max_capacity=MOST_TOKENS)
+    schema.add_field("numbers", DataType.JSON)
     connection.call("create_collection", name, schema=schema, consistency_level="Bounded")
-    graph = MilvusClient.prepare_index_params()
-    parameters = {"M": LINKS, "efConstruction": BUILD_WIDTH}
-    graph.add_index("vector", index_type="HNSW", metric_type="L2", params=parameters)
-    connection.call("create_index", name, graph)
-    connection.call("load_collection", name, timeout=60)
+    indexes = MilvusClient.prepare_index_params()
+    indexes.add_index("vector", index_type="IVF_FLAT", metric_type="L2", params={"nlist": LISTS})
+    if connection.server_version() >= INVERTED:  # without it every token is compared
+        indexes.add_index("tokens", index_type="INVERTED")
+    connection.call("create_index", name, indexes, timeout=60)
 
 
 def milvus_row(image: IndexedImage, vector: Floats) -> dict[str, Any]:
@@ -38,7 +55,6 @@ def milvus_row(image: IndexedImage, vector: Floats) -> dict[str, Any]:
     return {
         "number": image.number,
         "vector": vector,
-        **{name: stored_text(getattr(image, name)) for name in TEXTS},
-        "labels": {stored_text(key): stored_text(value) for key, value in image.labels.items()},
-        "label_numbers": {stored_text(key): number for key, number in numbers.items() if number is not None},
+        "tokens": image_tokens(image),
+        "numbers": {number_key(key): number for key, number in numbers.items() if number is not None},
     }

@@ -1,6 +1,7 @@
 """Connection to a Milvus server: its address, time limits, and what its errors mean."""
 
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -73,6 +74,11 @@ class MilvusConnection:
             if self._client is None:
                 self._client = self._connect()
             return getattr(self._client, name)(*arguments, timeout=timeout, **options)
+
+    def server_version(self) -> tuple[int, ...]:
+        """Return the version of the server, such as (2, 4); () if it names none."""
+        parts = re.match(r"v?(\d+)\.(\d+)", str(self.call("get_server_version")))
+        return tuple(map(int, parts.groups())) if parts else ()
 
     def close(self) -> None:
         """Close the connection; the next call opens it again."""

@@ -1,55 +1,75 @@
-"""Filters of Milvus: how texts are stored, and a scope as a boolean expression over the stored fields.
+"""Filters of Milvus: what an image has as whole numbers, its tokens, and a scope as a boolean expression over them.
 
-Stored texts consist of letters, digits and `_.-~%`, so no label can end a quotation.
+A token is the digest of an attribute or of a label, so no text reaches an expression, and none is too long.
 """
 
 import hashlib
 import math
 from collections.abc import Iterable
-from urllib.parse import quote
+from functools import lru_cache
 
 from cbir.store.dicom_instances import DicomScope
 from cbir.store.filter_conditions import ABSENT, COMPARISONS, PRESENT, Condition
 from cbir.store.patient_scope import PatientScope
-from cbir.vector_index.port import IndexScope
+from cbir.vector_index.port import IndexedImage, IndexScope
 
-LONGEST = 64  # characters of a stored text; UIDs and keys are no longer
+ATTRIBUTES = ("content_hash", "patient_key", "study", "series", "instance")
+DICOM = "dicom"  # attribute of an image that is a DICOM instance
 NOTHING = "number < 0"
 LARGEST = 1.7976931348623157e308  # finite number
+LABELS_IN_MEMORY = 65_536  # tokens of labels
 
 
-def stored_text(text: str) -> str:
-    """Return a text percent-encoded, or the digest of one that would be longer than LONGEST."""
-    encoded = quote(text, safe="", errors="surrogatepass")
-    if len(encoded) <= LONGEST:
-        return encoded
-    return "%%" + hashlib.blake2b(encoded.encode(), digest_size=30).hexdigest()
+def image_tokens(image: IndexedImage) -> list[int]:
+    """Return the tokens of the attributes and labels of an image, ascending."""
+    tokens = {attribute_token(name, value) for name in ATTRIBUTES if (value := getattr(image, name))}
+    if image.instance:
+        tokens.add(attribute_token(DICOM))
+    for key, value in image.labels.items():
+        tokens |= {label_token(key), label_token(key, value)}
+    return sorted(tokens)
+
+
+def attribute_token(name: str, value: str = "") -> int:
+    """Return the token of an attribute."""
+    return _digest(f"{name}:{value}")
+
+
+@lru_cache(LABELS_IN_MEMORY)
+def label_token(key: str, value: str | None = None) -> int:
+    """Return the token of a label, or of all labels with a key."""
+    return _digest(f"label {len(key)}:{key}" if value is None else f"label {len(key)}:{key}={value}")
+
+
+def number_key(key: str) -> str:
+    """Return the name by which a label's number is stored."""
+    return f"n{label_token(key)}"
 
 
 def scope_expression(scope: IndexScope) -> str:
     """Return the expression of the images in a scope; "" for all."""
     parts = [_condition(condition) for condition in scope.where]
     parts += [_patient(patient) for patient in scope.of_patients]
-    if scope.without_patients:
-        parts.append(f"not (patient_key in {_texts(filter(None, scope.without_patients))})")
+    if without := list(filter(None, scope.without_patients)):
+        parts.append(_without("patient_key", without))
     if scope.without_contents:
-        parts.append(f"not (content_hash in {_texts(scope.without_contents)})")
+        parts.append(_without("content_hash", scope.without_contents))
     if scope.outside:
         parts.append(_outside(scope.outside))
     return " and ".join(f"({part})" for part in parts)
 
 
 def _condition(condition: Condition) -> str:
-    label = f'labels["{stored_text(condition.key)}"]'
+    key = condition.key
     if condition.operator == PRESENT:
-        return f"exists {label}"
+        return _any([label_token(key)])
     if condition.operator == ABSENT:
-        return f"not (exists {label})"
+        return f"not {_any([label_token(key)])}"
     if condition.operator == "=":
-        return f"{label} in {_texts(condition.values)}"
+        return _any(label_token(key, value) for value in condition.values)
     if condition.operator == "!=":
-        return f"not ({label} in {_texts([condition.value])})"
-    return _comparison(f'label_numbers["{stored_text(condition.key)}"]', condition)
+        return f"not {_any([label_token(key, condition.value)])}"
+    return _comparison(f'numbers["{number_key(key)}"]', condition)
 
 
 def _comparison(number: str, condition: Condition) -> str:
@@ -62,19 +82,30 @@ def _comparison(number: str, condition: Condition) -> str:
 
 
 def _patient(patient: PatientScope) -> str:
-    if patient.key is None:
+    if not patient.key:
         return NOTHING
-    key, besides = _texts([patient.key]), _texts([patient.besides])
-    return f'patient_key in {key} and (study == "" or not (study in {besides}))'
+    own = _any([attribute_token("patient_key", patient.key)])
+    return f"{own} and {_without('study', [patient.besides])}" if patient.besides else own
 
 
 def _outside(outside: DicomScope) -> str:
+    dicom = _any([attribute_token(DICOM)])
     if not outside.study:
-        return 'instance != ""'
+        return dicom
     fields = {"study": outside.study, "series": outside.series, "instance": outside.instance}
-    inside = " and ".join(f"{name} in {_texts([uid])}" for name, uid in fields.items() if uid)
-    return f'instance != "" and not ({inside})'
+    inside = " and ".join(_any([attribute_token(name, uid)]) for name, uid in fields.items() if uid)
+    return f"{dicom} and not ({inside})"
 
 
-def _texts(texts: Iterable[str]) -> str:
-    return "[" + ", ".join(f'"{stored_text(text)}"' for text in texts) + "]"
+def _without(name: str, values: Iterable[str]) -> str:
+    return f"not {_any(attribute_token(name, value) for value in values)}"
+
+
+def _any(tokens: Iterable[int]) -> str:
+    return f"array_contains_any(tokens, {list(tokens)})"
+
+
+def _digest(text: str) -> int:
+    """Return a digest of 63 bits, since literals have no sign."""
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1

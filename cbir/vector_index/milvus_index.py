@@ -6,24 +6,35 @@ from typing import Any
 
 import numpy as np
 
+from cbir.errors import IndexUnavailable
 from cbir.gallery.vector_blocks import Floats
-from cbir.vector_index.milvus_collection import create_milvus_collection, milvus_row
+from cbir.vector_index.milvus_collection import LISTS, milvus_row, open_milvus_collection
 from cbir.vector_index.milvus_connection import MilvusConnection
 from cbir.vector_index.milvus_expression import scope_expression
+from cbir.vector_index.nearest_vectors import join_neighbours, nearest_vectors
 from cbir.vector_index.port import IndexedImage, IndexPosition, IndexScope, Neighbours, Numbers
 
 POSITION = 0  # number of the row with the position, which is no image's
 FAR = 1e6  # each value of that row's vector: farther than any image
-SEARCH_WIDTHS = (200, 2000, 16_384)  # the same of a search (ef), at least; the next if the one finds too few
+PROBES = 32  # inverted lists that a search reads of each segment, at least
+COMPARED = 100_000  # images in a scope up to which all of them are compared, by reading all lists
+COUNTED_SECONDS = 300.0  # for which a scope is taken to have as many images
+SCOPES_COUNTED = 64  # in memory
 MOST = 16_384  # images that Milvus returns at most
 AT_ONCE = 2000  # images sent or read in one call, which may have 64 MB
+WRITE_SECONDS = 300.0  # limit of a call that writes: a server that is busy building takes its time
 QUERIES = 100  # of one call
-POLLED = 0.5  # seconds between two questions whether the graphs are built
+POLLED = 0.5  # seconds between two questions whether the lists are made
 SETTLING = 6.0  # seconds until others' changes are seen without waiting for them; Milvus promises five
 
 
 class MilvusIndex:
-    """A Milvus collection of vectors with the attributes and labels that filters compare. Thread-safe."""
+    """A Milvus collection of vectors with the attributes and labels that filters compare. Thread-safe.
+
+    It is loaded into the memory of the server when it is first read, not while it is filled.
+    """
+
+    serves_vectors = False  # to read one by its number, the server parses a text with the number
 
     def __init__(self, connection: MilvusConnection, edition: str, dimensions: int) -> None:
         """Open the Milvus collection, or create it.
@@ -45,16 +56,18 @@ class MilvusIndex:
         self._call, self._edition, self._dimensions = connection.call, edition, dimensions
         self._changed = time.monotonic()
         self._known_position: IndexPosition | None = None
-        if not self._call("has_collection", edition):
-            create_milvus_collection(connection, edition, dimensions)
+        self._loaded = False
+        self._counted: dict[IndexScope, tuple[int, float]] = {}  # images of a scope, and until when
+        is_new = open_milvus_collection(connection, edition, dimensions)
+        self._inserted_to = POSITION if is_new else None  # largest number in it; None if it may have any
 
     def nearest(self, queries: Floats, k: int, scope: IndexScope) -> list[Neighbours]:
         """Return up to k images of `scope` for each of the `queries` (q, d); all that match where fewer do."""
-        expression = scope_expression(scope)
+        expression, probes = scope_expression(scope), self._probes(scope)
         results = []
         for start in range(0, len(queries), QUERIES):
             some = queries[start : start + QUERIES]
-            results += self._search(some, k, expression, SEARCH_WIDTHS[0])
+            results += self._search(some, k, expression, probes)
         if any(len(neighbours.numbers) < k for neighbours in results):
             possible = min(k, self._count(expression))
             for query_index, neighbours in enumerate(results):
@@ -73,24 +86,30 @@ class MilvusIndex:
 
     def put(self, images: Sequence[IndexedImage], vectors: Floats) -> None:
         """Add images with their vectors (n, d), or replace them."""
+        numbers = [image.number for image in images]
+        is_new = self._inserted_to is not None and min(numbers, default=0) > self._inserted_to
+        self._inserted_to = None  # unless all of it succeeds
         for start in range(0, len(images), AT_ONCE):
             some = zip(images[start : start + AT_ONCE], vectors[start : start + AT_ONCE], strict=True)
-            self._call(
-                "upsert", self._edition, [milvus_row(image, vector) for image, vector in some], timeout=60
-            )
+            rows = [milvus_row(image, vector) for image, vector in some]
+            # Replacing deletes first, which a fill needs not.
+            self._call("insert" if is_new else "upsert", self._edition, rows, timeout=WRITE_SECONDS)
             self._changed = time.monotonic()
+        if is_new:
+            self._inserted_to = max(numbers)
 
     def delete(self, numbers: Numbers) -> None:
         """Delete images; unknown numbers are ignored."""
         image_numbers = np.unique(numbers[numbers > POSITION])
         for start in range(0, len(image_numbers), AT_ONCE):
-            self._call("delete", self._edition, ids=image_numbers[start : start + AT_ONCE].tolist())
+            some = image_numbers[start : start + AT_ONCE].tolist()
+            self._call("delete", self._edition, ids=some, timeout=WRITE_SECONDS)
             self._changed = time.monotonic()
 
     def position(self) -> IndexPosition | None:
         """Return how far it has followed; None before the first fill has ended."""
-        rows = self._query(f"number in [{POSITION}]", ["labels"])
-        position = IndexPosition(*rows[0]["labels"]["position"]) if rows else None
+        rows = self._query(f"number in [{POSITION}]", ["numbers"])
+        position = IndexPosition(*rows[0]["numbers"]["position"]) if rows else None
         if position != self._known_position:  # another process has changed the index
             self._known_position, self._changed = position, time.monotonic()
         return position
@@ -98,17 +117,22 @@ class MilvusIndex:
     def set_position(self, position: IndexPosition) -> None:
         """Store how far it has followed."""
         row = milvus_row(IndexedImage(POSITION, ""), np.full(self._dimensions, FAR, np.float32))
-        self._call("upsert", self._edition, [row | {"labels": {"position": list(position)}}])
+        row["numbers"] = {"position": list(position)}
+        self._call("upsert", self._edition, [row], timeout=WRITE_SECONDS)
         self._known_position, self._changed = position, time.monotonic()
 
     def finish(self) -> None:
-        """Wait until Milvus has built the graphs of all that was sent."""
+        """Wait until Milvus has made the lists of all that was sent, and load it."""
+        self._inserted_to = None
         self._call("flush", self._edition, timeout=None)
-        while self._call("describe_index", self._edition, "vector").get("pending_index_rows"):
+        while self._call("describe_index", self._edition, "vector", timeout=WRITE_SECONDS).get(
+            "pending_index_rows"
+        ):
             time.sleep(POLLED)
-        # What is loaded already may be searched without its graph, which finds far less.
+        # What is loaded already may be searched without its lists.
         self._call("release_collection", self._edition, timeout=None)
         self._call("load_collection", self._edition, timeout=None)
+        self._loaded = True
 
     def __len__(self) -> int:
         return self._count("")
@@ -125,17 +149,28 @@ class MilvusIndex:
         """Return "Strong", which waits a fifth of a second for all changes, until they are seen without it."""
         return "Strong" if time.monotonic() - self._changed < SETTLING else "Bounded"
 
-    def _search(self, queries: Floats, k: int, expression: str, width: int) -> list[Neighbours]:
+    def _probes(self, scope: IndexScope) -> int:
+        """Return how many lists of each segment to read: the more, the fewer images labels and patients leave."""
+        narrow = IndexScope(where=scope.where, of_patients=scope.of_patients)
+        if narrow == IndexScope():
+            return PROBES
+        count, until = self._counted.get(narrow, (0, 0.0))
+        if time.monotonic() > until:
+            count = self._count(scope_expression(narrow))
+            latest = list(self._counted.items())[-SCOPES_COUNTED:]
+            # A new one: other threads may read it.
+            self._counted = {**dict(latest), narrow: (count, time.monotonic() + COUNTED_SECONDS)}
+        return min(LISTS, max(PROBES, LISTS * COMPARED // max(count, 1)))
+
+    def _search(self, queries: Floats, k: int, expression: str, probes: int) -> list[Neighbours]:
         if k >= MOST:
             return [_neighbours([])] * len(queries)
-        hits = self._call(
+        hits = self._read(
             "search",
-            self._edition,
             list(np.ascontiguousarray(queries, np.float32)),
             filter=expression,
             limit=k + 1,  # the row with the position may be among them
-            search_params={"metric_type": "L2", "params": {"ef": max(width, k + 1)}},
-            consistency_level=self._consistency(),
+            search_params={"metric_type": "L2", "params": {"nprobe": probes}},
         )
         return [
             _neighbours([(hit["id"], hit["distance"]) for hit in some if hit["id"] != POSITION][:k])
@@ -143,20 +178,14 @@ class MilvusIndex:
         ]
 
     def _search_wider(self, query: Floats, k: int, expression: str) -> Neighbours:
-        """Search more of the graph, and compare all that match if that finds too few."""
-        for width in SEARCH_WIDTHS[1:]:
-            (results,) = self._search(query[None, :], k, expression, width)
-            if len(results.numbers) >= k:
-                return results
+        """Search all lists, and compare all that match here if that finds too few."""
+        (results,) = self._search(query[None, :], k, expression, LISTS)
+        if len(results.numbers) >= k:
+            return results
         best = _neighbours([])
-        for numbers, vectors in self._pages(expression):
-            squared = ((vectors - query) ** 2).sum(axis=1)
-            joined = (
-                np.concatenate([best.numbers, numbers]),
-                np.concatenate([best.distances, np.sqrt(squared)]),
-            )
-            order = np.argsort(joined[1], kind="stable")[:k]
-            best = Neighbours(joined[0][order], joined[1][order])
+        for page in self._pages(expression):
+            (compared,) = nearest_vectors(query[None, :], *page, k)
+            best = join_neighbours((best, compared), k)
         return best
 
     def _pages(self, expression: str) -> Iterator[tuple[Numbers, Floats]]:
@@ -176,10 +205,20 @@ class MilvusIndex:
         return int(self._query(images, ["count(*)"])[0]["count(*)"])
 
     def _query(self, expression: str, fields: list[str], **options: Any) -> Any:
-        level = self._consistency()
-        return self._call(
-            "query", self._edition, expression, output_fields=fields, consistency_level=level, **options
-        )
+        return self._read("query", expression, output_fields=fields, **options)
+
+    def _read(self, name: str, *arguments: Any, **options: Any) -> Any:
+        """Call a method that reads, once the collection is loaded."""
+        try:
+            if not self._loaded:
+                self._call("load_collection", self._edition)
+                self._loaded = True
+            return self._call(
+                name, self._edition, *arguments, consistency_level=self._consistency(), **options
+            )
+        except IndexUnavailable:
+            self._loaded = False  # it may have been released
+            raise
 
     def _arrays(self, rows: Sequence[Any]) -> tuple[Numbers, Floats]:
         numbers = np.array([row["number"] for row in rows], np.int64)

@@ -30,6 +30,8 @@ class PgvectorIndex:
     The table's comment holds the position. What filters compare are the collection's own tables. Thread-safe.
     """
 
+    serves_vectors = True
+
     def __init__(self, engine: Engine, edition: str, dimensions: int) -> None:
         """Open the table, or create it.
 

@@ -67,9 +67,12 @@ class Neighbours(NamedTuple):
 class VectorIndex(Protocol):
     """One edition of an index: normalised vectors (d,) float32 by image number.
 
-    Every call may raise IndexUnavailable (cbir.errors) while the engine does not answer. Changes can be repeated: an
-    interrupted one is run again.
+    serves_vectors: whether it reads vectors by their numbers faster than the collection does. Every call may raise
+    IndexUnavailable (cbir.errors) while the engine does not answer. Changes can be repeated: an interrupted one is
+    run again.
     """
+
+    serves_vectors: bool
 
     def nearest(self, queries: Floats, k: int, scope: IndexScope) -> list[Neighbours]:
         """Return up to k images of `scope` for each of the `queries` (q, d); fewer if the engine finds no more."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from cbir.store.filter_conditions import OPERATORS, WITHOUT_VALUE, Condition
 from cbir.store.patient_scope import PatientScope
-from cbir.vector_index.milvus_expression import stored_text
+from cbir.vector_index.milvus_expression import attribute_token, label_token, number_key
 from cbir.vector_index.port import IndexedImage, IndexScope
 from tests.cbir.vector_index.subjects import DIMENSIONS, Subject, is_in_scope
 
@@ -86,8 +86,11 @@ def test_any_conditions(hostile: Subject, where: list[Condition]) -> None:
     assert_same(hostile, IndexScope(tuple(where)))
 
 
-@given(texts, texts)
-def test_stored_texts_differ(one: str, other: str) -> None:
-    assert (stored_text(one) == stored_text(other)) == (one == other)
-    assert len(stored_text(one)) <= 64
-    assert not set(stored_text(one)) & set("\"'\\ \n")
+@given(texts, texts, texts, texts)
+def test_tokens_differ(key: str, value: str, other_key: str, other: str) -> None:
+    assert (label_token(key, value) == label_token(other_key, other)) == ((key, value) == (other_key, other))
+    assert (number_key(key) == number_key(other_key)) == (key == other_key)
+    assert label_token(key) != label_token(other_key, other)
+    tokens = {label_token(key), label_token(key, value), attribute_token("study", value)}
+    assert len(tokens) == 3
+    assert all(0 <= token < 2**63 for token in tokens)

@@ -10,7 +10,7 @@ from cbir.store.dicom_instances import DicomScope
 from cbir.store.filter_conditions import parse_filters
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.patient_scope import PatientScope
-from cbir.vector_index import index_gap, scope_numbers
+from cbir.vector_index import index_gap, indexed_vectors, scope_numbers
 from cbir.vector_index.fixed_sample import RandomOrder, lowest, random_keys
 from cbir.vector_index.port import IndexScope
 from tests.cbir.vector_index.followed import DIMENSIONS, Followed, holds, make_entries
@@ -32,6 +32,7 @@ def _small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let filters reach the index, and left-out images too."""
     monkeypatch.setattr(scope_numbers, "FEW", 40)
     monkeypatch.setattr(scope_numbers, "LEFT_OUT", 30)
+    monkeypatch.setattr(indexed_vectors, "READ", 10)
 
 
 def change(followed: Followed, choose: random.Random, next_number: int) -> int:
