@@ -1,32 +1,33 @@
 """Settings, in order of precedence: command-line options, environment CBIR_*, file cbir.toml, defaults."""
 
 import os
-from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, ValidationError
+from pydantic import Field, ValidationError
 from pydantic_settings import (
     BaseSettings,
-    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
 )
 
-from cbir.access_rights import Rights, validate_header_name
-from cbir.addresses import (
-    validate_compare_template,
-    validate_http_url,
-    validate_index,
-    validate_issuer,
-    validate_origin,
-    validate_state_database,
-    validate_viewer_template,
-    without_password,
-)
+from cbir import default_folders
+from cbir.access_rights import Rights
 from cbir.errors import InvalidInput
 from cbir.remote_site import RemoteSite, SiteName
+from cbir.setting_types import (
+    CompareTemplate,
+    HeaderName,
+    IndexName,
+    Issuer,
+    Networks,
+    Origins,
+    StateAddress,
+    ViewerTemplate,
+    WebAddress,
+    Words,
+)
 from cbir.suggestion import close_name, did_you_mean
 
 PREFIX = "CBIR_"  # of environment variables
@@ -48,40 +49,6 @@ def settings_file() -> Path:
     if path and not Path(path).is_file():
         raise InvalidInput(f"CBIR_CONFIG: {path} is not a file")
     return Path(path or "cbir.toml")
-
-
-def _state_folder() -> Path:
-    """Return the state folder by the XDG base directory specification."""
-    return Path(os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")) / "cbir"
-
-
-def _encoder_folder() -> Path:
-    """Return the folder of encoders by the XDG base directory specification."""
-    return Path(os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")) / "cbir" / "encoders"
-
-
-def _feature_folder() -> Path:
-    """Return the folder of cached values by the XDG base directory specification."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "cbir" / "features"
-
-
-def _split_commas(value: Any) -> Any:
-    """Split a list in an environment variable at its commas."""
-    return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
-
-
-Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_commas)]
-Networks = Annotated[Words, AfterValidator(lambda words: tuple(str(ip_network(word)) for word in words))]
-Origins = Annotated[Words, AfterValidator(lambda words: tuple(map(validate_origin, words)))]
-HeaderName = Annotated[str, AfterValidator(validate_header_name)]
-IndexName = Annotated[str, AfterValidator(validate_index)]
-Issuer = Annotated[str, AfterValidator(validate_issuer)]
-WebAddress = Annotated[str, AfterValidator(validate_http_url)]
-StateAddress = Annotated[
-    str, AfterValidator(validate_state_database), PlainSerializer(without_password, when_used="json")
-]
-ViewerTemplate = Annotated[str, AfterValidator(validate_viewer_template)]
-CompareTemplate = Annotated[str, AfterValidator(validate_compare_template)]
 
 
 class Settings(BaseSettings):
@@ -154,10 +121,11 @@ class Settings(BaseSettings):
         "auto", description="device for re-ranking and embeddings; auto: a GPU if there is one"
     )
     encoder_folder: Path = Field(
-        default_factory=_encoder_folder, description="folder of pretrained networks, see `cbir encoder`"
+        default_factory=default_folders.encoder_folder,
+        description="folder of pretrained networks, see `cbir encoder`",
     )
     feature_folder: Path = Field(
-        default_factory=_feature_folder,
+        default_factory=default_folders.feature_folder,
         description="folder of encoders' values of training images, see `cbir train`; may be deleted",
     )
     index: IndexName = Field(
@@ -228,7 +196,8 @@ class Settings(BaseSettings):
         None, description="require a token for every request; unset: unless the service listens on loopback"
     )
     state_folder: Path = Field(
-        default_factory=_state_folder, description="folder of tokens, audit log and state database"
+        default_factory=default_folders.state_folder,
+        description="folder of tokens, audit log and state database",
     )
     state_database: StateAddress | None = Field(
         None,
@@ -380,24 +349,3 @@ def _check_environment() -> None:
                 raise InvalidInput(
                     f"there is no setting {variable}; did you mean {PREFIX}{close.upper()}? `cbir config` prints all"
                 )
-
-
-def setting_origins() -> dict[str, str]:
-    """Return the origin of each setting: "environment", the settings file, or "default"."""
-    in_file = TomlConfigSettingsSource(Settings, settings_file())()
-
-    def origin(name: str) -> str:
-        if f"{PREFIX}{name.upper()}" in os.environ:
-            return "environment"
-        return str(settings_file()) if name in in_file else "default"
-
-    return {name: origin(name) for name in Settings.model_fields}
-
-
-def origins_in_force(active: Settings) -> dict[str, str]:
-    """Return the origin of each setting of `active`, as `setting_origins` names it, or "command line"."""
-    loaded = load()
-    return {
-        name: origin if getattr(active, name) == getattr(loaded, name) else "command line"
-        for name, origin in setting_origins().items()
-    }

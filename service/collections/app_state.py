@@ -14,7 +14,8 @@ from cbir.errors import CbirError, InvalidInput, NotFound
 from cbir.images import Image
 from cbir.images.thumbnail import encode_image
 from cbir.search import Request, Searcher, Stopwatch
-from cbir.settings import Settings, origins_in_force
+from cbir.setting_origins import origins_in_force
+from cbir.settings import Settings
 from cbir.store.alias import public_name
 from service.access.caller import caller_key, current_rights
 from service.collections.archive_thumbnails import ArchiveThumbnails

@@ -8,6 +8,7 @@ from cbir import settings
 from cbir.commands.output import OutputFormat
 from cbir.commands.show_config import show_config
 from cbir.errors import InvalidInput
+from cbir.setting_origins import setting_origins
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +24,7 @@ def test_precedence_of_options_environment_file_and_defaults(tmp_path, monkeypat
     assert settings.load().port == 8002
     assert settings.load(port=8003, host=None).port == 8003
     assert settings.load().threads == 3
-    places = settings.setting_origins()
+    places = setting_origins()
     assert (places["port"], places["threads"], places["host"]) == ("environment", "cbir.toml", "default")
 
 

@@ -178,6 +178,7 @@ def settings_file() -> Iterator[Function]:
     """Read a file of settings."""
     from cbir import settings
     from cbir.errors import InvalidInput
+    from cbir.setting_origins import setting_origins
 
     with tempfile.TemporaryDirectory() as name:
         file = Path(name, "cbir.toml")
@@ -187,7 +188,7 @@ def settings_file() -> Iterator[Function]:
             file.write_bytes(data)
             with suppress(InvalidInput):
                 settings.load()
-                settings.setting_origins()
+                setting_origins()
 
         yield function
 

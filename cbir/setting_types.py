@@ -1,0 +1,38 @@
+"""Types of settings: how their texts are read and checked."""
+
+from ipaddress import ip_network
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer
+from pydantic_settings import NoDecode
+
+from cbir.access_rights import validate_header_name
+from cbir.addresses import (
+    validate_compare_template,
+    validate_http_url,
+    validate_index,
+    validate_issuer,
+    validate_origin,
+    validate_state_database,
+    validate_viewer_template,
+    without_password,
+)
+
+
+def _split_commas(value: Any) -> Any:
+    """Split a list in an environment variable at its commas."""
+    return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
+
+
+Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_commas)]
+Networks = Annotated[Words, AfterValidator(lambda words: tuple(str(ip_network(word)) for word in words))]
+Origins = Annotated[Words, AfterValidator(lambda words: tuple(map(validate_origin, words)))]
+HeaderName = Annotated[str, AfterValidator(validate_header_name)]
+IndexName = Annotated[str, AfterValidator(validate_index)]
+Issuer = Annotated[str, AfterValidator(validate_issuer)]
+WebAddress = Annotated[str, AfterValidator(validate_http_url)]
+StateAddress = Annotated[
+    str, AfterValidator(validate_state_database), PlainSerializer(without_password, when_used="json")
+]
+ViewerTemplate = Annotated[str, AfterValidator(validate_viewer_template)]
+CompareTemplate = Annotated[str, AfterValidator(validate_compare_template)]
