@@ -3,58 +3,43 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
 from sqlalchemy import Connection, select
 
-from cbir.errors import CbirError, CollectionBusy
 from cbir.store import (
-    audit_file,
     change_history,
-    change_log,
     dicom_instances,
     grade_models,
-    last_good,
-    map_file,
     metadata,
-    neighbour_files,
     originals,
     quarantine,
-    schema,
 )
 from cbir.store.add_transaction import Added, AddTransaction
-from cbir.store.checksums import with_checksum
-from cbir.store.damage import DAMAGE
-from cbir.store.database import Database, is_sqlite
-from cbir.store.derived_files import DerivedFiles
-from cbir.store.erasure import erase_rows, require_others_sound
+from cbir.store.database import Database
+from cbir.store.image_remover import ImageRemover
 from cbir.store.image_rows import (
     delete_images,
     deleted_content,
     ids_by_content,
-    ids_of,
     insert_entries,
     restore_content,
     rows_matching,
     update_images,
 )
-from cbir.store.label_changes import change_labels, set_one_label
+from cbir.store.label_changes import change_labels
 from cbir.store.profile import Profile
-from cbir.store.quarantine_table import quarantined_of
 from cbir.store.records import FINDINGS_LABEL, Entry, Record, stored_labels
-from cbir.store.schema import forgotten, images
-from cbir.store.statements import insert_missing
-from cbir.store.stored_snapshot import note_erasure
-from cbir.store.study_day import STUDY_DAY, parse_day, require_other_keys
+from cbir.store.schema import images
+from cbir.store.study_day import STUDY_DAY
 from cbir.store.vector_format import VectorFormat, vector_format
 
 UNCHANGED = ("image_id", "content_hash", "labels", STUDY_DAY)  # when a changed source still shows the image
 FILTERED = ("study", "series", "instance", "patient_key")  # what searches filter by besides labels
 
 
-class Writer(DerivedFiles):
+class Writer(ImageRemover):
     """Writes to a collection whose lock `Collection.writer()` holds.
 
     source_exists: says whether the file that images come from is still there; by default objects in a store are.
@@ -62,9 +47,8 @@ class Writer(DerivedFiles):
     """
 
     def __init__(self, folder: Path, engine: Database, who: str = "command line") -> None:
-        super().__init__(folder, engine)
+        super().__init__(folder, engine, who)
         self.source_exists: Callable[[str], bool] = _source_exists
-        self.who = who
         self.held_pictures: Mapping[str, bytes] | None = None
 
     @cached_property
@@ -243,7 +227,7 @@ class Writer(DerivedFiles):
                 update_images(connection, [row.number], values)
                 if any(getattr(row, name) != values[name] for name in FILTERED):
                     change_history.record_change(connection, self.who, "labelled", 1, [row.image_id])
-                self._relabel(connection, [row.number], {STUDY_DAY: None, **stored_labels(record)})
+                change_labels(connection, [row.number], {STUDY_DAY: None, **stored_labels(record)}, self.who)
         return updated
 
     def _adopt_source(self, connection: Connection, record: Record) -> None:
@@ -256,170 +240,8 @@ class Writer(DerivedFiles):
                 update_images(connection, [row.number], source)
                 same_patient = row.patient_key == record.patient_key  # days count for one patient alone
                 adopted = dict[str, str | None](stored_labels(record) if same_patient else record.labels)
-                self._relabel(connection, [row.number], adopted)
+                change_labels(connection, [row.number], adopted, self.who)
                 return
-
-    def relabel(self, source: str, changed: dict[str, str], patient_key: str | None = None) -> bool:
-        """Set labels of all images of a source.
-
-        Parameters
-        ----------
-        source : str
-            Source of the images.
-        changed : dict
-            New values by label key, and the day of a manifest; other labels stay.
-        patient_key : str, optional
-            New patient key.
-
-        Returns
-        -------
-        bool
-            Whether anything changed.
-        """
-        if STUDY_DAY in changed:
-            changed = changed | {STUDY_DAY: str(parse_day(changed[STUDY_DAY]))}
-        with self._engine.begin() as connection:
-            numbers = connection.scalars(select(images.c.number).where(images.c.source == source)).all()
-            reassigned = False
-            if patient_key:
-                other = (images.c.source == source) & images.c.patient_key.is_distinct_from(patient_key)
-                changing = connection.scalars(select(images.c.number).where(other)).all()
-                update_images(connection, changing, {"patient_key": patient_key})
-                if reassigned := bool(changing):
-                    change_labels(connection, changing, {STUDY_DAY: None}, self.who)  # of the patient before
-                    ids = ids_of(connection, changing)
-                    change_history.record_change(connection, self.who, "labelled", len(ids), ids)
-                    metadata.bump_generation(connection)
-            return self._relabel(connection, numbers, dict(changed)) or reassigned
-
-    def set_labels(
-        self,
-        image_id: str,
-        changed: dict[str, str | None],
-        check: Callable[[], None] = lambda: None,
-    ) -> bool:
-        """Set labels of one image, and delete those that are None.
-
-        Parameters
-        ----------
-        image_id : str
-            Id of the image.
-        changed : dict
-            New values by label key.
-        check : callable
-            Called before, while no other process can write; an error that it raises leaves the labels as they are.
-
-        Returns
-        -------
-        bool
-            Whether anything changed.
-        """
-        return self.set_labels_of([image_id], changed, check)
-
-    def set_labels_of(
-        self,
-        image_ids: Sequence[str],
-        changed: Mapping[str, str | None],
-        check: Callable[[], None] = lambda: None,
-    ) -> bool:
-        """Set `changed` labels of `image_ids` as `set_labels` does, in one change; `check` may refuse it first."""
-        require_other_keys(changed)
-        with self._engine.begin() as connection:
-            check()
-            columns = images.c.image_id, images.c.number
-            rows = rows_matching(connection, columns, images.c.image_id, image_ids)
-            return self._relabel(connection, [row.number for row in rows], changed)
-
-    def label_images(self, key: str, values: Mapping[str, str]) -> int:
-        """Set one label of many images by id and return how many changed; deleted images are skipped."""
-        require_other_keys([key])
-        with self._engine.begin() as connection:
-            return set_one_label(connection, key, values, self.who)
-
-    def _relabel(
-        self, connection: Connection, numbers: Sequence[int], changed: Mapping[str, str | None]
-    ) -> bool:
-        return change_labels(connection, numbers, changed, self.who)
-
-    def delete(self, image_ids: Sequence[str]) -> list[str]:
-        """Delete images, so that indexing does not add them again; return the ids that existed."""
-        self.delete_in_copy(image_ids)  # first: the copy must never show an image that is deleted here
-        with self._engine.begin() as connection:
-            c = images.c
-            columns = (c.number, c.image_id, c.content_hash, c.source, c.patient_key)
-            rows = rows_matching(connection, columns, c.image_id, image_ids)
-            deleted = [row.image_id for row in rows]
-            if rows:
-                at = datetime.now(UTC).isoformat(timespec="seconds")
-                contents = [
-                    with_checksum(
-                        forgotten,
-                        {"content_hash": row.content_hash, "patient_key": row.patient_key, "at": at},
-                    )
-                    for row in rows
-                ]
-                insert_missing(connection, forgotten, contents)
-                delete_images(connection, [row.number for row in rows])
-                change_history.record_change(connection, self.who, "deleted", len(deleted), deleted)
-                metadata.bump_generation(connection)
-            unused = originals.forget_sources(connection, {row.source for row in rows})
-            logged = change_log.is_logged(connection)
-        if not logged:  # else the backup has to get them first
-            originals.erase_unused(self._engine, self.folder, unused)
-        return deleted
-
-    def delete_in_copy(self, image_ids: Sequence[str]) -> None:
-        """Delete images from the last good copy too; drop the copy if that fails."""
-        copy = self.folder / last_good.NAME
-        if not image_ids or not (copy / schema.DATABASE).is_file():
-            return
-        engine = schema.connect(copy)
-        try:
-            Writer(copy, engine, self.who).delete(image_ids)
-        except (*DAMAGE, CbirError):
-            last_good.drop_last_good(self.folder)
-        finally:
-            engine.dispose()
-
-    def images_of(self, patient_key: str) -> list[str]:
-        """Return the ids of a patient's images, in the order in which they were added."""
-        query = select(images.c.image_id).where(images.c.patient_key == patient_key).order_by(images.c.number)
-        with self._engine.connect() as connection:
-            return list(connection.scalars(query))
-
-    def erase_patient(self, keys: Sequence[str]) -> int:
-        """Remove every trace of the patients with these `keys` from all files; return the number of images erased.
-
-        The statistics are fitted again: the erased vectors could be computed from old statistics and all other
-        vectors. Models fitted to grades and comparisons are deleted for the same reason. Raises CollectionBusy if a
-        reader still holds old pages of the database; then call it again. Raises CollectionDamaged, and erases
-        nothing, if rows of other images are damaged.
-        """
-        if is_sqlite(self._engine):
-            with self._engine.connect() as connection:
-                require_others_sound(connection, keys)
-            last_good.drop_last_good(self.folder)
-        with self._engine.begin() as connection:
-            sources = set(
-                connection.scalars(select(images.c.source).where(images.c.patient_key.in_(keys)))
-            ).union(source for _, source in quarantined_of(connection, keys))
-            count = erase_rows(connection, keys, self.folder)
-            unused = originals.forget_sources(connection, sources)
-            if count:
-                change_history.record_change(connection, self.who, "erased", count)
-            metadata.bump_generation(connection)
-            note_erasure(connection)
-        originals.erase_unused(self._engine, self.folder, unused)
-        audit_file.drop_audit_file(self.folder)
-        map_file.drop_map(self.folder)  # also one that a job has written since the transaction began
-        neighbour_files.drop_neighbours(self.folder)
-        # Also without a matching image: an earlier attempt may have been interrupted.
-        if not self.rebuild_without_erased():
-            raise CollectionBusy(
-                "the patient is erased, but a reader still holds old pages of the database; run the same command "
-                "again when it has ended"
-            )
-        return count
 
     def set_profile(self, profile: Profile) -> None:
         """Store a profile with other re-ranking settings."""

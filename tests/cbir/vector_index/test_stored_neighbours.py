@@ -15,9 +15,8 @@ from cbir.errors import IndexUnavailable
 from cbir.file_lock import try_lock
 from cbir.gallery.numbered_graph import NumberedGraph
 from cbir.search import Request, Searcher, Stopwatch
-from cbir.store import Collection
+from cbir.store import Collection, image_remover
 from cbir.store import profile as profiles
-from cbir.store import writer as writer_module
 from cbir.vector_index import index_thread, stored_neighbours
 from cbir.vector_index.index_thread import IndexThread
 from cbir.vector_index.neighbour_build import build_neighbours
@@ -153,7 +152,7 @@ def test_a_graph_written_within_the_transaction_of_an_erasure_is_deleted(
 ) -> None:
     filled.index.neighbours.update()
     graph = path_of(filled).read_bytes()
-    monkeypatch.setattr(writer_module, "note_erasure", lambda _: path_of(filled).write_bytes(graph))
+    monkeypatch.setattr(image_remover, "note_erasure", lambda _: path_of(filled).write_bytes(graph))
     with filled.collection.writer() as writer:
         writer.erase_patient([f"{3:032x}"])
     assert not path_of(filled).exists()

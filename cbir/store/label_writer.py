@@ -1,0 +1,99 @@
+"""Changes of the labels of images, written by the holder of a collection's lock."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from sqlalchemy import select
+
+from cbir.store import change_history, metadata
+from cbir.store.database import Database
+from cbir.store.derived_files import DerivedFiles
+from cbir.store.image_rows import ids_of, rows_matching, update_images
+from cbir.store.label_changes import change_labels, set_one_label
+from cbir.store.schema import images
+from cbir.store.study_day import STUDY_DAY, parse_day, require_other_keys
+
+
+class LabelWriter(DerivedFiles):
+    """Sets labels of images. who: name in the history."""
+
+    def __init__(self, folder: Path, engine: Database, who: str = "command line") -> None:
+        super().__init__(folder, engine)
+        self.who = who
+
+    def set_labels(
+        self,
+        image_id: str,
+        changed: dict[str, str | None],
+        check: Callable[[], None] = lambda: None,
+    ) -> bool:
+        """Set labels of one image, and delete those that are None.
+
+        Parameters
+        ----------
+        image_id : str
+            Id of the image.
+        changed : dict
+            New values by label key.
+        check : callable
+            Called before, while no other process can write; an error that it raises leaves the labels as they are.
+
+        Returns
+        -------
+        bool
+            Whether anything changed.
+        """
+        return self.set_labels_of([image_id], changed, check)
+
+    def set_labels_of(
+        self,
+        image_ids: Sequence[str],
+        changed: Mapping[str, str | None],
+        check: Callable[[], None] = lambda: None,
+    ) -> bool:
+        """Set `changed` labels of `image_ids` as `set_labels` does, in one change; `check` may refuse it first."""
+        require_other_keys(changed)
+        with self._engine.begin() as connection:
+            check()
+            columns = images.c.image_id, images.c.number
+            rows = rows_matching(connection, columns, images.c.image_id, image_ids)
+            return change_labels(connection, [row.number for row in rows], changed, self.who)
+
+    def label_images(self, key: str, values: Mapping[str, str]) -> int:
+        """Set one label of many images by id and return how many changed; deleted images are skipped."""
+        require_other_keys([key])
+        with self._engine.begin() as connection:
+            return set_one_label(connection, key, values, self.who)
+
+    def relabel(self, source: str, changed: dict[str, str], patient_key: str | None = None) -> bool:
+        """Set labels of all images of a source.
+
+        Parameters
+        ----------
+        source : str
+            Source of the images.
+        changed : dict
+            New values by label key, and the day of a manifest; other labels stay.
+        patient_key : str, optional
+            New patient key.
+
+        Returns
+        -------
+        bool
+            Whether anything changed.
+        """
+        if STUDY_DAY in changed:
+            changed = changed | {STUDY_DAY: str(parse_day(changed[STUDY_DAY]))}
+        with self._engine.begin() as connection:
+            numbers = connection.scalars(select(images.c.number).where(images.c.source == source)).all()
+            reassigned = False
+            if patient_key:
+                other = (images.c.source == source) & images.c.patient_key.is_distinct_from(patient_key)
+                changing = connection.scalars(select(images.c.number).where(other)).all()
+                update_images(connection, changing, {"patient_key": patient_key})
+                if reassigned := bool(changing):
+                    change_labels(connection, changing, {STUDY_DAY: None}, self.who)  # of the patient before
+                    ids = ids_of(connection, changing)
+                    change_history.record_change(connection, self.who, "labelled", len(ids), ids)
+                    metadata.bump_generation(connection)
+            return change_labels(connection, numbers, dict(changed), self.who) or reassigned
