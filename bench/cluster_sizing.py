@@ -1,15 +1,14 @@
 """Measure what an image takes in PostgreSQL and in a graph of neighbours, and compute sizes of large collections.
 
 Vectors are random, records like those of a DICOM archive, as in bench/sizing.py, without thumbnails and originals.
-Sizes are those of PostgreSQL's tables and indexes after a vacuum, without its log. The table of large collections is
-computed from them, in proportion; nothing of that size was measured.
+Sizes are those of PostgreSQL's tables and indexes after a vacuum, without its log. bench/cluster_cost.py computes the
+table of large collections from them, in proportion; nothing of that size was measured.
 
     python -m bench.cluster_sizing [--images 100000] [--audit-lines 20000]
 """
 
 import argparse
 import json
-import math
 import os
 import tempfile
 import time
@@ -20,6 +19,7 @@ import faiss
 import numpy as np
 from sqlalchemy import text
 
+from bench.cluster_cost import Prices, table
 from bench.sizing import BATCH, entry
 from cbir import settings
 from cbir.store import Collection
@@ -31,12 +31,9 @@ from service.access.shared_audit import SharedAuditLog
 from service.state.database import StateDatabase, open_state
 from tests.postgresql_server import PostgresqlServer
 
-GIB = 2**30
-LARGE = (10_000_000, 100_000_000, 1_000_000_000)
 DIMENSIONS = 128  # of an index of the default profile
 GRAPH_SAMPLE = 20_000  # vectors of the graph that is measured
-NODE_GIB = 256  # of memory on one machine
-FILL = 0.75  # of a machine's memory that the graph may take
+MACHINE_GIB = 256  # of memory
 
 
 def table_sizes(collection: Collection) -> dict[str, int]:
@@ -92,20 +89,6 @@ def graph_bytes(vectors: int = GRAPH_SAMPLE) -> float:
     return len(faiss.serialize_index(index)) / vectors
 
 
-def large_collections(row: float, graph: float) -> list[dict[str, float]]:
-    """Disk and memory by the number of images; bytes per image of a `row` in PostgreSQL and of the `graph`."""
-    return [
-        {
-            "images": images,
-            "postgresql_gib": images * row / GIB,
-            "vectors_gib": images * DIMENSIONS * 4 / GIB,
-            "graph_gib": images * graph / GIB,
-            "nodes": math.ceil(images * graph / GIB / (NODE_GIB * FILL)),
-        }
-        for images in LARGE
-    ]
-
-
 def main() -> None:
     """Print the measurements, a table of large collections, and one JSON line."""
     parser = argparse.ArgumentParser(
@@ -129,14 +112,8 @@ def main() -> None:
     graph = graph_bytes()
     print(f"{options.images} images: {collection['bytes_per_image']:.0f} bytes each in PostgreSQL")
     print(f"graph: {graph:.0f} bytes per vector")
-    print(f"{'images':>14}{'postgresql GiB':>16}{'vectors GiB':>13}{'graph GiB':>11}{'machines':>10}")
-    large = large_collections(collection["bytes_per_image"], graph)
-    for one in large:
-        print(
-            f"{one['images']:14,}{one['postgresql_gib']:16,.0f}{one['vectors_gib']:13,.0f}{one['graph_gib']:11,.0f}"
-            f"{one['nodes']:10}"
-        )
-    found = {"collection": collection, "audit": audit, "graph_bytes": graph, "large": large}
+    print(table(MACHINE_GIB, Prices(), collection["bytes_per_image"]))
+    found = {"collection": collection, "audit": audit, "graph_bytes": graph}
     print(
         json.dumps({"bench": "cluster_sizing", "profile": options.profile, "images": options.images} | found)
     )
