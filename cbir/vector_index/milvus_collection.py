@@ -11,7 +11,7 @@ from cbir.vector_index.port import IndexedImage
 FIELDS = {"number", "vector", "tokens", "numbers"}
 LISTS = 1024  # inverted lists of a segment; Milvus makes fewer where it has few vectors
 MOST_TOKENS = 4096  # of an image, the largest array that Milvus takes
-INVERTED = (2, 4)  # first version of the server with inverted indexes of arrays
+INVERTED = (2, 5)  # version from which on every server has inverted indexes of arrays
 
 
 def open_milvus_collection(connection: MilvusConnection, name: str, dimensions: int) -> bool:
