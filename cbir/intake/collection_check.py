@@ -8,13 +8,15 @@ import numpy as np
 from cbir.errors import NotFound
 from cbir.gallery.nearest_distances import NearestDistances, without_snapshot
 from cbir.gallery.vector_blocks import Floats, VectorBlocks, spread_rows
+from cbir.intake.familiarity import Familiarity
 from cbir.intake.findings import findings_of, with_findings
 from cbir.store import Collection
+from cbir.store.projection import Projection
 from cbir.store.records import Entry, Record
 
 COMPARED = 2000  # images of the collection that others are compared with
 LEAST_IMAGES = 100  # of a collection that says what fits
-UNLIKE = 0.002  # likeness up to which nothing in the collection looks like an image
+UNLIKE = 0.002  # likeness, or familiarity, up to which nothing in the collection looks like an image
 NEIGHBOURS = 7  # that all have another modality
 CLOSER = 1.05  # times as near as the image: the collection has the negative
 AT_HOME = 0.02  # least likeness of such a negative, else both are foreign
@@ -23,20 +25,25 @@ AT_HOME = 0.02  # least likeness of such a negative, else both are foreign
 class CollectionCheck:
     """Compares images with a sample of a collection, as it was when the check was made.
 
-    Distances are those of searches. A collection of fewer than 100 images flags nothing.
+    Distances are those of searches; whether an image is unlike the collection is seen by all values of an encoder
+    too. A collection of fewer than 100 images flags nothing.
     """
 
     def __init__(self, collection: Collection) -> None:
         self._statistics = collection.statistics()
         self._sample: Floats | None = None
+        self._familiarity: Familiarity | None = None
         if self._statistics is None or len(collection) < LEAST_IMAGES:
             return
         numbers = collection.matching_numbers(())
         numbers = numbers[spread_rows(len(numbers), COMPARED)]
         try:
-            self._sample = self._statistics.normalise(collection.raw_vectors(numbers))
+            raw = collection.raw_vectors(numbers)
         except NotFound:  # an image was deleted just now
             return
+        self._sample = self._statistics.normalise(raw)
+        if isinstance(self._statistics, Projection):
+            self._familiarity = Familiarity(raw[:, : self._statistics.encoder_values])
         self._scale: NearestDistances = without_snapshot(VectorBlocks((self._sample,)))
         records = collection.records(numbers.tolist())
         self._modalities = [
@@ -68,10 +75,17 @@ class CollectionCheck:
         nearest = float(distances.min())
         if negative is not None and self._is_inverted(nearest, float(self._distances(negative).min())):
             return ["inverted"]
-        if (self._scale.likeness(nearest) or 1.0) <= UNLIKE:
+        if (self._scale.likeness(nearest) or 1.0) <= UNLIKE or self._is_strange(vector):
             return ["unlike"]
         declared = labels.get("modality")
         return ["modality"] if declared and self._is_other_modality(declared, distances) else []
+
+    def _is_strange(self, vector: Floats) -> bool:
+        """Return whether the values of the encoder are stranger than those of nearly all images."""
+        if self._familiarity is None or not isinstance(self._statistics, Projection):
+            return False
+        values = np.asarray(vector[None, : self._statistics.encoder_values], np.float32)
+        return float(self._familiarity.familiarity(values)[0]) <= UNLIKE
 
     def _is_inverted(self, nearest: float, of_negative: float) -> bool:
         """Return whether the negative is clearly nearer to the collection, and at home in it."""

@@ -11,6 +11,7 @@ BLANK_SHARE = 0.999  # of pixels with the same value
 BAND_SHARE = 0.04  # of the rows, that have one value
 BAND_LEAST = 4  # rows
 EXTREME = 3  # grey values beside the darkest and the brightest of the image: borders have them
+BACKGROUND_SHARE = 0.05  # of the first rows with the value of the last ones: it is that of the background
 
 
 def check_pixels(image: Image) -> list[str]:
@@ -33,8 +34,8 @@ def is_blank(grey: NDArray[np.uint8]) -> bool:
 def has_constant_band(grey: NDArray[np.uint8]) -> bool:
     """Return whether the last rows, (height, width), have one grey value that no border has, as after a truncation.
 
-    Decoders fill what a truncated file lacks with grey. A border is as dark as the darkest pixels or as bright as
-    the brightest.
+    Decoders fill what a truncated file lacks with grey. A border is as dark as the darkest pixels, as bright as the
+    brightest, or as grey as the background in the first rows, such as air in a CT image.
     """
     value = int(grey[-1, 0])
     flat = np.flatnonzero((grey != value).any(axis=1))
@@ -42,4 +43,6 @@ def has_constant_band(grey: NDArray[np.uint8]) -> bool:
     if band < max(BAND_LEAST, BAND_SHARE * len(grey)):
         return False
     rest = grey[: len(grey) - band]
-    return bool(rest.size and int(rest.min()) + EXTREME < value < int(rest.max()) - EXTREME)
+    if not rest.size or not int(rest.min()) + EXTREME < value < int(rest.max()) - EXTREME:
+        return False
+    return bool((rest[:BAND_LEAST] == value).mean() < BACKGROUND_SHARE)

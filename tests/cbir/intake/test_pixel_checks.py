@@ -29,6 +29,15 @@ def test_rows_of_grey_at_the_end_are_damage_and_borders_are_not(value: int, expe
     assert has_constant_band(pixels) is expected
 
 
+def test_rows_as_grey_as_the_background_are_no_damage() -> None:
+    """Air in a CT image is not its darkest grey, and fills the first rows too."""
+    pixels = TEXTURE.copy()
+    pixels[:10, :40] = pixels[-20:] = 101
+    assert not has_constant_band(pixels)
+    pixels[:10, 2:40] = 102
+    assert has_constant_band(pixels)
+
+
 def test_a_short_band_is_no_damage() -> None:
     pixels = TEXTURE.copy()
     pixels[-2:] = 128
