@@ -31,6 +31,14 @@ class LabelConfusion(BaseModel):
     images: int = Field(description="Number of images.", examples=[12])
 
 
+class JudgedValue(BaseModel):
+    """Numbers of images with a value of a label."""
+
+    value: str = Field(description="Value that the images have.", examples=["chest"])
+    images: int = Field(description="Number of images.", examples=[2400])
+    suspects: int = Field(description="Number of those whose label is suspect.", examples=[14])
+
+
 class LabelFindings(BaseModel):
     """Suspect labels."""
 
@@ -39,6 +47,9 @@ class LabelFindings(BaseModel):
     suspects: int = Field(description="Labels with a suspicion above 0.5.", examples=[84])
     rare: list[str] = Field(
         description="Values of too few independent images to judge.", examples=[["orbit"]]
+    )
+    values: list[JudgedValue] = Field(
+        default=[], description="Values, those with the largest share of suspect labels first."
     )
     confusions: list[LabelConfusion] = Field(description="Numbers of suspect labels by value.")
     items: list[SuspectLabel] = Field(description="The most suspicious first.")

@@ -11,12 +11,12 @@ from cbir.audit.audit_summary import LISTED_MEMBERS
 from cbir.audit.privacy_messages import PrivacyFindings, ReportedAudit
 from cbir.audit.privacy_words import WHYS
 from cbir.audit.report_sections import (
-    render_confusions,
     render_coverage,
     render_drift,
     render_groups,
     render_privacy,
     render_summary,
+    render_values,
 )
 from cbir.evaluation.report.report_pictures import ReportPictures
 from cbir.evaluation.report.svg_figure import style_sheet
@@ -172,7 +172,7 @@ def _labels(audit: Audit, figure: "_Figures") -> str:
     return (
         f"<p>{audit.labels.suspects} of {audit.labels.judged} labels <code>{escape(audit.labels.key)}</code> are "
         "suspect: another value is likelier by images of other patients. Beside each are the nearest images that "
-        f"have the other value.</p>{render_confusions(audit.labels)}<h3>Most suspicious</h3>"
+        f"have the other value.</p>{render_values(audit.labels)}<h3>Most suspicious</h3>"
         f'<div class="pairs">{suspects}</div>{_cut(PICTURED, audit.labels.suspects, "labels.csv")}'
     )
 

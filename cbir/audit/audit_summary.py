@@ -3,6 +3,9 @@
 from collections import Counter
 from dataclasses import asdict
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cbir.audit.audit_messages import (
     Audit,
     AuditCopy,
@@ -15,6 +18,7 @@ from cbir.audit.audit_messages import (
     DriftWeek,
     DuplicateFindings,
     GroupFinding,
+    JudgedValue,
     LabelConfusion,
     LabelFindings,
     LeakedCopy,
@@ -28,7 +32,7 @@ from cbir.audit.label_errors import LabelErrors
 
 LISTED = 1000  # items of each list; the csv files have all
 LISTED_MEMBERS = 50  # images of a group of duplicates or a leak
-CONFUSIONS = 30
+CONFUSIONS = 200
 DECIMALS = 6
 
 
@@ -105,9 +109,22 @@ def _labels(audit: CollectionAudit, errors: LabelErrors) -> LabelFindings:
         judged=len(errors.rows),
         suspects=len(suspects),
         rare=[name for name, rare in zip(names, errors.rare.tolist(), strict=True) if rare],
+        values=_judged_values(errors, suspects),
         confusions=confusions,
         items=items,
     )
+
+
+def _judged_values(errors: LabelErrors, suspects: NDArray[np.int64]) -> list[JudgedValue]:
+    """Return the numbers of images and suspects of each value, the largest share of suspects first."""
+    images = np.bincount(errors.label, minlength=len(errors.names)).tolist()
+    suspect = np.bincount(errors.label[suspects], minlength=len(errors.names)).tolist()
+    values = [
+        JudgedValue(value=value, images=count, suspects=number)
+        for value, count, number in zip(errors.names, images, suspect, strict=True)
+        if count
+    ]
+    return sorted(values, key=lambda each: (-each.suspects / each.images, each.value))
 
 
 def _outliers(audit: CollectionAudit) -> OutlierFindings:

@@ -74,19 +74,33 @@ def render_summary(audit: ReportedAudit) -> str:
     return f'<ul class="cards">{cards}</ul>'
 
 
-def render_confusions(labels: LabelFindings) -> str:
-    """Render which labels look like which others, and those of too few images."""
+def render_values(labels: LabelFindings) -> str:
+    """Render how many labels of each value are suspect and what they look like, and values of too few images."""
     rows = "".join(
-        f"<tr><td>{escape(each.label)}</td><td>{escape(each.suggested)}</td><td>{each.images}</td></tr>"
+        f"<tr><td>{escape(each.value)}</td><td>{each.images}</td><td>{each.suspects}</td>"
+        f"<td>{100 * each.suspects / each.images:.1f} %</td><td>{_looks_like(labels, each.value)}</td></tr>"
+        for each in labels.values[:LISTED_VALUES]
+        if each.suspects
+    )
+    quiet = [each.value for each in labels.values if not each.suspects and each.value not in labels.rare]
+    notes = [("None of these is suspect", quiet), ("Too few independent images to judge", labels.rare)]
+    note = "".join(
+        f'<p class="note">{title}: {escape(", ".join(values[:LISTED_VALUES]))}'
+        f"{', ...' if len(values) > LISTED_VALUES else '.'}</p>"
+        for title, values in notes
+        if values
+    )
+    heads = ("label", "images", "suspect", "share", "looks like")
+    return (_table(heads, rows) if rows else "<p>No label is suspect.</p>") + note
+
+
+def _looks_like(labels: LabelFindings, value: str) -> str:
+    """Return the other values that suspects of a value look like, as HTML, and their numbers."""
+    return ", ".join(
+        f"{escape(each.suggested)} <small>{each.images}</small>"
         for each in labels.confusions
+        if each.label == value
     )
-    rare = (
-        f'<p class="note">Too few independent images to judge: {escape(", ".join(labels.rare))}.</p>'
-        if labels.rare
-        else ""
-    )
-    table = _table(("label", "looks like", "images"), rows) if rows else "<p>No label is suspect.</p>"
-    return table + rare
 
 
 def render_drift(sources: Sequence[DriftSource]) -> str:

@@ -51,7 +51,24 @@ function leaks(found) {
 function labels(found) {
   if (!found) return [text(tr("Choose a label to look for errors in it."))];
   const hint = text(tr("Beside each image are its nearest images with the other value. Y changes the label, N keeps it, J and K go on and back."));
-  return found.items.length ? [hint, suspectRows(found)] : [text(tr("None were found."))];
+  return found.items.length ? [valueTable(found), hint, suspectRows(found)] : [text(tr("None were found."))];
+}
+
+/** How many labels of each value are suspect, and what they look like. */
+function valueTable({ values, confusions }) {
+  const suspect = values.filter(({ suspects }) => suspects);
+  const lines = suspect.map(({ value, images, suspects }) => {
+    const others = confusions.filter(({ label }) => label === value);
+    return [
+      value,
+      number(images),
+      number(suspects),
+      number(suspects / images, PERCENT),
+      others.map((other) => `${other.suggested} (${number(other.images)})`).join(", "),
+    ];
+  });
+  const heads = [tr("Value"), tr("Images"), tr("Suspect"), tr("Share"), tr("Looks like")];
+  return element("details", "audit-values", element("summary", "", tr("By value")), table(heads, lines));
 }
 
 function outliers({ items }) {

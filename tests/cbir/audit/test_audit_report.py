@@ -56,7 +56,11 @@ def test_the_report_of_a_collection(collection: Path, tmp_path: Path) -> None:
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "data:image/jpeg;base64," in page
     assert "http://" not in page.replace("http://www.w3.org", "")
-    assert json.loads((out / "audit.json").read_text(encoding="utf-8"))["images"] == 40
+    message = json.loads((out / "audit.json").read_text(encoding="utf-8"))
+    assert message["images"] == 40
+    by_value = {each["value"]: each for each in message["labels"]["values"]}
+    assert {value: each["images"] for value, each in by_value.items()} == {"even": 20, "odd": 20}
+    assert sum(each["suspects"] for each in by_value.values()) == message["labels"]["suspects"]
     assert {path.name for path in out.iterdir()} <= REPORT_FILES
     assert os.stat(out).st_mode & 0o077 == 0
     again = CliRunner().invoke(app, arguments)  # in place of the report, without label and split
