@@ -1,6 +1,7 @@
 """Alignment of two small pictures, and how much their detail agrees."""
 
 from dataclasses import dataclass
+from functools import cache
 
 import cv2
 import numpy as np
@@ -10,19 +11,20 @@ from cbir.audit.duplicate_pictures import Picture, to_square
 from cbir.gallery.vector_blocks import Floats
 
 COARSE = 32  # side of the pictures that are aligned first
-COARSE_STEPS, FINE_STEPS = 10, 10
+STEPS = 3  # of an alignment; more find no more copies
 WINDOW = 5  # pixels of the windows that are correlated
 SMOOTHING = 1.0  # pixels of standard deviation: takes out what compression and interpolation change
 CONTRAST = 3.0  # grey levels of standard deviation of a window that shows something
 LEAST_WINDOWS = 20
 QUANTILES = 2, 4, 50  # the half, the quarter and the fiftieth of the windows that agree least
-LEAST_COARSE = 0.65  # lower quartile of the coarse pictures below which the fine ones are not aligned
+LEAST_ROUGH = 0.7  # lower quartile below which a rough alignment is not refined; copies had at least 0.73
 MOST_STRETCH = 1.06  # ratio of the two scales of an alignment: copies keep their proportions
 SCALES = 0.8, 1.25
 MOST_DEGREES = 20.0
 STILL_DEGREES, STILL_SCALE = 1.0, 0.02  # within which a picture has not moved
 
 IDENTITY = np.eye(2, 3, dtype=np.float32)
+_NEIGHBOURHOOD = np.ones((WINDOW + 2, WINDOW + 2), np.uint8)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,27 +68,24 @@ class Alignment:
         )  # fmt: skip
 
 
-def align(first: Picture, second: Picture, still: Alignment, start: Floats = IDENTITY) -> Alignment:
-    """Align two pictures (s, s) that are rotated and cropped a little; `still`, unmoved, if that agrees as well.
+def align_roughly(first: Picture, second: Picture, start: Floats = IDENTITY) -> Alignment | None:
+    """Align two pictures (s, s) that are rotated and cropped a little, by less detail; None if they are unlike.
 
     start: map (2, 3) from which the alignment begins.
     """
     a, b = (np.asarray(cv2.equalizeHist(to_square(p, COARSE)), np.uint8) for p in (first, second))
-    transform = _refine(a, b, scaled(start, COARSE / len(first)), COARSE_STEPS, blur=5)
-    if transform is None or compare(a, b, transform).quarter < LEAST_COARSE:
-        return still
-    return max(still, align_from(first, second, scaled(transform, len(first) / COARSE)), key=_agreement)
+    transform = _refine(a, b, scaled(start, COARSE / len(first)), blur=5)
+    if transform is None:
+        return None
+    rough = compare(first, second, scaled(transform, len(first) / COARSE))
+    return rough if rough.quarter >= LEAST_ROUGH else None
 
 
 def align_from(first: Picture, second: Picture, transform: Floats) -> Alignment:
     """Align two pictures (s, s) by a `transform` (2, 3), refined."""
-    refined = _refine(first, second, transform, FINE_STEPS, blur=3)
+    refined = _refine(first, second, transform, blur=3)
     aligned = compare(first, second, transform if refined is None else refined)
     return aligned if aligned.plausible else Alignment(aligned.transform, 0.0, 0.0, 0.0, aligned.covered)
-
-
-def _agreement(alignment: Alignment) -> float:
-    return alignment.median + alignment.quarter
 
 
 def scaled(transform: Floats, factor: float) -> Floats:
@@ -96,13 +95,12 @@ def scaled(transform: Floats, factor: float) -> Floats:
     return np.asarray((up @ whole @ np.linalg.inv(up))[:2], np.float32)
 
 
-def _refine(first: Picture, second: Picture, start: Floats, steps: int, blur: int) -> Floats | None:
+def _refine(first: Picture, second: Picture, start: Floats, blur: int) -> Floats | None:
     """Maximise the correlation (Evangelidis & Psarakis 2008); None if that fails, as for unlike pictures."""
-    criteria = (cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, steps, 1e-4)
-    everywhere = np.full(second.shape, 255, np.uint8)
+    criteria = (cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, STEPS, 1e-4)
     try:
         _, transform = cv2.findTransformECC(
-            first, second, start.copy(), cv2.MOTION_AFFINE, criteria, everywhere, blur
+            first, second, start.copy(), cv2.MOTION_AFFINE, criteria, None, blur
         )
     except cv2.error:
         return None
@@ -114,10 +112,12 @@ def compare(first: Picture, second: Picture, transform: Floats, smoothing: float
 
     smoothing: of both, in pixels of standard deviation.
     """
-    warped, inside = warp(second, transform)
-    covered = float(inside.mean())
-    inside = cv2.erode(inside.astype(np.uint8), np.ones((WINDOW + 2, WINDOW + 2)), borderValue=0) > 0
-    a, b = smooth(first, smoothing), smooth(warped, smoothing)
+    if transform is IDENTITY:
+        covered, inside = 1.0, _within_edges(len(first))
+    else:
+        second, covering = warp(second, transform)
+        covered, inside = float(covering.mean()), _away_from_edges(covering)
+    a, b = smooth(first, smoothing), smooth(second, smoothing)
     mean_a, mean_b = _mean(a), _mean(b)
     variance_a = np.maximum(_mean(a * a) - mean_a * mean_a, 0)
     variance_b = np.maximum(_mean(b * b) - mean_b * mean_b, 0)
@@ -125,8 +125,7 @@ def compare(first: Picture, second: Picture, transform: Floats, smoothing: float
     telling = inside & (np.maximum(variance_a, variance_b) > CONTRAST**2)
     if np.count_nonzero(telling) < LEAST_WINDOWS:
         return Alignment(transform, 0.0, 0.0, 0.0, covered)
-    products = np.maximum(variance_a[telling] * variance_b[telling], 1e-6)
-    correlation = covariance[telling] / np.sqrt(products)
+    correlation = (covariance / np.sqrt(np.maximum(variance_a * variance_b, 1e-6)))[telling]
     places = [len(correlation) // share for share in QUANTILES]
     median, quarter, weakest = np.partition(correlation, places)[
         places
@@ -141,6 +140,16 @@ def warp(picture: Picture, transform: Floats) -> tuple[Picture, NDArray[np.bool_
     full = np.full((side, side), 255, np.uint8)
     inside = cv2.warpAffine(full, transform, (side, side), flags=cv2.INTER_NEAREST | cv2.WARP_INVERSE_MAP)
     return np.asarray(warped, np.uint8), np.asarray(inside) > 0
+
+
+@cache
+def _within_edges(side: int) -> NDArray[np.bool_]:
+    return _away_from_edges(np.ones((side, side), bool))
+
+
+def _away_from_edges(inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return the pixels whose windows lie inside."""
+    return cv2.erode(inside.view(np.uint8), _NEIGHBOURHOOD, borderValue=0) > 0
 
 
 def smooth(picture: Picture, deviation: float) -> Floats:

@@ -12,6 +12,7 @@ from cbir import settings
 from cbir.cancellation import checkpoint
 from cbir.errors import CbirError
 from cbir.images import Image, decode
+from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.severity.grey_images import read_stored_image
 from cbir.store import Collection, Record
 from cbir.threads import cores
@@ -37,9 +38,10 @@ class Pictures:
         """Read the pictures of `records`, which belong to `collection`; `progress` gets done and total."""
         self._collection, self._records = collection, records
         self._most = settings.load().max_pixels
+        self._with_thumbnail = collection.ids_with_thumbnail()
         self.squares = np.zeros((len(records), SIDE, SIDE), np.uint8)
         self.readable = np.zeros(len(records), bool)
-        with ThreadPoolExecutor(cores()) as executor:
+        with suppress_decoder_logs(), ThreadPoolExecutor(cores()) as executor:  # once, not for each picture
             for start in range(0, len(records), AT_ONCE):
                 checkpoint()
                 squares = executor.map(self._square, records[start : start + AT_ONCE])
@@ -71,7 +73,8 @@ class Pictures:
     def _read(self, record: Record) -> Image | None:
         """Read the thumbnail, which is smaller, or else the file; None if neither can be read."""
         try:
-            if thumbnail := self._collection.thumbnail(record.image_id):
+            has_thumbnail = record.image_id in self._with_thumbnail
+            if has_thumbnail and (thumbnail := self._collection.thumbnail(record.image_id)):
                 return next(iter(decode(thumbnail)))
         except CbirError:
             pass

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-from cbir.audit.alignment import IDENTITY, Alignment, align, align_from, compare, scaled
+from cbir.audit.alignment import IDENTITY, Alignment, align_from, align_roughly, compare, scaled
 from cbir.audit.duplicate_pictures import SIDE, Picture, Pictures, to_square
+from cbir.audit.pair_orientation import PlacedPair
 from cbir.audit.picture_signatures import ORIENTATIONS
 from cbir.gallery.vector_blocks import Floats
 
@@ -24,6 +25,9 @@ STILL_SMOOTHED = (
 )
 SMOOTHED = 2.0  # pixels of standard deviation
 MOVED_SMALL = 1.95  # least -log10(1 - quarter) - 1.5 log10(1 - weakest)
+
+
+Couple = tuple[Picture, Picture]
 
 
 class Proof(NamedTuple):
@@ -43,53 +47,54 @@ class Proof(NamedTuple):
         return self._replace(alignment=replace(self.alignment, transform=transform))
 
 
-def prove(
-    pictures: Pictures,
-    first: int,
-    second: int,
-    orientation: int,
-    start: Floats = IDENTITY,
-    movable: bool = True,
-) -> Proof | None:
-    """Compare two rows of pictures, the second turned; return None if they are no duplicates.
-
-    Parameters
-    ----------
-    pictures : Pictures
-    first, second : int
-        Rows.
-    orientation : int
-        Index into ORIENTATIONS of how the second is turned.
-    start : (2, 3) float32
-        Where the pixels of the first square of 64 x 64 may be in the second.
-    movable : bool
-        Whether the second may also be rotated or cropped, which takes several times as long to find out.
-    """
+def prove(pictures: Pictures, pair: PlacedPair) -> Proof | None:
+    """Compare two pictures as they are placed; return None if they are no duplicates."""
+    first, second, orientation = pair.first, pair.second, pair.orientation
     turn = ORIENTATIONS[orientation].apply
     size, side = pictures.common_size(first, second), pictures.fine_side(first, second)
     small = _narrowed(pictures.squares[first], size), turn(_narrowed(pictures.squares[second], size))
-    alignment = still = compare(*small, IDENTITY)
-    if side > SIDE and still.median >= PROMISING:
-        alignment = compare(*_fine(pictures, first, second, turn), IDENTITY)
+
+    def fine() -> Couple:
+        if side == SIDE:
+            return small
+        return pictures.fine(first, side), turn(pictures.fine(second, side))
+
+    still = compare(*small, IDENTITY) if pair.unmoved else None
+    alignment, confidence = _stay(still, small, fine, side)
+    if pair.movable and not confidence:
+        alignment = _move(still, small, fine, side, pair.start)
+        confidence = _confidence(alignment, side) if alignment else 0.0
+    return Proof(orientation, alignment, round(confidence, 3)) if alignment and confidence else None
+
+
+def _stay(
+    still: Alignment | None, small: Couple, fine: Callable[[], Couple], side: int
+) -> tuple[Alignment | None, float]:
+    """Return the alignment of two pictures where they are, with its confidence, which may be 0."""
+    if still is None or still.median < PROMISING:
+        return None, 0.0
+    alignment = compare(*fine(), IDENTITY) if side > SIDE else still
     confidence = _confidence(alignment, side)
-    if side == SIDE and not confidence and still.median >= PROMISING:
+    if side == SIDE and not confidence:
         confidence = _above(_smoothed_agreement(*small), STILL_SMOOTHED)
-    if movable and not confidence:
-        alignment = align(*small, still, start)
-        if alignment is still or alignment.median < PROMISING:
-            return None
-        if side > SIDE:
-            start = scaled(alignment.transform, side / SIDE)
-            alignment = align_from(*_fine(pictures, first, second, turn), start)
-        confidence = _confidence(alignment, side)
-    return Proof(orientation, alignment, round(confidence, 3)) if confidence else None
+    return alignment, confidence
 
 
-def _fine(
-    pictures: Pictures, first: int, second: int, turn: Callable[[Picture], Picture]
-) -> tuple[Picture, Picture]:
-    side = pictures.fine_side(first, second)
-    return pictures.fine(first, side), turn(pictures.fine(second, side))
+def _move(
+    still: Alignment | None, small: Couple, fine: Callable[[], Couple], side: int, start: Floats
+) -> Alignment | None:
+    """Align two pictures that may be rotated or cropped; None if they are unlike, or agree as well where they are."""
+    rough = align_roughly(*small, start)
+    if rough is None:
+        return None
+    alignment = align_from(*fine(), scaled(rough.transform, side / SIDE))
+    if alignment.median < PROMISING or (still and _agreement(still) >= _agreement(alignment)):
+        return None
+    return alignment
+
+
+def _agreement(alignment: Alignment) -> float:
+    return alignment.median + alignment.quarter
 
 
 def _narrowed(square: Picture, size: int) -> Picture:

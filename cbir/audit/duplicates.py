@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 
+import cv2
 import numpy as np
 
 from cbir.audit.duplicate_candidates import find_candidate_pairs
@@ -17,7 +19,7 @@ from cbir.audit.duplicate_groups import (
 )
 from cbir.audit.duplicate_pictures import Pictures
 from cbir.audit.duplicate_proof import Proof, prove
-from cbir.audit.pair_orientation import PlacedPairs, orient_pairs
+from cbir.audit.pair_orientation import PlacedPairs, list_pairs, orient_pairs
 from cbir.audit.picture_signatures import ORIENTATIONS, Signatures, sign_pictures
 from cbir.cancellation import checkpoint
 from cbir.severity.stored_images import matching_records
@@ -26,10 +28,23 @@ from cbir.store.filter_conditions import Condition
 from cbir.threads import cores
 
 AT_ONCE = 512  # pairs between two calls of `progress`
+TOGETHER = 64  # pairs that a thread compares one after the other
 
 Progress = Callable[[str, int, int], None]
 
 
+@contextmanager
+def _one_opencv_thread() -> Iterator[None]:
+    """Let OpenCV share no operation between threads: on small pictures that takes longer."""
+    threads = cv2.getNumThreads()
+    cv2.setNumThreads(1)
+    try:
+        yield
+    finally:
+        cv2.setNumThreads(threads)
+
+
+@_one_opencv_thread()
 def find_duplicates(
     collection: Collection,
     where: Sequence[Condition] = (),
@@ -92,19 +107,19 @@ def _prove_all(
     pictures: Pictures, candidates: PlacedPairs, progress: Progress
 ) -> Iterator[tuple[tuple[int, int], Proof]]:
     """Yield the candidates that are duplicates, with their proofs."""
-    count = len(candidates.pairs)
+    pairs = list_pairs(candidates)
+
+    def prove_some(start: int) -> list[tuple[tuple[int, int], Proof]]:
+        proofs = ((pair, prove(pictures, pair)) for pair in pairs[start : start + TOGETHER])
+        return [((pair.first, pair.second), proof) for pair, proof in proofs if proof]
+
     with ThreadPoolExecutor(cores()) as executor:
-        for start in range(0, count, AT_ONCE):
+        for begin in range(0, len(pairs), AT_ONCE):
             checkpoint()
-            block = slice(start, start + AT_ONCE)
-            first, second = candidates.pairs[block].T.tolist()
-            turned, movable = candidates.orientation[block].tolist(), candidates.movable[block].tolist()
-            start_at = candidates.start[block]
-            proofs = executor.map(partial(prove, pictures), first, second, turned, start_at, movable)
-            for pair, proof in zip(zip(first, second, strict=True), proofs, strict=True):
-                if proof is not None:
-                    yield pair, proof
-            progress("comparing pictures", min(start + AT_ONCE, count), count)
+            end = min(begin + AT_ONCE, len(pairs))
+            for proofs in executor.map(prove_some, range(begin, end, TOGETHER)):
+                yield from proofs
+            progress("comparing pictures", end, len(pairs))
 
 
 def _is_duplicate(
@@ -119,10 +134,7 @@ def _is_duplicate(
     if records[reference].content_hash == records[row].content_hash:
         return True
     placed = orient_pairs(np.array([[reference, row]]), signatures, (0, 0))
-    results = (
-        prove(pictures, reference, row, int(turned), start, True)
-        for turned, start in zip(placed.orientation, placed.start, strict=True)
-    )
+    results = (prove(pictures, pair._replace(unmoved=True)) for pair in list_pairs(placed))
     best = max((proof for proof in results if proof), key=lambda proof: proof.confidence, default=None)
     if best is not None:
         proofs[reference, row] = best

@@ -6,6 +6,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.audit.alignment import IDENTITY
 from cbir.audit.duplicate_pictures import SIDE as SQUARE
 from cbir.audit.picture_signatures import (
     CIRCLE,
@@ -25,8 +26,11 @@ NEARLY = 0.08  # likeness that the second orientation may lack
 UNMOVED = 0.03  # likeness by which another placing must be better than none
 SHIFT = 3  # pixels of 32
 LEAST_DETAIL = 0.8  # correlation of the detail of pairs that are alike as they are
-LEAST_DETAIL_MOVED = 0.57  # of those that may be moved
-BLOCK = 4096  # pairs
+LEAST_DETAIL_MOVED = 0.57  # of those that may be moved, where their detail agrees most
+LEAST_DETAIL_UNMOVED = (
+    0.65  # of those that may be moved, where they are: with less, they are not compared there
+)
+BLOCK = 1024  # pairs
 
 Rows = NDArray[np.int64]
 
@@ -36,13 +40,33 @@ class PlacedPairs(NamedTuple):
 
     pairs: (p, 2) rows; one may be there twice. orientation: (p,) index into ORIENTATIONS. start: (p, 2, 3) float32,
     where pixels of the first square of 64 x 64 may be in the second, once turned. movable: (p,) bool, pairs that may
-    be moved from there; the others are alike where they are.
+    be moved from there. unmoved: (p,) bool, pairs that may be alike where they are.
     """
 
     pairs: Rows
     orientation: Rows
     start: Floats
     movable: NDArray[np.bool_]
+    unmoved: NDArray[np.bool_]
+
+
+class PlacedPair(NamedTuple):
+    """One of PlacedPairs."""
+
+    first: int
+    second: int
+    orientation: int
+    start: Floats = IDENTITY
+    movable: bool = True
+    unmoved: bool = True
+
+
+def list_pairs(placed: PlacedPairs) -> list[PlacedPair]:
+    """Return the pairs one by one."""
+    first, second = placed.pairs.T.tolist()
+    turned, movable, unmoved = placed.orientation.tolist(), placed.movable.tolist(), placed.unmoved.tolist()
+    columns = first, second, turned, placed.start, movable, unmoved
+    return [PlacedPair(*values) for values in zip(*columns, strict=True)]
 
 
 def join_pairs(parts: list[PlacedPairs]) -> PlacedPairs:
@@ -67,7 +91,8 @@ def orient_pairs(pairs: Rows, signatures: Signatures, least: tuple[float, float]
         A pair is there once for each orientation that is likely, TRIED times at most.
     """
     nothing = np.empty(0, np.int64)
-    parts = [PlacedPairs(pairs[:0], nothing, np.empty((0, 2, 3), np.float32), np.empty(0, bool))]
+    never = np.empty(0, bool)
+    parts = [PlacedPairs(pairs[:0], nothing, np.empty((0, 2, 3), np.float32), never, never)]
     for begin in range(0, len(pairs), BLOCK):
         checkpoint()
         parts.append(
@@ -95,42 +120,63 @@ def _turn(pairs: Rows, frequencies: Floats, least: tuple[float, float]) -> Place
     row, order = np.nonzero(kept & (best >= best[:, :1] - NEARLY))
     orientation, movable = turned[row, order], movable[row, order]
     start = np.stack(starts)[np.where(movable, best_placing[row, orientation], 0)]
-    return PlacedPairs(pairs[row], orientation, start, movable)
+    return PlacedPairs(pairs[row], orientation, start, movable, ~movable)
 
 
 def _shift(placed: PlacedPairs, detail: NDArray[np.int8]) -> PlacedPairs:
     """Move each pair to the shift at which its detail correlates most; drop pairs where it does so little."""
     if not len(placed.pairs):
         return placed
-    first = np.empty((len(placed.pairs), SIDE, SIDE), np.float32)
-    second = np.empty_like(first)
-    for row, (one, other) in enumerate(placed.pairs.tolist()):
-        second[row] = ORIENTATIONS[placed.orientation[row]].apply_signed(detail[other])
-        first[row] = _placed(detail[one], placed.start[row])
-    first *= CIRCLE
-    second *= CIRCLE
-    spectrum = np.conj(np.fft.rfft2(first)) * np.fft.rfft2(second)
-    products = np.fft.irfft2(spectrum, s=(SIDE, SIDE))
-    reach = np.arange(-SHIFT, SHIFT + 1)
-    products = products[:, reach[:, None], reach].reshape(len(first), -1)
-    lengths = np.sqrt(np.einsum("pij,pij->p", first, first) * np.einsum("pij,pij->p", second, second))
-    best = products.argmax(axis=1)
-    correlation = np.take_along_axis(products, best[:, None], axis=1)[:, 0] / np.maximum(lengths, 1e-6)
-    kept = correlation >= np.where(placed.movable, LEAST_DETAIL_MOVED, LEAST_DETAIL)
-    down, across = np.divmod(best, len(reach))
-    start = placed.start.copy()
-    start[placed.movable, :, 2] += (
-        np.column_stack([reach[across], reach[down]])[placed.movable] * SQUARE / SIDE
+    first = detail[placed.pairs[:, 0]].astype(np.float32)
+    second = _turned(detail[placed.pairs[:, 1]], placed.orientation) * CIRCLE
+    lengths = _length(second)
+    here = np.einsum("pij,pij->p", first * CIRCLE, second) / np.maximum(
+        _length(first * CIRCLE) * lengths, 1e-6
     )
-    return PlacedPairs(placed.pairs[kept], placed.orientation[kept], start[kept], placed.movable[kept])
+    for row in np.flatnonzero((placed.start[:, 0, 0] != 1) | (placed.start[:, 0, 1] != 0)):
+        first[row] = _placed(first[row], placed.start[row])
+    first *= CIRCLE
+    products, shifts = _products(first, second)
+    best = products.argmax(axis=1)
+    most = np.take_along_axis(products, best[:, None], axis=1)[:, 0] / np.maximum(
+        _length(first) * lengths, 1e-6
+    )
+    movable = placed.movable
+    kept = most >= np.where(movable, LEAST_DETAIL_MOVED, LEAST_DETAIL)
+    start = placed.start.copy()
+    start[movable, :, 2] += shifts[best][movable] * SQUARE / SIDE
+    unmoved = ~movable | (here >= LEAST_DETAIL_UNMOVED)
+    return PlacedPairs(
+        *(values[kept] for values in (placed.pairs, placed.orientation, start, movable, unmoved))
+    )
 
 
-def _placed(detail: NDArray[np.int8], start: Floats) -> Floats:
+def _turned(detail: NDArray[np.int8], orientation: Rows) -> Floats:
+    """Return the detail (p, 32, 32) of pictures in their orientations."""
+    turned = np.empty(detail.shape, np.float32)
+    for number, turn in enumerate(ORIENTATIONS):
+        rows = orientation == number
+        turned[rows] = turn.apply_signed(detail[rows])
+    return turned
+
+
+def _length(values: Floats) -> Floats:
+    return np.asarray(np.sqrt(np.einsum("pij,pij->p", values, values)), np.float32)
+
+
+def _products(first: Floats, second: Floats) -> tuple[Floats, Rows]:
+    """Return the products (p, shifts) of pictures (p, 32, 32), the second shifted, and the shifts (across, down)."""
+    from scipy import fft  # only now: the server starts without it
+
+    spectrum = np.conj(fft.rfft2(first)) * fft.rfft2(second)
+    reach = np.arange(-SHIFT, SHIFT + 1)
+    products = fft.irfft2(spectrum, s=(SIDE, SIDE))[:, reach[:, None], reach].reshape(len(first), -1)
+    return products, np.stack(np.meshgrid(reach, reach), axis=-1).reshape(-1, 2)
+
+
+def _placed(detail: Floats, start: Floats) -> Floats:
     """Return detail (32, 32) where a map of squares about their middle puts it."""
-    values = detail.astype(np.float32)
-    if start[0, 0] == 1 and start[0, 1] == 0:
-        return values
     transform = start.copy()
     middle = np.full(2, (SIDE - 1) / 2, np.float32)
     transform[:, 2] = middle - start[:, :2] @ middle
-    return np.asarray(cv2.warpAffine(values, transform, (SIDE, SIDE)), np.float32)
+    return np.asarray(cv2.warpAffine(detail, transform, (SIDE, SIDE)), np.float32)

@@ -46,9 +46,9 @@ class Orientation(NamedTuple):
         return np.ascontiguousarray(255 - picture if self.inverted else picture)
 
     def apply_signed(self, detail: NDArray[np.int8]) -> NDArray[np.int8]:
-        """Return changed detail, which an inversion gives the other sign."""
-        detail = detail[:, ::-1] if self.flipped else detail
-        detail = detail[::-1] if self.upside_down else detail
+        """Return changed detail (..., s, s), which an inversion gives the other sign."""
+        detail = detail[..., ::-1] if self.flipped else detail
+        detail = detail[..., ::-1, :] if self.upside_down else detail
         return -detail if self.inverted else detail
 
 

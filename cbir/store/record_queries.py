@@ -148,6 +148,10 @@ class RecordQueries:
             return bytes(row.picture)
         return None
 
+    def ids_with_thumbnail(self) -> set[str]:
+        """Return the ids of the images that have a thumbnail."""
+        return {row.image_id for row in self._rows(select(images.c.image_id).join(thumbnails))}
+
     def stored_vector(self, image_id: str) -> bytes:
         """Return the raw vector of one image as it is stored; raises NotFound, CollectionDamaged."""
         with connect_once(self._engine) as connection:

@@ -9,6 +9,7 @@ import pytest
 from cbir.audit.alignment import IDENTITY, Alignment, compare
 from cbir.audit.duplicate_pictures import SIDE, to_square
 from cbir.audit.duplicate_proof import STILL, STILL_SMALL, Proof, prove
+from cbir.audit.pair_orientation import PlacedPair
 from cbir.audit.picture_signatures import ORIENTATIONS
 from cbir.datasets.phantoms import draw_phantom
 
@@ -48,7 +49,7 @@ def test_a_changed_copy_of_a_small_picture_is_proved(index, change):
     assert (
         compare(picture, to_square(changed, SIDE), IDENTITY).median < STILL_SMALL
     )  # as it is, it would not be
-    proof = prove(pictures(picture, changed), 0, 1, 0, movable=False)
+    proof = prove(pictures(picture, changed), PlacedPair(0, 1, 0, movable=False))
     assert proof is not None
     assert 0.5 <= proof.confidence <= 1
 
@@ -60,7 +61,7 @@ def test_a_small_picture_whose_shapes_bend_is_not_proved():
         picture, across + 0.3 * np.sin(down / 6), down + 0.3 * np.sin(across / 6), cv2.INTER_LINEAR
     )
     assert compare(picture, bent, IDENTITY).median > STILL  # enough in larger pictures
-    assert prove(pictures(picture, bent), 0, 1, 0, movable=False) is None
+    assert prove(pictures(picture, bent), PlacedPair(0, 1, 0, movable=False)) is None
 
 
 @pytest.mark.parametrize("number", range(len(ORIENTATIONS)))
