@@ -1,4 +1,4 @@
-"""Draw the pictures of how-it-works.md, cluster.md and federation.md: `python -m docs_site.draw_pictures`."""
+"""Draw the pictures of how-it-works.md, cluster.md, federation.md and integrations.md: `python -m docs_site.draw_pictures`."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,38 @@ def draw_federation() -> Drawing:
     return picture
 
 
+def draw_integrations() -> Drawing:
+    """Draw what other programs of research groups send and get."""
+    picture = Drawing(900, 400, "XNAT, 3D Slicer, FiftyOne and Label Studio: what each sends and gets")
+    picture.box(340, 110, 220, 180, ["cbir", "collection: vectors,", "labels, patient keys"], GREEN)
+    picture.box(10, 30, 150, 90, ["XNAT", "projects of", "images"], GREY)
+    picture.box(10, 280, 150, 90, ["3D Slicer, OHIF", "plugins of", "MONAI Label"], GREY)
+    picture.box(740, 30, 150, 90, ["FiftyOne", "shows, filters,", "corrects"], GREY)
+    picture.box(740, 280, 150, 90, ["Label Studio", "asks people"], GREY)
+    picture.box(180, 45, 130, 60, ["images", "by REST, read only"], BLUE)
+    picture.box(180, 260, 130, 50, ["next image"], AMBER)
+    picture.box(180, 340, 130, 50, ["segmentation"], AMBER)
+    picture.box(590, 10, 130, 60, ["folder", "pictures, vectors"], BLUE)
+    picture.box(590, 90, 130, 60, ["folder", "labels, pictures"], BLUE)
+    picture.box(590, 260, 130, 50, ["pairs of images"], AMBER)
+    picture.box(590, 340, 130, 50, ["judgements"], AMBER)
+    picture.arrow((160, 75), (180, 75))
+    picture.arrow((310, 75), (390, 75), (390, 110))
+    picture.arrow((340, 270), (325, 270), (325, 285), (310, 285))
+    picture.arrow((180, 285), (160, 305))
+    picture.arrow((160, 345), (180, 365))
+    picture.arrow((310, 365), (390, 365), (390, 290))
+    picture.arrow((510, 110), (510, 40), (590, 40))
+    picture.arrow((720, 40), (740, 60))
+    picture.arrow((740, 95), (720, 120))
+    picture.arrow((590, 120), (575, 120), (575, 160), (560, 160))
+    picture.arrow((560, 270), (575, 270), (575, 285), (590, 285))
+    picture.arrow((720, 285), (740, 305))
+    picture.arrow((740, 345), (720, 365))
+    picture.arrow((590, 365), (510, 365), (510, 290))
+    return picture
+
+
 def draw_eprf() -> Drawing:
     """Draw the steps of EPRF."""
     picture = Drawing(900, 330, "Steps of re-ranking by enhanced pseudo-relevance feedback")
@@ -170,6 +202,7 @@ PICTURES = {
     "path.svg": draw_path,
     "cluster.svg": draw_cluster,
     "federation.svg": draw_federation,
+    "integrations.svg": draw_integrations,
     "eprf.svg": draw_eprf,
     "diffusion.svg": draw_diffusion,
 }
