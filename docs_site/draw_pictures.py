@@ -1,4 +1,4 @@
-"""Draw the pictures of how-it-works.md, cluster.md, federation.md and integrations.md: `python -m docs_site.draw_pictures`."""
+"""Draw the pictures of documents that are no screenshots: `python -m docs_site.draw_pictures`."""
 
 import numpy as np
 from numpy.typing import NDArray
