@@ -17,7 +17,7 @@ from cbir.vector_index.port import IndexedImage, IndexPosition, IndexScope, Neig
 POSITION = 0  # number of the row with the position, which is no image's
 FAR = 1e6  # each value of that row's vector: farther than any image
 PROBES = 32  # inverted lists that a search reads of each segment, at least
-COMPARED = 100_000  # images in a scope up to which all of them are compared, by reading all lists
+COMPARED = 16  # images in the lists that a search with a filter reads, times as many as it is to find
 COUNTED_SECONDS = 300.0  # for which a scope is taken to have as many images
 SCOPES_COUNTED = 64  # in memory
 MOST = 16_384  # images that Milvus returns at most
@@ -64,7 +64,7 @@ class MilvusIndex:
 
     def nearest(self, queries: Floats, k: int, scope: IndexScope) -> list[Neighbours]:
         """Return up to k images of `scope` for each of the `queries` (q, d); all that match where fewer do."""
-        expression, probes = scope_expression(scope), self._probes(scope)
+        expression, probes = scope_expression(scope), self._probes(k, scope)
         results = []
         for start in range(0, len(queries), QUERIES):
             some = queries[start : start + QUERIES]
@@ -150,7 +150,7 @@ class MilvusIndex:
         """Return "Strong", which waits a fifth of a second for all changes, until they are seen without it."""
         return "Strong" if time.monotonic() - self._changed < SETTLING else "Bounded"
 
-    def _probes(self, scope: IndexScope) -> int:
+    def _probes(self, k: int, scope: IndexScope) -> int:
         """Return how many lists of each segment to read: the more, the fewer images labels and patients leave."""
         narrow = IndexScope(where=scope.where, of_patients=scope.of_patients)
         if narrow == IndexScope():
@@ -161,7 +161,7 @@ class MilvusIndex:
             latest = list(self._counted.items())[-SCOPES_COUNTED:]
             # A new one: other threads may read it.
             self._counted = {**dict(latest), narrow: (count, time.monotonic() + COUNTED_SECONDS)}
-        return min(LISTS, max(PROBES, LISTS * COMPARED // max(count, 1)))
+        return min(LISTS, max(PROBES, LISTS * COMPARED * k // max(count, 1)))
 
     def _search(self, queries: Floats, k: int, expression: str, probes: int) -> list[Neighbours]:
         if k >= MOST:
