@@ -9,7 +9,7 @@ import numpy as np
 from cbir.errors import IndexUnavailable
 from cbir.gallery.vector_blocks import Floats
 from cbir.vector_index.milvus_collection import LISTS, milvus_row, open_milvus_collection
-from cbir.vector_index.milvus_connection import SECONDS, MilvusConnection
+from cbir.vector_index.milvus_connection import MilvusConnection
 from cbir.vector_index.milvus_expression import scope_expression
 from cbir.vector_index.nearest_vectors import join_neighbours, nearest_vectors
 from cbir.vector_index.port import IndexedImage, IndexPosition, IndexScope, Neighbours, Numbers
@@ -23,7 +23,8 @@ SCOPES_COUNTED = 64  # in memory
 MOST = 16_384  # images that Milvus returns at most
 AT_ONCE = 2000  # images sent or read in one call, which may have 64 MB
 WRITE_SECONDS = 300.0  # limit of a call that writes: a server that is busy building takes its time
-STRONG_SECONDS = 60.0  # limit of a call that waits for changes, for the same reason
+READ_SECONDS = 30.0  # limit of a call that reads: many searches of many images wait for each other
+STRONG_SECONDS = 60.0  # limit of a call that waits for changes
 QUERIES = 100  # of one call
 POLLED = 0.5  # seconds between two questions whether the lists are made
 SETTLING = 6.0  # seconds until others' changes are seen without waiting for them; Milvus promises five
@@ -215,7 +216,7 @@ class MilvusIndex:
                 self._call("load_collection", self._edition)
                 self._loaded = True
             level = self._consistency()
-            limit = STRONG_SECONDS if level == "Strong" else SECONDS
+            limit = STRONG_SECONDS if level == "Strong" else READ_SECONDS
             return self._call(
                 name, self._edition, *arguments, timeout=limit, consistency_level=level, **options
             )
