@@ -38,7 +38,7 @@ from cbir.store.migration import bring_up_to_date
 from cbir.store.normalisation import Statistics
 from cbir.store.patient_scope import PatientScope
 from cbir.store.permissions import warn_if_open_to_others
-from cbir.store.postgresql_address import is_in_postgresql
+from cbir.store.postgresql_address import database_address, is_in_postgresql
 from cbir.store.postgresql_database import PostgresqlDatabase
 from cbir.store.profile import Profile
 from cbir.store.record_queries import LabelledImage, RecordQueries, numbers_where, read_labelled_images
@@ -66,8 +66,9 @@ class Collection(RecordQueries):
         """
         self.folder = resolve_alias(Path(folder))
         if not self.exists(self.folder):
+            place = repr(database_address(self.folder)) if is_in_postgresql(self.folder) else folder
             raise NotFound(
-                f"there is no collection in {folder}; `cbir index SOURCE --collection {folder}` creates one"
+                f"there is no collection in {place}; `cbir index SOURCE --collection {place}` creates one"
             )
         self._engine = open_database(self.folder)
         try:

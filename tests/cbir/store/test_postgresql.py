@@ -15,14 +15,14 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import make_url, text
 
-from cbir.errors import CollectionBusy, DatabaseUnavailable, InvalidInput
+from cbir.errors import CollectionBusy, DatabaseUnavailable, InvalidInput, NotFound
 from cbir.gallery import knn
 from cbir.store import Collection, index_build, postgresql_database, postgresql_migration, postgresql_schema
 from cbir.store import profile as profiles
 from cbir.store.backup import back_up_collection
 from cbir.store.filter_conditions import parse_filters
 from cbir.store.limited_collection import LimitedCollection
-from cbir.store.postgresql_address import PASSWORDS, files_folder, find_password
+from cbir.store.postgresql_address import PASSWORDS, database_address, files_folder, find_password
 from cbir.store.postgresql_database import PostgresqlDatabase
 from cbir.store.verify import verify_collection
 from cbir.store.writer_lock import writer_lock
@@ -197,6 +197,14 @@ def test_a_machine_needs_the_key(address: str, collection: Collection, tmp_path:
     database_file.write_text(database_file.read_text().replace('"collection_id": "', '"collection_id": "0'))
     with pytest.raises(InvalidInput, match="has the files of another collection"):
         Collection(collection.folder)
+
+
+def test_a_missing_collection_is_named_by_its_address(address: str) -> None:
+    folder = files_folder(address.replace("//postgres@", "//postgres:secret@"))
+    with pytest.raises(NotFound, match="there is no collection in 'postgresql") as caught:
+        Collection(folder)
+    assert f"--collection {database_address(folder)!r}` creates one" in str(caught.value)
+    assert "secret" not in str(caught.value)
 
 
 def test_text_that_postgresql_cannot_store(collection: Collection) -> None:
