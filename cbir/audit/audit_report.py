@@ -61,11 +61,13 @@ def render_audit_report(
     links = "".join(f'<a href="#{name}">{title}</a>' for name, title, _ in sections)
     body = "".join(f'<h2 id="{name}">{title}</h2>{text}' for name, title, text in sections)
     style = style_sheet() + (files("cbir.audit") / "audit.css").read_text(encoding="utf-8")
+    read_at = escape(audit.read_at[:16].replace("T", " "))
+    title = f"Audit of the collection {escape(collection.folder.resolve().name)}"
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Audit of a collection</title><style>{style}</style></head><body>
-<h1>Audit of a collection</h1>
-<p class="sub">{audit.images} images, {escape(audit.read_at)}. Not a medical device. The pictures are from the
+<title>{title}</title><style>{style}</style></head><body>
+<h1>{title}</h1>
+<p class="sub">{audit.images} images, {read_at} UTC. Not a medical device. The pictures are from the
 collection: protect this file as you protect them.</p>
 {render_summary(audit)}<nav>{links}</nav>{body}
 <p class="note">cbir {cbir.__version__}. labels.csv, duplicates.csv, leaks.csv and outliers.csv have every image,

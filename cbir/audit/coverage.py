@@ -79,16 +79,21 @@ def _count_label(collection: Collection, images: AuditedImages, key: str) -> Cov
         return None
     sizes = np.bincount(codes[codes >= 0], minlength=len(names))
     with_patient = (codes >= 0) & (images.patient >= 0)
+    named = np.bincount(codes[with_patient], minlength=len(names))
     patients: NDArray[np.int64] = np.zeros(len(names), np.int64)
     if with_patient.any():
         patients = independent_counts(codes[with_patient], images.patient[with_patient], len(names))
     values = [
-        _value(name, int(size), int(count)) for name, size, count in zip(names, sizes, patients, strict=True)
+        _value(name, *counts)
+        for name, *counts in zip(
+            names, sizes.tolist(), patients.tolist(), (sizes - named).tolist(), strict=True
+        )
     ]
     values.sort(key=lambda value: (-value.images, value.value))
     return CoveredLabel(key, int(np.count_nonzero(codes < 0)), tuple(values))
 
 
-def _value(name: str, images: int, patients: int) -> CoveredValue:
-    thin = images < LEAST_IMAGES or 0 < patients < LEAST_PATIENTS
+def _value(name: str, images: int, patients: int, unnamed: int) -> CoveredValue:
+    """Return the counts of a value; each of the `unnamed` images may be of another patient."""
+    thin = images < LEAST_IMAGES or patients + unnamed < LEAST_PATIENTS
     return CoveredValue(name, images, patients or None, thin)

@@ -44,11 +44,7 @@ def render_summary(audit: ReportedAudit) -> str:
             else "without --label",
         ),
         ("Outliers", summary_line(audit.outliers.images, "image", "images"), "unlike the rest"),
-        (
-            "Drift",
-            summary_line(audit.drift.alarms, "alarm", "alarms"),
-            f"of {len(audit.drift.sources)} sources",
-        ),
+        ("Drift", *_drift_line(audit)),
         (
             "Coverage",
             summary_line(audit.coverage.thin, "thin value", "thin values"),
@@ -74,6 +70,15 @@ def render_summary(audit: ReportedAudit) -> str:
     return f'<ul class="cards">{cards}</ul>'
 
 
+def _drift_line(audit: ReportedAudit) -> tuple[str, str]:
+    """Return the alarms and the number of sources with weeks to compare."""
+    sources = audit.drift.sources
+    checked = sum(bool(source.weeks) for source in sources)
+    if not checked:
+        return "not checked", "images were added in too few weeks"
+    return summary_line(audit.drift.alarms, "alarm", "alarms"), f"of {checked} of {len(sources)} sources"
+
+
 def render_values(labels: LabelFindings) -> str:
     """Render how many labels of each value are suspect and what they look like, and values of too few images."""
     rows = "".join(
@@ -97,9 +102,7 @@ def render_values(labels: LabelFindings) -> str:
 def _looks_like(labels: LabelFindings, value: str) -> str:
     """Return the other values that suspects of a value look like, as HTML, and their numbers."""
     return ", ".join(
-        f"{escape(each.suggested)} <small>{each.images}</small>"
-        for each in labels.confusions
-        if each.label == value
+        f"{escape(each.suggested)} ({each.images})" for each in labels.confusions if each.label == value
     )
 
 
