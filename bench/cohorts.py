@@ -3,8 +3,8 @@
 A simulated person judges by the label, from three random images of a class. Classes in alphabetical order are
 divided: on those with even places constants were chosen, those with odd places are reported. In each class:
 
-found by 90 %: judged images until 90 % of the class are found, with the first three; inf if that takes more than a
-third of random order.
+found by 90 %: judged images until 90 % of the class are found, with the first three; inf if that takes more than
+random order.
 random order: the same in random order, on average.
 all labels: the same in the order of a logistic regression trained with the labels of all other images, in five folds.
 covered: share of the rounds in which the 95 % interval holds the true number of missing images, from the second round
@@ -12,7 +12,7 @@ until the class is found and 100 further images are judged, or until 90 % are fo
 images are judged; late: from a recall of .8. width: of the interval then, as a share of the class, the median.
 
     python -m bench.cohorts --collection DIR [--label label] [--half odd|even] [--seeds 3] [--candidates 2000]
-        [--drawn 1000000] [--out FILE.md]
+        [--index hnsw|ivf] [--drawn 1000000] [--out FILE.md]
 """
 
 import argparse
@@ -20,7 +20,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,10 +78,10 @@ def simulate(images: Labelled, label: str, seed: int, reuse_pool: bool) -> Run:
     relevant = dict(zip(images.numbers.tolist(), truth.tolist(), strict=True))
     start = random.choice(images.numbers[truth], STARTS, replace=False)
     judged = {int(number): JudgedImage(str(number), True) for number in start}
-    third = random_order(total, len(truth)) / 3
+    most = random_order(total, len(truth))
     cost, after, rounds, times, stopped = 0, 0, [], [], float("nan")
     pool: CohortPool | None = None
-    while after <= 100 and len(judged) < (3 * total + 300 if cost else third):
+    while after <= 100 and len(judged) < (3 * total + 300 if cost else most):
         numbers = np.array(list(judged))
         began = time.process_time()
         if pool is None or not reuse_pool:
@@ -213,9 +213,9 @@ def write(path: Path | None, parts: Sequence[tuple[str, Sequence[dict[str, Any]]
         path.write_text(document(parts, drawn) + "\n", encoding="utf-8")
 
 
-def indexed_searcher(folder: Path, candidates: int) -> Searcher:
-    """Return a searcher behind an index of FAISS, which is built if it is missing."""
-    collection, settings = Collection(folder), Settings(index="hnsw", indexed_candidates=candidates)
+def indexed_searcher(folder: Path, name: Literal["hnsw", "ivf"], candidates: int) -> Searcher:
+    """Return a searcher behind a vector index, which is built if it is missing."""
+    collection, settings = Collection(folder), Settings(index=name, indexed_candidates=candidates)
     index = open_index(collection, settings)
     assert index is not None
     index.follower.follow()
@@ -235,6 +235,7 @@ def main() -> None:
     parser.add_argument(
         "--candidates", type=int, default=0, help="also with an index that finds so many images"
     )
+    parser.add_argument("--index", choices=["hnsw", "ivf"], default="hnsw", help="which, for --candidates")
     parser.add_argument("--each", type=int, default=1, help="only each so many of the classes, with an index")
     parser.add_argument("--drawn", type=int, default=0, help="also time a round in so many drawn vectors")
     parser.add_argument("--out", type=Path, help="Markdown file to write")
@@ -242,8 +243,8 @@ def main() -> None:
     options = parser.parse_args()
     searchers = [("All images compared", Searcher(Collection(options.collection), Settings(device="cpu")))]
     if options.candidates:
-        title = f"With an index that finds {options.candidates} images of each example"
-        searchers.append((title, indexed_searcher(options.collection, options.candidates)))
+        title = f"With an index ({options.index}) that finds {options.candidates} images of each example"
+        searchers.append((title, indexed_searcher(options.collection, options.index, options.candidates)))
     parts: list[tuple[str, list[dict[str, Any]]]] = []
     for place, (title, searcher) in enumerate(searchers):
         images = read_labelled(searcher, options.label)

@@ -8,6 +8,7 @@ import numpy as np
 
 from cbir.cohorts.cohort_pool import CohortPool, collect_pool
 from cbir.cohorts.judged_image import JudgedImage, ProposedImage
+from cbir.cohorts.likeness_margin import likeness_margins
 from cbir.cohorts.missing_images import MissingImages, estimate_missing
 from cbir.cohorts.relevance_model import RelevanceModel, learn_relevance
 from cbir.errors import InvalidInput
@@ -17,8 +18,11 @@ from cbir.search import Searcher
 from cbir.threads import take_turn
 from cbir.vector_index.port import Numbers
 
-BACKGROUND = 200  # random images that count as not relevant in training
+BACKGROUND = 1000  # random images that count as not relevant in training
 DRAWN = 12  # of so many images of a batch, one is drawn at random
+DRY = 48  # judged images without a relevant one, after which images like single examples are proposed too
+COMPARED = 10_000  # most probable images that are compared with single examples
+EXAMPLES = 1000  # of each kind, the last judged, that they are compared with
 BATCH = 24  # images of a batch, unless the user says otherwise
 
 
@@ -73,7 +77,8 @@ class CohortRound:
     def next_images(self, count: int = BATCH) -> list[tuple[int, float, bool]]:
         """Return images to judge: most of them the most probable, and some that are drawn at random.
 
-        Half of the draws are even, half by probability.
+        Half of the draws are even, half by probability. While judgements find nothing, every second of the others is
+        one that is more like a relevant image than like any other that is judged.
 
         Parameters
         ----------
@@ -85,7 +90,7 @@ class CohortRound:
         list of (int, float, bool)
             Number of the image, probability, and whether it was drawn; the most probable first.
         """
-        probable = top_k(self.probabilities, min(count - count // DRAWN, len(self.unjudged)))
+        probable = self._promising(min(count - count // DRAWN, len(self.unjudged)))
         others = np.delete(np.arange(len(self.unjudged)), probable)
         chances = 0.5 / max(len(others), 1) + 0.5 * self.probabilities[others] / max(
             self.probabilities[others].sum(), 1e-300
@@ -99,6 +104,27 @@ class CohortRound:
         numbers = self.pool.numbers[self.unjudged]
         images = [(int(numbers[each]), float(self.probabilities[each]), is_drawn) for each, is_drawn in batch]
         return sorted(images, key=lambda image: -image[1])
+
+    def _promising(self, count: int) -> Rows:
+        """Return indices of unjudged images: the most probable, by turns with the likest while nothing is found."""
+        recent = self.judged[-DRY:]
+        if len(recent) < DRY or any(image.relevant for image in recent):
+            return top_k(self.probabilities, count)
+        probable = top_k(self.probabilities, max(COMPARED, count))
+        likest = probable[top_k(self._margins(self.unjudged[probable]), count)]
+        turns = np.column_stack((probable[:count], likest)).ravel()
+        first = np.sort(np.unique(turns, return_index=True)[1])
+        return np.asarray(turns[first][:count])
+
+    def _margins(self, rows: Rows) -> Doubles:
+        """Return how much more images are like a relevant example than like any other."""
+        relevant = np.array([image.relevant for image in self.judged], bool)
+        vectors = self.pool.vectors.vectors
+        return likeness_margins(
+            vectors(rows),
+            vectors(self.judged_rows[relevant][-EXAMPLES:]),
+            vectors(self.judged_rows[~relevant][-EXAMPLES:]),
+        )
 
 
 @take_turn()

@@ -6,6 +6,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from cbir.cohorts.judged_image import JudgedImage
+from cbir.gallery.vector_blocks import Doubles
 
 Advice = Literal["continue", "nearly complete", "complete"]
 
@@ -16,7 +17,14 @@ TRUST = 0.5  # power of the ratio of observed to predicted images
 SHAPE = 2.0  # of the gamma distribution of the error of the sum of probabilities
 IMPROBABLE = 0.2  # probability of images below which one that is relevant was not expected
 STRAYS, STRAYS_SHAPE = 0.03, 0.3  # such images as a share of those found, before any was judged; shape
-SEARCHED = 8.0  # improbable images that are judged for each found one until most strays are found
+SEARCHED = (
+    4.0,
+    8.0,
+    16.0,
+    32.0,
+    64.0,
+)  # improbable images judged for each found one until most strays are found
+REMOTE, REMOTE_SHAPE = 0.75, 0.3  # images that no search by likeness finds, mean and shape
 DRAWS = 4000
 COMPLETE, NEARLY = 0.95, 0.9  # recall
 
@@ -66,9 +74,11 @@ def estimate_missing(judged: Sequence[JudgedImage], expected: float, unjudged: i
     number is Poisson distributed, and its rate gamma distributed about that.
 
     Strays are relevant images that the classifier does not expect. Those found among the improbable images, and the
-    number of these that were judged, give a gamma distribution of the rate of those that are left. Both parts are
-    Poisson processes, as in the reviews of documents (Stevenson & Bin-Hezam 2023, "Stopping methods for
-    technology-assisted reviews based on point processes").
+    number of these that were judged, give a gamma distribution of the rate of those that are left. How fast they
+    turn up is not known: each speed of SEARCHED has the weight that the places of the strays among the improbable
+    images give it. All parts are Poisson processes, as in the reviews of documents (Stevenson & Bin-Hezam 2023,
+    "Stopping methods for technology-assisted reviews based on point processes"). Remote images, a group unlike all
+    that were found, leave no trace before one of them is seen: they add the same to the upper end of each cohort.
 
     Parameters
     ----------
@@ -85,8 +95,10 @@ def estimate_missing(judged: Sequence[JudgedImage], expected: float, unjudged: i
     proposed = [(image.probability, image.relevant) for image in judged if image.probability is not None]
     random = np.random.default_rng(0)  # the same estimate whenever it is asked for
     expected_counts = random.poisson(_corrected(expected, proposed) * random.gamma(SHAPE, 1 / SHAPE, DRAWS))
-    shape, scale = _strays(found, proposed)
-    counts = expected_counts + random.poisson(random.gamma(shape, scale, DRAWS))
+    strays = random.poisson(_draw_strays(found, proposed, random))
+    left_share = unjudged / (unjudged + len(judged))
+    remote = random.poisson(random.gamma(REMOTE_SHAPE, REMOTE * left_share / REMOTE_SHAPE, DRAWS))
+    counts = expected_counts + strays + remote
     low = np.quantile(np.minimum(expected_counts, unjudged), 0.025, method="nearest")
     np.minimum(counts, unjudged, out=counts)
     high = np.quantile(counts, 0.975, method="nearest")
@@ -100,10 +112,20 @@ def _corrected(expected: float, proposed: Sequence[tuple[float, bool]]) -> float
     return float(expected * ((observed + PRIOR) / (predicted + PRIOR)) ** TRUST)
 
 
-def _strays(found: int, proposed: Sequence[tuple[float, bool]]) -> tuple[float, float]:
-    """Return shape and scale of the gamma distribution of the number of strays that are left."""
+def _draw_strays(found: int, proposed: Sequence[tuple[float, bool]], random: np.random.Generator) -> Doubles:
+    """Return draws (DRAWS,) of the expected number of strays that are left.
+
+    Strays turn up with a rate that falls exponentially with the improbable images judged. The number of all strays
+    has a gamma prior, which is integrated out to weigh the speeds of the fall.
+    """
     improbable = [(probability, relevant) for probability, relevant in proposed if probability < IMPROBABLE]
+    places = np.array([place + 0.5 for place, (_, relevant) in enumerate(improbable) if relevant])
     surplus = max(sum(relevant - probability for probability, relevant in improbable), 0.0)
-    searched = 1.0 - float(np.exp(-len(improbable) / (SEARCHED * (found + 5))))
-    rate = STRAYS_SHAPE / (STRAYS * max(found, 1)) + searched
-    return STRAYS_SHAPE + surplus, (1.0 - searched) / rate
+    shape, rate = STRAYS_SHAPE + surplus, STRAYS_SHAPE / (STRAYS * max(found, 1))
+    lengths = np.array(SEARCHED) * (found + 5)
+    searched = -np.expm1(-len(improbable) / lengths)
+    place = places.mean() if len(places) else 0.0
+    logs = -shape * np.log(rate + searched) - surplus * (np.log(lengths) + place / lengths)
+    weights = np.exp(logs - logs.max())
+    speeds = random.choice(len(lengths), DRAWS, p=weights / weights.sum())
+    return random.gamma(shape, 1.0, DRAWS) * (1.0 - searched[speeds]) / (rate + searched[speeds])

@@ -28,7 +28,7 @@ class RelevanceModel:
 
 
 def learn_relevance(relevant: Floats, irrelevant: Floats, background: Floats) -> RelevanceModel:
-    """Train a classifier; of images that nobody judged a few count as not relevant, with a small weight.
+    """Train a classifier; of images that are not judged a few count as not relevant, with a small weight.
 
     Nearly all images of a collection are not relevant, so a random one is a negative example (Cormack & Grossman
     2015, "Autonomy and reliability of continuous active learning", section 3).

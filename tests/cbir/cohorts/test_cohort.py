@@ -1,17 +1,20 @@
 """Cohorts of an open collection: rounds, the estimate, and what cannot be asked."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.spatial.distance import cdist
 
 import cbir
 from cbir import settings
-from cbir.cohorts.cohort_round import start_round
+from cbir.cohorts.cohort_pool import CohortPool
+from cbir.cohorts.cohort_round import DRY, CohortRound, start_round
 from cbir.cohorts.judged_image import JudgedImage
+from cbir.cohorts.likeness_margin import likeness_margins
 from cbir.cohorts.missing_images import estimate_missing
 from cbir.cohorts.relevance_model import learn_relevance
 from cbir.errors import InvalidInput, NotFound
@@ -157,3 +160,71 @@ def test_strays_that_turned_up_widen_the_interval() -> None:
     quiet = judged + [JudgedImage(f"q{n}", False, 0.02) for n in range(200)]
     stray = judged + [JudgedImage(f"q{n}", n % 20 == 0, 0.02) for n in range(200)]
     assert estimate_missing(stray, 2.0, 5000).high > 2 * estimate_missing(quiet, 2.0, 5000).high
+
+
+def improbable_images(count: int, strays: Sequence[int]) -> list[JudgedImage]:
+    """Return improbable images, of which those at the places `strays` are relevant."""
+    return [JudgedImage(f"improbable {place}", place in strays, 0.001) for place in range(count)]
+
+
+def test_strays_that_turn_up_late_widen_the_interval() -> None:
+    found = [JudgedImage(str(n), True, 0.9) for n in range(40)]
+    early = estimate_missing(found + improbable_images(900, range(0, 100, 10)), 0.5, 9000)
+    steady = estimate_missing(found + improbable_images(900, range(0, 900, 90)), 0.5, 9000)
+    assert early.found == steady.found == 50
+    assert steady.high > 1.5 * early.high
+
+
+@pytest.mark.parametrize("speed", [4, 8, 32])
+def test_the_interval_holds_strays_however_fast_they_turn_up(speed: int) -> None:
+    """Places are drawn from an exponential distribution; what was not judged is missing."""
+    random, judged, held = np.random.default_rng(speed), 1000, 0
+    found = [JudgedImage(str(n), True, 0.9) for n in range(40)]
+    for _ in range(30):
+        places = random.exponential(speed * 55, 20).astype(int)
+        estimate = estimate_missing(
+            found + improbable_images(judged, places[places < judged].tolist()), 0.1, 9000
+        )
+        missing = len(np.unique(places)) - (estimate.found - len(found))
+        held += estimate.low <= missing <= estimate.high
+    assert held >= 24
+
+
+def test_a_small_cohort_is_not_complete_because_nothing_was_found_lately() -> None:
+    found = [JudgedImage(str(n), True, 0.9) for n in range(20)]
+    estimate = estimate_missing(found + improbable_images(1000, []), 0.1, 9000)
+    assert estimate.high >= 3
+    assert estimate.advice != "complete"
+    assert estimate_missing(found + improbable_images(1000, []), 0.1, 10).high < estimate.high
+
+
+def test_margins_are_differences_of_squared_distances() -> None:
+    random = np.random.default_rng(0)
+    vectors, relevant, irrelevant = (
+        random.standard_normal((count, 5)).astype(np.float32) for count in (3000, 4, 7)
+    )
+    near, far = cdist(vectors, relevant).min(axis=1) ** 2, cdist(vectors, irrelevant).min(axis=1) ** 2
+    np.testing.assert_allclose(likeness_margins(vectors, relevant, irrelevant), (far - near) / 2, atol=1e-5)
+    np.testing.assert_allclose(likeness_margins(vectors, relevant, irrelevant[:0]), -near / 2, atol=1e-5)
+
+
+def test_images_like_single_examples_are_proposed_while_nothing_is_found() -> None:
+    """Relevant images are in the middle of a ring, where no linear classifier can tell them."""
+    random = np.random.default_rng(0)
+    ring = random.standard_normal((900, 2))
+    ring *= 3 / np.linalg.norm(ring, axis=1, keepdims=True)
+    middle = random.standard_normal((6, 2)) / 10
+    vectors = np.vstack([middle, ring]).astype(np.float32)
+    numbers = np.arange(len(vectors))
+    pool = CohortPool(numbers, VectorBlocks((vectors,)), None, np.ones(len(numbers)), len(numbers))
+    judged = [JudgedImage(str(n), True) for n in range(3)]
+    judged += [JudgedImage(str(n), False, 0.5) for n in range(6, 6 + DRY)]
+
+    def middle_images(order: Sequence[JudgedImage]) -> set[int]:
+        rows = np.array([int(image.image_id) for image in order])
+        images = CohortRound(pool, order, rows).next_images()
+        assert len({number for number, _, _ in images}) == len(images) == 24
+        return {number for number, _, _ in images} & {3, 4, 5}
+
+    assert middle_images(judged) == {3, 4, 5}
+    assert middle_images(judged[3:] + judged[:3]) == set()
