@@ -40,13 +40,24 @@ class ProgressFormat(StrEnum):
 
 
 class FilesByDefault(typer.core.TyperGroup):
-    """`cbir index FOLDER` means `cbir index files FOLDER`; write a folder named as a command ./NAME."""
+    """`cbir index FOLDER` means `cbir index files FOLDER`; write a folder named dicomweb ./dicomweb."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the default command in front."""
-        if not args or args[0] not in self.commands:
+        """Put the default command in front; `files` alone is a folder if there is one of that name."""
+        if not args or args[0] not in self.commands or self._names_folder(ctx, args):
             args = [FILES, *args]
         return super().parse_args(ctx, args)
+
+    def _names_folder(self, ctx: Any, args: list[str]) -> bool:
+        """Return whether `files` is the one source; raise InvalidInput if it may be both command and source."""
+        if args[0] != FILES or not Path(FILES).exists():
+            return False
+        command = self.commands[FILES].make_context(FILES, args[1:], ctx, resilient_parsing=True)
+        if command.params.get("sources"):
+            raise InvalidInput(
+                f"{FILES} is a folder here: write ./{FILES} for it, or leave the word {FILES} out"
+            )
+        return True
 
 
 class FilesCommand(StrictCommand):

@@ -1,9 +1,14 @@
-"""Help texts of the indexing commands."""
+"""Help texts and words of the indexing commands."""
+
+import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from cbir.main import app
+from tests.cbir.evaluation.small_run import draw
+from tests.indexer.commands import call
 
 
 @pytest.mark.parametrize("arguments", [["index"], ["index", "files"]])
@@ -25,3 +30,17 @@ def test_help_of_another_source_is_its_own() -> None:
     assert result.exit_code == 0
     assert "--modality" in result.output
     assert "--duplicates" not in result.output
+
+
+def test_files_may_be_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["index", "files", "--collection", "c", "--profile", "tamura", "--jobs", "1"]
+    _, errors = call(*words, code=2)
+    assert "Missing argument 'SOURCE'" in errors
+    Path("files").mkdir()
+    draw(Path("files") / "1.png", 1)
+    printed, _ = call(*words, "--format", "json")
+    assert json.loads(printed)["indexed"] == 1
+    for sources in (["files", "files"], ["files", "./files"]):
+        _, errors = call("index", *sources, "--collection", "c", code=2)
+        assert "write ./files for it, or leave the word files out" in errors
