@@ -215,8 +215,8 @@ def patch_image(image_id: ImageIdInPath) -> Response:
 def delete_image(image_id: ImageIdInPath) -> tuple[str, int]:
     """Delete an image permanently.
 
-    Record, vector, thumbnail and stored original are removed. The same picture is not added again unless `restore`
-    is set.
+    Record, vector, thumbnail, stored original and the segmentations that MONAI Label's plugins sent are removed. The
+    same picture is not added again unless `restore` is set.
     """
     state, name = current_state(), request_params.query_parameters(CollectionParameters).collection
     with state.handle(name).writer(actor_name()) as writer:

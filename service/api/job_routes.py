@@ -145,7 +145,8 @@ def retry_job(name: JobName) -> Response:
 def delete_patient(key: PatientKeyInPath) -> Response:
     """Erase every trace of a patient from all files of a collection, by the patient key of the images.
 
-    Saved cases whose query is of the patient are deleted, and the patient's images vanish from all others.
+    Saved cases whose query is of the patient are deleted, and the patient's images vanish from all others. The
+    segmentations of the patient's images are deleted too.
 
     The identifier behind the key is not accepted, since addresses are written to logs.
     """
