@@ -1,4 +1,4 @@
-"""How familiar images are to a collection, by all values of an encoder: the p-value of being as strange as they are.
+"""Familiarity of images to a collection, by all values of an encoder: the p-value of being as strange as they are.
 
 The directions that searches compare tell the images of a collection apart, and know nothing of other kinds: what is
 unusual about an image of another anatomy is projected away. So images are compared by all values, as they are and

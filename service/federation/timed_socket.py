@@ -1,4 +1,4 @@
-"""Connection to another site that ends when its time is up, whatever the site does."""
+"""Connection to another site that ends when its time is up, even if the site sends slowly or not at all."""
 
 import socket
 import time

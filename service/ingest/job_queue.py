@@ -21,7 +21,7 @@ class JobQueue:
     database : StateDatabase
         Database of the service's state.
     worker : JobWorker, optional
-        Worker of this process, told about new jobs.
+        Worker of this process, which is notified of new jobs.
     """
 
     def __init__(self, database: StateDatabase, worker: JobWorker | None = None) -> None:

@@ -99,7 +99,7 @@ class CohortViewer(NamedTuple):
 
 
 class NewCohortRow(NamedTuple):
-    """What a new cohort begins with. judged: relevance by image id."""
+    """First values of a cohort. judged: relevance by image id."""
 
     collection: str
     title: str
