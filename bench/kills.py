@@ -76,26 +76,33 @@ def main() -> None:
     rounds = read_record(options)
     with tempfile.TemporaryDirectory(dir=scratch()) as name:
         targets = make_targets(Path(name), options.targets)
-        while (killed := sum(each["killed"] for each in rounds)) < options.count:
-            print(f"\r{killed} of {options.count} kills", end="", file=sys.stderr, flush=True)
-            number = len(rounds)
-            target = targets[options.targets[number % len(options.targets)]]
-            result = kill_once(target, number, options.seed)
-            rounds.append(result)
-            if result["problems"]:
-                print(f"round {number} ({target.name}): {'; '.join(result['problems'])}", file=sys.stderr)
-                if options.keep:
-                    shutil.copytree(target.folder, options.keep / f"round-{number}", dirs_exist_ok=True)
-                target.start_again()
-            write_record(options, rounds)
-        for target in targets.values():
-            target.close()
+        try:
+            run_rounds(targets, rounds, options)
+        finally:
+            for target in targets.values():
+                target.close()
     print(file=sys.stderr)
     table = summary(rounds, options.seed)
     print(table)
     if options.results:
         options.results.write_text(f"# Kills\n\n{__doc__}\n{table}\n")
     sys.exit(any(each["problems"] for each in rounds))
+
+
+def run_rounds(targets: dict[str, Target], rounds: list[dict[str, Any]], options: argparse.Namespace) -> None:
+    """Kill until there are enough kills; add what happened to `rounds` and to the record."""
+    while (killed := sum(each["killed"] for each in rounds)) < options.count:
+        print(f"\r{killed} of {options.count} kills", end="", file=sys.stderr, flush=True)
+        number = len(rounds)
+        target = targets[options.targets[number % len(options.targets)]]
+        result = kill_once(target, number, options.seed)
+        rounds.append(result)
+        if result["problems"]:
+            print(f"round {number} ({target.name}): {'; '.join(result['problems'])}", file=sys.stderr)
+            if options.keep:
+                shutil.copytree(target.folder, options.keep / f"round-{number}", dirs_exist_ok=True)
+            target.start_again()
+        write_record(options, rounds)
 
 
 def turns() -> list[str]:
