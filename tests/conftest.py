@@ -2,6 +2,7 @@
 
 import atexit
 import gc
+import os
 import secrets
 import signal
 from collections.abc import Iterator
@@ -94,9 +95,13 @@ LONG = (
     "cbir/training/test_bench_sorters.py",
     "cbir/vector_index/test_adapters_down.py",
     "cbir/vector_index/test_follower_kill.py",
+    "cbir/vector_index/test_milvus_tls.py",
     "docs/test_notebooks.py",
     "e2e/test_annotate.py",
     "e2e/test_annotate_page.py",
+    "e2e/test_damage.py",
+    "e2e/test_framed.py",
+    "e2e/test_kill_service.py",
     "e2e/test_ohif.py",
     "e2e/test_other_systems.py",
     "e2e/test_page_audit.py",
@@ -122,9 +127,14 @@ MODULES = {"deep": "torch", "pacs": "pynetdicom", "e2e": "playwright"}
 SERVED = {"served", "browser"}  # fixtures that start a service or a browser
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Make tests independent of the load of the machine, and of how a shell starts them."""
-    hypothesis.settings.register_profile("without deadline", deadline=None)
+    # Threads of BLAS and OpenMP wait for each other in a loop, which takes the cores from the other processes.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    without_long = "not long" in config.option.markexpr
+    hypothesis.settings.register_profile(
+        "without deadline", deadline=None, max_examples=50 if without_long else 100
+    )
     hypothesis.settings.load_profile("without deadline")
     # A shell that starts pytest with `&` has it ignore SIGINT, and so would the processes that tests interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

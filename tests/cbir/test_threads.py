@@ -9,7 +9,7 @@ from time import sleep
 import cv2
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from cbir import threads
 from cbir.cancellation import time_limit
@@ -21,6 +21,14 @@ from cbir.threads import OneBlasThread, cores, for_each, keep_to_one_core, take_
 def blas_threads() -> set[int]:
     """Of numpy's OpenBLAS."""
     return {pool["num_threads"] for pool in threadpool_info() if pool.get("threading_layer") == "pthreads"}
+
+
+@pytest.fixture
+def several_blas_threads():
+    """Three threads before, as on a machine with as many cores: tests begin with one."""
+    with threadpool_limits(3, "blas"):
+        assert blas_threads() == {3}
+        yield
 
 
 @pytest.mark.parametrize("threads", [0, 1, 2, 5])
@@ -64,15 +72,15 @@ def test_a_process_can_keep_to_one_core():
         assert process.submit(_threads_used, True).result() == 1
 
 
+@pytest.mark.usefixtures("several_blas_threads")
 def test_blas_has_one_thread_inside_and_the_old_number_after():
-    before = blas_threads()
     with OneBlasThread(), OneBlasThread():
         assert blas_threads() == {1}
-    assert blas_threads() == before
+    assert blas_threads() == {3}
 
 
+@pytest.mark.usefixtures("several_blas_threads")
 def test_any_thread_may_be_the_first_in_and_the_last_out():
-    before = blas_threads()
     with OneBlasThread():
         pass
     with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
@@ -83,7 +91,7 @@ def test_any_thread_may_be_the_first_in_and_the_last_out():
         one.submit(first.__exit__).result()
         assert blas_threads() == {1}
         other.submit(second.__exit__).result()
-        assert blas_threads() == before
+        assert blas_threads() == {3}
 
 
 def test_there_is_at_least_one_core():

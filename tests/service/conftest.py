@@ -27,6 +27,7 @@ from service.access.shared_tokens import open_tokens
 from service.access.token_list import TokenStorage
 from service.app import create_app
 from service.state.database import open_state
+from tests.indexer.commands import call
 from tests.postgresql_server import PostgresqlServer
 
 COUNT = 36
@@ -34,10 +35,8 @@ CBIR = [sys.executable, "-m", "cbir.main"]
 
 
 def cbir(*arguments: str | Path) -> str:
-    """Run a `cbir` command to its end and return what it printed."""
-    done = subprocess.run([*CBIR, *map(str, arguments)], capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    """Run a `cbir` command to its end in this process, which has its modules already, and return what it printed."""
+    return call(*arguments)[0]
 
 
 def made_once(temporary: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
