@@ -62,6 +62,21 @@ def test_kills_harm_no_collection_in_postgresql(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.e2e
+@pytest.mark.long
+def test_kills_harm_no_cluster_with_a_vector_index(tmp_path: Path) -> None:
+    if reason := missing_reason():
+        pytest.skip(reason)
+    record = tmp_path / "kills.jsonl"
+    done = run("kills.py", "--count", 2, "--targets", "pgvector", "--seed", 1, "--record", record)
+    assert done.returncode == 0, done.stderr
+    assert "The index held what the collection holds" in done.stdout
+    rounds = [json.loads(line) for line in record.read_text().splitlines()]
+    assert sum(each["acknowledged"].get("job", 0) for each in rounds) >= 10
+    assert all(each["figures"]["attempts"] >= 1 for each in rounds)
+
+
+@pytest.mark.slow
+@pytest.mark.e2e
 def test_kills_harm_no_collection(tmp_path: Path) -> None:
     record, arguments = tmp_path / "kills.jsonl", ("--targets", "compact", "serve", "erase", "--seed", 1)
     done = run("kills.py", "--count", 1, *arguments, "--record", record)

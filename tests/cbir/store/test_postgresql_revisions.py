@@ -17,7 +17,6 @@ from tests.cbir.store.conftest import entry
 from tests.cbir.store.make_revision import SCHEMA
 from tests.postgresql_server import PostgresqlServer
 
-pytestmark = pytest.mark.slow
 STORED = sorted(Path(__file__).parent.glob("revision-*"))
 
 
@@ -40,6 +39,8 @@ def test_there_is_one_of_the_present_revision() -> None:
     assert f"revision-{HEAD}" in [folder.name for folder in STORED]
 
 
+@pytest.mark.slow
+@pytest.mark.long
 def test_all_is_read_and_more_is_added(collection: Collection, request: pytest.FixtureRequest) -> None:
     stored = request.node.callspec.params["collection"]
     expected = list(csv.reader((stored / "expected.csv").read_text().splitlines()))
