@@ -40,9 +40,6 @@ class RelevanceFeedback:
         return RelevanceFeedback(self.rows[self.relevance < 0.0], self.relevance[self.relevance < 0.0])
 
 
-NO_FEEDBACK = RelevanceFeedback(np.empty(0, np.int64), np.empty(0))
-
-
 class SeededDiffusion(Diffusion):
     """Diffusion with every example and every judged image as a source."""
 

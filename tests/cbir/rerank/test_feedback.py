@@ -12,7 +12,7 @@ from cbir.gallery.ranking import merge_nearest, rank, top_k
 from cbir.rerank import negatives
 from cbir.rerank.diffusion_graph import DiffusionGraph
 from cbir.rerank.feedback import Feedback, apply_judgements
-from cbir.rerank.seeded_diffusion import NO_FEEDBACK, RelevanceFeedback, SeededDiffusion
+from cbir.rerank.seeded_diffusion import RelevanceFeedback, SeededDiffusion
 
 
 def clusters(n: int, d: int = 6, kinds: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -103,7 +103,7 @@ def test_judgements_improve_the_rest_of_the_list(make):
     before, after = [], []
     for query in range(20):
         ranking = rank(vectors[query], gallery, np.delete(np.arange(600), query))
-        first = Feedback()(vectors[[query]], NO_FEEDBACK, ranking, gallery).scores
+        first = Feedback()(vectors[[query]], judged({}), ranking, gallery).scores
         top = ranking.rows[top_k(first, 20)]
         said = judged({int(row): 1.0 if kind[row] == kind[query] else -1.0 for row in top})
         second = Feedback()(vectors[[query]], said, ranking, gallery).scores
@@ -120,7 +120,7 @@ def test_the_person_decides_whatever_was_learnt():
     said = judged({0: 1.0, 2: 0.4, 18: -1.0, 16: -0.2, 5: 1.0})  # 5 is not in the list
     order = rows[top_k(apply_judgements(scores, said, rows), 10)].tolist()
     assert order == [0, 2, 14, 12, 10, 8, 6, 4, 16, 18]
-    assert apply_judgements(scores, NO_FEEDBACK, rows) is scores
+    assert apply_judgements(scores, judged({}), rows) is scores
     assert len(apply_judgements(np.empty(0), said, np.empty(0, np.int64))) == 0
 
 
@@ -142,7 +142,7 @@ def test_judged_images_outside_the_list_are_learnt_from():
     ranking = rank(vectors[0], gallery, rows)
     outside = judged({200 + int(i): -1.0 for i in np.flatnonzero(kind[200:] != kind[0])[:10]})
     told = Feedback()(vectors[:1], outside, ranking, gallery).scores
-    assert not np.allclose(told, Feedback()(vectors[:1], NO_FEEDBACK, ranking, gallery).scores)
+    assert not np.allclose(told, Feedback()(vectors[:1], judged({}), ranking, gallery).scores)
 
 
 def test_same_question_same_answer():
