@@ -87,12 +87,16 @@ MARKED = {
 }
 # The longest tests: with servers of databases, clusters, training and processes that are killed.
 LONG = (
+    "cbir/evaluation/test_bench_feedback.py",
     "cbir/evaluation/test_rerank_quality.py",
+    "cbir/grading/test_bench_grading.py",
     "cbir/grading/test_tuned_cnn_command.py",
     "cbir/store/test_both_databases.py",
     "cbir/store/test_collection_copy.py",
     "cbir/store/test_postgresql.py",
+    "cbir/training/test_bench_sorter_comparison.py",
     "cbir/training/test_bench_sorters.py",
+    "cbir/training/test_bench_toprank.py",
     "cbir/vector_index/test_adapters_down.py",
     "cbir/vector_index/test_follower_kill.py",
     "cbir/vector_index/test_milvus_tls.py",

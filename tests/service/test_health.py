@@ -1,7 +1,6 @@
 """Readiness, and what other processes do to the collection meanwhile."""
 
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -214,9 +213,3 @@ def test_a_damaged_collection_is_not_opened_for_every_request(
     problem(client.get(image), 503)
     database.write_bytes(sound)  # the same file, mended: noticed at once
     assert client.get(image).status_code == 200
-
-
-@pytest.mark.slow
-def test_the_service_starts_without_what_few_requests_need() -> None:
-    code = "import sys, service.app; print(*{'sklearn', 'torch', 'pynetdicom', 'matplotlib'} & sys.modules.keys())"
-    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == ""
