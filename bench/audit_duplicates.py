@@ -5,7 +5,8 @@
 A new collection gets drawn images of COLLECTION, the eight nearest of each by vector, and a changed copy of each
 drawn one. A copy is found if its group has its image. Precision is of the lines of `duplicates.csv` that compare a
 copy with the first of its group: false if they are of different images. Lines of images that the source has twice
-are counted apart: their files, unmoved and of the same size, have a correlation of 0.995 in one of four flips.
+are counted apart: their files, unmoved and of the same size, have a correlation of 0.995 in one of four flips. Of the
+false lines, those whose images are the same picture by their keypoints (`bench.keypoints`) are counted once more.
 `--part tune` takes images with even numbers, to tune thresholds on; `--part report` the others.
 """
 
@@ -21,6 +22,7 @@ import cv2
 import numpy as np
 
 from bench.changed_copies import CHANGES
+from bench.keypoints import compare_keypoints
 from bench.pointing import interval
 from cbir.audit.duplicate_groups import REFERENCE, Duplicates
 from cbir.audit.duplicates import find_duplicates
@@ -37,14 +39,14 @@ Copies = dict[str, list[str]]
 class Outcome:
     """What was found of the copies.
 
-    found: hits by change and strength. named: whether the change was named. false_pairs: sources of first and copy.
-    true_pairs: count. twice: lines of images that the source has twice. others: lines of two images without a copy.
-    others_twice: these among them.
+    found: hits by change and strength. named: whether the change was named. false_pairs: sources of first and copy,
+    and whether their images are the same by their keypoints. true_pairs: count. twice: lines of images that the
+    source has twice. others: lines of two images without a copy. others_twice: these among them.
     """
 
     found: dict[tuple[str, str], list[bool]] = field(default_factory=lambda: defaultdict(list))
     named: dict[str, list[bool]] = field(default_factory=lambda: defaultdict(list))
-    false_pairs: list[tuple[str, str]] = field(default_factory=list)
+    false_pairs: list[tuple[str, str, bool]] = field(default_factory=list)
     true_pairs: int = 0
     twice: int = 0
     others: int = 0
@@ -139,7 +141,7 @@ def judge(copies: Copies, indexed: set[str], duplicates: Duplicates) -> Outcome:
             elif is_same_picture(*images):
                 outcome.twice += 1
             else:
-                outcome.false_pairs.append((first, member.source))
+                outcome.false_pairs.append((first, member.source, compare_keypoints(*images).same))
     for source, (image, kind, strength) in copies.items():
         if source not in indexed:
             continue  # the very same picture: left out by the index
@@ -151,10 +153,10 @@ def judge(copies: Copies, indexed: set[str], duplicates: Duplicates) -> Outcome:
     return outcome
 
 
-def draw_pairs(pairs: list[tuple[str, str]], path: Path) -> None:
-    """Draw pairs of pictures side by side, four in a row."""
+def draw_pairs(pairs: list[tuple[str, str, bool]], path: Path) -> None:
+    """Draw false pairs side by side, four in a row, those first that keypoints find different too."""
     tiles = []
-    for pair in pairs[:80]:
+    for *pair, _ in sorted(pairs, key=lambda pair: pair[2])[:80]:
         pictures = [cv2.imread(source, cv2.IMREAD_GRAYSCALE) for source in pair]
         tiles.append(np.hstack([cv2.resize(picture, (128, 128)) for picture in pictures]))
     tiles += [np.zeros((128, 256), np.uint8)] * (-len(tiles) % 4)
@@ -175,10 +177,11 @@ def print_outcome(outcome: Outcome) -> None:
         print(f"| {kind} | {strength} | {len(hits)} | {line(hits)} | {name} |")
     every = [hit for (_, strength), hits in outcome.found.items() if strength == "all" for hit in hits]
     print(f"| all | | {len(every)} | {line(every)} | |")
-    false = len(outcome.false_pairs)
-    pairs = [True] * outcome.true_pairs + [False] * false
-    print(f"\n| lines | right | 95 % interval |\n|---|---|---|\n| {len(pairs)} | {line(pairs, 4)} |")
-    print(f"\nFalse lines: {false}. Lines of images that the source has twice, counted apart: {outcome.twice}. "
+    false, true = [same for _, _, same in outcome.false_pairs], [True] * outcome.true_pairs
+    print("\n| false lines | lines | false | right | 95 % interval |\n|---|---|---|---|---|")
+    for name, right in (("of different images", [False] * len(false)), ("also by keypoints", false)):
+        print(f"| {name} | {len(true + right)} | {right.count(False)} | {line(true + right, 4)} |")
+    print(f"\nLines of images that the source has twice, counted apart: {outcome.twice}. "
           f"Lines of two images of the collection: {outcome.others}, such: {outcome.others_twice}.")  # fmt: skip
 
 

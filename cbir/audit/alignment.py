@@ -90,9 +90,10 @@ def align_from(first: Picture, second: Picture, transform: Floats) -> Alignment:
 
 def scaled(transform: Floats, factor: float) -> Floats:
     """Return a transform (2, 3) for pictures that are larger by a factor; the middle of a pixel is at 0."""
-    up = np.array([[factor, 0, (factor - 1) / 2], [0, factor, (factor - 1) / 2], [0, 0, 1]])
-    whole = np.vstack([transform, [0, 0, 1]])
-    return np.asarray((up @ whole @ np.linalg.inv(up))[:2], np.float32)
+    larger = transform.copy()
+    middle = (factor - 1) / 2  # of the first pixel, once larger
+    larger[:, 2] = factor * transform[:, 2] + middle - transform[:, :2].sum(axis=1) * middle
+    return larger
 
 
 def _refine(first: Picture, second: Picture, start: Floats, blur: int) -> Floats | None:

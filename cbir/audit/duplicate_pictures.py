@@ -54,7 +54,7 @@ class Pictures:
 
     def fine_side(self, first: int, second: int) -> int:
         """Return the side of the squares that two rows are compared by: the smaller's size, but 64 to 128."""
-        return int(np.clip(self.common_size(first, second), SIDE, FINE))
+        return min(max(self.common_size(first, second), SIDE), FINE)
 
     def common_size(self, first: int, second: int) -> int:
         """Return the longer side of the smaller of two rows."""

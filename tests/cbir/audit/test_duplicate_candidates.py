@@ -88,6 +88,13 @@ def test_a_pair_starts_where_it_was_shifted_to(squares):
     assert placed.start[placed.orientation == 0][0].tolist() == [[1, 0, 4], [0, 1, -2]]
 
 
+@pytest.mark.parametrize(("degrees", "unmoved"), [(0, True), (14, False)])
+def test_a_pair_is_compared_where_it_is_only_if_it_is_alike_there(squares, degrees, unmoved):
+    brighter = (rotated(squares[5], degrees) // 2 + 60).astype(np.uint8)
+    placed = orient_pairs(np.array([[0, 1]]), sign_pictures([squares[5], brighter]), (0.5, 0.5))
+    assert placed.unmoved[placed.orientation == 0].tolist() == [unmoved]
+
+
 def test_a_pair_is_there_once_in_each_orientation(squares):
     found = find([*squares, *squares])
     rows = np.column_stack([found.pairs, found.orientation])

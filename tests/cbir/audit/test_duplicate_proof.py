@@ -54,6 +54,23 @@ def test_a_changed_copy_of_a_small_picture_is_proved(index, change):
     assert 0.5 <= proof.confidence <= 1
 
 
+@pytest.mark.parametrize("unmoved", [True, False])
+def test_a_rotated_picture_is_proved_only_if_it_may_have_moved(unmoved):
+    turn = cv2.getRotationMatrix2D((31.5, 31.5), 6, 1).astype(np.float32)
+    both = pictures(square(9), cv2.warpAffine(square(9), turn, (64, 64), borderMode=cv2.BORDER_REPLICATE))
+    pair = PlacedPair(0, 1, 0, unmoved=unmoved)
+    proof = prove(both, pair)
+    assert proof is not None
+    assert proof.alignment.degrees == pytest.approx(6, abs=0.7)
+    assert prove(both, pair._replace(movable=False)) is None
+
+
+def test_a_picture_is_compared_where_it_is_only_if_it_may_be_alike_there():
+    both = pictures(square(9), square(9))
+    assert prove(both, PlacedPair(0, 1, 0, movable=False)) is not None
+    assert prove(both, PlacedPair(0, 1, 0, movable=False, unmoved=False)) is None
+
+
 def test_a_small_picture_whose_shapes_bend_is_not_proved():
     picture = square(9)
     down, across = np.indices((64, 64)).astype(np.float32)

@@ -53,7 +53,7 @@ CHANGES = {
 }
 
 
-def add(collection, folder, pictures):
+def add(collection, folder, pictures, thumbnails=False):
     """Write pictures as files and add them, each described by its darkness in a grid of two by three."""
     folder.mkdir(exist_ok=True)
     entries = []
@@ -65,8 +65,13 @@ def add(collection, folder, pictures):
         entries.append(
             (record, cv2.resize(image.grey, (3, 2), interpolation=cv2.INTER_AREA).astype(np.float32).ravel())
         )
+    files = {number: path.read_bytes() for number, path in enumerate(sorted(folder.iterdir()), 1)}
     with collection.writer() as writer:
-        writer.add(entries, duplicates=True)
+        writer.add(
+            entries,
+            duplicates=True,
+            in_transaction=lambda transaction, _: transaction.store_thumbnails(files if thumbnails else {}),
+        )
     return [record.image_id for _, record in collection.iterate()]
 
 
@@ -147,6 +152,29 @@ def test_conditions_limit_the_search(collection, tmp_path, phantoms):
         writer.set_labels(ids[0], {"part": "a"})
     assert find_duplicates(collection, collection.conditions(["part=a"])).groups == ()
     assert len(find_duplicates(collection).groups) == 1
+
+
+def test_thumbnails_are_read_where_files_are_gone(collection, tmp_path, phantoms):
+    pictures = [phantoms[0], phantoms[1], phantoms[0][:, ::-1]]
+    ids = add(collection, tmp_path / "files", pictures, thumbnails=True)
+    for path in (tmp_path / "files").iterdir():
+        path.unlink()
+    assert collection.ids_with_thumbnail() == set(ids)
+    duplicates = find_duplicates(collection)
+    assert duplicates.unread == ()
+    assert grouped(duplicates) == [[("000", "reference"), ("002", "flipped")]]
+
+
+def test_opencv_has_its_threads_again_afterwards(collection, tmp_path, phantoms):
+    add(collection, tmp_path / "files", [phantoms[0], phantoms[1]])
+    before, during = cv2.getNumThreads(), []
+    cv2.setNumThreads(2)
+    try:
+        find_duplicates(collection, (), lambda stage, done, total: during.append(cv2.getNumThreads()))
+        assert cv2.getNumThreads() == 2
+    finally:
+        cv2.setNumThreads(before)
+    assert set(during) == {1}
 
 
 def test_what_progress_raises_ends_the_search(collection, tmp_path, phantoms):
