@@ -7,7 +7,6 @@ principal directions of what is left are weighted by their variance: the learned
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from cbir.gallery.knn import compare_all
 
@@ -66,6 +65,8 @@ def pair_scatter(values: NDArray[np.float32], neighbours: NDArray[np.int32]) -> 
     (w, w) float64
         Mean of (x - y)(x - y)^T; 0 without pairs.
     """
+    from scipy import sparse  # only now: a service starts without it
+
     images, places = np.nonzero(neighbours >= 0)
     shape = (len(values), len(values))
     joined = sparse.csr_matrix((np.ones(len(images)), (images, neighbours[images, places])), shape=shape)

@@ -13,7 +13,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 
 from cbir import descriptors
 from cbir.store.neighbour_metric import learn_directions
@@ -208,6 +207,8 @@ def _principal_directions(
     covariance: NDArray[np.float64], count: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the `count` greatest variances, descending, and their directions (e, count)."""
+    from scipy.linalg import eigh  # only now: a service starts without it
+
     size = len(covariance)
     variances, directions = eigh(covariance, subset_by_index=(size - count, size - 1))
     return np.maximum(variances[::-1], 0.0), directions[:, ::-1]

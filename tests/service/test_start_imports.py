@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-LATER = "matplotlib onnxruntime pandas pynetdicom ray scipy.stats sklearn torch"
+LATER = "matplotlib onnxruntime pandas pynetdicom ray scipy sklearn torch"
 
 
 @pytest.mark.slow
