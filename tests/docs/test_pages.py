@@ -15,7 +15,7 @@ from tests.docs.reader import BlockFailed, Reader
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 names = [str(page.relative_to(ROOT)) for page in PAGES]
-# Guides and the start page take up to a minute each; the README has the start page's commands.
+# Guides and the start page take up to a minute each; the README has the first commands of the start page.
 MARKED_PAGES = [
     pytest.param(page, id=name, marks=[] if name == "README.md" else [pytest.mark.long])
     for page, name in zip(PAGES, names, strict=True)
