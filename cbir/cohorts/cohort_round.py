@@ -20,7 +20,7 @@ from cbir.vector_index.port import Numbers
 
 BACKGROUND = 1000  # random images that count as not relevant in training
 DRAWN = 12  # of so many images of a batch, one is drawn at random
-DRY = 48  # judged images without a relevant one, after which images like single examples are proposed too
+DRY = 24  # judged images without a relevant one, after which images like single examples are proposed too
 COMPARED = 10_000  # most probable images that are compared with single examples
 EXAMPLES = 1000  # of each kind, the last judged, that they are compared with
 BATCH = 24  # images of a batch, unless the user says otherwise

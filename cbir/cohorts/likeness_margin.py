@@ -35,4 +35,4 @@ def _nearness(vectors: Floats, examples: Floats) -> Doubles:
     for start in range(0, len(vectors), CHUNK):
         part = slice(start, start + CHUNK)
         nearness[part] += (vectors[part] @ examples.T - halves).max(axis=1)
-    return nearness
+    return np.asarray(nearness, np.float64)
