@@ -99,9 +99,10 @@ def scaled(transform: Floats, factor: float) -> Floats:
 def _refine(first: Picture, second: Picture, start: Floats, blur: int) -> Floats | None:
     """Maximise the correlation (Evangelidis & Psarakis 2008); None if that fails, as for unlike pictures."""
     criteria = (cv2.TERM_CRITERIA_COUNT | cv2.TERM_CRITERIA_EPS, STEPS, 1e-4)
+    everywhere = np.full(second.shape, 255, np.uint8)
     try:
         _, transform = cv2.findTransformECC(
-            first, second, start.copy(), cv2.MOTION_AFFINE, criteria, None, blur
+            first, second, start.copy(), cv2.MOTION_AFFINE, criteria, everywhere, blur
         )
     except cv2.error:
         return None
