@@ -14,7 +14,7 @@ from cbir.vector_index.port import Neighbours, Numbers
 
 LINKS = 16  # of a row, and twice as many on the lowest level (M of the paper)
 BUILD_WIDTH = 100  # rows that building compares at a time (efConstruction)
-SEARCH_WIDTH = 200  # the same of a search without a filter (ef), at least
+SEARCH_WIDTH = 400  # the same of a search without a filter (ef), at least
 COMPARED = 32  # images that are compared in the time in which a search of the graph passes one
 GROWTH = 1.1  # of the rows, after which entries are drawn again
 TOGETHER = 2  # search_type of FAISS: one search from all entries
@@ -89,7 +89,9 @@ class FaissGraph:
         rows = self.rows.drop(numbers)
         if len(rows):
             self._empty(rows)
-            self._mask = self._entries = None
+            self._mask = None
+            if self._entries is not None and self._entries.has_any(rows):
+                self._entries = None
         return rows
 
     def _search(self, queries: Floats, k: int, width: int, rows: Rows | None) -> tuple[Floats, Rows]:

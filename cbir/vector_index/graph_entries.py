@@ -9,7 +9,7 @@ import numpy as np
 
 from cbir.gallery.vector_blocks import Floats, Rows
 
-SAMPLE = 8  # sampled rows for each square root of all
+SAMPLE = 64  # sampled rows for each square root of all
 NEAREST = 64  # sampled rows where a search begins
 
 
@@ -27,6 +27,11 @@ class GraphEntries:
         count = min(len(vectors), max(NEAREST, int(SAMPLE * len(vectors) ** 0.5)))
         self.rows: Rows = np.sort(np.random.default_rng(0).choice(len(vectors), count, replace=False))
         self._vectors = vectors[self.rows]
+
+    def has_any(self, rows: Rows) -> bool:
+        """Return whether any of the rows is in the sample."""
+        places = np.searchsorted(self.rows, rows).clip(max=len(self.rows) - 1)
+        return bool((self.rows[places] == rows).any())
 
     def nearest(self, queries: Floats) -> tuple[Floats, Rows]:
         """Return squared distances and rows (q, NEAREST) of the sample; fewer columns in tiny graphs."""

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from cbir.vector_index.faiss_graph import FaissGraph
 from cbir.vector_index.graph_entries import GraphEntries
 
-GROUPS, MEMBERS, DIMENSIONS, NEAREST = 50, 100, 16, 20
+GROUPS, MEMBERS, DIMENSIONS, NEAREST = 150, 100, 16, 20
 
 
 def sparse_graph() -> tuple[NDArray[np.float32], NDArray[np.float32], FaissGraph]:
@@ -42,13 +42,31 @@ def test_a_search_does_not_end_in_a_wrong_group() -> None:
 
 
 def test_entries_are_the_nearest_of_a_sample() -> None:
-    vectors = np.random.default_rng(1).standard_normal((1000, 8), np.float32)
+    vectors = np.random.default_rng(1).standard_normal((10_000, 8), np.float32)
     entries = GraphEntries(vectors)
-    assert len(set(entries.rows.tolist())) == len(entries.rows) == int(8 * 1000**0.5)
+    assert len(set(entries.rows.tolist())) == len(entries.rows) == 6400
     squared, rows = entries.nearest(vectors[:3])
     distances = ((vectors[entries.rows][None] - vectors[:3, None]) ** 2).sum(axis=2)
     np.testing.assert_allclose(squared, np.sort(distances, axis=1)[:, : squared.shape[1]], atol=1e-4)
     assert (rows[:, 0] == entries.rows[distances.argmin(axis=1)]).all()
+
+
+def test_entries_are_drawn_again_without_deleted_images() -> None:
+    vectors, _, graph = sparse_graph()
+    graph.nearest(vectors[:1], NEAREST, None)
+    before = graph._entries
+    assert before is not None
+    others = np.setdiff1d(np.arange(len(vectors)), before.rows)[[0, -1]]
+    assert not before.has_any(others)
+    graph.delete(others + 1)
+    assert graph._entries is before
+    sampled = before.rows[[5, -1]]
+    assert before.has_any(sampled)
+    graph.delete(np.append(others[:1], sampled[:1]) + 1)
+    (answer,) = graph.nearest(vectors[sampled[:1]], NEAREST, None)
+    assert sampled[0] + 1 not in answer.numbers
+    assert graph._entries is not before  # whose vectors would keep the values of the deleted image
+    assert not (graph._entries._vectors == vectors[sampled[0]]).all(axis=1).any()
 
 
 def test_entries_of_a_single_row() -> None:
