@@ -133,7 +133,9 @@ class MilvusEngine:
 
     def drop(self, name: str) -> None:
         """Delete the Milvus collection of an edition."""
-        self.open(name, 1).drop()
+        from cbir.vector_index.milvus_collection import drop_milvus_collection
+
+        drop_milvus_collection(self._connected(), name)
 
     def drop_others(self, names: set[str]) -> None:
         """Do nothing: others may use the server."""

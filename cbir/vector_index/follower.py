@@ -177,11 +177,12 @@ class Follower:
 
     def _fill(
         self, record: EditionRecord, started: NextEdition | None, present: OpenedEdition | None,
-        progress: Progress | None,
+        progress: Progress | None, once_more: bool = True,
     ) -> None:  # fmt: skip
         """Fill the next edition, while the present one follows and answers, and switch to it.
 
         `started`: an interrupted fill, which goes on where the engine has kept it and the statistics are the same.
+        `once_more`: fill another edition if this one has more or fewer images than the collection.
         """
         engine, state = self._current.engine, self._feed.state()
         stored_fingerprint, statistics = self._feed.statistics()
@@ -207,7 +208,10 @@ class Follower:
         index.finish()
         index.set_position(IndexPosition(started.generation, filled, started.last_change, started.state))
         opened = OpenedEdition(started.name, stored_fingerprint, statistics, index)
-        self._catch_up(opened)
+        self._counted = False  # its server may have lost images, or have stored some twice
+        if not self._catch_up(opened) and once_more:
+            self._fill(record, None, present, progress, once_more=False)
+            return
         self._retire(
             EditionRecord(
                 current=started.name, fingerprint=stored_fingerprint, statistics=statistics.to_json()

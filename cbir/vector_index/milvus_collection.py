@@ -33,6 +33,12 @@ def open_milvus_collection(connection: MilvusConnection, name: str, dimensions: 
     return True
 
 
+def drop_milvus_collection(connection: MilvusConnection, name: str) -> None:
+    """Delete the Milvus collection `name`, if it exists."""
+    if connection.call("has_collection", name):
+        connection.call("drop_collection", name)
+
+
 def _create(connection: MilvusConnection, name: str, dimensions: int) -> None:
     from pymilvus import DataType, MilvusClient
 

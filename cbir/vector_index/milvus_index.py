@@ -8,7 +8,12 @@ import numpy as np
 
 from cbir.errors import IndexUnavailable
 from cbir.gallery.vector_blocks import Floats
-from cbir.vector_index.milvus_collection import LISTS, milvus_row, open_milvus_collection
+from cbir.vector_index.milvus_collection import (
+    LISTS,
+    drop_milvus_collection,
+    milvus_row,
+    open_milvus_collection,
+)
 from cbir.vector_index.milvus_connection import MilvusConnection
 from cbir.vector_index.milvus_expression import scope_expression
 from cbir.vector_index.nearest_vectors import join_neighbours, nearest_vectors
@@ -21,7 +26,9 @@ COMPARED = 16  # images in the lists that a search with a filter reads, times as
 COUNTED_SECONDS = 300.0  # for which a scope is taken to have as many images
 SCOPES_COUNTED = 64  # in memory
 MOST = 16_384  # images that Milvus returns at most
-AT_ONCE = 2000  # images sent or read in one call, which may have 64 MB
+AT_ONCE = 2000  # images sent or read in one call
+SENT_BYTES = 32 << 20  # sent in one call; Milvus takes 64 MB
+LABEL_BYTES = 64  # that a label takes at most: two tokens, and a number with its key
 WRITE_SECONDS = 300.0  # limit of a call that writes: a server that is busy building takes its time
 READ_SECONDS = 30.0  # limit of a call that reads: many searches of many images wait for each other
 STRONG_SECONDS = 60.0  # limit of a call that waits for changes
@@ -55,7 +62,8 @@ class MilvusIndex:
         IndexUnavailable
             If the server does not answer.
         """
-        self._call, self._edition, self._dimensions = connection.call, edition, dimensions
+        self._connection, self._call = connection, connection.call
+        self._edition, self._dimensions = edition, dimensions
         self._changed = time.monotonic()
         self._known_position: IndexPosition | None = None
         self._loaded = False
@@ -91,8 +99,8 @@ class MilvusIndex:
         numbers = [image.number for image in images]
         is_new = self._inserted_to is not None and min(numbers, default=0) > self._inserted_to
         self._inserted_to = None  # unless all of it succeeds
-        for start in range(0, len(images), AT_ONCE):
-            some = zip(images[start : start + AT_ONCE], vectors[start : start + AT_ONCE], strict=True)
+        for batch in _batches(images, self._dimensions):
+            some = zip(images[batch], vectors[batch], strict=True)
             rows = [milvus_row(image, vector) for image, vector in some]
             # Replacing deletes first, which a fill needs not.
             self._call("insert" if is_new else "upsert", self._edition, rows, timeout=WRITE_SECONDS)
@@ -141,8 +149,7 @@ class MilvusIndex:
 
     def drop(self) -> None:
         """Delete the Milvus collection."""
-        if self._call("has_collection", self._edition):
-            self._call("drop_collection", self._edition)
+        drop_milvus_collection(self._connection, self._edition)
 
     def close(self) -> None:
         """Do nothing: the connection may be shared."""
@@ -229,6 +236,19 @@ class MilvusIndex:
         vectors = np.array([row["vector"] for row in rows], np.float32).reshape(-1, self._dimensions)
         order = np.argsort(numbers)
         return numbers[order], vectors[order]
+
+
+def _batches(images: Sequence[IndexedImage], dimensions: int) -> Iterator[slice]:
+    """Yield the parts of `images` that one call each can send."""
+    start, size = 0, 0
+    for row, image in enumerate(images):
+        image_bytes = 4 * dimensions + LABEL_BYTES * len(image.labels)
+        if row > start and (row - start == AT_ONCE or size + image_bytes > SENT_BYTES):
+            yield slice(start, row)
+            start, size = row, 0
+        size += image_bytes
+    if images:
+        yield slice(start, len(images))
 
 
 def _neighbours(hits: Sequence[tuple[int, float]]) -> Neighbours:

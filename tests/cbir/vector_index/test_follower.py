@@ -159,6 +159,25 @@ def test_interrupted_fill(followed: Followed, monkeypatch: pytest.MonkeyPatch):
     assert record.current not in (before, filling.name)
 
 
+def test_interrupted_fill_whose_images_are_lost(followed: Followed, monkeypatch: pytest.MonkeyPatch):
+    followed.filled(60)
+    index_type = type(followed.index.current.opened().index)
+    assert followed.index.follower.drop()
+    monkeypatch.setattr(follower, "SAVED_SECONDS", -1.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(index_type, "finish", _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            followed.index.follower.follow()
+    filling = followed.index.current.editions.read().filling
+    assert filling
+    followed.index.current.engine.drop(filling.name)  # as another version of the program does
+    followed.index.current.engine.drop(filling.name)
+    followed.index = followed.opened()
+    assert followed.index.follower.follow()
+    followed.require_same()
+    assert followed.index.current.editions.read().filling is None
+
+
 def test_attributes_when_the_history_was_pruned(followed: Followed):
     followed.filled()
     with followed.collection.writer() as writer:

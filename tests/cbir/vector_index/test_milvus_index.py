@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from cbir.store.filter_conditions import Condition
+from cbir.vector_index import milvus_index
 from cbir.vector_index.milvus_connection import MilvusConnection
 from cbir.vector_index.milvus_index import MilvusIndex
 from cbir.vector_index.port import IndexPosition, IndexScope
@@ -61,3 +62,19 @@ def test_image_with_many_long_labels(connection: MilvusConnection, name: str) ->
         condition = Condition(f"{number}" + "k" * 200, "=", f"{number}" + "v" * 1000)
         assert index.nearest(make_vectors(1), 3, IndexScope((condition,)))[0].numbers.tolist() == [1]
     assert np.array_equal(index.vectors(np.array([1]))[1], make_vectors(1))
+
+
+def test_calls_have_few_images_with_many_labels() -> None:
+    long = {f"{number}": "1" for number in range(2000)}
+    images = [
+        *make_images(4500),
+        *(image.__class__(image.number, "f" * 32, labels=long) for image in make_images(700)),
+    ]
+    batches = list(milvus_index._batches(images, DIMENSIONS))
+    assert [image for batch in batches for image in images[batch]] == images
+    sizes = [batch.stop - batch.start for batch in batches]
+    assert sizes[:2] == [2000, 2000]
+    assert max(sizes[2:]) < 800
+    assert min(sizes) > 0
+    assert list(milvus_index._batches([], DIMENSIONS)) == []
+    assert len(list(milvus_index._batches(images[:3], 10**8))) == 3
