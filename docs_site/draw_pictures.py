@@ -162,7 +162,7 @@ def graph(points: NDArray[np.float64]) -> NDArray[np.float64]:
     weights[rows, near] = np.exp(-squares[rows, near] / np.median(squares[rows, near]))
     weights = (weights + weights.T) / 2
     root = np.sqrt(weights.sum(1))
-    return weights / root / root[:, None]
+    return np.asarray(weights / root / root[:, None])
 
 
 def diffuse(edges: NDArray[np.float64]) -> NDArray[np.float64]:

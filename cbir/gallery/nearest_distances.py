@@ -35,8 +35,8 @@ class NearestDistances:
         return float((1 + at_least) / (1 + len(self.distances)))
 
 
-def between(vectors: VectorBlocks, rows: Rows, neighbours: Rows | NDArray[np.int32]) -> NearestDistances:
-    """Return the distances of some images to the nearest of their neighbours.
+def nearest_of(vectors: VectorBlocks, rows: Rows, neighbours: Rows | NDArray[np.int32]) -> Floats:
+    """Return the distances (m,) of some images to the nearest of their neighbours; infinite if all are copies.
 
     Parameters
     ----------
@@ -53,6 +53,12 @@ def between(vectors: VectorBlocks, rows: Rows, neighbours: Rows | NDArray[np.int
         difference = vectors.vectors(np.maximum(column, 0).astype(np.int64)) - own
         distances = np.sqrt(np.einsum("ij,ij->i", difference, difference))
         np.minimum(smallest, np.where((column >= 0) & (distances > COPY), distances, np.inf), out=smallest)
+    return smallest
+
+
+def between(vectors: VectorBlocks, rows: Rows, neighbours: Rows | NDArray[np.int32]) -> NearestDistances:
+    """Return the distances of some images to the nearest of their neighbours; see `nearest_of`."""
+    smallest = nearest_of(vectors, rows, neighbours)
     return NearestDistances(np.sort(smallest[np.isfinite(smallest)]))
 
 

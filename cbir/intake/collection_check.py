@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from cbir.errors import NotFound
-from cbir.gallery.nearest_distances import NearestDistances, without_snapshot
+from cbir.gallery.knn import compare_all
+from cbir.gallery.nearest_distances import NEAREST, NearestDistances, nearest_of
 from cbir.gallery.vector_blocks import Floats, VectorBlocks, spread_rows
 from cbir.intake.familiarity import Familiarity
 from cbir.intake.findings import findings_of, with_findings
@@ -16,7 +17,7 @@ from cbir.store.records import Entry, Record
 
 COMPARED = 2000  # images of the collection that others are compared with
 LEAST_IMAGES = 100  # of a collection that says what fits
-UNLIKE = 0.002  # likeness, or familiarity, up to which nothing in the collection looks like an image
+UNLIKE = 0.001  # familiarity, or likeness, up to which nothing in the collection looks like an image
 NEIGHBOURS = 7  # that all have another modality
 CLOSER = 1.05  # times as near as the image: the collection has the negative
 AT_HOME = 0.02  # least likeness of such a negative, else both are foreign
@@ -26,7 +27,7 @@ class CollectionCheck:
     """Compares images with a sample of a collection, as it was when the check was made.
 
     Distances are those of searches; whether an image is unlike the collection is seen by all values of an encoder
-    too. A collection of fewer than 100 images flags nothing.
+    too. A collection of fewer than 100 images flags nothing, and one of fewer than 1,000 nothing as unlike it.
     """
 
     def __init__(self, collection: Collection) -> None:
@@ -42,9 +43,10 @@ class CollectionCheck:
         except NotFound:  # an image was deleted just now
             return
         self._sample = self._statistics.normalise(raw)
+        nearest = nearest_to_others(self._sample)
         if isinstance(self._statistics, Projection):
-            self._familiarity = Familiarity(raw[:, : self._statistics.encoder_values])
-        self._scale: NearestDistances = without_snapshot(VectorBlocks((self._sample,)))
+            self._familiarity = Familiarity(raw[:, : self._statistics.encoder_values], nearest)
+        self._scale = NearestDistances(np.sort(nearest[np.isfinite(nearest)]))
         records = collection.records(numbers.tolist())
         self._modalities = [
             records[number].labels.get("modality", "") if number in records else ""
@@ -75,17 +77,17 @@ class CollectionCheck:
         nearest = float(distances.min())
         if negative is not None and self._is_inverted(nearest, float(self._distances(negative).min())):
             return ["inverted"]
-        if (self._scale.likeness(nearest) or 1.0) <= UNLIKE or self._is_strange(vector):
+        if self._is_unlike(vector, nearest):
             return ["unlike"]
         declared = labels.get("modality")
         return ["modality"] if declared and self._is_other_modality(declared, distances) else []
 
-    def _is_strange(self, vector: Floats) -> bool:
-        """Return whether the values of the encoder are stranger than those of nearly all images."""
+    def _is_unlike(self, vector: Floats, nearest: float) -> bool:
+        """Return whether an image at distance `nearest` is stranger than nearly all images."""
         if self._familiarity is None or not isinstance(self._statistics, Projection):
-            return False
+            return (self._scale.likeness(nearest) or 1.0) <= UNLIKE
         values = np.asarray(vector[None, : self._statistics.encoder_values], np.float32)
-        return float(self._familiarity.familiarity(values)[0]) <= UNLIKE
+        return float(self._familiarity.familiarity(values, np.float32([nearest]))[0]) <= UNLIKE
 
     def _is_inverted(self, nearest: float, of_negative: float) -> bool:
         """Return whether the negative is clearly nearer to the collection, and at home in it."""
@@ -103,3 +105,8 @@ class CollectionCheck:
         assert self._statistics is not None
         normalised = self._statistics.normalise(np.asarray(vector, np.float32)[None])[0]
         return np.asarray(np.linalg.norm(self._sample - normalised, axis=1), np.float32)
+
+
+def nearest_to_others(sample: Floats) -> Floats:
+    """Return the distance (n,) of each vector to its nearest other; infinite if the nearest ones are copies."""
+    return nearest_of(VectorBlocks((sample,)), np.arange(len(sample)), compare_all(sample, NEAREST)[0])

@@ -1,8 +1,9 @@
-"""Familiarity of images to a collection, by all values of an encoder: the p-value of being as strange as they are.
+"""Familiarity of images to a collection: the p-value of being as strange as they are, by two distances.
 
 The directions that searches compare tell the images of a collection apart, and know nothing of other kinds: what is
-unusual about an image of another anatomy is projected away. So images are compared by all values, as they are and
-centred, and a distance counts for more among neighbours that are near each other.
+unusual about an image of another anatomy is projected away. So images are compared by all values too, as they are and
+centred, and a distance counts for more among neighbours that are near each other. One p-value for all of it keeps
+false alarms as rare as it says.
 """
 
 import numpy as np
@@ -25,9 +26,11 @@ class Familiarity:
     ----------
     vectors : (n, d) float32
         Raw values of the encoder; n > NEIGHBOURS.
+    nearest : (n,) float32
+        Distance of each to its nearest other in searches; infinite if all others are copies.
     """
 
-    def __init__(self, vectors: Floats) -> None:
+    def __init__(self, vectors: Floats, nearest: Floats) -> None:
         self._units = _unit(vectors)
         self._mean = self._units.mean(axis=0)
         self._products = self._units @ self._mean
@@ -36,20 +39,22 @@ class Familiarity:
         spaces = self._distances(self._units)
         for space in spaces:
             np.fill_diagonal(space, np.inf)
-        nearest = [_nearest(space) for space in spaces]
-        self._spreads = [distances[:, -1] for _, distances in nearest]
-        logs = [self._log_ratios(space, *found) for space, found in enumerate(nearest)]
+        found = [_nearest(space) for space in spaces]
+        self._spreads = [distances[:, -1] for _, distances in found]
+        logs = [self._log_ratios(space, *near) for space, near in enumerate(found)]
+        logs.append(_log(np.where(np.isfinite(nearest), nearest, 0)))
         self._scales = [(np.median(log), np.quantile(log, USUAL)) for log in logs]
         self._ascending = np.sort(self._strangeness(logs))
 
-    def familiarity(self, vectors: Floats) -> Numbers:
+    def familiarity(self, vectors: Floats, nearest: Floats) -> Numbers:
         """Return the share (m,) of images of the collection that are at least as strange, from 1 / (n + 1) to 1.
 
-        vectors: (m, d) float32, raw values of the encoder. It is the p-value of a conformal anomaly detector
-        (Laxhammar & Falkman 2010).
+        vectors: (m, d) float32, raw values of the encoder. nearest: (m,) float32, distances in searches to the
+        nearest image of the collection. It is the p-value of a conformal anomaly detector (Laxhammar & Falkman 2010).
         """
         spaces = self._distances(_unit(vectors))
         logs = [self._log_ratios(space, *_nearest(distances)) for space, distances in enumerate(spaces)]
+        logs.append(_log(nearest))
         count = len(self._ascending)
         at_least = count - np.searchsorted(self._ascending, self._strangeness(logs) - ROUNDING)
         return np.asarray((1 + at_least) / (1 + count), np.float64)
@@ -66,17 +71,19 @@ class Familiarity:
     def _log_ratios(self, space: int, rows: NDArray[np.int64], distances: Floats) -> Numbers:
         """Return the logarithm (m,) of the last distance over the root of that of the neighbours."""
         spread = np.maximum(self._spreads[space][rows].mean(axis=1, dtype=np.float64), SMALLEST)
-        return np.asarray(
-            np.log(np.maximum(distances[:, -1].astype(np.float64), SMALLEST)) - np.log(spread) / 2
-        )
+        return np.asarray(_log(distances[:, -1]) - np.log(spread) / 2)
 
     def _strangeness(self, logs: list[Numbers]) -> Numbers:
-        """Return the larger ratio (m,); 0 is the median of the collection, and 1 its 99th percentile."""
+        """Return the largest of the logarithms (m,); 0 is the median of the collection, and 1 its 99th percentile."""
         scaled = [
             (log - middle) / max(usual - middle, SMALLEST)
             for log, (middle, usual) in zip(logs, self._scales, strict=True)
         ]
-        return np.asarray(np.maximum(*scaled))
+        return np.asarray(np.max(scaled, axis=0))
+
+
+def _log(distances: Floats) -> Numbers:
+    return np.log(np.maximum(distances.astype(np.float64), SMALLEST))
 
 
 def _unit(vectors: Floats) -> Floats:

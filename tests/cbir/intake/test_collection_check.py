@@ -41,8 +41,8 @@ def collection_of(folder: Path, count: int) -> Collection:
 @pytest.fixture(scope="module")
 def check(tmp_path_factory: pytest.TempPathFactory) -> CollectionCheck:
     return CollectionCheck(
-        collection_of(tmp_path_factory.mktemp("check") / "c", 600)
-    )  # the least likeness is 1 / 601
+        collection_of(tmp_path_factory.mktemp("check") / "c", 1100)
+    )  # the least likeness is 1 / 1101
 
 
 def findings(check: CollectionCheck, own: Floats, negative: Floats | None = None, **labels: str) -> list[str]:
