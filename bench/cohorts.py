@@ -6,7 +6,9 @@ divided: on those with even places constants were chosen, those with odd places 
 found by 90 %: judged images until 90 % of the class are found, with the first three; inf if that takes more than
 random order.
 random order: the same in random order, on average.
-all labels: the same in the order of a logistic regression trained with the labels of all other images, in five folds.
+all labels: the same in the order of a logistic regression that scores each fifth of the images after it was trained
+with the labels of the other four fifths: never with the image itself, but with others of its patient. times: found by
+90 %, as a multiple of it. other patients: the same with folds by patient; images without a patient count as one each.
 covered: share of the rounds in which the 95 % interval holds the true number of missing images, from the second round
 until the class is found and 100 further images are judged, or until 90 % are found and three times the class and 300
 images are judged; late: from a recall of .8. width: of the interval then, as a share of the class, the median.
@@ -25,7 +27,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import PredefinedSplit, StratifiedKFold
 
 from cbir.cohorts.cohort_pool import CohortPool, collect_pool
 from cbir.cohorts.cohort_round import CohortRound
@@ -43,11 +45,12 @@ LATE = 0.8  # recall from which the width of intervals is reported
 
 
 class Labelled(NamedTuple):
-    """Images of a collection: numbers, ascending, labels and the searcher."""
+    """Images of a collection: numbers, ascending, labels, patients and the searcher."""
 
     searcher: Searcher
     numbers: NDArray[np.int64]
     labels: NDArray[np.str_]
+    patients: NDArray[np.str_]
 
 
 class Run(NamedTuple):
@@ -61,8 +64,12 @@ class Run(NamedTuple):
 
 def read_labelled(searcher: Searcher, key: str) -> Labelled:
     """Return the labelled images of a collection."""
-    pairs = [(number, record.labels.get(key, "")) for number, record in searcher.collection.iterate()]
-    return Labelled(searcher, np.array([pair[0] for pair in pairs]), np.array([pair[1] for pair in pairs]))
+    images = [
+        (number, record.labels.get(key, ""), record.patient_key or record.image_id)
+        for number, record in searcher.collection.iterate()
+    ]
+    numbers, labels, patients = zip(*images, strict=True)
+    return Labelled(searcher, np.array(numbers), np.array(labels), np.array(patients))
 
 
 def random_order(count: int, images: int) -> float:
@@ -105,15 +112,34 @@ def simulate(images: Labelled, label: str, seed: int, reuse_pool: bool) -> Run:
     return Run(cost or float("inf"), np.array(rounds[1:]), stopped, np.array(times))
 
 
-def cost_with_all_labels(vectors: NDArray[np.float32], truth: NDArray[np.bool_]) -> int:
-    """Return how many images are judged in the order of a classifier trained with all labels, out of fold."""
+def cost_with_all_labels(
+    vectors: NDArray[np.float32], truth: NDArray[np.bool_], patients: NDArray[np.str_] | None = None
+) -> int:
+    """Return how many images are judged in the order of a classifier trained with all labels but those of the fold.
+
+    With patients, all images of a patient are in the same fold.
+    """
     scores = np.empty(len(truth))
     scaled = (vectors - vectors.mean(axis=0)) / vectors.std()
-    for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(scaled, truth):
+    if patients is None:
+        splits = StratifiedKFold(5, shuffle=True, random_state=0).split(scaled, truth)
+    else:
+        splits = PredefinedSplit(folds_by_patient(truth, patients)).split()
+    for train, test in splits:
         model = LogisticRegression(C=1.0, solver="newton-cholesky").fit(scaled[train], truth[train])
         scores[test] = model.decision_function(scaled[test])
     hits = np.cumsum(truth[np.argsort(-scores)])
     return int(np.searchsorted(hits, np.ceil(SHARE * truth.sum()))) + 1
+
+
+def folds_by_patient(truth: NDArray[np.bool_], patients: NDArray[np.str_]) -> NDArray[np.int64]:
+    """Return a fold of five for each image, with all images of a patient in the same and the class in all."""
+    names, codes = np.unique(patients, return_inverse=True)
+    with_class = np.bincount(codes, truth) > 0
+    order = np.lexsort((np.random.default_rng(0).permutation(len(names)), with_class))
+    folds = np.empty(len(names), np.int64)
+    folds[order] = np.arange(len(names)) % 5
+    return folds[codes]
 
 
 def measure_class(images: Labelled, label: str, seeds: int, reuse_pool: bool) -> dict[str, Any]:
@@ -121,7 +147,8 @@ def measure_class(images: Labelled, label: str, seeds: int, reuse_pool: bool) ->
     truth = images.labels == label
     runs = [simulate(images, label, seed, reuse_pool) for seed in range(seeds)]
     view = images.searcher.collection.view()
-    best = cost_with_all_labels(view.gallery.vectors(view.rows_of(images.numbers)), truth)
+    vectors = view.gallery.vectors(view.rows_of(images.numbers))
+    best, strict = (cost_with_all_labels(vectors, truth, patients) for patients in (None, images.patients))
     rounds = np.concatenate([run.rounds for run in runs])
     covered = (rounds[:, 2] <= rounds[:, 1]) & (rounds[:, 1] <= rounds[:, 3])
     late = rounds[:, 0] >= LATE
@@ -130,7 +157,8 @@ def measure_class(images: Labelled, label: str, seeds: int, reuse_pool: bool) ->
     chance = random_order(count, len(truth))
     return {
         "label": label, "images": count, "cost": cost, "random": chance, "of_random": cost / chance,
-        "all_labels": best, "ratio": cost / best, "covered": float(covered.mean()),
+        "all_labels": best, "ratio": cost / best, "other_patients": strict,
+        "covered": float(covered.mean()),
         "covered_late": float(covered[late].mean()) if late.any() else float("nan"),
         "width_late": float(np.median((rounds[late, 3] - rounds[late, 2]) / count)) if late.any() else float("nan"),
         "stopped": [run.stopped for run in runs],
@@ -176,7 +204,8 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[str]:
         f"at most a third in {sum(row['of_random'] <= 1 / 3 for row in rows)} of {len(rows)} classes",
         f"- judged, times those of a classifier with all labels: median "
         f"{interval([row['ratio'] for row in rows], np.median)}, at most 1.3 in "
-        f"{sum(row['ratio'] <= 1.3 for row in rows)} of {len(rows)} classes",
+        f"{sum(row['ratio'] <= 1.3 for row in rows)} of {len(rows)} classes; with folds by patient in "
+        f"{sum(row['cost'] <= 1.3 * row['other_patients'] for row in rows)}",
         f"- covered: {interval([row['covered'] for row in rows], np.mean)}, from a recall of {LATE}: "
         f"{interval([row['covered_late'] for row in rows], np.mean)}; width of the interval there, as a share of the "
         f"class: median {interval([row['width_late'] for row in rows], np.median)}",
@@ -193,14 +222,14 @@ def document(parts: Sequence[tuple[str, Sequence[dict[str, Any]]]], drawn: str) 
     for title, rows in parts:
         lines += [f"## {title}", "", *summary(rows), ""]
         lines += [
-            "| class | images | found by 90 % | random order | share | all labels | times | covered | late | width |",
-            f"|{' --- |' * 10}",
+            "| class | images | found by 90 % | random order | share | all labels | times | other patients | "
+            "covered | late | width |",
+            f"|{' --- |' * 11}",
         ]
         lines += [
             f"| {row['label']} | {row['images']} | {row['cost']:.0f} | {row['random']:.0f} | "
-            f"{row['of_random']:.2f} | "
-            f"{row['all_labels']} | {row['ratio']:.2f} | {row['covered']:.2f} | {row['covered_late']:.2f} | "
-            f"{row['width_late']:.2f} |"
+            f"{row['of_random']:.2f} | {row['all_labels']} | {row['ratio']:.2f} | {row['other_patients']} | "
+            f"{row['covered']:.2f} | {row['covered_late']:.2f} | {row['width_late']:.2f} |"
             for row in rows
         ]
         lines.append("")

@@ -18,7 +18,8 @@ from cbir.search import Searcher
 from cbir.threads import take_turn
 from cbir.vector_index.port import Numbers
 
-BACKGROUND = 1000  # random images that count as not relevant in training
+BACKGROUND, BACKGROUND_MOST = 200, 1000  # random images that count as not relevant in training
+BACKGROUND_GROWTH = 4  # more of them for each image judged not relevant
 DRAWN = 12  # of so many images of a batch, one is drawn at random
 DRY = 24  # judged images without a relevant one, after which images like single examples are proposed too
 COMPARED = 10_000  # most probable images that are compared with single examples
@@ -52,10 +53,15 @@ class CohortRound:
 
     @cached_property
     def model(self) -> RelevanceModel:
-        """Classifier that is trained on the judgements."""
+        """Classifier that is trained on the judgements.
+
+        Random images count as not relevant. Where the cohort is a tenth of the collection, so is it of them, and
+        probabilities are too low; so they are few while nearly all judged images are relevant.
+        """
         relevant = np.array([image.relevant for image in self.judged], bool)
         random = np.random.default_rng(self.seed)
-        background = random.choice(self.unjudged, min(BACKGROUND, len(self.unjudged)), replace=False)
+        count = min(BACKGROUND + BACKGROUND_GROWTH * int((~relevant).sum()), BACKGROUND_MOST)
+        background = random.choice(self.unjudged, min(count, len(self.unjudged)), replace=False)
         vectors = self.pool.vectors.vectors
         return learn_relevance(
             vectors(self.judged_rows[relevant]), vectors(self.judged_rows[~relevant]), vectors(background)

@@ -17,13 +17,8 @@ TRUST = 0.5  # power of the ratio of observed to predicted images
 SHAPE = 2.0  # of the gamma distribution of the error of the sum of probabilities
 IMPROBABLE = 0.2  # probability of images below which one that is relevant was not expected
 STRAYS, STRAYS_SHAPE = 0.03, 0.3  # such images as a share of those found, before any was judged; shape
-SEARCHED = (
-    4.0,
-    8.0,
-    16.0,
-    32.0,
-    64.0,
-)  # improbable images judged for each found one until most strays are found
+# Improbable images judged for each found one until most strays are found: how many is not known.
+SEARCHED = (4.0, 8.0, 16.0, 32.0, 64.0)
 REMOTE, REMOTE_SHAPE = 0.75, 0.3  # images that no search by likeness finds, mean and shape
 DRAWS = 4000
 COMPLETE, NEARLY = 0.95, 0.9  # recall

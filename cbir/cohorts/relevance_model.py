@@ -7,8 +7,8 @@ import numpy as np
 from cbir.gallery.vector_blocks import Doubles, Floats, Rows, VectorBlocks
 from cbir.threads import OneBlasThread
 
-PENALTY = 1.0  # C of the regression; bench/cohorts.py compares others
-BACKGROUND_WEIGHT = 0.3  # of an image that nobody judged and that counts as not relevant
+PENALTY = 1.0  # C of the regression
+BACKGROUND_WEIGHT = 0.3  # of an image that is not judged and counts as not relevant
 STEPS = 100
 
 

@@ -16,9 +16,9 @@ from cbir.cohorts.cohort_round import DRY, CohortRound, start_round
 from cbir.cohorts.judged_image import JudgedImage
 from cbir.cohorts.likeness_margin import likeness_margins
 from cbir.cohorts.missing_images import estimate_missing
-from cbir.cohorts.relevance_model import learn_relevance
+from cbir.cohorts.relevance_model import RelevanceModel, learn_relevance
 from cbir.errors import InvalidInput, NotFound
-from cbir.gallery.vector_blocks import VectorBlocks
+from cbir.gallery.vector_blocks import Floats, VectorBlocks
 from cbir.python_api.collection_search import OpenCollection
 from cbir.search import Searcher
 from tests.cbir.cohorts.drawn_collection import GROUPS, draw, labels_of
@@ -228,3 +228,36 @@ def test_images_like_single_examples_are_proposed_while_nothing_is_found() -> No
 
     assert middle_images(judged) == {3, 4, 5}
     assert middle_images(judged[3:] + judged[:3]) == set()
+
+
+def large_class_round() -> CohortRound:
+    """Return a round after 60 relevant images of a class that has 300 of 3,000 images."""
+    random = np.random.default_rng(0)
+    vectors = random.standard_normal((3000, 8)).astype(np.float32)
+    vectors[:300, 0] += 4
+    numbers = np.arange(len(vectors))
+    pool = CohortPool(numbers, VectorBlocks((vectors,)), None, np.ones(len(numbers)), len(numbers))
+    return CohortRound(pool, [JudgedImage(str(n), True, 0.7) for n in range(60)], numbers[:60])
+
+
+def test_early_intervals_hold_what_is_missing_of_a_large_class() -> None:
+    """Many random images, that count as not relevant, are relevant here."""
+    missing = large_class_round().missing()
+    assert missing.low <= 240 <= missing.high
+
+
+@pytest.mark.parametrize(("irrelevant", "background"), [(0, 200), (50, 400), (900, 1000)])
+def test_random_images_are_more_once_many_are_not_relevant(
+    monkeypatch: pytest.MonkeyPatch, irrelevant: int, background: int
+) -> None:
+    trained = []
+
+    def learn(relevant: Floats, others: Floats, random: Floats) -> RelevanceModel:
+        trained.append((len(relevant), len(others), len(random)))
+        return learn_relevance(relevant, others, random)
+
+    monkeypatch.setattr("cbir.cohorts.cohort_round.learn_relevance", learn)
+    pool = large_class_round().pool
+    judged = [JudgedImage(str(n), n < 60) for n in range(60 + irrelevant)]
+    assert CohortRound(pool, judged, np.arange(len(judged))).model
+    assert trained == [(60, irrelevant, background)]
