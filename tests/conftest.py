@@ -110,6 +110,7 @@ LONG = (
     "e2e/test_other_systems.py",
     "e2e/test_page_audit.py",
     "e2e/test_page_collections.py",
+    "e2e/test_page_no_grade.py",
     "e2e/test_page_other_sites.py",
     "e2e/test_page_speed.py",
     "e2e/test_postgresql_messages.py",
