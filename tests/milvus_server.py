@@ -64,6 +64,11 @@ class MilvusServer:
         assert self._process
         return self._process.pid
 
+    @property
+    def runs(self) -> bool:
+        """Whether its process runs; a server may end by an error of its own."""
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> None:
         """Start the server, and wait until it is healthy."""
         programs = self.folder / "bin"
@@ -97,7 +102,8 @@ class MilvusServer:
     def kill(self) -> None:
         """Kill the server, as the kernel does when memory is short."""
         assert self._process
-        os.killpg(self._process.pid, signal.SIGKILL)
+        if self.runs:
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait(timeout=30)
 
     def stop(self) -> None:

@@ -213,6 +213,12 @@ class MilvusTarget(ClusterTarget):
         self.index = self.milvus.address
         super().__init__(folder, base, pictures)
 
+    def start_parts(self) -> None:
+        """Start Milvus too if it has ended by itself, as an orchestrator does."""
+        if not self.milvus.runs:
+            self.milvus.start()
+        super().start_parts()
+
     def kill_index(self) -> None:
         self.milvus.kill()
 
