@@ -240,3 +240,15 @@ def test_kubernetes_service_probes_and_policy(
     assert [port["port"] for rule in policy["ingress"] for port in rule["ports"]] == [active.port]
     open_ports = {port["port"] for rule in policy["egress"] for port in rule["ports"]}
     assert open_ports == {5432, urlsplit(active.index).port, 53}
+
+
+def test_variables_are_settings() -> None:
+    deploy = [file for file in (ROOT / "deploy").rglob("*") if file.is_file()]
+    known = {f"{settings.PREFIX}{name.upper()}" for name in Settings.model_fields}
+    named = {
+        variable: file.name
+        for file in (ROOT / "compose.yaml", ROOT / "Dockerfile", *deploy)
+        for variable in re.findall(r"\bCBIR_[A-Z0-9_]+", file.read_text())
+    }
+    assert "CBIR_TLS_KEY" in named
+    assert named.keys() - known == {"CBIR_CONFIG", "CBIR_LISTEN"}, "read by cbir, and by compose"
