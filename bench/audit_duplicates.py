@@ -1,13 +1,15 @@
 """Recall and precision of the search for duplicates, on changed copies of images.
 
     python -m bench.audit_duplicates COLLECTION [--copies 600] [--part report] [--folder FOLDER]
+    python -m bench.audit_duplicates COLLECTION --whole
 
 A new collection gets drawn images of COLLECTION, the eight nearest of each by vector, and a changed copy of each
 drawn one. A copy is found if its group has its image. Precision is of the lines of `duplicates.csv` that compare a
 copy with the first of its group: false if they are of different images. Lines of images that the source has twice
 are counted apart: their files, unmoved and of the same size, have a correlation of 0.995 in one of four flips. Of the
 false lines, those whose images are the same picture by their keypoints (`bench.keypoints`) are counted once more.
-`--part tune` takes images with even numbers, to tune thresholds on; `--part report` the others.
+`--part tune` takes images with even numbers, to tune thresholds on; `--part report` the others. `--whole` makes no
+copies, but measures the time for the images of COLLECTION themselves.
 """
 
 import argparse
@@ -63,6 +65,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
         "--folder", type=Path, help="keep copies and their collection here, or use those here"
+    )
+    parser.add_argument(
+        "--whole", action="store_true", help="measure the time for COLLECTION, without copies"
     )
     parser.add_argument("--false-pairs", type=Path, help="picture to draw the false pairs to")
     return parser.parse_args()
@@ -185,25 +190,36 @@ def print_outcome(outcome: Outcome) -> None:
           f"Lines of two images of the collection: {outcome.others}, such: {outcome.others_twice}.")  # fmt: skip
 
 
+def search(folder: Path) -> Duplicates:
+    """Search a collection for duplicates; print what it took."""
+    with Collection(folder) as collection:
+        began, cpu, stages = time.perf_counter(), time.process_time(), Counter[str]()
+
+        def show(stage: str, done: int, total: int) -> None:
+            stages[stage] = round(time.process_time() - cpu)
+
+        duplicates = find_duplicates(collection, (), show)
+        cpu_seconds, seconds = time.process_time() - cpu, time.perf_counter() - began
+        count = len(collection.view().gallery)
+    print(f"{count} images, {duplicates.pairs} compared pairs, {len(duplicates.groups)} groups: {cpu_seconds:.0f} "
+          f"seconds of processor time, {1000 * cpu_seconds / count:.1f} ms an image, {seconds:.0f} s in all; seconds "
+          f"of processor time at the end of each stage: {dict(stages)}\n")  # fmt: skip
+    return duplicates
+
+
 def main() -> None:
     arguments = options()
+    if arguments.whole:
+        search(arguments.collection)
+        return
     with TemporaryDirectory() as temporary:
         folder = arguments.folder or Path(temporary)
         copies = prepare(arguments, folder)
+        duplicates = search(folder / "collection")
         with Collection(folder / "collection") as collection:
             indexed = {record.source for _, record in collection.iterate()}
-            began, cpu, stages = time.perf_counter(), time.process_time(), Counter[str]()
-
-            def show(stage: str, done: int, total: int) -> None:
-                stages[stage] = round(time.process_time() - cpu)
-
-            duplicates = find_duplicates(collection, (), show)
-            seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - cpu
         outcome = judge(copies, indexed, duplicates)
         print_outcome(outcome)
-        print(f"\n{len(indexed)} images, {duplicates.pairs} compared pairs: {cpu_seconds:.0f} seconds of processor "
-              f"time, {1000 * cpu_seconds / len(indexed):.1f} ms an image, {seconds:.0f} s in all; seconds of "
-              f"processor time at the end of each stage: {dict(stages)}")  # fmt: skip
         if arguments.false_pairs and outcome.false_pairs:
             draw_pairs(outcome.false_pairs, arguments.false_pairs)
 

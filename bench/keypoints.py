@@ -9,7 +9,7 @@ as most of them say. Prints it for pairs of different images of COLLECTION, and 
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -101,31 +101,43 @@ def _within(points: Points, transform: NDArray[np.float64], picture: Pixels) -> 
 
 def different_pairs(
     collection: Collection, differ: Callable[[Record, Record], bool]
-) -> Iterator[tuple[str, str]]:
-    """Yield images with even numbers and the nearest other one that differs from each, PAIRS at most."""
+) -> list[tuple[str, str]]:
+    """Return pairs of images with even numbers, drawn, and of each the nearest that differs; PAIRS at most."""
     records = sorted((record for _, record in collection.iterate()), key=lambda record: record.source)[::2]
     records = [record for record in records if max(record.width, record.height) >= LEAST_SIDE]
     view = collection.view()
     numbers = collection.numbers_by_id(record.image_id for record in records)
     rows = view.rows_of(np.array([numbers[record.image_id] for record in records]))
-    vectors, found = view.gallery.vectors(rows), 0
+    vectors, found = view.gallery.vectors(rows), set[tuple[str, str]]()
     for row in np.random.default_rng(0).permutation(len(records)):
         nearest = np.argsort(-(vectors @ vectors[row]))[1 : NEAREST + 1]
         other = next((near for near in nearest if differ(records[row], records[near])), None)
-        if other is not None and found < PAIRS:
-            found += 1
-            yield records[row].source, records[other].source
+        if other is not None:
+            first, second = sorted((records[row].source, records[other].source))
+            found.add((first, second))
+        if len(found) == PAIRS:
+            break
+    return sorted(found)
+
+
+def _same_class(one: Record, other: Record) -> bool:
+    return all(one.labels.get(name) == other.labels.get(name) for name in ("modality", "anatomy"))
 
 
 KINDS: dict[str, Callable[[Record, Record], bool]] = {
-    "other images of the same patient": lambda one, other: (
-        one.patient_key is not None and one.patient_key == other.patient_key
+    "other patient, same modality and anatomy": lambda one, other: (
+        None not in (one.patient_key, other.patient_key)
+        and one.patient_key != other.patient_key
+        and _same_class(one, other)
     ),
-    "other patients": lambda one, other: (
-        None not in (one.patient_key, other.patient_key) and one.patient_key != other.patient_key
+    "same patient, modality and anatomy": lambda one, other: (
+        one.patient_key is not None and one.patient_key == other.patient_key and _same_class(one, other)
     ),
-    "other classes, patients unknown": lambda one, other: (
-        one.patient_key is None and other.patient_key is None and one.labels != other.labels
+    "patients unknown, other label": lambda one, other: (
+        one.patient_key is None and other.patient_key is None and one.labels["label"] != other.labels["label"]
+    ),
+    "patients unknown, same label": lambda one, other: (
+        one.patient_key is None and other.patient_key is None and one.labels["label"] == other.labels["label"]
     ),
 }
 
@@ -138,7 +150,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="folder of bench.audit_duplicates --part tune")
     arguments = parser.parse_args()
     with Collection(arguments.collection) as collection:
-        pairs = {kind: list(different_pairs(collection, differ)) for kind, differ in KINDS.items()}
+        pairs = {kind: different_pairs(collection, differ) for kind, differ in KINDS.items()}
     copies = json.loads((arguments.folder / "copies.json").read_text(encoding="utf-8"))
     for copy, (image, change, _) in copies.items():
         if change != "inverted" and max(cv2.imread(image).shape) >= LEAST_SIDE:
@@ -153,7 +165,8 @@ def main() -> None:
         same = [pair for pair, agreement in zip(sources, agreements, strict=True) if agreement.same]
         passed += same if kind in KINDS else []
         print(
-            f"| {kind} | {len(sources)} | {low:.2f} | {middle:.2f} | {high:.2f} | {most:.2f} | {len(same)} |"
+            f"| {kind} | {len(sources)} | {low:.2f} | {middle:.2f} | {high:.2f} | {most:.2f} | {len(same)} |",
+            flush=True,
         )
     print(
         "\nDifferent images that count as the same:",

@@ -129,10 +129,8 @@ def compare(first: Picture, second: Picture, transform: Floats, smoothing: float
         return Alignment(transform, 0.0, 0.0, 0.0, covered)
     correlation = (covariance / np.sqrt(np.maximum(variance_a * variance_b, 1e-6)))[telling]
     places = [len(correlation) // share for share in QUANTILES]
-    median, quarter, weakest = np.partition(correlation, places)[
-        places
-    ].tolist()  # np.quantile: five times as long
-    return Alignment(transform, median, quarter, weakest, covered)
+    quantiles = np.partition(correlation, places)[places].tolist()  # np.quantile takes five times as long
+    return Alignment(transform, *quantiles, covered)
 
 
 def warp(picture: Picture, transform: Floats) -> tuple[Picture, NDArray[np.bool_]]:

@@ -20,12 +20,10 @@ PROMISING = 0.9  # least median of the small pictures for which more is done
 
 # Pictures of 64 x 64 pixels and less show too little to tell a neighbouring slice from a copy by that.
 STILL_SMALL = 0.9958
-STILL_SMOOTHED = (
-    0.9994  # least median once both are smoothed and have the same histogram: recompressed, or with a gamma
-)
+# Least median once both are smoothed and have the same histogram: recompressed, or with a gamma.
+STILL_SMOOTHED = 0.9994
 SMOOTHED = 2.0  # pixels of standard deviation
 MOVED_SMALL = 2.05  # least -log10(1 - quarter) - 1.5 log10(1 - weakest)
-
 
 Couple = tuple[Picture, Picture]
 

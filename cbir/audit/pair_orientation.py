@@ -27,9 +27,7 @@ UNMOVED = 0.03  # likeness by which another placing must be better than none
 SHIFT = 3  # pixels of 32
 LEAST_DETAIL = 0.8  # correlation of the detail of pairs that are alike as they are
 LEAST_DETAIL_MOVED = 0.57  # of those that may be moved, where their detail agrees most
-LEAST_DETAIL_UNMOVED = (
-    0.65  # of those that may be moved, where they are: with less, they are not compared there
-)
+LEAST_DETAIL_UNMOVED = 0.65  # of those, where they are: with less, they are not compared there
 BLOCK = 1024  # pairs
 
 Rows = NDArray[np.int64]

@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
-from cbir.audit.alignment import IDENTITY, align_from, align_roughly, compare, scaled
+from cbir.audit.alignment import IDENTITY, Alignment, align_from, align_roughly, compare, scaled
 from cbir.audit.duplicate_pictures import to_square
 from cbir.datasets.phantoms import draw_phantom
 
@@ -66,6 +66,22 @@ def test_a_stretched_picture_is_no_copy(phantom):
     found = align_from(phantom, second, stretch)
     assert not found.plausible
     assert found.median == found.quarter == 0
+
+
+@pytest.mark.parametrize(
+    ("degrees", "scale", "covered", "plausible"),
+    [
+        (19, 1, 1, True),
+        (21, 1, 1, False),
+        (0, 1.2, 1, True),
+        (0, 1.3, 1, False),
+        (0, 0.75, 1, False),
+        (0, 1, 0.4, False),
+    ],
+)
+def test_a_copy_is_rotated_scaled_and_cut_only_so_far(degrees, scale, covered, plausible):
+    turn = cv2.getRotationMatrix2D((0, 0), degrees, scale)
+    assert Alignment(turn, 1, 1, 1, covered).plausible == plausible
 
 
 def test_a_scaled_transform_maps_the_same_places():

@@ -95,6 +95,23 @@ def test_a_pair_is_compared_where_it_is_only_if_it_is_alike_there(squares, degre
     assert placed.unmoved[placed.orientation == 0].tolist() == [unmoved]
 
 
+def test_a_nearly_symmetric_picture_is_compared_with_its_mirror_image_too(squares):
+    symmetric = (0.45 * squares[5] + 0.45 * squares[5][:, ::-1] + 0.1 * squares[5]).astype(np.uint8)
+    placed = orient_pairs(np.array([[0, 1]]), sign_pictures([symmetric, symmetric]), (0.5, 0.5))
+    found = [ORIENTATIONS[number] for number in placed.orientation.tolist()]
+    assert [turned.flipped for turned in found] == [False, True]
+
+
+@pytest.mark.parametrize("movable", [True, False])
+def test_a_pair_whose_detail_differs_is_no_candidate(squares, movable):
+    noise = list(np.random.default_rng(0).integers(0, 256, (2, 64, 64), np.uint8))
+    least = (-1, -1 if movable else 2)  # of the low frequencies: all pass
+    for pictures, kept in (([squares[5], squares[5]], True), (noise, False)):
+        placed = orient_pairs(np.array([[0, 1]]), sign_pictures(pictures), least)
+        assert bool(len(placed.pairs)) == kept
+        assert (placed.movable == movable).all()
+
+
 def test_a_pair_is_there_once_in_each_orientation(squares):
     found = find([*squares, *squares])
     rows = np.column_stack([found.pairs, found.orientation])

@@ -14,17 +14,30 @@ from cbir.audit.picture_signatures import ORIENTATIONS
 from cbir.datasets.phantoms import draw_phantom
 
 
-def square(index):
-    """A phantom of 64 x 64 pixels."""
-    return to_square(draw_phantom(index, size=64).pixels, SIDE)
+def square(index, side=SIDE):
+    """A phantom of this side."""
+    return to_square(draw_phantom(index, size=side).pixels, side)
 
 
 def pictures(*arrays):
-    """Pictures of at most 64 x 64 pixels, as `Pictures` has them."""
+    """Pictures of at most 128 x 128 pixels, as `Pictures` has them."""
+
+    def common_size(first, second):
+        return min(max(arrays[row].shape) for row in (first, second))
+
     return SimpleNamespace(
         squares=[to_square(array, SIDE) for array in arrays],
-        common_size=lambda first, second: min(max(arrays[row].shape) for row in (first, second)),
-        fine_side=lambda first, second: SIDE,
+        common_size=common_size,
+        fine_side=lambda first, second: max(common_size(first, second), SIDE),
+        fine=lambda row, side: to_square(arrays[row], side),
+    )
+
+
+def bent(picture, pixels):
+    """A picture whose lines are waves of so many pixels."""
+    down, across = np.indices(picture.shape).astype(np.float32)
+    return cv2.remap(
+        picture, across + pixels * np.sin(down / 6), down + pixels * np.sin(across / 6), cv2.INTER_LINEAR
     )
 
 
@@ -73,12 +86,26 @@ def test_a_picture_is_compared_where_it_is_only_if_it_may_be_alike_there():
 
 def test_a_small_picture_whose_shapes_bend_is_not_proved():
     picture = square(9)
-    down, across = np.indices((64, 64)).astype(np.float32)
-    bent = cv2.remap(
-        picture, across + 0.3 * np.sin(down / 6), down + 0.3 * np.sin(across / 6), cv2.INTER_LINEAR
-    )
-    assert compare(picture, bent, IDENTITY).median > STILL  # enough in larger pictures
-    assert prove(pictures(picture, bent), PlacedPair(0, 1, 0, movable=False)) is None
+    changed = bent(picture, 0.3)
+    assert compare(picture, changed, IDENTITY).median > STILL  # enough in larger pictures
+    assert prove(pictures(picture, changed), PlacedPair(0, 1, 0, movable=False)) is None
+
+
+@pytest.mark.parametrize(("side", "much"), [(64, 1.1), (128, 1.2)])
+def test_a_rotated_picture_is_proved_only_if_its_shapes_bend_little(side, much):
+    turn = cv2.getRotationMatrix2D(((side - 1) / 2, (side - 1) / 2), 6, 1)
+    for bend, proved in ((0.3, True), (much, False)):
+        changed = cv2.warpAffine(
+            bent(square(9, side), bend), turn, (side, side), borderMode=cv2.BORDER_REPLICATE
+        )
+        proof = prove(pictures(square(9, side), changed), PlacedPair(0, 1, 0, unmoved=False))
+        assert (proof is not None) == proved
+
+
+@pytest.mark.parametrize(("bend", "proved"), [(0.3, True), (1.2, False)])
+def test_a_larger_picture_is_proved_only_if_its_shapes_bend_little(bend, proved):
+    both = pictures(square(9, 128), bent(square(9, 128), bend))
+    assert (prove(both, PlacedPair(0, 1, 0, movable=False)) is not None) == proved
 
 
 @pytest.mark.parametrize("number", range(len(ORIENTATIONS)))
