@@ -196,3 +196,13 @@ def test_missing_collection(tmp_path: Path) -> None:
 
 def test_setting_that_does_not_fit(indexed: Path) -> None:
     assert "port" in refusal("serve", "--collection", indexed, "--port", "99999")
+
+
+def test_credentials_in_the_clear_are_refused_at_the_start(
+    indexed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CBIR_ARCHIVE_URL", "http://archive.invalid:8042/dicom-web")
+    monkeypatch.setenv("CBIR_DICOMWEB_TOKEN", "geheim")
+    said = refusal("serve", "--collection", indexed, "--port", "0")
+    assert "http://archive.invalid:8042/dicom-web must begin with https://" in said
+    assert "geheim" not in said
