@@ -129,8 +129,9 @@ def compare(first: Picture, second: Picture, transform: Floats, smoothing: float
         return Alignment(transform, 0.0, 0.0, 0.0, covered)
     correlation = (covariance / np.sqrt(np.maximum(variance_a * variance_b, 1e-6)))[telling]
     places = [len(correlation) // share for share in QUANTILES]
-    quantiles = np.partition(correlation, places)[places].tolist()  # np.quantile takes five times as long
-    return Alignment(transform, *quantiles, covered)
+    quantiles = np.partition(correlation, places)[places]  # np.quantile takes five times as long
+    median, quarter, weakest = quantiles.tolist()
+    return Alignment(transform, median, quarter, weakest, covered)
 
 
 def warp(picture: Picture, transform: Floats) -> tuple[Picture, NDArray[np.bool_]]:

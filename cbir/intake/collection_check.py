@@ -87,7 +87,7 @@ class CollectionCheck:
         if self._familiarity is None or not isinstance(self._statistics, Projection):
             return (self._scale.likeness(nearest) or 1.0) <= UNLIKE
         values = np.asarray(vector[None, : self._statistics.encoder_values], np.float32)
-        return float(self._familiarity.familiarity(values, np.float32([nearest]))[0]) <= UNLIKE
+        return float(self._familiarity.familiarity(values, np.array([nearest], np.float32))[0]) <= UNLIKE
 
     def _is_inverted(self, nearest: float, of_negative: float) -> bool:
         """Return whether the negative is clearly nearer to the collection, and at home in it."""
