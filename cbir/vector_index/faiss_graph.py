@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from cbir.gallery.vector_blocks import Floats, Rows
 from cbir.vector_index.faiss_file import stored_vectors
-from cbir.vector_index.graph_entries import GraphEntries
+from cbir.vector_index.graph_entries import NEAREST, GraphEntries
 from cbir.vector_index.numbered_rows import NumberedRows
 from cbir.vector_index.port import Neighbours, Numbers
 
@@ -90,8 +90,8 @@ class FaissGraph:
         if len(rows):
             self._empty(rows)
             self._mask = None
-            if self._entries is not None and self._entries.has_any(rows):
-                self._entries = None
+            if self._entries is not None:
+                self._entries.remove(rows)
         return rows
 
     def _search(self, queries: Floats, k: int, width: int, rows: Rows | None) -> tuple[Floats, Rows]:
@@ -109,7 +109,7 @@ class FaissGraph:
 
     def _current_entries(self) -> GraphEntries:
         entries = self._entries
-        if entries is None or len(self.rows) > GROWTH * entries.drawn_from:
+        if entries is None or len(self.rows) > GROWTH * entries.drawn_from or len(entries) < NEAREST:
             self._entries = entries = GraphEntries(stored_vectors(self.index))
         return entries
 

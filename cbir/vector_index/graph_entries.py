@@ -11,10 +11,12 @@ from cbir.gallery.vector_blocks import Floats, Rows
 
 SAMPLE = 64  # sampled rows for each square root of all
 NEAREST = 64  # sampled rows where a search begins
+PROBES = 8  # inverted lists of the sample that are read
+TRAINED = 64  # sampled rows for each list, of which the lists are made
 
 
 class GraphEntries:
-    """A random sample of the rows of a graph.
+    """A random sample of the rows of a graph, in inverted lists.
 
     Parameters
     ----------
@@ -23,17 +25,25 @@ class GraphEntries:
     """
 
     def __init__(self, vectors: Floats) -> None:
-        self.drawn_from = len(vectors)
+        self.drawn_from, dimensions = vectors.shape
         count = min(len(vectors), max(NEAREST, int(SAMPLE * len(vectors) ** 0.5)))
-        self.rows: Rows = np.sort(np.random.default_rng(0).choice(len(vectors), count, replace=False))
-        self._vectors = vectors[self.rows]
+        rows = np.sort(np.random.default_rng(0).choice(len(vectors), count, replace=False))
+        lists = int(count**0.5)
+        self._lists = faiss.IndexIVFFlat(faiss.IndexFlatL2(dimensions), dimensions, lists)
+        self._lists.cp.min_points_per_centroid, self._lists.cp.max_points_per_centroid = 1, TRAINED
+        self._lists.nprobe = min(PROBES, lists)
+        sample = vectors[rows]
+        self._lists.train(sample)
+        self._lists.add_with_ids(sample, rows)
 
-    def has_any(self, rows: Rows) -> bool:
-        """Return whether any of the rows is in the sample."""
-        places = np.searchsorted(self.rows, rows).clip(max=len(self.rows) - 1)
-        return bool((self.rows[places] == rows).any())
+    def __len__(self) -> int:
+        return int(self._lists.ntotal)
+
+    def remove(self, rows: Rows) -> None:
+        """Remove those of the rows that are in the sample."""
+        self._lists.remove_ids(rows)
 
     def nearest(self, queries: Floats) -> tuple[Floats, Rows]:
-        """Return squared distances and rows (q, NEAREST) of the sample; fewer columns in tiny graphs."""
-        squared, nearest_rows = faiss.knn(queries, self._vectors, min(NEAREST, len(self.rows)))
-        return squared, self.rows[nearest_rows]
+        """Return squared distances and rows (q, NEAREST) of the sample, nearest first; -1 where it finds no more."""
+        squared, nearest_rows = self._lists.search(queries, NEAREST)
+        return squared, nearest_rows

@@ -42,33 +42,41 @@ def test_a_search_does_not_end_in_a_wrong_group() -> None:
 
 
 def test_entries_are_the_nearest_of_a_sample() -> None:
-    vectors = np.random.default_rng(1).standard_normal((10_000, 8), np.float32)
-    entries = GraphEntries(vectors)
-    assert len(set(entries.rows.tolist())) == len(entries.rows) == 6400
+    vectors = np.random.default_rng(1).standard_normal((1000, 8), np.float32)
+    entries = GraphEntries(vectors)  # has all rows of so few
+    entries._lists.nprobe = entries._lists.nlist
     squared, rows = entries.nearest(vectors[:3])
-    distances = ((vectors[entries.rows][None] - vectors[:3, None]) ** 2).sum(axis=2)
-    np.testing.assert_allclose(squared, np.sort(distances, axis=1)[:, : squared.shape[1]], atol=1e-4)
-    assert (rows[:, 0] == entries.rows[distances.argmin(axis=1)]).all()
+    exact_squared, exact = faiss.knn(vectors[:3], vectors, squared.shape[1])
+    np.testing.assert_allclose(squared, exact_squared, atol=1e-4)
+    assert (rows == exact).all()
+    entries = GraphEntries(np.tile(vectors, (10, 1)))
+    assert len(entries) == 6400
+    found = entries.nearest(vectors[:20])[1]
+    assert found.shape == (20, 64)
+    assert (np.diff(np.sort(found)) > 0).all()
+    assert (found[:, 0] % 1000 == np.arange(20)).mean() > 0.9
 
 
-def test_entries_are_drawn_again_without_deleted_images() -> None:
+def test_deleted_images_are_no_entries() -> None:
     vectors, _, graph = sparse_graph()
     graph.nearest(vectors[:1], NEAREST, None)
-    before = graph._entries
-    assert before is not None
-    others = np.setdiff1d(np.arange(len(vectors)), before.rows)[[0, -1]]
-    assert not before.has_any(others)
-    graph.delete(others + 1)
-    assert graph._entries is before
-    sampled = before.rows[[5, -1]]
-    assert before.has_any(sampled)
-    graph.delete(np.append(others[:1], sampled[:1]) + 1)
-    (answer,) = graph.nearest(vectors[sampled[:1]], NEAREST, None)
-    assert sampled[0] + 1 not in answer.numbers
-    assert graph._entries is not before  # whose vectors would keep the values of the deleted image
-    assert not (graph._entries._vectors == vectors[sampled[0]]).all(axis=1).any()
+    entries = graph._entries
+    assert entries is not None
+    count, before = len(entries), set(entries.nearest(vectors[:1])[1][0].tolist())
+    deleted = np.array(sorted(before))
+    graph.delete(deleted + 1)
+    assert (graph._entries, len(entries)) == (entries, count - len(deleted))
+    assert not before & set(entries.nearest(vectors[:1])[1][0].tolist())
+    (answer,) = graph.nearest(vectors[:1], NEAREST, None)
+    assert len(answer.numbers) == NEAREST
+    assert not np.isin(deleted + 1, answer.numbers).any()
+    graph.delete(np.arange(1000, len(vectors) + 1))
+    (answer,) = graph.nearest(vectors[:1], NEAREST, None)
+    assert len(answer.numbers) == NEAREST
+    assert answer.numbers.max() < 1000
 
 
 def test_entries_of_a_single_row() -> None:
     rows = GraphEntries(np.ones((1, 4), np.float32)).nearest(np.ones((2, 4), np.float32))[1]
-    assert rows.tolist() == [[0], [0]]
+    assert rows[:, 0].tolist() == [0, 0]
+    assert (rows[:, 1:] == -1).all()
