@@ -128,8 +128,10 @@ def compare(first: Picture, second: Picture, transform: Floats, smoothing: float
     if np.count_nonzero(telling) < LEAST_WINDOWS:
         return Alignment(transform, 0.0, 0.0, 0.0, covered)
     correlation = (covariance / np.sqrt(np.maximum(variance_a * variance_b, 1e-6)))[telling]
-    places = [len(correlation) // share for share in QUANTILES]
-    quantiles = np.partition(correlation, places)[places]  # np.quantile takes five times as long
+    quantile_ranks = [len(correlation) // share for share in QUANTILES]
+    quantiles = np.partition(correlation, quantile_ranks)[
+        quantile_ranks
+    ]  # np.quantile takes five times as long
     median, quarter, weakest = quantiles.tolist()
     return Alignment(transform, median, quarter, weakest, covered)
 

@@ -79,14 +79,14 @@ def _count_label(collection: Collection, images: AuditedImages, key: str) -> Cov
         return None
     sizes = np.bincount(codes[codes >= 0], minlength=len(names))
     with_patient = (codes >= 0) & (images.patient >= 0)
-    named = np.bincount(codes[with_patient], minlength=len(names))
+    with_patient_sizes = np.bincount(codes[with_patient], minlength=len(names))
     patients: NDArray[np.int64] = np.zeros(len(names), np.int64)
     if with_patient.any():
         patients = independent_counts(codes[with_patient], images.patient[with_patient], len(names))
     values = [
         _value(name, *counts)
         for name, *counts in zip(
-            names, sizes.tolist(), patients.tolist(), (sizes - named).tolist(), strict=True
+            names, sizes.tolist(), patients.tolist(), (sizes - with_patient_sizes).tolist(), strict=True
         )
     ]
     values.sort(key=lambda value: (-value.images, value.value))

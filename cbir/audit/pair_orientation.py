@@ -114,8 +114,8 @@ def _turn(pairs: Rows, frequencies: Floats, least: tuple[float, float]) -> Place
     turned = np.argsort(-likeness, axis=1)[:, :TRIED]
     best = np.take_along_axis(likeness, turned, axis=1)
     movable = best >= least[1]
-    kept = movable | (np.take_along_axis(still, turned, axis=1) >= least[0])
-    row, order = np.nonzero(kept & (best >= best[:, :1] - NEARLY))
+    probable = movable | (np.take_along_axis(still, turned, axis=1) >= least[0])
+    row, order = np.nonzero(probable & (best >= best[:, :1] - NEARLY))
     orientation, movable = turned[row, order], movable[row, order]
     start = np.stack(starts)[np.where(movable, best_placing[row, orientation], 0)]
     return PlacedPairs(pairs[row], orientation, start, movable, ~movable)
@@ -128,7 +128,7 @@ def _shift(placed: PlacedPairs, detail: NDArray[np.int8]) -> PlacedPairs:
     first = detail[placed.pairs[:, 0]].astype(np.float32)
     second = _turned(detail[placed.pairs[:, 1]], placed.orientation) * CIRCLE
     lengths = _length(second)
-    here = np.einsum("pij,pij->p", first * CIRCLE, second) / np.maximum(
+    unshifted = np.einsum("pij,pij->p", first * CIRCLE, second) / np.maximum(
         _length(first * CIRCLE) * lengths, 1e-6
     )
     for row in np.flatnonzero((placed.start[:, 0, 0] != 1) | (placed.start[:, 0, 1] != 0)):
@@ -140,12 +140,12 @@ def _shift(placed: PlacedPairs, detail: NDArray[np.int8]) -> PlacedPairs:
         _length(first) * lengths, 1e-6
     )
     movable = placed.movable
-    kept = most >= np.where(movable, LEAST_DETAIL_MOVED, LEAST_DETAIL)
+    agreeing = most >= np.where(movable, LEAST_DETAIL_MOVED, LEAST_DETAIL)
     start = placed.start.copy()
     start[movable, :, 2] += shifts[best][movable] * SQUARE / SIDE
-    unmoved = ~movable | (here >= LEAST_DETAIL_UNMOVED)
+    unmoved = ~movable | (unshifted >= LEAST_DETAIL_UNMOVED)
     return PlacedPairs(
-        *(values[kept] for values in (placed.pairs, placed.orientation, start, movable, unmoved))
+        *(values[agreeing] for values in (placed.pairs, placed.orientation, start, movable, unmoved))
     )
 
 

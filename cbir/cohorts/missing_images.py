@@ -114,13 +114,13 @@ def _draw_strays(found: int, proposed: Sequence[tuple[float, bool]], random: np.
     has a gamma prior, which is integrated out to weigh the speeds of the fall.
     """
     improbable = [(probability, relevant) for probability, relevant in proposed if probability < IMPROBABLE]
-    places = np.array([place + 0.5 for place, (_, relevant) in enumerate(improbable) if relevant])
+    stray_ranks = np.array([rank + 0.5 for rank, (_, relevant) in enumerate(improbable) if relevant])
     surplus = max(sum(relevant - probability for probability, relevant in improbable), 0.0)
     shape, rate = STRAYS_SHAPE + surplus, STRAYS_SHAPE / (STRAYS * max(found, 1))
     lengths = np.array(SEARCHED) * (found + 5)
     searched = -np.expm1(-len(improbable) / lengths)
-    place = places.mean() if len(places) else 0.0
-    logs = -shape * np.log(rate + searched) - surplus * (np.log(lengths) + place / lengths)
+    mean_rank = stray_ranks.mean() if len(stray_ranks) else 0.0
+    logs = -shape * np.log(rate + searched) - surplus * (np.log(lengths) + mean_rank / lengths)
     weights = np.exp(logs - logs.max())
     speeds = random.choice(len(lengths), DRAWS, p=weights / weights.sum())
     return random.gamma(shape, 1.0, DRAWS) * (1.0 - searched[speeds]) / (rate + searched[speeds])

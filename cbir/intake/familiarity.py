@@ -39,9 +39,9 @@ class Familiarity:
         spaces = self._distances(self._units)
         for space in spaces:
             np.fill_diagonal(space, np.inf)
-        found = [_nearest(space) for space in spaces]
-        self._spreads = [distances[:, -1] for _, distances in found]
-        logs = [self._log_ratios(space, *near) for space, near in enumerate(found)]
+        nearest_in_spaces = [_nearest(space) for space in spaces]
+        self._spreads = [distances[:, -1] for _, distances in nearest_in_spaces]
+        logs = [self._log_ratios(space, *near) for space, near in enumerate(nearest_in_spaces)]
         logs.append(_log(np.where(np.isfinite(nearest), nearest, 0)))
         self._scales = [(np.median(log), np.quantile(log, USUAL)) for log in logs]
         self._ascending = np.sort(self._strangeness(logs))

@@ -50,7 +50,7 @@ def test_layouts(cost: ModuleType) -> None:
     assert small.cost(cost.Prices(1, 0, 0)) == pytest.approx(2 * 8 + 2 * 16 + 16, abs=0.01)
     assert cost.layout(10**9, indexes["ivf"], 256) is None
     spread = cost.layout(10**9, indexes["milvus"], 256)
-    assert spread.index_machines * spread.index_gib == pytest.approx(1e9 * 1400 / 2**30 / 0.75)
+    assert spread.index_machines * spread.index_gib == pytest.approx(1e9 * 780 / 2**30 / 0.75)
     assert spread.index_gib <= 256
     assert spread.machines == 5 + spread.index_machines
     ivf, twice = (cost.layout(images, indexes["ivf"], 256) for images in (10**8, 2 * 10**8))
