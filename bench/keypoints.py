@@ -1,4 +1,4 @@
-"""Whether two images are the same picture, by SIFT keypoints: a judge that shares nothing with the audit's search.
+"""Judge whether two images are the same picture by their SIFT keypoints, which the audit does not use.
 
     python -m bench.keypoints COLLECTION FOLDER
 
@@ -108,16 +108,16 @@ def different_pairs(
     view = collection.view()
     numbers = collection.numbers_by_id(record.image_id for record in records)
     rows = view.rows_of(np.array([numbers[record.image_id] for record in records]))
-    vectors, found = view.gallery.vectors(rows), set[tuple[str, str]]()
+    vectors, different = view.gallery.vectors(rows), set[tuple[str, str]]()
     for row in np.random.default_rng(0).permutation(len(records)):
         nearest = np.argsort(-(vectors @ vectors[row]))[1 : NEAREST + 1]
         other = next((near for near in nearest if differ(records[row], records[near])), None)
         if other is not None:
             first, second = sorted((records[row].source, records[other].source))
-            found.add((first, second))
-        if len(found) == PAIRS:
+            different.add((first, second))
+        if len(different) == PAIRS:
             break
-    return sorted(found)
+    return sorted(different)
 
 
 def _same_class(one: Record, other: Record) -> bool:

@@ -24,9 +24,7 @@ from cbir.vector_index.stored_neighbours import StoredNeighbours
 EVERYTHING = IndexScope()
 COMPARED = 20_000  # images whose vectors are read at a time, to compare them one by one
 SPARE = 32  # images fetched besides, in place of those that are dropped, at least
-READ = (
-    2000  # images of a scope that are read from the collection, to compare them: more are left to the index
-)
+READ = 2000  # images of a scope that are read from the collection and compared; more are left to the index
 WIDER = 4  # times as many, where too many were dropped
 
 MOST_FETCHED = 100_000  # images; if they are not enough, all in the scope are compared

@@ -107,3 +107,14 @@ def test_collections_of_copies_and_vectors_of_zeros_have_a_p_value() -> None:
     familiar = check(copies).familiarity(queries, np.float32([0, 9, 9]))
     assert np.isfinite(familiar).all()
     assert familiar[0] > familiar[2] == pytest.approx(1 / 51)
+
+
+def test_p_values_of_usual_images_are_not_too_small() -> None:
+    random = np.random.default_rng(0)
+    collection, new = random.standard_normal((2, 400, 6), np.float32)
+    collection /= np.linalg.norm(collection, axis=1, keepdims=True)
+    new /= np.linalg.norm(new, axis=1, keepdims=True)
+    among, to_new = (np.sqrt(np.maximum(2 - 2 * units @ collection.T, 0)) for units in (collection, new))
+    np.fill_diagonal(among, np.inf)  # no image is a neighbour of its own
+    values = Familiarity(collection, among.min(axis=1)).familiarity(new, to_new.min(axis=1))
+    assert values.mean() == pytest.approx(0.5, abs=0.06)  # three standard deviations
