@@ -15,6 +15,7 @@ from cbir.store.limited_collection import LimitedCollection
 from cbir.store.normalisation import Statistics
 from cbir.vector_index.current_gap import GapOfSearch, Gaps
 from cbir.vector_index.current_index import NOT_BUILT
+from cbir.vector_index.found_vectors import FoundVectors
 from cbir.vector_index.index_gap import IndexGap
 from cbir.vector_index.nearest_vectors import join_neighbours, nearest_vectors
 from cbir.vector_index.port import IndexScope, Neighbours, Numbers
@@ -50,15 +51,19 @@ class IndexedVectors:
         self._limits = limited.limits if limited else ()
         self._visible = limited.index_feed() if limited else feed
         self._feed, self._scopes = feed, ScopeNumbers(self._visible)
+        self._found: FoundVectors | None = None  # by the index, in this search
 
     def over(self, limited: LimitedCollection) -> "IndexedVectors":
         """Return the vectors of a limited view of this collection: other images are never returned."""
         return IndexedVectors(self._feed, self._gap, limited, self._neighbours)
 
     def for_search(self) -> "IndexedVectors":
-        """Return these vectors as they are now: a search with several calls asks the database once what changed."""
+        """Return these vectors as they are now, for the calls of one search.
+
+        The database is asked once what has changed, and vectors that the index sent with its answers are not read.
+        """
         vectors = copy(self)
-        vectors._gap = GapOfSearch(self._gap)
+        vectors._gap, vectors._found = GapOfSearch(self._gap), FoundVectors()
         return vectors
 
     @property
@@ -162,6 +167,8 @@ class IndexedVectors:
         fetched = k + min(len(left_out), max(SPARE, k // 8))
         while True:
             answers = gap.edition.index.nearest(queries, fetched, pushed)
+            if self._found is not None:
+                self._found.keep(gap.edition, answers)
             remaining = self._keep(gap, answers, left_out, scope)
             pairs = zip(answers, remaining, strict=True)
             if all(len(rest.numbers) >= k or len(answer.numbers) < fetched for answer, rest in pairs):
@@ -180,11 +187,11 @@ class IndexedVectors:
             checked = scope if gap.changed is None or self._limited else EVERYTHING
             present = self._scopes.among(all_numbers, checked)
         remaining = []
-        for numbers, distances in answers:
-            keep = ~np.isin(numbers, left_out)
+        for answer in answers:
+            keep = ~np.isin(answer.numbers, left_out)
             if present is not None:
-                keep &= np.isin(numbers, present)
-            remaining.append(Neighbours(numbers[keep], distances[keep]))
+                keep &= np.isin(answer.numbers, present)
+            remaining.append(Neighbours(answer.numbers[keep], answer.distances[keep]))
         return remaining
 
     def _compare_all(
@@ -206,8 +213,11 @@ class IndexedVectors:
         """Return vectors of ascending numbers: of the index, of the gap, and of the collection for the others."""
         if not gap.closed or self._limited:
             numbers = self._scopes.among(numbers, EVERYTHING)
-        from_index = numbers if gap.edition.index.serves_vectors else numbers[:0]
-        index_numbers, vectors = gap.edition.index.vectors(from_index)
+        if gap.edition.index.serves_vectors:
+            index_numbers, vectors = gap.edition.index.vectors(numbers)
+        else:
+            found = self._found or FoundVectors()
+            index_numbers, vectors = found.among(gap.edition, numbers)
         missing = np.setdiff1d(numbers, index_numbers, assume_unique=True)
         in_tail = np.isin(gap.tail, missing)
         parts = [(index_numbers, vectors)]

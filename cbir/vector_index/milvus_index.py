@@ -33,6 +33,7 @@ WRITE_SECONDS = 300.0  # limit of a call that writes: a server that is busy buil
 READ_SECONDS = 30.0  # limit of a call that reads: many searches of many images wait for each other
 STRONG_SECONDS = 60.0  # limit of a call that waits for changes
 QUERIES = 100  # of one call
+ANSWER_BYTES = 32 << 20  # of the vectors that one call returns; larger answers come without
 POLLED = 0.5  # seconds between two questions whether the lists are made
 SETTLING = 6.0  # seconds until others' changes are seen without waiting for them; Milvus promises five
 
@@ -43,7 +44,7 @@ class MilvusIndex:
     It is loaded into the memory of the server when it is first read, not while it is filled.
     """
 
-    serves_vectors = False  # to read one by its number, the server parses a text with the number
+    serves_vectors = False  # to read them by number, the server parses a text; they come with its answers
 
     def __init__(self, connection: MilvusConnection, edition: str, dimensions: int) -> None:
         """Open the Milvus collection, or create it.
@@ -75,8 +76,9 @@ class MilvusIndex:
         """Return up to k images of `scope` for each of the `queries` (q, d); all that match where fewer do."""
         expression, probes = scope_expression(scope), self._probes(k, scope)
         results = []
-        for start in range(0, len(queries), QUERIES):
-            some = queries[start : start + QUERIES]
+        at_once = min(max(ANSWER_BYTES // self._vector_bytes(k), 1), QUERIES)
+        for start in range(0, len(queries), at_once):
+            some = queries[start : start + at_once]
             results += self._search(some, k, expression, probes)
         if any(len(neighbours.numbers) < k for neighbours in results):
             possible = min(k, self._count(expression))
@@ -179,12 +181,15 @@ class MilvusIndex:
             list(np.ascontiguousarray(queries, np.float32)),
             filter=expression,
             limit=k + 1,  # the row with the position may be among them
+            # To read them by their numbers afterwards takes twice as long as the search.
+            output_fields=["vector"] if self._vector_bytes(k) <= ANSWER_BYTES else [],
             search_params={"metric_type": "L2", "params": {"nprobe": probes}},
         )
-        return [
-            _neighbours([(hit["id"], hit["distance"]) for hit in some if hit["id"] != POSITION][:k])
-            for some in hits
-        ]
+        return [_neighbours([hit for hit in some if hit["id"] != POSITION][:k]) for some in hits]
+
+    def _vector_bytes(self, k: int) -> int:
+        """Return the size of the vectors of an answer."""
+        return 4 * self._dimensions * (k + 1)
 
     def _search_wider(self, query: Floats, k: int, expression: str) -> Neighbours:
         """Search all lists, and compare all that match here if that finds too few."""
@@ -251,7 +256,9 @@ def _batches(images: Sequence[IndexedImage], dimensions: int) -> Iterator[slice]
         yield slice(start, len(images))
 
 
-def _neighbours(hits: Sequence[tuple[int, float]]) -> Neighbours:
-    numbers = np.array([number for number, _ in hits], np.int64)
-    squared = np.array([distance for _, distance in hits], np.float32)
-    return Neighbours(numbers, np.sqrt(np.maximum(squared, 0)))
+def _neighbours(hits: Sequence[Any]) -> Neighbours:
+    numbers = np.array([hit["id"] for hit in hits], np.int64)
+    squared = np.array([hit["distance"] for hit in hits], np.float32)
+    sent = [hit["entity"].get("vector") for hit in hits]
+    vectors = None if not sent or sent[0] is None else np.array(sent, np.float32)
+    return Neighbours(numbers, np.sqrt(np.maximum(squared, 0)), vectors)

@@ -58,10 +58,14 @@ class IndexPosition(NamedTuple):
 
 
 class Neighbours(NamedTuple):
-    """Nearest images of a query, nearest first. numbers: (n,) int64. distances: (n,) float32, Euclidean."""
+    """Nearest images of a query, nearest first. numbers: (n,) int64. distances: (n,) float32, Euclidean.
+
+    vectors: (n, d) float32, where an index sends them with its answers.
+    """
 
     numbers: Numbers
     distances: Floats
+    vectors: Floats | None = None
 
 
 class VectorIndex(Protocol):

@@ -78,3 +78,19 @@ def test_calls_have_few_images_with_many_labels() -> None:
     assert min(sizes) > 0
     assert list(milvus_index._batches([], DIMENSIONS)) == []
     assert len(list(milvus_index._batches(images[:3], 10**8))) == 3
+
+
+def test_sends_vectors_with_answers(
+    connection: MilvusConnection, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index, vectors = MilvusIndex(connection, name, DIMENSIONS), make_vectors(50)
+    index.put(make_images(50), vectors)
+    index.finish()
+    index.set_position(IndexPosition(1, 50, 1))
+    monkeypatch.setattr(milvus_index, "ANSWER_BYTES", 3 * 4 * DIMENSIONS * 11)  # of three queries
+    for answer in index.nearest(make_vectors(7, seed=1), 10, IndexScope()):
+        assert len(answer.numbers) == 10
+        np.testing.assert_array_equal(answer.vectors, vectors[answer.numbers - 1])
+    for answer in index.nearest(make_vectors(2, seed=1), 40, IndexScope()):
+        assert len(answer.numbers) == 40
+        assert answer.vectors is None  # too large
