@@ -1,7 +1,7 @@
 """Recall and precision of the search for duplicates, on changed copies of images.
 
     python -m bench.audit_duplicates COLLECTION [--copies 600] [--part report] [--folder FOLDER]
-    python -m bench.audit_duplicates COLLECTION --whole
+    python -m bench.audit_duplicates COLLECTION --whole [--images 100000]
 
 A new collection gets drawn images of COLLECTION, the eight nearest of each by vector, and a changed copy of each
 drawn one. A copy is found if its group has its image. Precision is of the lines of `duplicates.csv` that compare a
@@ -9,7 +9,8 @@ copy with the first of its group: false if they are of different images. Lines o
 are counted apart: their files, unmoved and of the same size, have a correlation of 0.995 in one of four flips. Of the
 false lines, those whose images are the same picture by their keypoints (`bench.keypoints`) are counted once more.
 `--part tune` takes images with even numbers, to tune thresholds on; `--part report` the others. `--whole` makes no
-copies, but measures the time for the images of COLLECTION themselves.
+copies, but measures the time for the images of COLLECTION themselves; with `--images`, for so many, made of these as
+`bench.many_images` says.
 """
 
 import argparse
@@ -17,7 +18,9 @@ import json
 import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
+from os import getloadavg
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from tempfile import TemporaryDirectory
 
 import cv2
@@ -25,12 +28,14 @@ import numpy as np
 
 from bench.changed_copies import CHANGES
 from bench.keypoints import compare_keypoints
+from bench.many_images import make_images
 from bench.pointing import interval
 from cbir.audit.duplicate_groups import REFERENCE, Duplicates
 from cbir.audit.duplicates import find_duplicates
 from cbir.gallery.knn import find_neighbours
 from cbir.python_api.index_folder import index_folder
 from cbir.store import Collection
+from cbir.threads import cores
 
 SAME = 0.995  # correlation of all pixels: neighbouring slices in the composite collection reach 0.992
 
@@ -69,6 +74,7 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--whole", action="store_true", help="measure the time for COLLECTION, without copies"
     )
+    parser.add_argument("--images", type=int, help="with --whole: make so many images of those of COLLECTION")
     parser.add_argument("--false-pairs", type=Path, help="picture to draw the false pairs to")
     return parser.parse_args()
 
@@ -193,27 +199,46 @@ def print_outcome(outcome: Outcome) -> None:
 def search(folder: Path) -> Duplicates:
     """Search a collection for duplicates; print what it took."""
     with Collection(folder) as collection:
-        began, cpu, stages = time.perf_counter(), time.process_time(), Counter[str]()
+        began, cpu = time.perf_counter(), time.process_time()
+        stages, last = Counter[str](), ""
 
         def show(stage: str, done: int, total: int) -> None:
+            nonlocal last
             stages[stage] = round(time.process_time() - cpu)
+            if stage != last:
+                print(f"{time.perf_counter() - began:.0f} s: {stage}", flush=True)
+            last = stage
 
         duplicates = find_duplicates(collection, (), show)
         cpu_seconds, seconds = time.process_time() - cpu, time.perf_counter() - began
         count = len(collection.view().gallery)
-    print(f"{count} images, {duplicates.pairs} compared pairs, {len(duplicates.groups)} groups: {cpu_seconds:.0f} "
-          f"seconds of processor time, {1000 * cpu_seconds / count:.1f} ms an image, {seconds:.0f} s in all; seconds "
-          f"of processor time at the end of each stage: {dict(stages)}\n")  # fmt: skip
+    copies = sum(len(group.members) - 1 for group in duplicates.groups)
+    memory = getrusage(RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"{count} images, {duplicates.pairs} compared pairs, {len(duplicates.groups)} groups, {copies} duplicates "
+          f"in them: {cpu_seconds:.0f} seconds of processor time, {1000 * cpu_seconds / count:.1f} ms an image, "
+          f"{seconds:.0f} s in all with a load of {getloadavg()[0]:.1f} on {cores()} cores, {memory:.1f} GiB; "
+          f"processor time at the end of each stage: {dict(stages)}\n")  # fmt: skip
     return duplicates
+
+
+def search_many(arguments: argparse.Namespace, folder: Path) -> None:
+    """Search as many images as asked for, made of those of the collection unless the folder has them."""
+    if not (folder / "collection").exists():
+        with Collection(arguments.collection) as collection:
+            make_images(collection, arguments.images, folder, arguments.seed)
+    search(folder / "collection")
 
 
 def main() -> None:
     arguments = options()
-    if arguments.whole:
+    if arguments.whole and not arguments.images:
         search(arguments.collection)
         return
     with TemporaryDirectory() as temporary:
         folder = arguments.folder or Path(temporary)
+        if arguments.whole:
+            search_many(arguments, folder)
+            return
         copies = prepare(arguments, folder)
         duplicates = search(folder / "collection")
         with Collection(folder / "collection") as collection:

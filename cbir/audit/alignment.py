@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -68,16 +69,32 @@ class Alignment:
         )  # fmt: skip
 
 
-def align_roughly(first: Picture, second: Picture, start: Floats = IDENTITY) -> Alignment | None:
+class Windows(NamedTuple):
+    """A smoothed picture (s, s), with mean and variance of the window about each pixel."""
+
+    smoothed: Floats
+    mean: Floats
+    variance: Floats
+
+
+def align_roughly(
+    first: Picture, second: Picture, start: Floats = IDENTITY, known: Windows | None = None
+) -> Alignment | None:
     """Align two pictures (s, s) that are rotated and cropped a little, by less detail; None if they are unlike.
 
-    start: map (2, 3) from which the alignment begins.
+    Parameters
+    ----------
+    first, second : (s, s) uint8
+    start : (2, 3) float32
+        Map from which the alignment begins.
+    known : Windows, optional
+        Of the first picture.
     """
     a, b = (np.asarray(cv2.equalizeHist(to_square(p, COARSE)), np.uint8) for p in (first, second))
     transform = _refine(a, b, scaled(start, COARSE / len(first)), blur=5)
     if transform is None:
         return None
-    rough = compare(first, second, scaled(transform, len(first) / COARSE))
+    rough = compare(known or windows(first), second, scaled(transform, len(first) / COARSE))
     return rough if rough.quarter >= LEAST_ROUGH else None
 
 
@@ -109,30 +126,35 @@ def _refine(first: Picture, second: Picture, start: Floats, blur: int) -> Floats
     return np.asarray(transform, np.float32)
 
 
-def compare(first: Picture, second: Picture, transform: Floats, smoothing: float = SMOOTHING) -> Alignment:
+def windows(picture: Picture, smoothing: float = SMOOTHING) -> Windows:
+    """Smooth a picture (s, s) by so many pixels of standard deviation, and describe its windows."""
+    smoothed = smooth(picture, smoothing)
+    mean = _mean(smoothed)
+    return Windows(smoothed, mean, np.maximum(_mean(smoothed * smoothed) - mean * mean, 0))
+
+
+def compare(
+    first: Picture | Windows, second: Picture, transform: Floats, smoothing: float = SMOOTHING
+) -> Alignment:
     """Correlate windows of the first picture (s, s) with those that a transform (2, 3) finds in the second.
 
     smoothing: of both, in pixels of standard deviation.
     """
+    a = first if isinstance(first, Windows) else windows(first, smoothing)
     if transform is IDENTITY:
-        covered, inside = 1.0, _within_edges(len(first))
+        covered, inside = 1.0, _within_edges(len(second))
     else:
         second, covering = warp(second, transform)
-        covered, inside = float(covering.mean()), _away_from_edges(covering)
-    a, b = smooth(first, smoothing), smooth(second, smoothing)
-    mean_a, mean_b = _mean(a), _mean(b)
-    variance_a = np.maximum(_mean(a * a) - mean_a * mean_a, 0)
-    variance_b = np.maximum(_mean(b * b) - mean_b * mean_b, 0)
-    covariance = _mean(a * b) - mean_a * mean_b
-    telling = inside & (np.maximum(variance_a, variance_b) > CONTRAST**2)
+        covered, inside = np.count_nonzero(covering) / covering.size, _away_from_edges(covering)
+    b = windows(second, smoothing)
+    covariance = _mean(a.smoothed * b.smoothed) - a.mean * b.mean
+    telling = inside & (np.maximum(a.variance, b.variance) > CONTRAST**2)
     if np.count_nonzero(telling) < LEAST_WINDOWS:
         return Alignment(transform, 0.0, 0.0, 0.0, covered)
-    correlation = (covariance / np.sqrt(np.maximum(variance_a * variance_b, 1e-6)))[telling]
+    correlation = (covariance / np.sqrt(np.maximum(a.variance * b.variance, 1e-6)))[telling]
     quantile_ranks = [len(correlation) // share for share in QUANTILES]
-    quantiles = np.partition(correlation, quantile_ranks)[
-        quantile_ranks
-    ]  # np.quantile takes five times as long
-    median, quarter, weakest = quantiles.tolist()
+    correlation.partition(quantile_ranks)  # np.quantile takes five times as long
+    median, quarter, weakest = correlation[quantile_ranks].tolist()
     return Alignment(transform, median, quarter, weakest, covered)
 
 

@@ -12,7 +12,6 @@ from cbir import settings
 from cbir.cancellation import checkpoint
 from cbir.errors import CbirError
 from cbir.images import Image, decode
-from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.severity.grey_images import read_stored_image
 from cbir.store import Collection, Record
 from cbir.threads import cores
@@ -41,7 +40,7 @@ class Pictures:
         self._with_thumbnail = collection.ids_with_thumbnail()
         self.squares = np.zeros((len(records), SIDE, SIDE), np.uint8)
         self.readable = np.zeros(len(records), bool)
-        with suppress_decoder_logs(), ThreadPoolExecutor(cores()) as executor:  # once, not for each picture
+        with ThreadPoolExecutor(cores()) as executor:
             for start in range(0, len(records), AT_ONCE):
                 checkpoint()
                 squares = executor.map(self._square, records[start : start + AT_ONCE])

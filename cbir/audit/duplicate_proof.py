@@ -8,18 +8,19 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
-from cbir.audit.alignment import IDENTITY, Alignment, align_from, align_roughly, compare, scaled
+from cbir.audit.alignment import IDENTITY, Alignment, align_from, align_roughly, compare, scaled, windows
 from cbir.audit.duplicate_pictures import SIDE, Picture, Pictures, to_square
 from cbir.audit.pair_orientation import PlacedPair
 from cbir.audit.picture_signatures import ORIENTATIONS
-from cbir.gallery.vector_blocks import Floats
 
 STILL = 0.993  # least median correlation of the windows of duplicates that have not moved
 MOVED = 0.945  # least lower quartile, of duplicates that are rotated or cropped: others are seldom aligned by that
 PROMISING = 0.9  # least median of the small pictures for which more is done
+ROUGH = 0.8  # least lower quartile of the small pictures, roughly aligned, for which larger ones are aligned
 
 # Pictures of 64 x 64 pixels and less show too little to tell a neighbouring slice from a copy by that.
 STILL_SMALL = 0.9958
+AGREEING_SMALL = 0.68  # least correlation of the detail of two small pictures that are aligned
 # Least median once both are smoothed and have the same histogram: recompressed, or with a gamma.
 STILL_SMOOTHED = 0.9994
 SMOOTHED = 2.0  # pixels of standard deviation
@@ -57,10 +58,12 @@ def prove(pictures: Pictures, pair: PlacedPair) -> Proof | None:
             return small
         return pictures.fine(first, side), turn(pictures.fine(second, side))
 
-    still = compare(*small, IDENTITY) if pair.unmoved else None
+    known = windows(small[0])
+    still = compare(known, small[1], IDENTITY) if pair.unmoved else None
     alignment, confidence = _stay(still, small, fine, side)
-    if pair.movable and not confidence:
-        alignment = _move(still, small, fine, side, pair.start)
+    if pair.movable and not confidence and (side > SIDE or pair.agreement >= AGREEING_SMALL):
+        rough = align_roughly(*small, pair.start, known)
+        alignment = _move(still, rough, fine, side)
         confidence = _confidence(alignment, side) if alignment else 0.0
     return Proof(orientation, alignment, round(confidence, 3)) if alignment and confidence else None
 
@@ -79,11 +82,10 @@ def _stay(
 
 
 def _move(
-    still: Alignment | None, small: Couple, fine: Callable[[], Couple], side: int, start: Floats
+    still: Alignment | None, rough: Alignment | None, fine: Callable[[], Couple], side: int
 ) -> Alignment | None:
-    """Align two pictures that may be rotated or cropped; None if they are unlike, or agree as well where they are."""
-    rough = align_roughly(*small, start)
-    if rough is None:
+    """Align two pictures from a rough alignment; None if they are unlike, or agree as well where they are."""
+    if rough is None or (side > SIDE and rough.quarter < ROUGH):
         return None
     alignment = align_from(*fine(), scaled(rough.transform, side / SIDE))
     if alignment.median < PROMISING or (still and _agreement(still) >= _agreement(alignment)):

@@ -22,6 +22,7 @@ from cbir.audit.duplicate_proof import Proof, prove
 from cbir.audit.pair_orientation import PlacedPairs, list_pairs, orient_pairs
 from cbir.audit.picture_signatures import ORIENTATIONS, Signatures, sign_pictures
 from cbir.cancellation import checkpoint
+from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.severity.stored_images import matching_records
 from cbir.store import Collection, Record
 from cbir.store.filter_conditions import Condition
@@ -44,6 +45,7 @@ def _one_opencv_thread() -> Iterator[None]:
         cv2.setNumThreads(threads)
 
 
+@suppress_decoder_logs()  # once: each time, logging forgets which of its loggers are enabled
 @_one_opencv_thread()
 def find_duplicates(
     collection: Collection,

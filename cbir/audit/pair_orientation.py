@@ -38,7 +38,8 @@ class PlacedPairs(NamedTuple):
 
     pairs: (p, 2) rows; one may be there twice. orientation: (p,) index into ORIENTATIONS. start: (p, 2, 3) float32,
     where pixels of the first square of 64 x 64 may be in the second, once turned. movable: (p,) bool, pairs that may
-    be moved from there. unmoved: (p,) bool, pairs that may be alike where they are.
+    be moved from there. unmoved: (p,) bool, pairs that may be alike where they are. agreement: (p,) float32,
+    correlation of their detail once placed.
     """
 
     pairs: Rows
@@ -46,6 +47,7 @@ class PlacedPairs(NamedTuple):
     start: Floats
     movable: NDArray[np.bool_]
     unmoved: NDArray[np.bool_]
+    agreement: Floats
 
 
 class PlacedPair(NamedTuple):
@@ -57,13 +59,14 @@ class PlacedPair(NamedTuple):
     start: Floats = IDENTITY
     movable: bool = True
     unmoved: bool = True
+    agreement: float = 1.0
 
 
 def list_pairs(placed: PlacedPairs) -> list[PlacedPair]:
     """Return the pairs one by one."""
     first, second = placed.pairs.T.tolist()
     turned, movable, unmoved = placed.orientation.tolist(), placed.movable.tolist(), placed.unmoved.tolist()
-    columns = first, second, turned, placed.start, movable, unmoved
+    columns = first, second, turned, placed.start, movable, unmoved, placed.agreement.tolist()
     return [PlacedPair(*values) for values in zip(*columns, strict=True)]
 
 
@@ -88,9 +91,9 @@ def orient_pairs(pairs: Rows, signatures: Signatures, least: tuple[float, float]
     PlacedPairs
         A pair is there once for each orientation that is likely, TRIED times at most.
     """
-    nothing = np.empty(0, np.int64)
-    never = np.empty(0, bool)
-    parts = [PlacedPairs(pairs[:0], nothing, np.empty((0, 2, 3), np.float32), never, never)]
+    nothing, never = np.empty(0, np.int64), np.empty(0, bool)
+    placing_of_none, agreement_of_none = np.empty((0, 2, 3), np.float32), np.empty(0, np.float32)
+    parts = [PlacedPairs(pairs[:0], nothing, placing_of_none, never, never, agreement_of_none)]
     for begin in range(0, len(pairs), BLOCK):
         checkpoint()
         parts.append(
@@ -118,7 +121,7 @@ def _turn(pairs: Rows, frequencies: Floats, least: tuple[float, float]) -> Place
     row, order = np.nonzero(probable & (best >= best[:, :1] - NEARLY))
     orientation, movable = turned[row, order], movable[row, order]
     start = np.stack(starts)[np.where(movable, best_placing[row, orientation], 0)]
-    return PlacedPairs(pairs[row], orientation, start, movable, ~movable)
+    return PlacedPairs(pairs[row], orientation, start, movable, ~movable, best[row, order])
 
 
 def _shift(placed: PlacedPairs, detail: NDArray[np.int8]) -> PlacedPairs:
@@ -145,7 +148,7 @@ def _shift(placed: PlacedPairs, detail: NDArray[np.int8]) -> PlacedPairs:
     start[movable, :, 2] += shifts[best][movable] * SQUARE / SIDE
     unmoved = ~movable | (unshifted >= LEAST_DETAIL_UNMOVED)
     return PlacedPairs(
-        *(values[agreeing] for values in (placed.pairs, placed.orientation, start, movable, unmoved))
+        *(values[agreeing] for values in (placed.pairs, placed.orientation, start, movable, unmoved, most))
     )
 
 

@@ -9,13 +9,16 @@ from numpy.typing import NDArray
 
 from cbir.audit.duplicate_pictures import Picture, to_square
 from cbir.gallery.vector_blocks import Floats
+from cbir.threads import cores, for_each
 
 SIDE = 32
 FREQUENCIES = 9  # in each direction
 EDGE = 4  # pixels over which the circle that counts fades out
 WINDOW = 5  # pixels over which detail is normalised
 SMOOTHING = 1.0  # pixels of standard deviation
+ROUNDING = 1e-3  # length of the frequencies of a picture that shows nothing, at most
 NOISE = 2.0  # grey levels of standard deviation that are no detail
+TOGETHER = 256  # pictures that a thread signs one after the other
 STEPS = 40  # of int8 for one standard deviation of detail
 
 Degrees = float
@@ -75,7 +78,12 @@ def _circle() -> Floats:
 
 CIRCLE = _circle()
 _WHOLE = (CIRCLE > 0).astype(np.uint8)
+_FLAT_CIRCLE = CIRCLE.ravel()
+_MEAN = _FLAT_CIRCLE / CIRCLE.sum()
 _PLACED = [placing(number, SIDE) for number in range(len(PLACINGS))]
+_COSINES = np.ascontiguousarray(
+    cv2.dct(np.eye(SIDE, dtype=np.float32), flags=cv2.DCT_ROWS)[:, :FREQUENCIES].T
+)
 
 
 def low_frequencies(picture: Picture) -> Floats:
@@ -86,18 +94,19 @@ def low_frequencies(picture: Picture) -> Floats:
     """
     small = to_square(picture, SIDE)
     counts = cv2.calcHist([small], [0], _WHOLE, [256], [0, 256]).ravel()
-    equalised = ((np.cumsum(counts) - counts / 2) / counts.sum()).astype(np.float32)[small]
-    values = np.empty((len(PLACINGS), FREQUENCIES**2 - 1), np.float32)
-    for number, transform in enumerate(_PLACED):
-        placed = equalised
-        if number:
-            placed = np.asarray(
-                cv2.warpAffine(equalised, transform, (SIDE, SIDE), borderMode=cv2.BORDER_REPLICATE)
-            )
-        mean = float((placed * CIRCLE).sum() / CIRCLE.sum())
-        lowest = cv2.dct((placed - mean) * CIRCLE)[:FREQUENCIES, :FREQUENCIES].ravel()[1:]
-        values[number] = lowest / max(float(np.linalg.norm(lowest)), 1e-6)
-    return values
+    ranks = np.cumsum(counts)
+    ranks -= counts / 2
+    ranks /= counts.sum()
+    placed = np.empty((len(PLACINGS), SIDE, SIDE), np.float32)
+    placed[0] = ranks[small]
+    for transform, square in zip(_PLACED[1:], placed[1:], strict=True):
+        cv2.warpAffine(placed[0], transform, (SIDE, SIDE), dst=square, borderMode=cv2.BORDER_REPLICATE)
+    flat = placed.reshape(len(placed), -1)
+    flat -= (flat @ _MEAN)[:, None]
+    flat *= _FLAT_CIRCLE
+    lowest = (_COSINES @ placed @ _COSINES.T).reshape(len(placed), -1)[:, 1:]
+    lengths = np.linalg.norm(lowest, axis=1, keepdims=True)
+    return np.where(lengths > ROUNDING, lowest / np.maximum(lengths, ROUNDING), np.float32(0))
 
 
 def orientation_signs() -> Floats:
@@ -121,10 +130,16 @@ def normalised_detail(picture: Picture) -> NDArray[np.int8]:
 
 
 def sign_pictures(squares: Sequence[Picture] | NDArray[np.uint8]) -> Signatures:
-    """Return the signatures of pictures (n, s, s)."""
+    """Return the signatures of pictures (n, s, s), made by several threads."""
     count = len(squares)
     frequencies = np.empty((count, len(PLACINGS), FREQUENCIES**2 - 1), np.float32)
     detail = np.empty((count, SIDE, SIDE), np.int8)
-    for row, square in enumerate(squares):
-        frequencies[row], detail[row] = low_frequencies(square), normalised_detail(square)
+
+    def sign(rows: slice, block: Sequence[Picture] | NDArray[np.uint8]) -> None:
+        for row, square in enumerate(block, rows.start):
+            frequencies[row], detail[row] = low_frequencies(square), normalised_detail(square)
+
+    starts = range(0, count, TOGETHER)
+    blocks = ((slice(start, start + TOGETHER), squares[start : start + TOGETHER]) for start in starts)
+    for_each(blocks, sign, cores())
     return Signatures(frequencies, detail)
