@@ -3,11 +3,12 @@
 import cv2
 import numpy as np
 import pytest
+from scipy.fft import dctn
 
-from cbir.audit import duplicate_candidates
+from cbir.audit import duplicate_candidates, picture_signatures
 from cbir.audit.duplicate_candidates import find_candidate_pairs
 from cbir.audit.duplicate_pictures import to_square
-from cbir.audit.pair_orientation import orient_pairs
+from cbir.audit.pair_orientation import list_pairs, orient_pairs
 from cbir.audit.picture_signatures import (
     ORIENTATIONS,
     low_frequencies,
@@ -133,6 +134,34 @@ def test_lists_find_the_copies_that_all_comparisons_find(squares, monkeypatch):
     monkeypatch.setattr(duplicate_candidates, "EXACT", 10)
     found = {tuple(pair) for pair in find(pictures).pairs.tolist()}
     assert {(row, row + 12) for row in range(12)} <= found
+
+
+def test_signatures_of_several_threads_are_in_order(squares, monkeypatch):
+    monkeypatch.setattr(picture_signatures, "TOGETHER", 5)
+    signatures = sign_pictures(squares)
+    assert np.array_equal(signatures.frequencies, [low_frequencies(square) for square in squares])
+    assert np.array_equal(signatures.detail, [normalised_detail(square) for square in squares])
+
+
+def test_frequencies_are_those_of_the_cosine_transform(squares):
+    grey = np.asarray(to_square(squares[4], 32), int)
+    inside = grey[picture_signatures.CIRCLE > 0]
+    ranks = np.array([(inside < value).mean() + (inside == value).mean() / 2 for value in range(256)])[grey]
+    mean = np.average(ranks, weights=picture_signatures.CIRCLE)
+    lowest = dctn((ranks - mean) * picture_signatures.CIRCLE, norm="ortho")[:9, :9].ravel()[1:]
+    assert low_frequencies(squares[4])[0] == pytest.approx(lowest / np.linalg.norm(lowest), abs=1e-4)
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_a_pair_knows_how_much_its_detail_agrees(squares, moved):
+    second = cv2.warpAffine(squares[5], np.array([[1, 0, 4], [0, 1, 0]], np.float32), (64, 64))
+    placed = orient_pairs(
+        np.array([[0, 1]]), sign_pictures([squares[5], second if moved else squares[5]]), (0, 0)
+    )
+    assert placed.agreement[placed.orientation == 0] == pytest.approx(
+        0.95 if moved else 1, abs=0.05 if moved else 1e-3
+    )
+    assert [pair.agreement for pair in list_pairs(placed)] == placed.agreement.tolist()
 
 
 def test_a_blank_picture_has_no_signature():

@@ -1,5 +1,7 @@
 """Duplicates of phantoms: eight changes, and pictures without anything to compare."""
 
+import logging
+
 import cv2
 import numpy as np
 import pytest
@@ -175,6 +177,14 @@ def test_opencv_has_its_threads_again_afterwards(collection, tmp_path, phantoms)
     finally:
         cv2.setNumThreads(before)
     assert set(during) == {1}
+
+
+def test_decoders_log_nothing_meanwhile(collection, tmp_path, phantoms):
+    add(collection, tmp_path / "files", [phantoms[0], phantoms[1]])
+    before, during = logging.getLogger("PIL").level, []
+    find_duplicates(collection, (), lambda stage, done, total: during.append(logging.getLogger("PIL").level))
+    assert min(during) > logging.CRITICAL
+    assert logging.getLogger("PIL").level == before
 
 
 def test_what_progress_raises_ends_the_search(collection, tmp_path, phantoms):
