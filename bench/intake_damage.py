@@ -22,7 +22,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from cbir.errors import UnreadableImage
 from cbir.images import read_images
-from cbir.intake.pixel_checks import has_constant_band, is_blank
+from cbir.intake.pixel_checks import is_blank, is_damaged
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".tif"}
 LOST = 64  # bytes
@@ -109,10 +109,10 @@ def empty_quarter(data: bytes, random: np.random.Generator) -> bytes:
 def outcome(path: Path) -> str:
     """Return what happens to a file."""
     try:
-        image = next(iter(read_images(path)))
+        image = next(iter(read_images(path, find_damage=True)))
     except UnreadableImage:
         return "refused"
-    return "found" if is_blank(image.grey) or has_constant_band(image.grey) else "missed"
+    return "found" if is_blank(image.grey) or is_damaged(image) else "missed"
 
 
 def main() -> None:

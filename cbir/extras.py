@@ -28,6 +28,7 @@ EXTRAS = {  # packages that are imported where a feature needs them, and the ext
     "requests": "pacs",
     "s3fs": "remote",
     "safetensors": "deep",
+    "simplejpeg": "intake",
     "statsmodels": "evaluate",
     "tensorboard": "deep",
     "timm": "hub",

@@ -254,9 +254,10 @@ def _images(sent: SentSource, task: FileTask) -> Iterator[Image]:
         yield read_volume(source, describe.limits, task.grid, partial(_read, sent=sent, task=task))
         return
     if isinstance(source, Path) and sent.contents is None:
-        frames = read_inside(source, task.within, describe.limits)
+        frames = read_inside(source, task.within, describe.limits, describe.check_intake)
     else:
-        frames = decode(_read(source, sent, task), source.name, limits=describe.limits)
+        data, check = _read(source, sent, task), describe.check_intake
+        frames = decode(data, source.name, limits=describe.limits, find_damage=check)
     yield from with_deadline(frames, describe.seconds)
 
 

@@ -12,7 +12,9 @@ from cbir.paths import is_inside
 OUTSIDE = "leads out of the folders that may be indexed (index_roots)"
 
 
-def read_inside(path: Path, within: Sequence[Path], limits: Limits) -> Iterator[Image]:
+def read_inside(
+    path: Path, within: Sequence[Path], limits: Limits, find_damage: bool = False
+) -> Iterator[Image]:
     """Read an image file as `cbir.images.read_images` does, if it is inside an allowed folder.
 
     Parameters
@@ -23,6 +25,8 @@ def read_inside(path: Path, within: Sequence[Path], limits: Limits) -> Iterator[
         Allowed folders; empty: no restriction.
     limits : Limits
         Largest file and image.
+    find_damage : bool
+        Also look for damage that decoders conceal.
 
     Yields
     ------
@@ -37,9 +41,10 @@ def read_inside(path: Path, within: Sequence[Path], limits: Limits) -> Iterator[
         If the file cannot be opened.
     """
     if within:
-        yield from decode(read_file_inside(path, within, limits), path.name, limits=limits)
+        data = read_file_inside(path, within, limits)
+        yield from decode(data, path.name, limits=limits, find_damage=find_damage)
     else:
-        yield from read_images(path, limits=limits)
+        yield from read_images(path, limits=limits, find_damage=find_damage)
 
 
 def read_file_inside(path: Path, within: Sequence[Path], limits: Limits) -> bytes:

@@ -233,7 +233,7 @@ def _order(members: list[tuple[Path, _Plane, float]]) -> CtSeries:
 def _read_hounsfield(data: bytes, limits: Limits, series: CtSeries) -> NDArray[np.float32]:
     """Return the values of a slice in HU: (rows, columns)."""
     dataset = parse_dataset(data, limits)
-    stored = next(stored_frames(dataset)).astype(np.float32)
+    stored = next(stored_frames(dataset))[0].astype(np.float32)
     assert series.plane is not None
     if stored.shape != (series.plane.rows, series.plane.columns):
         raise UnreadableImage("has another size than its header said; export the series again")

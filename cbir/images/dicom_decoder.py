@@ -25,7 +25,9 @@ SECONDARY_CAPTURES = {
 LONGEST = 64  # characters of a header value, the maximum of VR LO and UI
 
 
-def decode_dicom(data: bytes, name: str, limits: Limits, window: Window | None = None) -> Iterator[Image]:
+def decode_dicom(
+    data: bytes, name: str, limits: Limits, window: Window | None = None, find_damage: bool = False
+) -> Iterator[Image]:
     """Decode the frames of a DICOM file one at a time.
 
     Parameters
@@ -38,6 +40,8 @@ def decode_dicom(data: bytes, name: str, limits: Limits, window: Window | None =
         Largest size that is decoded.
     window : (float, float), optional
         Center and width for grey frames, instead of those in the file.
+    find_damage : bool
+        Also look for damage that decoders conceal.
 
     Yields
     ------
@@ -52,10 +56,10 @@ def decode_dicom(data: bytes, name: str, limits: Limits, window: Window | None =
     try:
         dataset = parse_dataset(data, limits)
         header, count = _header(dataset), frame_count(dataset)
-        for index, stored in enumerate(stored_frames(dataset)):
+        for index, (stored, damaged) in enumerate(stored_frames(dataset, find_damage)):
             pixels, windowing = display_pixels(stored, dataset, index, window)
             number, spacing = index + 1 if count > 1 else None, pixel_spacing(dataset, index)
-            yield Image(pixels, name, "dicom", number, header, windowing, count, spacing)
+            yield Image(pixels, name, "dicom", number, header, windowing, count, spacing, damaged)
     except (UnreadableImage, MemoryError):
         raise
     except Exception:  # decoders raise anything on damaged data, and their messages may quote patient data

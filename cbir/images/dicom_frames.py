@@ -13,6 +13,7 @@ from pydicom.pixels.utils import as_pixel_options
 from pydicom.uid import UID
 
 from cbir.errors import UnreadableImage
+from cbir.images.coded_damage import is_damaged_frame
 from cbir.images.dicom_dataset import frame_count, integer
 from cbir.images.jpeg_2000_header import read_jpeg_2000_size
 from cbir.images.jpeg_markers import read_jpeg_frame
@@ -24,17 +25,18 @@ JPEG_2000S = {*uid.JPEG2000TransferSyntaxes, uid.HTJ2K, uid.HTJ2KLossless, uid.H
 MAX_COMPONENTS, MAX_TILES = 4, 4096  # of a JPEG or JPEG 2000 stream
 
 
-def stored_frames(dataset: Dataset) -> Iterator[Stored]:
+def stored_frames(dataset: Dataset, find_damage: bool = False) -> Iterator[tuple[Stored, bool]]:
     """Yield the frames of `dataset`, (rows, columns) or (rows, columns, 3), as stored, with YBR converted to RGB.
 
-    Raises UnreadableImage: at once if the transfer syntax cannot be decoded, at the frame if its pixel data are
-    damaged, too short or of another size than Rows and Columns.
+    With each comes whether it is damaged, if `find_damage` asks for it. Raises UnreadableImage: at once if the
+    transfer syntax cannot be decoded, at the frame if its pixel data are damaged, too short or of another size than
+    Rows and Columns.
     """
     syntax = UID(dataset.file_meta.TransferSyntaxUID)
     decoder = _decoder(syntax)
     if syntax.is_encapsulated:
-        return _decoded(dataset, decoder)
-    return _native(dataset, decoder)
+        return _decoded(dataset, decoder, find_damage)
+    return ((stored, False) for stored in _native(dataset, decoder))
 
 
 def _decoder(syntax: UID) -> Decoder:
@@ -62,7 +64,7 @@ def _native(dataset: Dataset, decoder: Decoder) -> Iterator[Stored]:
         ) from None
 
 
-def _decoded(dataset: Dataset, decoder: Decoder) -> Iterator[Stored]:
+def _decoded(dataset: Dataset, decoder: Decoder, find_damage: bool) -> Iterator[tuple[Stored, bool]]:
     count, syntax = frame_count(dataset), decoder.UID
     options = {**as_pixel_options(dataset), "number_of_frames": 1, "extended_offsets": None}
     options = {name: value for name, value in options.items() if value is not None}
@@ -76,7 +78,8 @@ def _decoded(dataset: Dataset, decoder: Decoder) -> Iterator[Stored]:
             _check_size(coded, dataset, syntax)
             if syntax == uid.JPEGExtended12Bit:
                 coded = _fix_spectral_end(coded)
-            yield decoder.as_array(encapsulate([coded]), index=0, **options)[0]
+            stored = decoder.as_array(encapsulate([coded]), index=0, **options)[0]
+            yield stored, find_damage and is_damaged_frame(coded, syntax, stored.shape[0] * stored.shape[1])
     except (UnreadableImage, MemoryError):
         raise
     except Exception:  # the decoder's message may quote the header

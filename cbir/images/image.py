@@ -68,6 +68,7 @@ class Image:
     windowing: only for grey DICOM frames and NIfTI volumes.
     frames: number of frames, pages or slices of the file.
     spacing: millimetres between rows and between columns, None where the file does not say.
+    damaged: its coded data are damaged, as far as this was looked for, and the pixels are what could be decoded.
     """
 
     pixels: NDArray[np.uint8]
@@ -78,6 +79,7 @@ class Image:
     windowing: Windowing | None = None
     frames: int = 1
     spacing: tuple[float, float] | None = None
+    damaged: bool = False
 
     @property
     def height(self) -> int:

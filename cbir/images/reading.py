@@ -22,7 +22,11 @@ cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # our errors 
 
 
 def read_images(
-    path: str | os.PathLike[str], *, limits: Limits = Limits(), window: Window | None = None
+    path: str | os.PathLike[str],
+    *,
+    limits: Limits = Limits(),
+    window: Window | None = None,
+    find_damage: bool = False,
 ) -> Iterator[Image]:
     """Yield every frame or page of a file as `decode` does; Image.source is its name without folders.
 
@@ -30,7 +34,7 @@ def read_images(
     ----------
     path : path-like
         File.
-    limits, window
+    limits, window, find_damage
         See `decode`.
 
     Raises
@@ -39,7 +43,9 @@ def read_images(
         Also for a file that is missing, not accessible or not regular.
     """
     path = Path(path)
-    yield from decode(read_file(path, limits), path.name, limits=limits, window=window)
+    yield from decode(
+        read_file(path, limits), path.name, limits=limits, window=window, find_damage=find_damage
+    )
 
 
 def read_file(path: Path, limits: Limits) -> bytes:
@@ -66,7 +72,12 @@ def read_file(path: Path, limits: Limits) -> bytes:
 
 
 def decode(
-    data: bytes, name: str = "image", *, limits: Limits = Limits(), window: Window | None = None
+    data: bytes,
+    name: str = "image",
+    *,
+    limits: Limits = Limits(),
+    window: Window | None = None,
+    find_damage: bool = False,
 ) -> Iterator[Image]:
     """Yield every frame or page of a file's bytes.
 
@@ -84,6 +95,8 @@ def decode(
     window : (float, float), optional
         Center and width for grey DICOM frames, instead of those in the file, and for the slices of a NIfTI volume;
         ignored for other images.
+    find_damage : bool
+        Also look for damage that decoders conceal (Image.damaged); JPEG needs the extra `intake`.
 
     Raises
     ------
@@ -97,7 +110,7 @@ def decode(
         limits.check_bytes(len(data))
         if reason := other_files.name_slide_by_path(name):
             raise UnreadableImage(reason)
-        yield from _without_logs(_images(data, name, limits, window))
+        yield from _without_logs(_images(data, name, limits, window, find_damage))
     except UnreadableImage as error:
         raise UnreadableImage(f"{name} {error}") from error
     except Exception as error:  # decoders raise anything on damaged data
@@ -123,19 +136,28 @@ def _without_logs(images: Iterator[Image]) -> Iterator[Image]:
         yield image
 
 
-def _images(data: bytes, name: str, limits: Limits, window: Window | None) -> Iterator[Image]:
+def _images(
+    data: bytes, name: str, limits: Limits, window: Window | None, find_damage: bool
+) -> Iterator[Image]:
     kind = recognise_format(data)
     if kind == "dicom":
         from cbir.images import dicom_decoder
 
-        yield from dicom_decoder.decode_dicom(data, name, limits, window)
+        yield from dicom_decoder.decode_dicom(data, name, limits, window, find_damage)
     elif kind == "nifti":
         yield from nifti.decode_nifti(data, name, limits, window)
     elif kind == "tiff":
         for pixels, number, count in tiff.decode_tiff(data, limits):
             yield Image(pixels, name, kind, number, frames=count)
     else:
-        yield Image(to_pixels(SINGLE_FRAME[kind](data, limits)), name, kind)
+        pixels = to_pixels(SINGLE_FRAME[kind](data, limits))
+        yield Image(pixels, name, kind, damaged=find_damage and kind == "jpeg" and _is_damaged_jpeg(data))
+
+
+def _is_damaged_jpeg(data: bytes) -> bool:
+    from cbir.images.coded_damage import is_damaged_jpeg  # imports pydicom
+
+    return is_damaged_jpeg(data)
 
 
 def recognise_format(data: bytes) -> str:

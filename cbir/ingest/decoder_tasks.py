@@ -187,10 +187,10 @@ def describe_bytes(
     thumbnails : bool
         Also make a thumbnail of every frame.
     """
-    frames = with_deadline(decode(load_shared_bytes(shared), name, limits=task.limits), task.seconds)
+    frames = decode(load_shared_bytes(shared), name, limits=task.limits, find_damage=task.check_intake)
     compute = task.load_descriptor()
     return describe_images(
-        frames,
+        with_deadline(frames, task.seconds),
         compute,
         task.secret,
         source,

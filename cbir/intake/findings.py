@@ -8,7 +8,7 @@ from cbir.store.records import FINDINGS_LABEL, Record
 FINDINGS = {
     "text": "text is burned into the pixels",
     "blank": "the image shows nothing",
-    "damaged": "the end of the image is missing",
+    "damaged": "a part of the image is missing or replaced",
     "inverted": "its negative looks more like the collection than it does",
     "modality": "it looks like images of another modality",
     "unlike": "nothing in the collection looks like it",

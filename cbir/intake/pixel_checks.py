@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 from cbir.images import Image
 from cbir.intake.burned_in_text import find_burned_in_text
+from cbir.intake.foreign_rows import has_foreign_rows
 
 BLANK_DEVIATION = 1.5  # standard deviation of grey values
 BLANK_SHARE = 0.999  # of pixels with the same value
@@ -19,10 +20,15 @@ def check_pixels(image: Image) -> list[str]:
     grey = image.grey
     if is_blank(grey):
         return ["blank"]
-    findings = ["damaged"] if has_constant_band(grey) else []
+    findings = ["damaged"] if is_damaged(image) else []
     if find_burned_in_text(grey) is not None:
         findings.append("text")
     return findings
+
+
+def is_damaged(image: Image) -> bool:
+    """Return whether a decoder concealed damage of an image, as far as it was asked, or its rows show damage."""
+    return image.damaged or has_constant_band(image.grey) or has_foreign_rows(image.grey)
 
 
 def is_blank(grey: NDArray[np.uint8]) -> bool:

@@ -1,5 +1,10 @@
 """Packages and files that the intake check needs."""
 
+from importlib.util import find_spec
+
+from cbir.errors import InvalidInput
+from cbir.extras import install_command
+
 
 def require_weights(intake: str) -> None:
     """Raise InvalidInput with the remedy if images are to be checked, and the weights are not installed.
@@ -10,3 +15,5 @@ def require_weights(intake: str) -> None:
         from cbir.intake.text_reader import reader_path  # not imported where nothing is checked
 
         reader_path()
+        if find_spec("simplejpeg") is None:
+            raise InvalidInput(f"the intake check needs simplejpeg: {install_command('intake')}")

@@ -114,7 +114,8 @@ def describe_instance(data: bytes, task: InstanceTask) -> InstanceOutcome:
 def _selected_frames(data: bytes, task: InstanceTask, headers: list[DicomHeader]) -> Iterator[Image]:
     """Yield the selected frames and note their header. Raises _Rejected."""
     count = 0 if task.filter.frames == "all" else _count_frames(data, task.describe.limits)
-    for image in decode(data, "the instance", limits=task.describe.limits):
+    describe = task.describe
+    for image in decode(data, "the instance", limits=describe.limits, find_damage=describe.check_intake):
         header = image.dicom
         if header is None or not header.instance:
             raise _Rejected(Fate.unreadable, "has no SOP Instance UID, or is no DICOM object")

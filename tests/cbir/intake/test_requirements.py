@@ -6,7 +6,7 @@ import pytest
 
 from cbir.errors import InvalidInput
 from cbir.extras import install_command
-from cbir.intake import text_reader
+from cbir.intake import requirements, text_reader
 from cbir.intake.requirements import require_weights
 
 
@@ -18,6 +18,13 @@ def test_a_missing_package_is_one_line_with_the_remedy(intake: str, monkeypatch:
         require_weights(intake)
     assert install_command("intake") in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_the_decoder_that_reports_damage_is_needed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requirements, "find_spec", lambda _: None)
+    require_weights("accept")
+    with pytest.raises(InvalidInput, match="simplejpeg"):
+        require_weights("flag")
 
 
 def test_an_older_package_without_the_weights_is_named_too(
