@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from statsmodels.stats.proportion import proportion_confint
 
 from cbir import settings
 from cbir.audit.audited_images import AuditedImages, read_audited_images
@@ -54,7 +55,9 @@ def main() -> None:
             hits, count = unchanged_year(images, source, code, options.week, threshold, seed)
             alarms, checks = alarms + hits, checks + count
         print(f"unchanged, {name}: {alarms} alarms in {checks} checks so far", flush=True)
-    print(f"false alarms a year: {52 * alarms / checks:.2f} ({alarms} in {checks} checks)")
+    if checks:
+        low, high = (52 * limit for limit in proportion_confint(alarms, checks, method="beta"))
+        print(f"false alarms a year: {52 * alarms / checks:.2f} ({low:.2f} to {high:.2f})")
 
 
 def images_until_alarm(

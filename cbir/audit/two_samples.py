@@ -1,7 +1,9 @@
-"""Comparison of two sets of images: two statistics with one permutation test.
+"""Comparison of two sets of images: three statistics with one permutation test.
 
 The maximum mean discrepancy (Gretton et al. 2012, A kernel two-sample test) sees a shift of many images, the novelty
-of the newer ones, ranked as in conformal prediction (Vovk et al. 2005), a few of a kind that the others lack.
+of the newer ones, ranked as in conformal prediction (Vovk et al. 2005), a few that are unlike all others, and the
+shares of newer images among neighbours (after Schilling 1986, Multivariate two-sample tests based on nearest
+neighbors) a few that resemble each other, even where there are others like them.
 """
 
 import numpy as np
@@ -11,6 +13,10 @@ from scipy.stats import rankdata
 from cbir.gallery.vector_blocks import Floats
 
 NEIGHBOUR = 3  # the older image whose likeness counts: a third of a kind is none of its own
+NEAR_BLOCKS = 5  # whose shares of newer ones count
+POWER = 4  # of these shares: five newer neighbours of one image tell more than one of each of five
+ROUNDING = 1e-6  # of lengths and cosines
+DECIMALS = 6  # of statistics: of images that are all alike they differ by rounding
 PERMUTATIONS = 999
 AT_ONCE = 250  # permutations: memory
 
@@ -43,18 +49,57 @@ def compare_samples(
     """
     if min(len(np.unique(block[newer])), len(np.unique(block[~newer]))) < 2:
         return 1.0
-    cosines = np.asarray(units @ units.T, np.float32)
-    kernel, surprise = gaussian_kernel(cosines), novelty_scores(cosines, block, ~newer)
+    statistics = SetStatistics(units, block, ~newer)
     generator = np.random.default_rng(seed)
-    parts = [set_statistics(kernel, surprise, newer[:, None].astype(np.float32))]
+    parts = [statistics(newer[:, None].astype(np.float32))]
     for start in range(0, permutations, AT_ONCE):
         count = min(AT_ONCE, permutations - start)
-        exchanged = exchange_blocks(block, int(np.count_nonzero(newer)), count, generator)
-        parts.append(set_statistics(kernel, surprise, exchanged))
+        parts.append(statistics(exchange_blocks(block, int(np.count_nonzero(newer)), count, generator)))
     # Each statistic as its rank among its exchanges: one with a long tail does not hide the other.
     above = np.stack([permutations + 1 - rankdata(each, "min") for each in np.concatenate(parts, axis=1)])
     smallest = above.min(axis=0)
     return float(np.count_nonzero(smallest <= smallest[0]) / (permutations + 1))
+
+
+class SetStatistics:
+    """Discrepancy, difference in mean novelty, and neighbourhood of the newer images, for divisions into two sets.
+
+    Parameters
+    ----------
+    units : (n, d) float32
+        Vectors of length 1.
+    block : (n,) int64
+        Images of one block are in the same set, and are no neighbours of each other.
+    older : (n,) bool
+        True for the images that novelty is measured against.
+    """
+
+    def __init__(self, units: Floats, block: Codes, older: NDArray[np.bool_]) -> None:
+        cosines = np.asarray(units @ units.T, np.float32)
+        self._kernel = gaussian_kernel(cosines)
+        self._novelty = novelty_scores(cosines, block, older)
+        _, self._first, self._of_image, sizes = np.unique(
+            block, return_index=True, return_inverse=True, return_counts=True
+        )
+        self._weights = (1.0 / sizes[self._of_image]).astype(np.float32)
+        centred = units - units.mean(axis=0)
+        centred /= np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), ROUNDING)
+        self._near = nearest_blocks(centred @ centred.T, self._of_image)
+
+    def __call__(self, newer: Floats) -> Numbers:
+        """Return the three statistics, (3, b), of b divisions (n, b), 1 for the newer images."""
+        inside = newer.sum(axis=0)
+        weights = newer / inside - (1.0 - newer) / (len(newer) - inside)
+        discrepancy = np.einsum("nb,nb->b", weights, self._kernel @ weights)
+        each = np.stack([discrepancy, self._novelty @ weights, self._neighbourhood(newer)])
+        return np.asarray(np.round(each, DECIMALS), np.float64)
+
+    def _neighbourhood(self, newer: Floats) -> Numbers:
+        """Return the mean (b,), over newer blocks and their images, of the power of the share of newer neighbours."""
+        newer_blocks = newer[self._first]
+        shares = sum(newer_blocks[column] for column in self._near.T) / self._near.shape[1]
+        total = np.einsum("nb,nb,n->b", shares**POWER, newer, self._weights)
+        return np.asarray(total / newer_blocks.sum(axis=0), np.float64)
 
 
 def gaussian_kernel(cosines: Floats) -> Floats:
@@ -67,9 +112,9 @@ def gaussian_kernel(cosines: Floats) -> Floats:
 
 
 def novelty_scores(cosines: Floats, block: Codes, older: NDArray[np.bool_]) -> Numbers:
-    """Return a score (n,) for each image, high if it is unlike the older images of other blocks, with a mean of one.
+    """Return a score (n,) for each image, high if it is unlike the older images of other blocks.
 
-    The score is the negative logarithm of the rank of its likeness: few images unlike the others weigh much.
+    The score is the squared logarithm of the rank of its likeness: few images unlike the others weigh much.
 
     Parameters
     ----------
@@ -82,23 +127,26 @@ def novelty_scores(cosines: Floats, block: Codes, older: NDArray[np.bool_]) -> N
     others = np.where(block[:, None] == block[older], -1.0, cosines[:, older])
     position = others.shape[1] - min(NEIGHBOUR, others.shape[1])
     likeness = np.partition(others, position, axis=1)[:, position]
-    return np.asarray(-np.log(rankdata(likeness) / (len(likeness) + 1)))
+    return np.asarray(np.log(rankdata(likeness) / (len(likeness) + 1)) ** 2)
 
 
-def set_statistics(kernel: Floats, surprise: Numbers, newer: Floats) -> Numbers:
-    """Return the discrepancy and the difference in mean surprise, (2, b), for b divisions into sets.
+def nearest_blocks(cosines: Floats, of_image: Codes) -> Codes:
+    """Return for each image the other blocks (n, k) that have the images most like it.
 
     Parameters
     ----------
-    kernel : (n, n) float32
-    surprise : (n,) float64
-    newer : (n, b) float32
-        Divisions, 1 for the newer images.
+    cosines : (n, n) float32
+    of_image : (n,) int64
+        Numbers of the blocks, from 0 to at least 1; k is NEAR_BLOCKS, or their number without one if that is less.
     """
-    inside = newer.sum(axis=0)
-    weights = newer / inside - (1.0 - newer) / (len(newer) - inside)
-    discrepancy = np.einsum("nb,nb->b", weights, kernel @ weights)
-    return np.stack([discrepancy, surprise @ weights]).astype(np.float64)
+    order = np.argsort(of_image, kind="stable")
+    starts = np.searchsorted(of_image[order], np.arange(of_image.max() + 1))
+    likeness = np.maximum.reduceat(cosines[:, order], starts, axis=1)
+    # Among equals, as in images that are all alike, the first would be the older ones.
+    likeness += ROUNDING * np.random.default_rng(0).random(likeness.shape, np.float32)
+    likeness[np.arange(len(of_image)), of_image] = -np.inf
+    k = min(NEAR_BLOCKS, len(starts) - 1)
+    return np.asarray(np.argpartition(likeness, -k, axis=1)[:, -k:], np.int64)
 
 
 def exchange_blocks(block: Codes, count: int, permutations: int, generator: np.random.Generator) -> Floats:
