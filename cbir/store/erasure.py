@@ -54,7 +54,8 @@ def erase_rows(connection: Connection, keys: Sequence[str], folder: Path) -> int
     copies = select(instance_copies.c.instance).where(instance_copies.c.patient_key.in_(keys))
     instances = connection.scalars(copies).all()  # so that another collection does not bring them back
     held = [image_id for image_id, _ in quarantined_of(connection, keys)]
-    store_erased_marks(connection, [*deleted, *(row.content_hash for row in rows), *held, *instances], folder)
+    contents = [*deleted, *(row.content_hash for row in rows), *held]
+    store_erased_marks(connection, [*contents, *instances], folder)
     map_file.drop_map(folder)
     neighbour_files.drop_neighbours(folder)
     audit_file.drop_audit_file(folder)
@@ -65,7 +66,7 @@ def erase_rows(connection: Connection, keys: Sequence[str], folder: Path) -> int
     delete_rows(connection, instance_copies.c.patient_key, keys)
     change_history.forget_content(connection, deleted)
     connection.execute(delete(forgotten).where(forgotten.c.patient_key.in_(keys)))
-    idempotency.delete_replies(connection)
+    idempotency.delete_replies_naming(connection, contents)
     change_log.stop_log(connection)
     store_totals(connection)  # the patient's own rows may have been damaged
     if rows:

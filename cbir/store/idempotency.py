@@ -1,14 +1,18 @@
 """Replies stored for a day, so that a repeated request is not carried out again."""
 
 import hashlib
+import re
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, insert, select
 
+from cbir.store.image_rows import delete_rows
 from cbir.store.schema import replies
 
 LIFETIME_SECONDS = 24 * 3600
+CONTENT_HASH = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
@@ -56,3 +60,14 @@ def store_reply(connection: Connection, key: str, reply: StoredReply) -> None:
 def delete_replies(connection: Connection) -> None:
     """Delete all replies: they name images."""
     connection.execute(delete(replies))
+
+
+def delete_replies_naming(connection: Connection, contents: Collection[str]) -> None:
+    """Delete the replies that name images with these content hashes; other requests can still be repeated."""
+    erased = set(contents)
+    naming = [
+        row.key
+        for row in connection.execute(select(replies.c.key, replies.c.body))
+        if not erased.isdisjoint(CONTENT_HASH.findall(row.body))
+    ]
+    delete_rows(connection, replies.c.key, naming)

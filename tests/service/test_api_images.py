@@ -196,6 +196,23 @@ def test_idempotency_key(mine: FlaskClient, pictures: list[Path]) -> None:
         problem(send(mine, pictures[-1], headers={"Idempotency-Key": wrong}), 400)
 
 
+def test_replies_outlive_the_erasure_of_other_patients(mine: FlaskClient, pictures: list[Path]) -> None:
+    def sent(picture: Path, patient: str) -> Any:
+        labels = json.dumps({"patient": patient})
+        return send(
+            mine, picture, headers={"Idempotency-Key": f"of {patient}"}, duplicates="true", labels=labels
+        )
+
+    of_ann, of_bob = sent(pictures[-1], "Ann"), sent(pictures[-2], "Bob")
+    assert (of_ann.status_code, of_bob.status_code) == (201, 201)
+    patient = mine.get(f"{IMAGES}/{of_ann.json['ids'][0]}").json["patient_key"]
+    assert mine.delete(f"/v1/patients/{patient}").json == {"erased": 1}
+    again = sent(pictures[-2], "Bob")
+    assert again.json == of_bob.json
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert "deleted earlier" in problem(sent(pictures[-1], "Ann"), 409)  # the reply named the erased image
+
+
 @pytest.mark.parametrize(
     ("labels", "message"),
     [

@@ -100,3 +100,18 @@ def test_replies_are_kept_for_a_day(collection, monkeypatch):
         assert idempotency.find_reply(connection, "other") is None
         monkeypatch.setattr(idempotency, "LIFETIME_SECONDS", -1)
         assert idempotency.find_reply(connection, "key") is None
+
+
+def test_erasing_deletes_the_replies_that_name_the_patients_images(collection, entries):
+    with collection.writer() as writer:
+        (erased,) = writer.add(entries(0, 1, patient="a" * 32)).ids
+        (deleted,) = writer.add(entries(1, 2, patient="a" * 32)).ids
+        (other,) = writer.add(entries(2, 3, patient="b" * 32)).ids
+        (copy,) = writer.add(entries(2, 3, patient="b" * 32), duplicates=True).ids
+        writer.delete([deleted])
+        bodies = {"erased": f"{erased}-2", "deleted": deleted, "both": f"{other} {erased}", "other": copy}
+        with collection._engine.begin() as connection:
+            for key, body in bodies.items():
+                idempotency.store_reply(connection, key, idempotency.StoredReply("asked", 201, body))
+        writer.erase_patient(["a" * 32])
+    assert [key for key in bodies if collection.find_reply(key)] == ["other"]
