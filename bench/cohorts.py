@@ -8,10 +8,14 @@ random order.
 random order: the same in random order, on average.
 all labels: the same in the order of a logistic regression that scores each fifth of the images after it was trained
 with the labels of the other four fifths: never with the image itself, but with others of its patient. times: found by
-90 %, as a multiple of it. other patients: the same with folds by patient; images without a patient count as one each.
+90 %, as a multiple of it. other patients: the same with folds by patient, in the better of two orders: as it is, and
+with the first image of a patient that is of the class followed by all others of the patient. Images without a patient
+count as one each.
 covered: share of the rounds in which the 95 % interval holds the true number of missing images, from the second round
 until the class is found and 100 further images are judged, or until 90 % are found and three times the class and 300
 images are judged; late: from a recall of .8. width: of the interval then, as a share of the class, the median.
+complete: recall, and judged images as a multiple of the class, at the first advice to stop; nearly: at the first
+advice that the cohort is nearly complete, or complete. Both are means of the runs in which the advice came.
 
     python -m bench.cohorts --collection DIR [--label label] [--half odd|even] [--seeds 3] [--candidates 2000]
         [--index hnsw|ivf] [--drawn 1000000] [--out FILE.md]
@@ -32,6 +36,7 @@ from sklearn.model_selection import PredefinedSplit, StratifiedKFold
 from cbir.cohorts.cohort_pool import CohortPool, collect_pool
 from cbir.cohorts.cohort_round import CohortRound
 from cbir.cohorts.judged_image import JudgedImage
+from cbir.cohorts.patient_companions import find_companions
 from cbir.gallery.vector_blocks import VectorBlocks
 from cbir.search import Searcher
 from cbir.settings import Settings
@@ -53,12 +58,20 @@ class Labelled(NamedTuple):
     patients: NDArray[np.str_]
 
 
+class Stop(NamedTuple):
+    """When an advice is first given: the recall, and the judged images as a multiple of the class; nan if never."""
+
+    recall: float = float("nan")
+    judged: float = float("nan")
+
+
 class Run(NamedTuple):
     """A simulated cohort: judged images until SHARE is found, and per round the truth and the estimate."""
 
     judged: float
     rounds: NDArray[np.float64]  # recall, missing, low, high, expected
-    stopped: float  # recall when the advice is first "complete"; nan if never
+    complete: Stop
+    nearly: Stop
     milliseconds: NDArray[np.float64]
 
 
@@ -86,22 +99,26 @@ def simulate(images: Labelled, label: str, seed: int, reuse_pool: bool) -> Run:
     start = random.choice(images.numbers[truth], STARTS, replace=False)
     judged = {int(number): JudgedImage(str(number), True) for number in start}
     most = random_order(total, len(truth))
-    cost, after, rounds, times, stopped = 0, 0, [], [], float("nan")
+    cost, after, rounds, times = 0, 0, [], []
+    complete, nearly = Stop(), Stop()
     pool: CohortPool | None = None
     while after <= 100 and len(judged) < (3 * total + 300 if cost else most):
         numbers = np.array(list(judged))
         began = time.process_time()
+        is_relevant = np.array([each.relevant for each in judged.values()])
+        companions = find_companions(images.searcher.collection, numbers[is_relevant], numbers[~is_relevant])
         if pool is None or not reuse_pool:
-            pool = collect_pool(
-                images.searcher, [], numbers[[each.relevant for each in judged.values()]], numbers
-            )
-        current = CohortRound(pool, list(judged.values()), np.searchsorted(pool.numbers, numbers))
+            pool = collect_pool(images.searcher, [], numbers[is_relevant], numbers, companions.numbers)
+        current = CohortRound(pool, list(judged.values()), np.searchsorted(pool.numbers, numbers), companions)
         batch, estimate = current.next_images(), current.missing()
         times.append(1000 * (time.process_time() - began))
         missing = total - estimate.found
         rounds.append((estimate.found / total, missing, estimate.low, estimate.high, estimate.missing))
-        if estimate.advice == "complete" and np.isnan(stopped):
-            stopped = estimate.found / total
+        now = Stop(estimate.found / total, len(judged) / total)
+        if estimate.advice != "continue" and np.isnan(nearly.recall):
+            nearly = now
+        if estimate.advice == "complete" and np.isnan(complete.recall):
+            complete = now
         for number, probability, drawn in batch:
             judged[number] = JudgedImage(str(number), relevant[number], probability, drawn)
             found = sum(each.relevant for each in judged.values()) if not cost else needed
@@ -109,7 +126,7 @@ def simulate(images: Labelled, label: str, seed: int, reuse_pool: bool) -> Run:
         after += len(batch) if not missing else 0
         if not batch:
             break
-    return Run(cost or float("inf"), np.array(rounds[1:]), stopped, np.array(times))
+    return Run(cost or float("inf"), np.array(rounds[1:]), complete, nearly, np.array(times))
 
 
 def cost_with_all_labels(
@@ -117,7 +134,7 @@ def cost_with_all_labels(
 ) -> int:
     """Return how many images are judged in the order of a classifier trained with all labels but those of the fold.
 
-    With patients, all images of a patient are in the same fold.
+    With patients, all images of a patient are in the same fold, and may follow the first one that is of the class.
     """
     scores = np.empty(len(truth))
     scaled = (vectors - vectors.mean(axis=0)) / vectors.std()
@@ -128,8 +145,23 @@ def cost_with_all_labels(
     for train, test in splits:
         model = LogisticRegression(C=1.0, solver="newton-cholesky").fit(scaled[train], truth[train])
         scores[test] = model.decision_function(scaled[test])
-    hits = np.cumsum(truth[np.argsort(-scores)])
-    return int(np.searchsorted(hits, np.ceil(SHARE * truth.sum()))) + 1
+    orders = [np.argsort(-scores)]
+    if patients is not None:
+        orders.append(companions_next(orders[0], truth, patients))
+    needed = np.ceil(SHARE * truth.sum())
+    return min(int(np.searchsorted(np.cumsum(truth[order]), needed)) + 1 for order in orders)
+
+
+def companions_next(
+    order: NDArray[np.int64], truth: NDArray[np.bool_], patients: NDArray[np.str_]
+) -> NDArray[np.int64]:
+    """Return an order of images in which one of the class is followed by all others of its patient."""
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order))
+    _, codes = np.unique(patients, return_inverse=True)
+    first = np.full(codes.max() + 1, len(order))  # rank of the first image of the class of each patient
+    np.minimum.at(first, codes[truth], ranks[truth])
+    return np.lexsort((ranks, np.minimum(ranks, first[codes])))
 
 
 def folds_by_patient(truth: NDArray[np.bool_], patients: NDArray[np.str_]) -> NDArray[np.int64]:
@@ -161,7 +193,8 @@ def measure_class(images: Labelled, label: str, seeds: int, reuse_pool: bool) ->
         "covered": float(covered.mean()),
         "covered_late": float(covered[late].mean()) if late.any() else float("nan"),
         "width_late": float(np.median((rounds[late, 3] - rounds[late, 2]) / count)) if late.any() else float("nan"),
-        "stopped": [run.stopped for run in runs],
+        "complete": [run.complete for run in runs],
+        "nearly": [run.nearly for run in runs],
         "ms": float(np.median(np.concatenate([run.milliseconds for run in runs]))),
         "ms_slowest": float(np.concatenate([run.milliseconds for run in runs]).max()),
     }  # fmt: skip
@@ -197,23 +230,40 @@ def time_drawn(count: int, dimensions: int) -> float:
 
 def summary(rows: Sequence[dict[str, Any]]) -> list[str]:
     """Return the lines over all classes."""
-    stops = [stop for row in rows for stop in row["stopped"]]
-    reached = [stop for stop in stops if np.isfinite(stop)]
     return [
         f"- judged, as a share of random order: median {interval([row['of_random'] for row in rows], np.median)}, "
         f"at most a third in {sum(row['of_random'] <= 1 / 3 for row in rows)} of {len(rows)} classes",
         f"- judged, times those of a classifier with all labels: median "
         f"{interval([row['ratio'] for row in rows], np.median)}, at most 1.3 in "
-        f"{sum(row['ratio'] <= 1.3 for row in rows)} of {len(rows)} classes; with folds by patient in "
+        f"{sum(row['ratio'] <= 1.3 for row in rows)} of {len(rows)} classes; of one that knows other patients in "
         f"{sum(row['cost'] <= 1.3 * row['other_patients'] for row in rows)}",
         f"- covered: {interval([row['covered'] for row in rows], np.mean)}, from a recall of {LATE}: "
         f"{interval([row['covered_late'] for row in rows], np.mean)}; width of the interval there, as a share of the "
         f"class: median {interval([row['width_late'] for row in rows], np.median)}",
-        f"- the advice to stop came in {len(reached)} of {len(stops)} runs, at a recall of at least .95 in "
-        f"{sum(stop >= 0.95 for stop in reached)} of these; least {min(reached, default=float('nan')):.2f}",
+        stops_line("to stop", [stop for row in rows for stop in row["complete"]], 0.95),
+        stops_line("nearly complete", [stop for row in rows for stop in row["nearly"]], 0.9),
         f"- milliseconds of processor time of a round: median {np.median([row['ms'] for row in rows]):.0f}, slowest "
         f"{max(row['ms_slowest'] for row in rows):.0f}",
     ]
+
+
+def stops_line(advice: str, stops: Sequence[Stop], goal: float) -> str:
+    """Return how often an advice came, and what was found and judged then."""
+    given = [stop for stop in stops if np.isfinite(stop.recall)]
+    line = f"- the advice {advice} came in {len(given)} of {len(stops)} runs"
+    if not given:
+        return line
+    return (
+        f"{line}, at a recall of at least {goal} in {sum(stop.recall >= goal for stop in given)} of these, least "
+        f"{min(stop.recall for stop in given):.2f}; judged until then, times the class: median "
+        f"{np.median([stop.judged for stop in given]):.2f}"
+    )
+
+
+def mean_stop(stops: Sequence[Stop]) -> str:
+    """Return the mean recall and the mean multiple of the class of the runs in which an advice came."""
+    given = np.array([stop for stop in stops if np.isfinite(stop.recall)])
+    return "{:.2f}, {:.2f}".format(*given.mean(axis=0)) if len(given) else "-"
 
 
 def document(parts: Sequence[tuple[str, Sequence[dict[str, Any]]]], drawn: str) -> str:
@@ -223,13 +273,14 @@ def document(parts: Sequence[tuple[str, Sequence[dict[str, Any]]]], drawn: str) 
         lines += [f"## {title}", "", *summary(rows), ""]
         lines += [
             "| class | images | found by 90 % | random order | share | all labels | times | other patients | "
-            "covered | late | width |",
-            f"|{' --- |' * 11}",
+            "covered | late | width | nearly | complete |",
+            f"|{' --- |' * 13}",
         ]
         lines += [
             f"| {row['label']} | {row['images']} | {row['cost']:.0f} | {row['random']:.0f} | "
             f"{row['of_random']:.2f} | {row['all_labels']} | {row['ratio']:.2f} | {row['other_patients']} | "
-            f"{row['covered']:.2f} | {row['covered_late']:.2f} | {row['width_late']:.2f} |"
+            f"{row['covered']:.2f} | {row['covered_late']:.2f} | {row['width_late']:.2f} | "
+            f"{mean_stop(row['nearly'])} | {mean_stop(row['complete'])} |"
             for row in rows
         ]
         lines.append("")
@@ -261,33 +312,32 @@ def main() -> None:
         "--half", choices=["odd", "even"], default="odd", help="even: on which constants were chosen"
     )
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument(
-        "--candidates", type=int, default=0, help="also with an index that finds so many images"
-    )
+    parser.add_argument("--candidates", type=int, default=0, help="with an index that finds so many images")
     parser.add_argument("--index", choices=["hnsw", "ivf"], default="hnsw", help="which, for --candidates")
-    parser.add_argument("--each", type=int, default=1, help="only each so many of the classes, with an index")
+    parser.add_argument("--each", type=int, default=1, help="only each so many of the classes")
     parser.add_argument("--drawn", type=int, default=0, help="also time a round in so many drawn vectors")
     parser.add_argument("--out", type=Path, help="Markdown file to write")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     options = parser.parse_args()
-    searchers = [("All images compared", Searcher(Collection(options.collection), Settings(device="cpu")))]
     if options.candidates:
         title = f"With an index ({options.index}) that finds {options.candidates} images of each example"
-        searchers.append((title, indexed_searcher(options.collection, options.index, options.candidates)))
-    parts: list[tuple[str, list[dict[str, Any]]]] = []
-    for place, (title, searcher) in enumerate(searchers):
-        images = read_labelled(searcher, options.label)
-        names, counts = np.unique(images.labels, return_counts=True)
-        chosen = [
-            str(name)
-            for index, (name, count) in enumerate(zip(names, counts, strict=True))
-            if name and count >= LEAST and index % 2 == (options.half == "odd")
-        ]
-        parts.append((title, []))
-        for name in chosen if place == 0 else chosen[:: options.each]:
-            parts[-1][1].append(measure_class(images, name, options.seeds if place == 0 else 1, place == 0))
-            print(parts[-1][1][-1], flush=True)
-            write(options.out, parts, "")
+        searcher = indexed_searcher(options.collection, options.index, options.candidates)
+    else:
+        title = "All images compared"
+        searcher = Searcher(Collection(options.collection), Settings(device="cpu"))
+    images = read_labelled(searcher, options.label)
+    names, counts = np.unique(images.labels, return_counts=True)
+    chosen = [
+        str(name)
+        for place, (name, count) in enumerate(zip(names, counts, strict=True))
+        if name and count >= LEAST and place % 2 == (options.half == "odd")
+    ]
+    rows: list[dict[str, Any]] = []
+    parts = [(title, rows)]
+    for name in chosen[:: options.each]:
+        rows.append(measure_class(images, name, options.seeds, reuse_pool=not options.candidates))
+        print(rows[-1], flush=True)
+        write(options.out, parts, "")
     drawn = ""
     if options.drawn:
         taken = time_drawn(options.drawn, 128)

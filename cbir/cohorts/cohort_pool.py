@@ -14,6 +14,7 @@ from cbir.vector_index.port import IndexScope, Numbers
 
 QUERIES = 24  # relevant images that an index searches with
 SAMPLE = 2000  # images that stand for those that it does not find
+COMPANIONS = 10_000  # images of patients of whom one was found
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,9 @@ class CohortPool:
         return np.searchsorted(self.numbers, numbers[is_among(numbers, self.numbers)])
 
 
-def collect_pool(searcher: Searcher, where: Sequence[str], relevant: Numbers, judged: Numbers) -> CohortPool:
+def collect_pool(
+    searcher: Searcher, where: Sequence[str], relevant: Numbers, judged: Numbers, companions: Numbers
+) -> CohortPool:
     """Return the images to search in.
 
     Parameters
@@ -51,11 +54,14 @@ def collect_pool(searcher: Searcher, where: Sequence[str], relevant: Numbers, ju
         Conditions on labels.
     relevant, judged : (p,), (j,) int64
         Numbers of the images judged relevant, in the order of judging, and of all that are judged.
+    companions : (c,) int64
+        Numbers of images that an index need not find.
     """
     scope = request_scope(searcher.collection, Request(where=list(where)), [])
     count = searcher.settings.indexed_candidates
+    named = np.concatenate([judged, _spread(companions, COMPANIONS)])
     return searcher.read_vectors(
-        lambda vectors: _candidates(vectors, scope, relevant, judged, count),
+        lambda vectors: _candidates(vectors, scope, relevant, named, count),
         lambda: _all_images(searcher.collection, scope),
     )
 
@@ -68,20 +74,20 @@ def _all_images(collection: Collection, scope: IndexScope) -> CohortPool:
 
 
 def _candidates(
-    vectors: Vectors, scope: IndexScope, relevant: Numbers, judged: Numbers, count: int
+    vectors: Vectors, scope: IndexScope, relevant: Numbers, named: Numbers, count: int
 ) -> CohortPool:
-    """Return the nearest images of the relevant ones, judged images, and a sample of all."""
-    _, queries = vectors.vectors(np.sort(_spread(relevant)))
+    """Return the nearest images of the relevant ones, those that are named, and a sample of all."""
+    _, queries = vectors.vectors(np.sort(_spread(relevant, QUERIES)))
     neighbours = vectors.nearest(queries, count, scope) if len(queries) else []
     near = _union([each.numbers for each in neighbours])
     sample, _ = vectors.sample(SAMPLE, scope)
-    numbers, matrix = vectors.vectors(_union([near, sample, judged]))
-    searched = vectors.within(_union([near, sample, judged]), scope)
+    numbers, matrix = vectors.vectors(_union([near, sample, named]))
+    searched = vectors.within(_union([near, sample, named]), scope)
     searched = searched[is_among(searched, numbers)]
     total = vectors.count(scope)
     if total is None:
         total = len(vectors)
-    known = is_among(searched, _union([near, judged]))
+    known = is_among(searched, _union([near, named]))
     weights = np.ones(len(searched))
     others = int((~known).sum())
     if others:
@@ -89,11 +95,11 @@ def _candidates(
     return CohortPool(numbers, VectorBlocks((matrix,)), np.searchsorted(numbers, searched), weights, total)
 
 
-def _spread(numbers: Numbers) -> Numbers:
-    """Return at most QUERIES of the numbers, the last among them."""
-    if len(numbers) <= QUERIES:
+def _spread(numbers: Numbers, count: int) -> Numbers:
+    """Return at most `count` of the numbers, the last among them."""
+    if len(numbers) <= count:
         return numbers
-    return numbers[np.linspace(0, len(numbers) - 1, QUERIES).astype(np.int64)]
+    return numbers[np.linspace(0, len(numbers) - 1, count).astype(np.int64)]
 
 
 def _union(several: Sequence[Numbers]) -> Numbers:

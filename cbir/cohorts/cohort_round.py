@@ -6,14 +6,16 @@ from functools import cached_property
 
 import numpy as np
 
+from cbir.cohorts.added_evidence import add_evidence
 from cbir.cohorts.cohort_pool import CohortPool, collect_pool
 from cbir.cohorts.judged_image import JudgedImage, ProposedImage
 from cbir.cohorts.likeness_margin import likeness_margins
 from cbir.cohorts.missing_images import MissingImages, estimate_missing
+from cbir.cohorts.patient_companions import NO_COMPANIONS, Companions, find_companions
 from cbir.cohorts.relevance_model import RelevanceModel, learn_relevance
 from cbir.errors import InvalidInput
 from cbir.gallery.ranking import top_k
-from cbir.gallery.vector_blocks import Doubles, Rows
+from cbir.gallery.vector_blocks import Doubles, Rows, is_among
 from cbir.search import Searcher
 from cbir.threads import take_turn
 from cbir.vector_index.port import Numbers
@@ -24,6 +26,8 @@ DRAWN = 12  # of so many images of a batch, one is drawn at random
 DRY = 24  # judged images without a relevant one, after which images like single examples are proposed too
 COMPARED = 10_000  # most probable images that are compared with single examples
 EXAMPLES = 1000  # of each kind, the last judged, that they are compared with
+LIKENESS = 0.2  # log odds that a margin of likeness adds, in units of the squared spread of values
+SAME_PATIENT = 4.0  # log odds that an image gains if one of its patient was found, times the agreement
 BATCH = 24  # images of a batch, unless the user says otherwise
 
 
@@ -31,12 +35,14 @@ BATCH = 24  # images of a batch, unless the user says otherwise
 class CohortRound:
     """State of a cohort after some judgements.
 
-    pool: the images that are searched. judged: judgements of images that the pool has, and their rows.
+    pool: the images that are searched. judged: judgements of images that the pool has, and their rows. companions:
+    images of the patients of whom one was found.
     """
 
     pool: CohortPool
     judged: Sequence[JudgedImage]
     judged_rows: Rows
+    companions: Companions = NO_COMPANIONS
 
     @cached_property
     def seed(self) -> int:
@@ -69,14 +75,27 @@ class CohortRound:
 
     @cached_property
     def probabilities(self) -> Doubles:
-        """Probabilities (u,) that the unjudged images are relevant."""
-        return self.model.probabilities(self.pool.vectors, self.unjudged)
+        """Probabilities (u,) that the unjudged images are relevant.
+
+        Likeness to single examples and being of a patient of whom an image was found change their order.
+        """
+        probabilities = self.model.probabilities(self.pool.vectors, self.unjudged)
+        evidence = LIKENESS * self._margins_of_all(probabilities) / self.model.spread**2
+        evidence[is_among(self.pool.numbers[self.unjudged], self.companions.numbers)] += (
+            SAME_PATIENT * self.companions.agreement
+        )
+        return add_evidence(probabilities, evidence, self.unjudged_weights)
+
+    @cached_property
+    def unjudged_weights(self) -> Doubles:
+        """How many images each unjudged one stands for, (u,)."""
+        weights = np.ones(len(self.pool.numbers))
+        weights[self.pool.searched_rows()] = self.pool.weights
+        return np.asarray(weights[self.unjudged])
 
     def missing(self) -> MissingImages:
         """Return the estimate of how many relevant images are not judged."""
-        weights = np.ones(len(self.pool.numbers))
-        weights[self.pool.searched_rows()] = self.pool.weights
-        expected = float(weights[self.unjudged] @ self.probabilities)
+        expected = float(self.unjudged_weights @ self.probabilities)
         left = max(self.pool.total - len(self.pool.searched_rows()) + len(self.unjudged), len(self.unjudged))
         return estimate_missing(self.judged, expected, left)
 
@@ -122,6 +141,19 @@ class CohortRound:
         first = np.sort(np.unique(turns, return_index=True)[1])
         return np.asarray(turns[first][:count])
 
+    def _margins_of_all(self, probabilities: Doubles) -> Doubles:
+        """Return the margins of the most probable unjudged images, and their median for the others.
+
+        All are 0 until an image is judged not relevant.
+        """
+        if all(image.relevant for image in self.judged) or not len(probabilities):
+            return np.zeros(len(probabilities))
+        compared = top_k(probabilities, COMPARED)
+        compared_margins = self._margins(self.unjudged[compared])
+        margins = np.full(len(probabilities), np.median(compared_margins))
+        margins[compared] = compared_margins
+        return margins
+
     def _margins(self, rows: Rows) -> Doubles:
         """Return how much more images are like a relevant example than like any other."""
         relevant = np.array([image.relevant for image in self.judged], bool)
@@ -156,12 +188,14 @@ def start_round(searcher: Searcher, judged: Sequence[JudgedImage], where: Sequen
     if not any(image.relevant for image in judged):
         raise InvalidInput("relevant: a cohort needs an image that belongs to it; name one of the collection")
     numbers = np.array([number_of[image.image_id] for image in judged], np.int64)
-    relevant: Numbers = numbers[[image.relevant for image in judged]]
-    pool = collect_pool(searcher, where, relevant, numbers)
+    is_relevant = np.array([image.relevant for image in judged], bool)
+    relevant: Numbers = numbers[is_relevant]
+    companions = find_companions(searcher.collection, relevant, numbers[~is_relevant])
+    pool = collect_pool(searcher, where, relevant, numbers, companions.numbers)
     rows = np.minimum(np.searchsorted(pool.numbers, numbers), max(len(pool.numbers) - 1, 0))
     present = pool.numbers[rows] == numbers  # others were deleted meanwhile
     present_images = [image for image, is_present in zip(judged, present, strict=True) if is_present]
-    return CohortRound(pool, present_images, rows[present])
+    return CohortRound(pool, present_images, rows[present], companions)
 
 
 def next_batch(searcher: Searcher, current: CohortRound, count: int = BATCH) -> list[ProposedImage]:

@@ -13,12 +13,11 @@ Advice = Literal["continue", "nearly complete", "complete"]
 # Chosen on half of the classes of composite images; bench/cohorts.py measures the coverage on the other half.
 RECENT = 96  # last proposed images, on which the sum of probabilities is checked
 PRIOR = 1.0  # images, predicted and observed, before any was judged
-TRUST = 0.5  # power of the ratio of observed to predicted images
 SHAPE = 2.0  # of the gamma distribution of the error of the sum of probabilities
 IMPROBABLE = 0.2  # probability of images below which one that is relevant was not expected
 STRAYS, STRAYS_SHAPE = 0.03, 0.3  # such images as a share of those found, before any was judged; shape
-# Improbable images judged for each found one until most strays are found: how many is not known.
-SEARCHED = (4.0, 8.0, 16.0, 32.0, 64.0)
+# Improbable images judged until two thirds of the strays are found: how many is not known.
+SEARCHED = (50.0, 100.0, 200.0, 400.0, 800.0)
 REMOTE, REMOTE_SHAPE = 0.75, 0.3  # images that no search by likeness finds, mean and shape
 DRAWS = 4000
 COMPLETE, NEARLY = 0.95, 0.9  # recall
@@ -93,9 +92,8 @@ def estimate_missing(judged: Sequence[JudgedImage], expected: float, unjudged: i
     strays = random.poisson(_draw_strays(found, proposed, random))
     left_share = unjudged / (unjudged + len(judged))
     remote = random.poisson(random.gamma(REMOTE_SHAPE, REMOTE * left_share / REMOTE_SHAPE, DRAWS))
-    counts = expected_counts + strays + remote
+    counts = np.minimum(expected_counts + strays + remote, unjudged)
     low = np.quantile(np.minimum(expected_counts, unjudged), 0.025, method="nearest")
-    np.minimum(counts, unjudged, out=counts)
     high = np.quantile(counts, 0.975, method="nearest")
     return MissingImages(found, float(np.clip(counts.mean(), low, high)), int(low), int(high))
 
@@ -104,7 +102,7 @@ def _corrected(expected: float, proposed: Sequence[tuple[float, bool]]) -> float
     recent = proposed[-RECENT:]
     predicted = sum(probability for probability, _ in recent)
     observed = sum(relevant for _, relevant in recent)
-    return float(expected * ((observed + PRIOR) / (predicted + PRIOR)) ** TRUST)
+    return float(expected * (observed + PRIOR) / (predicted + PRIOR))
 
 
 def _draw_strays(found: int, proposed: Sequence[tuple[float, bool]], random: np.random.Generator) -> Doubles:
@@ -117,7 +115,7 @@ def _draw_strays(found: int, proposed: Sequence[tuple[float, bool]], random: np.
     stray_ranks = np.array([rank + 0.5 for rank, (_, relevant) in enumerate(improbable) if relevant])
     surplus = max(sum(relevant - probability for probability, relevant in improbable), 0.0)
     shape, rate = STRAYS_SHAPE + surplus, STRAYS_SHAPE / (STRAYS * max(found, 1))
-    lengths = np.array(SEARCHED) * (found + 5)
+    lengths = np.array(SEARCHED)
     searched = -np.expm1(-len(improbable) / lengths)
     mean_rank = stray_ranks.mean() if len(stray_ranks) else 0.0
     logs = -shape * np.log(rate + searched) - surplus * (np.log(lengths) + mean_rank / lengths)

@@ -7,17 +7,21 @@ import numpy as np
 from cbir.gallery.vector_blocks import Doubles, Floats, Rows, VectorBlocks
 from cbir.threads import OneBlasThread
 
-PENALTY = 1.0  # C of the regression
+PENALTY = 0.3  # C of the regression
 BACKGROUND_WEIGHT = 0.3  # of an image that is not judged and counts as not relevant
 STEPS = 100
 
 
 @dataclass(frozen=True, eq=False)
 class RelevanceModel:
-    """Learned probability that an image is relevant. coefficients: (d,) float32."""
+    """Learned probability that an image is relevant.
+
+    coefficients: (d,) float32. spread: root mean square of the training values about their mean, which scales them.
+    """
 
     coefficients: Floats
     bias: float
+    spread: float = 1.0
 
     def probabilities(self, vectors: VectorBlocks, rows: Rows | None = None) -> Doubles:
         """Return the probabilities (m,) of all rows, or of ascending `rows`."""
@@ -57,5 +61,5 @@ def learn_relevance(relevant: Floats, irrelevant: Floats, background: Floats) ->
         regression.fit((vectors - centre) / spread, truths, weights)
     coefficients = regression.coef_[0] / spread
     return RelevanceModel(
-        coefficients.astype(np.float32), float(regression.intercept_[0] - coefficients @ centre)
+        coefficients.astype(np.float32), float(regression.intercept_[0] - coefficients @ centre), spread
     )

@@ -210,6 +210,14 @@ class RecordQueries:
         """Return the numbers of all images with one of these content hashes."""
         return self._read(numbers_where, images.c.content_hash.in_(content_hashes))
 
+    def numbers_of_patients(self, patient_keys: Iterable[str]) -> NDArray[np.int64]:
+        """Return the numbers of the images of any number of patients, ascending."""
+        numbers = [
+            self._read(numbers_where, images.c.patient_key.in_(batch))
+            for batch in batches(sorted(set(patient_keys)))
+        ]
+        return np.sort(np.concatenate([np.empty(0, np.int64), *numbers]))
+
     def numbers_in(self, scope: DicomScope) -> list[int]:
         """Return the numbers of the images in a DICOM `scope`, by series and instance, then by frame."""
         order = (images.c.series, images.c.instance, images.c.frame.nulls_first(), images.c.number)

@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 import cbir
 from cbir import settings
 from cbir.cohorts.cohort_pool import CohortPool
-from cbir.cohorts.cohort_round import DRY, CohortRound, start_round
+from cbir.cohorts.cohort_round import DRY, LIKENESS, CohortRound, start_round
 from cbir.cohorts.judged_image import JudgedImage
 from cbir.cohorts.likeness_margin import likeness_margins
 from cbir.cohorts.missing_images import estimate_missing
@@ -53,6 +53,21 @@ def test_a_group_is_found_after_a_third_of_random_order(db: OpenCollection) -> N
     assert 0 < cost < 0.9 * images / 3
     assert GROUPS["rare"] - found <= 2
     assert missing <= 4
+
+
+def test_a_large_cohort_is_complete_soon_after_the_last_find() -> None:
+    found = [JudgedImage(str(n), True, 0.9) for n in range(1000)]
+    early = [JudgedImage(f"early {n}", True, 0.1) for n in range(3)]
+    assert estimate_missing(found + early, 2.0, 9000).advice != "complete"
+    assert estimate_missing(found + early + improbable_images(150, []), 2.0, 9000).advice == "complete"
+
+
+def test_what_came_of_the_last_images_corrects_the_sum() -> None:
+    found = [JudgedImage(str(n), True, 0.9) for n in range(100)]
+    wrong = [JudgedImage(f"wrong {n}", False, 0.1) for n in range(96)]
+    right = [JudgedImage(f"right {n}", n % 10 == 0, 0.1) for n in range(96)]
+    assert estimate_missing(found + wrong, 30.0, 9000).missing < 8
+    assert estimate_missing(found + right, 30.0, 9000).missing > 25
 
 
 def test_the_interval_narrows_around_the_truth(db: OpenCollection) -> None:
@@ -175,13 +190,13 @@ def test_strays_that_turn_up_late_widen_the_interval() -> None:
     assert steady.high > 1.5 * early.high
 
 
-@pytest.mark.parametrize("speed", [4, 8, 32])
-def test_the_interval_holds_strays_however_fast_they_turn_up(speed: int) -> None:
+@pytest.mark.parametrize("length", [60, 250, 800])
+def test_the_interval_holds_strays_however_fast_they_turn_up(length: int) -> None:
     """Places are drawn from an exponential distribution; what was not judged is missing."""
-    random, judged, held = np.random.default_rng(speed), 1000, 0
+    random, judged, held = np.random.default_rng(length), 1000, 0
     found = [JudgedImage(str(n), True, 0.9) for n in range(40)]
     for _ in range(30):
-        places = random.exponential(speed * 55, 20).astype(int)
+        places = random.exponential(length, 20).astype(int)
         estimate = estimate_missing(
             found + improbable_images(judged, places[places < judged].tolist()), 0.1, 9000
         )
@@ -208,8 +223,13 @@ def test_margins_are_differences_of_squared_distances() -> None:
     np.testing.assert_allclose(likeness_margins(vectors, relevant, irrelevant[:0]), -near / 2, atol=1e-5)
 
 
-def test_images_like_single_examples_are_proposed_while_nothing_is_found() -> None:
-    """Relevant images are in the middle of a ring, where no linear classifier can tell them."""
+@pytest.mark.parametrize("likeness", [0.0, LIKENESS])
+def test_images_like_single_examples_are_proposed(monkeypatch: pytest.MonkeyPatch, likeness: float) -> None:
+    """Relevant images are in the middle of a ring, where no linear classifier can tell them.
+
+    Likeness finds them in every round, and without it in rounds after nothing was found.
+    """
+    monkeypatch.setattr("cbir.cohorts.cohort_round.LIKENESS", likeness)
     random = np.random.default_rng(0)
     ring = random.standard_normal((900, 2))
     ring *= 3 / np.linalg.norm(ring, axis=1, keepdims=True)
@@ -227,7 +247,7 @@ def test_images_like_single_examples_are_proposed_while_nothing_is_found() -> No
         return {number for number, _, _ in images} & {3, 4, 5}
 
     assert middle_images(judged) == {3, 4, 5}
-    assert middle_images(judged[3:] + judged[:3]) == set()
+    assert middle_images(judged[3:] + judged[:3]) == ({3, 4, 5} if likeness else set())
 
 
 def large_class_round() -> CohortRound:
