@@ -66,19 +66,23 @@ def _grey_changes(pictures: tuple[Picture, Picture], alignment: Alignment) -> li
     if not inside.any():
         return []
     first, second = smooth(pictures[0], SMOOTHING / 2), smooth(warped, SMOOTHING / 2)
-    written = float(np.mean(np.abs(first - _curve(first, second, inside))[inside] > WRITTEN))
+    as_first = _curve(first, second, inside)
+    written = float(np.mean(np.abs(first - as_first)[inside] > WRITTEN))
     unwritten = inside & (np.abs(first - second) <= WRITTEN * 2)
-    curved = float(np.abs(_curve(first, second, inside) - second)[unwritten].mean()) if unwritten.any() else 0
+    curved = float(np.abs(as_first - second)[unwritten].mean()) if unwritten.any() else 0
     changes = ["gamma"] if curved > CURVED else []
     return [*changes, "text"] if TEXT_SHARES[0] < written < TEXT_SHARES[1] else changes
 
 
 def _curve(first: Floats, second: Floats, inside: NDArray[np.bool_]) -> Floats:
     """Return `second` with the grey values that the first picture has in the median where it has these."""
-    level = np.minimum((second * (LEVELS / 256)).astype(int), LEVELS - 1)
-    present = [value for value in range(LEVELS) if np.count_nonzero(inside & (level == value)) > 3]
+    level = np.minimum((second[inside] * (LEVELS / 256)).astype(np.uint8), LEVELS - 1)
+    order = np.argsort(level, kind="stable")
+    ends = np.cumsum(np.bincount(level, minlength=LEVELS))[:-1]
+    of_first, of_second = (np.split(picture[inside][order], ends) for picture in (first, second))
+    present = [value for value in range(LEVELS) if len(of_first[value]) > 3]
     if not present:
         return second
-    medians = [float(np.median(first[inside & (level == value)])) for value in present]
-    centres = [float(np.mean(second[inside & (level == value)])) for value in present]
+    medians = [float(np.median(of_first[value])) for value in present]
+    centres = [float(np.mean(of_second[value])) for value in present]
     return np.interp(second, centres, medians).astype(np.float32)

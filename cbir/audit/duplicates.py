@@ -87,8 +87,10 @@ def find_duplicates(
         lambda row: (-records[row].width * records[row].height, row),
         partial(_is_duplicate, pictures, records, signatures, proofs),
     )
+    with ThreadPoolExecutor(cores()) as executor:
+        named = tuple(executor.map(partial(_group, numbered, pictures, proofs), groups))
     return Duplicates(
-        tuple(_group(numbered, pictures, proofs, group) for group in groups),
+        named,
         tuple(records[row].image_id for row in np.flatnonzero(~pictures.readable)),
         compared,
     )
