@@ -1,6 +1,6 @@
 """What becomes of files that lack their end, or have other bytes in their midst, before they are added.
 
-    python -m bench.intake_damage FOLDER [--count 100] [--clean 1500]
+    python -m bench.intake_damage FOLDER [--count 100] [--clean 1500] [--seed 0]
 
 Grey images of the folder are written in several formats and damaged; a file is refused by its decoder, found by the
 intake check (`blank` or `damaged`), or missed. Files as they are show how often the check is wrong.
