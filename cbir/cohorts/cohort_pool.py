@@ -59,9 +59,9 @@ def collect_pool(
     """
     scope = request_scope(searcher.collection, Request(where=list(where)), [])
     count = searcher.settings.indexed_candidates
-    named = np.concatenate([judged, _spread(companions, COMPANIONS)])
+    included = np.concatenate([judged, _spread(companions, COMPANIONS)])
     return searcher.read_vectors(
-        lambda vectors: _candidates(vectors, scope, relevant, named, count),
+        lambda vectors: _candidates(vectors, scope, relevant, included, count),
         lambda: _all_images(searcher.collection, scope),
     )
 
@@ -74,24 +74,24 @@ def _all_images(collection: Collection, scope: IndexScope) -> CohortPool:
 
 
 def _candidates(
-    vectors: Vectors, scope: IndexScope, relevant: Numbers, named: Numbers, count: int
+    vectors: Vectors, scope: IndexScope, relevant: Numbers, included: Numbers, count: int
 ) -> CohortPool:
     """Return the nearest images of the relevant ones, those that are named, and a sample of all."""
     _, queries = vectors.vectors(np.sort(_spread(relevant, QUERIES)))
     neighbours = vectors.nearest(queries, count, scope) if len(queries) else []
     near = _union([each.numbers for each in neighbours])
     sample, _ = vectors.sample(SAMPLE, scope)
-    numbers, matrix = vectors.vectors(_union([near, sample, named]))
-    searched = vectors.within(_union([near, sample, named]), scope)
+    numbers, matrix = vectors.vectors(_union([near, sample, included]))
+    searched = vectors.within(_union([near, sample, included]), scope)
     searched = searched[is_among(searched, numbers)]
     total = vectors.count(scope)
     if total is None:
         total = len(vectors)
-    known = is_among(searched, _union([near, named]))
+    is_counted_once = is_among(searched, _union([near, included]))
     weights = np.ones(len(searched))
-    others = int((~known).sum())
+    others = int((~is_counted_once).sum())
     if others:
-        weights[~known] = max(total - int(known.sum()), others) / others
+        weights[~is_counted_once] = max(total - int(is_counted_once.sum()), others) / others
     return CohortPool(numbers, VectorBlocks((matrix,)), np.searchsorted(numbers, searched), weights, total)
 
 

@@ -211,7 +211,7 @@ def next_batch(searcher: Searcher, current: CohortRound, count: int = BATCH) -> 
     images = current.next_images(count)
     records = searcher.collection.records([number for number, _, _ in images])
     return [
-        ProposedImage(records[number].image_id, probability, drawn)
-        for number, probability, drawn in images
+        ProposedImage(records[number].image_id, probability, is_drawn)
+        for number, probability, is_drawn in images
         if number in records
     ]

@@ -83,19 +83,19 @@ def estimate_missing(judged: Sequence[JudgedImage], expected: float, unjudged: i
     unjudged : int
         Number of these images, the most that can be missing.
     """
-    found = sum(image.relevant for image in judged)
+    found_count = sum(image.relevant for image in judged)
     if not unjudged:
-        return MissingImages(found, 0.0, 0, 0)
+        return MissingImages(found_count, 0.0, 0, 0)
     proposed = [(image.probability, image.relevant) for image in judged if image.probability is not None]
     random = np.random.default_rng(0)  # the same estimate whenever it is asked for
     expected_counts = random.poisson(_corrected(expected, proposed) * random.gamma(SHAPE, 1 / SHAPE, DRAWS))
-    strays = random.poisson(_draw_strays(found, proposed, random))
+    strays = random.poisson(_draw_strays(found_count, proposed, random))
     left_share = unjudged / (unjudged + len(judged))
     remote = random.poisson(random.gamma(REMOTE_SHAPE, REMOTE * left_share / REMOTE_SHAPE, DRAWS))
     counts = np.minimum(expected_counts + strays + remote, unjudged)
     low = np.quantile(np.minimum(expected_counts, unjudged), 0.025, method="nearest")
     high = np.quantile(counts, 0.975, method="nearest")
-    return MissingImages(found, float(np.clip(counts.mean(), low, high)), int(low), int(high))
+    return MissingImages(found_count, float(np.clip(counts.mean(), low, high)), int(low), int(high))
 
 
 def _corrected(expected: float, proposed: Sequence[tuple[float, bool]]) -> float:
@@ -105,7 +105,9 @@ def _corrected(expected: float, proposed: Sequence[tuple[float, bool]]) -> float
     return float(expected * (observed + PRIOR) / (predicted + PRIOR))
 
 
-def _draw_strays(found: int, proposed: Sequence[tuple[float, bool]], random: np.random.Generator) -> Doubles:
+def _draw_strays(
+    found_count: int, proposed: Sequence[tuple[float, bool]], random: np.random.Generator
+) -> Doubles:
     """Return draws (DRAWS,) of the expected number of strays that are left.
 
     Strays turn up with a rate that falls exponentially with the improbable images judged. The number of all strays
@@ -114,7 +116,7 @@ def _draw_strays(found: int, proposed: Sequence[tuple[float, bool]], random: np.
     improbable = [(probability, relevant) for probability, relevant in proposed if probability < IMPROBABLE]
     stray_ranks = np.array([rank + 0.5 for rank, (_, relevant) in enumerate(improbable) if relevant])
     surplus = max(sum(relevant - probability for probability, relevant in improbable), 0.0)
-    shape, rate = STRAYS_SHAPE + surplus, STRAYS_SHAPE / (STRAYS * max(found, 1))
+    shape, rate = STRAYS_SHAPE + surplus, STRAYS_SHAPE / (STRAYS * max(found_count, 1))
     lengths = np.array(SEARCHED)
     searched = -np.expm1(-len(improbable) / lengths)
     mean_rank = stray_ranks.mean() if len(stray_ranks) else 0.0
