@@ -81,15 +81,19 @@ def test_a_folder_is_quarantined_listed_released_and_refused(
 
 @pytest.mark.slow
 def test_a_folder_is_flagged(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    coded = cv2.imencode(".jpg", texture(3))[1].tobytes()
+    cut = len(coded) // 2
+    (folder / "cut.jpg").write_bytes(coded[:cut] + coded[cut + 500 :])  # a decoder goes on behind the gap
     monkeypatch.setenv("CBIR_INTAKE", "flag")
     summary = index(folder, tmp_path / "collection")
-    assert (summary["indexed"], summary["flagged"], summary["quarantined"]) == (3, 2, 0)
+    assert (summary["indexed"], summary["flagged"], summary["quarantined"]) == (4, 3, 0)
     with Collection(tmp_path / "collection") as collection:
         labels = {Path(record.source).stem: record.labels for _, record in collection.iterate()}
     assert {name: found.get("intake") for name, found in labels.items()} == {
         "plain": None,
         "named": "text",
         "black": "blank",
+        "cut": "damaged",
     }
     assert listed(tmp_path / "collection") == {}
 
