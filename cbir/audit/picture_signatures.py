@@ -93,10 +93,8 @@ def low_frequencies(picture: Picture) -> Floats:
     stay.
     """
     small = to_square(picture, SIDE)
-    counts = cv2.calcHist([small], [0], _WHOLE, [256], [0, 256]).ravel()
-    ranks = np.cumsum(counts)
-    ranks -= counts / 2
-    ranks /= counts.sum()
+    counts = np.asarray(cv2.calcHist([small], [0], _WHOLE, [256], [0, 256]), np.float32).ravel()
+    ranks = (np.cumsum(counts) - counts / 2) / counts.sum()
     placed = np.empty((len(PLACINGS), SIDE, SIDE), np.float32)
     placed[0] = ranks[small]
     for transform, square in zip(_PLACED[1:], placed[1:], strict=True):
