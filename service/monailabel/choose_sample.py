@@ -54,7 +54,7 @@ def _from_pool(searcher: Searcher, images: AnnotatedImages, with_centres: bool) 
     rng = np.random.default_rng()
     ids = [record.image_id for record in images.latest(CENTRES)] if with_centres else []
     centres = np.sort(np.array(list(searcher.collection.numbers_by_id(ids).values()), np.int64))
-    pool = collect_pool(searcher, images.open_where, centres, centres)
+    pool = collect_pool(searcher, images.open_where, centres, centres, np.empty(0, np.int64))
     centre_rows = pool.rows_of(centres)
     searched = pool.searched_rows()
     open_rows = searched[~is_among(searched, centre_rows)]
