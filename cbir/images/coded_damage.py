@@ -4,16 +4,27 @@ A JPEG decoder finds its way again after wrong bytes, and then data are left ove
 without loss lie in their range, and those of damaged data beyond it. Segments of RLE have as many bytes as pixels.
 """
 
+import re
+
 from pydicom import uid
 from pydicom.uid import UID
+
+from cbir.errors import UnreadableImage
+from cbir.extras import install_command
 
 SIZ = b"\xff\x4f\xff\x51"  # SOC and SIZ: ISO/IEC 15444-1, A.4.1 and A.5.1
 COMPONENTS = 40  # bytes from SOC to the number of components; depth and two factors of each follow
 SIGNED, DEEPER = 0x80, 7  # bits of a sample that are added
+COD, REVERSIBLE = b"\xff\x52", 13  # A.6.1; bytes from this marker to the transformation, 1 if nothing is lost
 MOST_BITS = 24  # of a sample, that the decoder returns exactly
 WARNINGS = ("Corrupt JPEG data", "Premature end of JPEG", "Inconsistent progression")  # of libjpeg: jerror.h
+# Of headers alone: of the color profile, and of bytes before segments of applications and comments.
+HARMLESS = re.compile(r"Corrupt JPEG data: (bad ICC|\d+ extraneous bytes before marker 0x(e.|fe))")
+AT_END = re.compile(r"Corrupt JPEG data: (\d+) extraneous bytes before marker 0xd9")
+EOI = b"\xff\xd9"
 LOSSLESS_JPEG_2000 = uid.JPEG2000Lossless
 RLE_OFFSETS, MAX_SEGMENTS = 64, 15  # bytes of the header, PS3.5, G.5
+RLE_PADDING = b"\0\x80"  # zeros, and bytes that stand for no pixel
 JPEG_8_BIT = uid.JPEGBaseline8Bit
 
 
@@ -37,25 +48,31 @@ def is_damaged_frame(coded: bytes, syntax: UID, pixels: int) -> bool:
 
 
 def is_damaged_jpeg(data: bytes) -> bool:
-    """Return whether libjpeg warns of damaged data. What it cannot decode at all, such as CMYK, is not damaged."""
-    import simplejpeg  # of the extra `intake`, and only here: others conceal warnings
-
+    """Return whether libjpeg warns of damaged pixels. What it cannot decode at all, such as CMYK, is not damaged."""
+    try:
+        import simplejpeg  # of the extra `intake`, and only here: others conceal warnings
+    except ModuleNotFoundError:
+        raise UnreadableImage(f"cannot be checked for damage: {install_command('intake')}") from None
     try:
         simplejpeg.decode_jpeg(data, "GRAY", strict=True)
     except ValueError as error:
-        return str(error).startswith(WARNINGS)
+        warning = str(error)
+        return warning.startswith(WARNINGS) and not HARMLESS.match(warning) and not _is_padded(data, warning)
     return False
+
+
+def _is_padded(data: bytes, warning: str) -> bool:
+    """Return whether libjpeg warns of nothing but zeros at the end of the coded data."""
+    match = AT_END.match(warning)
+    return match is not None and bytes(int(match[1])) + EOI in data
 
 
 def _has_impossible_samples(coded: bytes) -> bool:
     """Return whether samples of JPEG 2000 without loss exceed their range, as seen if a wider one is declared."""
     from openjpeg.utils import decode
 
-    start = coded.find(SIZ)
-    place = start + COMPONENTS
-    count = int.from_bytes(coded[place : place + 2], "big")
-    depths = range(place + 2, place + 2 + 3 * count, 3)
-    if start < 0 or not count or len({coded[depth] for depth in depths}) != 1:
+    depths = _places_of_depths(coded)
+    if not _is_reversible(coded) or len({coded[depth] for depth in depths}) != 1:
         return False
     bits = (coded[depths[0]] & ~SIGNED) + 1
     if bits + DEEPER > MOST_BITS:
@@ -72,8 +89,23 @@ def _has_impossible_samples(coded: bytes) -> bool:
     return bool(int(samples.min()) < least - half or int(samples.max()) >= least + half)
 
 
+def _places_of_depths(coded: bytes) -> range:
+    """Return where JPEG 2000 data give the depth of each component; empty if they do not."""
+    start = coded.find(SIZ)
+    place = start + COMPONENTS
+    count = int.from_bytes(coded[place : place + 2], "big")
+    depths = range(place + 2, place + 2 + 3 * count, 3)
+    return depths if start >= 0 and depths.stop <= len(coded) else range(0)
+
+
+def _is_reversible(coded: bytes) -> bool:
+    """Return whether JPEG 2000 data say that they lose nothing; others may exceed their range."""
+    place = coded.find(COD) + REVERSIBLE
+    return coded[place : place + 1] == b"\x01"
+
+
 def _fills_segments(coded: bytes, pixels: int) -> bool:
-    """Return whether each RLE segment has exactly one byte a pixel, and nothing but zeros behind (PS3.5, G.3.1)."""
+    """Return whether each RLE segment has exactly one byte a pixel, and nothing but padding behind (PS3.5, G.3.1)."""
     offsets = [int.from_bytes(coded[place : place + 4], "little") for place in range(0, RLE_OFFSETS, 4)]
     count = offsets[0]
     if not 1 <= count <= MAX_SEGMENTS:
@@ -92,4 +124,4 @@ def _fills_segment(segment: bytes, pixels: int) -> bool:
         literal = control < 128
         decoded += control + 1 if literal else 257 - control if control > 128 else 0
         place += control + 2 if literal else 2 if control > 128 else 1
-    return decoded == pixels and place <= len(segment) and not any(segment[place:])
+    return decoded == pixels and place <= len(segment) and not segment[place:].strip(RLE_PADDING)

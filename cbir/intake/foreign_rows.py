@@ -8,26 +8,27 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.images.image import row_blocks
+
 Grey = NDArray[np.uint8]
 Numbers = NDArray[np.float32]
 
 RUN = 20  # pixels of a row
 OFF = 50.0  # grey values that a run of noise differs from the rows above and below, and from pixel to pixel
 ALIKE = 0.3  # of this, that these rows differ from each other at most
-DIFFERENT, MOST = (
-    10.0,
-    0.9,
-)  # grey values that at least this share of the run differs; strokes of letters go on
+SMOOTHER = 0.5  # of the noise, that one of these rows has at most; grids and halftones have as much
+DIFFERENT = 10.0  # grey values that most pixels of the run differ; strokes of letters go on
+MOST = 0.9  # of the pixels of the run
 LEVELS, LEAST_LEVELS = 16, 9  # of a run of noise; letters and lines have few
-CLIPPED_OFF, LEAST_CLIPPED = (
-    90.0,
-    5,
-)  # noise beyond the window of a DICOM image has few levels too, and differs more
-MOST_RUNS = 50  # that are looked at, those that differ most
+CLIPPED_OFF = 90.0  # grey values that noise beyond the window of a DICOM image differs, which has few levels
+LEAST_CLIPPED = 5  # levels of such noise
+MOST_RUNS = 50  # that are looked at in a block of rows, those that differ most
 
 BAND_LEAST = 3  # rows of one value
+BESIDE = 3  # rows above and below that are looked at
 JUMP = 8.0  # mean difference of the rows above and below from this value
 STEP = 8  # pixels on each side of the place where a band starts or ends
+STEP_SHARE = 0.75  # of them that differ from the value; strokes of letters are narrower
 
 
 def has_foreign_rows(grey: Grey) -> bool:
@@ -36,17 +37,24 @@ def has_foreign_rows(grey: Grey) -> bool:
 
 
 def has_noisy_run(grey: Grey) -> bool:
-    """Return whether some pixels in a row are noise, unlike those above and below, which are alike."""
+    """Return whether some pixels in a row are noise, unlike those above and below, which are alike and smoother."""
     if len(grey) < 3 or grey.shape[1] < RUN + 1:
         return False
+    blocks = row_blocks(len(grey) - 2, grey.shape[1])
+    return any(_has_noisy_run(grey[rows.start : rows.stop + 2]) for rows in blocks)
+
+
+def _has_noisy_run(grey: Grey) -> bool:
+    """Look at all rows but the first and the last."""
     values = grey.astype(np.float32)
     above, row, below = values[:-2], values[1:-1], values[2:]
     nearer = np.minimum(np.abs(row - above), np.abs(row - below))
     off = _mean_of_runs(nearer)
     apart = _mean_of_runs(np.abs(above - below))
-    rough = _mean_of_runs(np.abs(np.diff(row, axis=1, append=row[:, -1:])))
+    rough = _mean_of_runs(np.abs(np.diff(values, axis=1, append=values[:, -1:])))
+    smoother = np.minimum(rough[:-2], rough[2:]) <= SMOOTHER * rough[1:-1]
     most = _mean_of_runs((nearer >= DIFFERENT).astype(np.float32)) >= MOST
-    score = np.where((apart <= ALIKE * off) & most, np.minimum(off, rough), 0)
+    score = np.where((apart <= ALIKE * off) & smoother & most, np.minimum(off, rough[1:-1]), 0)
     places = np.flatnonzero(score > OFF)
     places = places[np.argsort(-score.ravel()[places])][:MOST_RUNS]
     return any(
@@ -61,25 +69,36 @@ def has_stepped_band(grey: Grey) -> bool:
     flat = (grey == grey[:, :1]).all(axis=1)
     edges = np.flatnonzero(np.diff(np.r_[False, flat, False].astype(np.int8)))
     for first, end in edges.reshape(-1, 2).tolist():
-        if end - first < BAND_LEAST or first < 2 or end > len(grey) - 2:
+        if end - first < BAND_LEAST or first < BESIDE or end > len(grey) - BESIDE:
             continue
         value = int(grey[first, 0])
         if (grey[first:end, 0] != value).any():
             continue
-        before = _edge(grey[first - 2 : first][::-1, ::-1], value)
-        behind = _edge(grey[end : end + 2], value)
+        before = _edge(grey[first - BESIDE : first][::-1, ::-1], value)
+        behind = _edge(grey[end : end + BESIDE], value)
         if min(before[0], behind[0]) >= JUMP and max(before[1], behind[1]) >= JUMP:
             return True
     return False
 
 
 def _edge(rows: Grey, value: int) -> tuple[float, float]:
-    """Return how much two rows differ from the band that ends in the first: along its edge, and at its end."""
-    first, second = np.abs(rows.astype(np.float32) - value)
-    ends = int(np.append(np.flatnonzero(first), len(first))[0])
+    """Return how much the rows beside a band that ends in the first differ from it: along its edge, and at its end.
+
+    Both are 0 where the band goes on in the second row, but less far in the third: it is the slant of a tilted film.
+    """
+    differences = np.abs(rows.astype(np.float32) - value)
+    first, second, _ = differences
+    ends, remains, goes_on = (int(np.append(np.flatnonzero(row), len(row))[0]) for row in differences)
+    if remains - goes_on >= STEP:
+        return 0.0, 0.0
     along = np.r_[second[:ends], first[ends:]]
     step = second[max(ends - STEP, 0) : ends], first[ends : ends + STEP]
-    return float(along.mean()), min((float(side.mean()) if side.size else 0.0) for side in step)
+    return float(along.mean()), min(_height(side) for side in step)
+
+
+def _height(side: Numbers) -> float:
+    """Return how much the pixels beside the place where a band ends differ from it; 0 if few of them do."""
+    return float(side.mean()) if np.count_nonzero(side) >= max(STEP_SHARE * len(side), 1) else 0.0
 
 
 def _mean_of_runs(values: Numbers) -> Numbers:

@@ -8,6 +8,8 @@ import cv2
 import numpy as np
 import pytest
 from pydicom import Dataset
+from pydicom.encaps import encapsulate
+from pydicom.uid import JPEGBaseline8Bit
 
 from cbir import settings
 from cbir.images import Limits
@@ -19,7 +21,7 @@ from indexer.dicom.instance_filter import InstanceFilter
 from indexer.dicom.intake import Intake
 from indexer.index_request import open_collection
 from tests.indexer.commands import call, index
-from tests.indexer.receiving import file_of, slices
+from tests.indexer.receiving import file_of, slices, with_meta
 
 
 def written(pixels: np.ndarray, words: str) -> np.ndarray:
@@ -33,6 +35,13 @@ def written(pixels: np.ndarray, words: str) -> np.ndarray:
 def texture(seed: int) -> np.ndarray:
     noise = np.random.default_rng(seed).integers(0, 256, (200, 300)).astype(np.uint8)
     return cv2.GaussianBlur(noise, (9, 9), 0)
+
+
+def cut_jpeg() -> bytes:
+    """A JPEG file of 200 x 300 pixels that lacks bytes in its middle; a decoder goes on behind the gap."""
+    coded = cv2.imencode(".jpg", texture(3))[1].tobytes()
+    cut = len(coded) // 2
+    return coded[:cut] + coded[cut + 500 :]
 
 
 @pytest.fixture
@@ -81,9 +90,7 @@ def test_a_folder_is_quarantined_listed_released_and_refused(
 
 @pytest.mark.slow
 def test_a_folder_is_flagged(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    coded = cv2.imencode(".jpg", texture(3))[1].tobytes()
-    cut = len(coded) // 2
-    (folder / "cut.jpg").write_bytes(coded[:cut] + coded[cut + 500 :])  # a decoder goes on behind the gap
+    (folder / "cut.jpg").write_bytes(cut_jpeg())
     monkeypatch.setenv("CBIR_INTAKE", "flag")
     summary = index(folder, tmp_path / "collection")
     assert (summary["indexed"], summary["flagged"], summary["quarantined"]) == (4, 3, 0)
@@ -139,9 +146,19 @@ def instance_with_text() -> Dataset:
     return instance
 
 
+def damaged_instance() -> Dataset:
+    (instance,) = slices(1, 8, seed=8)
+    instance.Rows, instance.Columns = 200, 300
+    instance.BitsAllocated, instance.BitsStored, instance.HighBit = 8, 8, 7
+    instance.WindowCenter, instance.WindowWidth = 128, 256
+    instance.PixelData = encapsulate([cut_jpeg()])
+    instance["PixelData"].VR = "OB"
+    return with_meta(instance, JPEGBaseline8Bit)
+
+
 @pytest.mark.slow
-def test_an_instance_with_text_is_answered_with_success_and_held(tmp_path: Path) -> None:
-    plain, marked = next(slices(1, 256)), instance_with_text()
+def test_an_instance_with_text_or_damage_is_answered_with_success_and_held(tmp_path: Path) -> None:
+    plain, marked, damaged = next(slices(1, 256)), instance_with_text(), damaged_instance()
     chosen = settings.load(intake="quarantine", keep_originals=True)
     with open_collection(tmp_path / "collection") as opened:
         made = Intake(
@@ -152,11 +169,12 @@ def test_an_instance_with_text_is_answered_with_success_and_held(tmp_path: Path)
             who="test",
             settings=chosen,
         )
-        fates = [made.add(file_of(instance)).fate for instance in (plain, marked, marked)]
+        fates = [made.add(file_of(instance)).fate for instance in (plain, marked, marked, damaged)]
         made.close()
-        assert fates == [Fate.stored, Fate.quarantined, Fate.quarantined]
-        (held,) = read_quarantined(opened)
-        assert held.record.instance == marked.SOPInstanceUID
-        assert held.record.labels["intake"] == "text"
-        assert originals.original_path(opened.folder, held.record.source).is_file()
+        assert fates == [Fate.stored, *[Fate.quarantined] * 3]
+        items = {item.record.instance: item.record for item in read_quarantined(opened)}
+        held = items[marked.SOPInstanceUID]
+        assert held.labels["intake"] == "text"
+        assert items[damaged.SOPInstanceUID].labels["intake"] == "damaged"
+        assert originals.original_path(opened.folder, held.source).is_file()
         assert len(opened) == 1

@@ -10,7 +10,7 @@ from flask.testing import FlaskClient
 from cbir import settings
 from service.app import create_app
 from tests.indexer.receiving import file_of
-from tests.indexer.test_intake_check import instance_with_text
+from tests.indexer.test_intake_check import cut_jpeg, damaged_instance, instance_with_text
 from tests.service.test_stow import SENT, post
 
 QUARANTINE = "/v1/quarantine"
@@ -55,6 +55,14 @@ def test_an_instance_of_stow_is_stored_in_quarantine(client: FlaskClient) -> Non
     (item,) = client.get(QUARANTINE).json["items"]
     assert "text" in item["findings"]
     assert client.get(f"/v1/images/{item['image_id']}").status_code == 404
+
+
+@pytest.mark.slow
+def test_damaged_files_are_held_however_they_are_sent(client: FlaskClient) -> None:
+    (sent,) = client.post("/v1/images", data=cut_jpeg(), content_type="image/jpeg").json["images"]
+    assert sent["outcome"] == "quarantined"
+    assert post(client, file_of(damaged_instance())).status_code == 200
+    assert [item["findings"] for item in client.get(QUARANTINE).json["items"]] == [["damaged"]] * 2
 
 
 @pytest.mark.slow

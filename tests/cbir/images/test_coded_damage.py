@@ -1,13 +1,17 @@
 """Damage that decoders conceal is seen, and files as they are have none."""
 
+import re
+import sys
+
 import numpy as np
 import PIL.Image
 import pytest
-from pydicom.uid import JPEG2000Lossless, JPEGBaseline8Bit, RLELossless
+from pydicom.uid import JPEG2000, JPEG2000Lossless, JPEGBaseline8Bit, RLELossless
 
 from cbir.errors import UnreadableImage
+from cbir.extras import install_command
 from cbir.images import decode
-from cbir.images.coded_damage import is_damaged_frame, is_damaged_jpeg
+from cbir.images.coded_damage import EOI, SIZ, is_damaged_frame, is_damaged_jpeg
 from tests.cbir.images.synthetic_dicom import COLOUR, STORED, compressed, dicom_set, written
 from tests.cbir.images.test_rasters import saved
 
@@ -81,16 +85,48 @@ def test_a_jpeg_of_another_kind_is_not_damaged() -> None:
     assert not is_damaged_jpeg(b"\xff\xd8\xff")
 
 
-@pytest.mark.parametrize("padding", [0, 1, 6])
-def test_zeros_behind_a_segment_are_padding(padding: int) -> None:
+def test_what_leaves_the_pixels_of_a_jpeg_alone_is_no_damage() -> None:
+    coded = JPEGS["sequential"]
+    profile = saved(RAMP, "JPEG", icc_profile=bytes(300)).replace(b"ICC_PROFILE\0\1\1", b"ICC_PROFILE\0\1\2")
+    assert b"ICC_PROFILE\0\1\2" in profile
+    for data in (
+        profile,
+        coded[:-2] + bytes(20) + EOI,  # zeros before the end
+        coded[:2] + b"xy" + coded[2:],  # bytes between segments of the header
+        coded + b"other data",
+        coded + coded,
+    ):
+        assert not is_damaged_jpeg(data)
+    assert is_damaged_jpeg(coded[:-2] + b"x" * 20 + EOI)
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "simplejpeg", None)
+    with pytest.raises(UnreadableImage, match=re.escape(install_command("intake"))):
+        list(decode(JPEGS["sequential"], find_damage=True))
+    (image,) = decode(JPEGS["sequential"])
+    assert not image.damaged
+
+
+def test_lossy_jpeg_2000_that_is_called_lossless_is_not_damaged() -> None:
+    squares = np.where(np.add.outer(np.arange(128), np.arange(128)) // 9 % 2, 255, 0).astype(np.uint8)
+    dataset = dicom_set(squares)
+    dataset.compress(JPEG2000, j2k_cr=[20], generate_instance_uid=False)
+    dataset.file_meta.TransferSyntaxUID = JPEG2000Lossless
+    (image,) = decode(written(dataset), find_damage=True)
+    assert not image.damaged
+
+
+@pytest.mark.parametrize("padding", [b"", b"\0", bytes(6), b"\x80"])
+def test_what_stands_for_no_pixel_is_padding(padding: bytes) -> None:
     header = b"".join(number.to_bytes(4, "little") for number in (1, 64, *[0] * 14))
     segment = b"\x03abcd" + b"\xfda"  # four bytes as they are, four times the same
-    assert not is_damaged_frame(header + segment + bytes(padding), RLELossless, 8)
+    assert not is_damaged_frame(header + segment + padding, RLELossless, 8)
     for changed in (segment + b"\x00b", segment[:-2], b"\x03abcd\xfca", b"\x03abcd\xfea"):
         assert is_damaged_frame(header + changed, RLELossless, 8)
 
 
 @pytest.mark.parametrize("syntax", [RLELossless, JPEG2000Lossless, JPEGBaseline8Bit])
-@pytest.mark.parametrize("coded", [b"", b"\0" * 64, b"\xff\x4f\xff\x51" + b"\0" * 60])
+@pytest.mark.parametrize("coded", [b"", b"\0" * 64, SIZ + b"\0" * 60, SIZ + b"\1" * 60])
 def test_nonsense_raises_nothing(syntax: str, coded: bytes) -> None:
     assert is_damaged_frame(coded, syntax, 8) in (True, False)
