@@ -1,4 +1,4 @@
-"""What becomes of files that lack their end, or have other bytes in their midst, before they are added.
+"""What becomes of files that lack their end, or whose bytes were changed, before they are added.
 
     python -m bench.intake_damage FOLDER [--count 100] [--clean 1500] [--seed 0]
 

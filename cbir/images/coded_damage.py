@@ -1,7 +1,7 @@
 """Damage of coded pixels that decoders conceal: they return pixels, and say nothing.
 
-A JPEG decoder finds its way again after wrong bytes, and then data are left over or missing. Samples of JPEG 2000
-without loss lie in their range, and those of damaged data beyond it. Segments of RLE have as many bytes as pixels.
+A JPEG decoder goes on after wrong bytes, and then data are left over or missing. Samples of lossless JPEG 2000 lie in
+their range, those of damaged data often beyond it. Segments of RLE have as many bytes as pixels.
 """
 
 import re

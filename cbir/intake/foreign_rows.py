@@ -1,7 +1,8 @@
-"""Rows of a picture that are not of it: bytes that replace others in data without any redundancy.
+"""Rows that do not belong to a picture: bytes that replaced others in data without any redundancy.
 
-Uncompressed pixels lie in a file row by row. Other bytes in their midst are a run of noise in a row whose neighbours
-are alike; zeros are a band of one value from somewhere in a row to somewhere in another. No picture ends so.
+Uncompressed pixels lie in a file row by row. Random bytes among them are a run of noise in a row whose neighbours are
+alike and smoother; zeros are a band of one value that starts and ends in the middle of rows, as parts of pictures
+rarely do. Drawings, test patterns and screenshots may still look like that.
 """
 
 import cv2

@@ -7,7 +7,7 @@ from cbir.extras import install_command
 
 
 def require_weights(intake: str) -> None:
-    """Raise InvalidInput with the remedy if images are to be checked, and the weights are not installed.
+    """Raise InvalidInput with the remedy if images are to be checked, and a package or its weights are missing.
 
     intake: the setting.
     """
