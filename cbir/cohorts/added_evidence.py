@@ -27,10 +27,7 @@ def add_evidence(probabilities: Doubles, evidence: Doubles, weights: Doubles) ->
     bounded = np.clip(probabilities, 1e-12, 1 - 1e-12)
     odds = np.log(bounded) - np.log1p(-bounded) + evidence
     total = float(weights @ bounded)
-    low, high = (
-        -float(evidence.max()),
-        -float(evidence.min()),
-    )  # the sums of these are below and above the total
+    low, high = -float(evidence.max()), -float(evidence.min())  # which give sums below and above the total
     for _ in range(STEPS):
         middle = (low + high) / 2
         if float(weights @ _probability(odds + middle)) < total:

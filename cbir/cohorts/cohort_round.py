@@ -185,17 +185,21 @@ def start_round(searcher: Searcher, judged: Sequence[JudgedImage], where: Sequen
     """
     number_of = searcher.collection.numbers_by_id(image.image_id for image in judged)
     judged = [image for image in judged if image.image_id in number_of]
-    if not any(image.relevant for image in judged):
-        raise InvalidInput("relevant: a cohort needs an image that belongs to it; name one of the collection")
+    _require_relevant(judged)
     numbers = np.array([number_of[image.image_id] for image in judged], np.int64)
     is_relevant = np.array([image.relevant for image in judged], bool)
     relevant: Numbers = numbers[is_relevant]
     companions = find_companions(searcher.collection, relevant, numbers[~is_relevant])
     pool = collect_pool(searcher, where, relevant, numbers, companions.numbers)
-    rows = np.minimum(np.searchsorted(pool.numbers, numbers), max(len(pool.numbers) - 1, 0))
-    present = pool.numbers[rows] == numbers  # others were deleted meanwhile
-    present_images = [image for image, is_present in zip(judged, present, strict=True) if is_present]
-    return CohortRound(pool, present_images, rows[present], companions)
+    present = is_among(numbers, pool.numbers)  # others were deleted meanwhile
+    judged = [image for image, is_present in zip(judged, present, strict=True) if is_present]
+    _require_relevant(judged)
+    return CohortRound(pool, judged, pool.rows_of(numbers), companions)
+
+
+def _require_relevant(judged: Sequence[JudgedImage]) -> None:
+    if not any(image.relevant for image in judged):
+        raise InvalidInput("relevant: a cohort needs an image that belongs to it; name one of the collection")
 
 
 def next_batch(searcher: Searcher, current: CohortRound, count: int = BATCH) -> list[ProposedImage]:

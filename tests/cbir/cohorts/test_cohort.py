@@ -1,6 +1,7 @@
 """Cohorts of an open collection: rounds, the estimate, and what cannot be asked."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
+from scipy.special import logit
 
 import cbir
 from cbir import settings
@@ -16,6 +18,7 @@ from cbir.cohorts.cohort_round import DRY, LIKENESS, CohortRound, start_round
 from cbir.cohorts.judged_image import JudgedImage
 from cbir.cohorts.likeness_margin import likeness_margins
 from cbir.cohorts.missing_images import estimate_missing
+from cbir.cohorts.patient_companions import NO_COMPANIONS, Companions
 from cbir.cohorts.relevance_model import RelevanceModel, learn_relevance
 from cbir.errors import InvalidInput, NotFound
 from cbir.gallery.vector_blocks import Floats, VectorBlocks
@@ -258,6 +261,54 @@ def large_class_round() -> CohortRound:
     numbers = np.arange(len(vectors))
     pool = CohortPool(numbers, VectorBlocks((vectors,)), None, np.ones(len(numbers)), len(numbers))
     return CohortRound(pool, [JudgedImage(str(n), True, 0.7) for n in range(60)], numbers[:60])
+
+
+def test_what_images_stand_for_keeps_the_expected_number() -> None:
+    """Of an index's pool, images of the sample stand for others."""
+    pool = replace(large_class_round().pool, weights=np.linspace(1, 7, 3000), total=12_000)
+    judged = [JudgedImage(str(n), n < 30) for n in range(40)]
+    current = CohortRound(pool, judged, np.arange(40), Companions(np.arange(0, 3000, 5), 1.0))
+    of_model = current.model.probabilities(pool.vectors, current.unjudged)
+    assert np.argsort(of_model).tolist() != np.argsort(current.probabilities).tolist()
+    weights = pool.weights[40:]
+    assert weights @ current.probabilities == pytest.approx(weights @ of_model, rel=1e-3)
+
+
+def test_images_that_are_not_compared_have_the_median_likeness(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cbir.cohorts.cohort_round.COMPARED", 101)
+    pool = large_class_round().pool
+    current = CohortRound(pool, [JudgedImage(str(n), n < 30) for n in range(40)], np.arange(40))
+    of_model = current.model.probabilities(pool.vectors, current.unjudged)
+    added = logit(current.probabilities) - logit(of_model)
+    order = np.argsort(-of_model)
+    compared, others = added[order[:101]], added[order[101:]]
+    assert np.ptp(compared) > 0.1
+    np.testing.assert_allclose(others, np.median(compared), atol=1e-6)
+
+
+@pytest.mark.parametrize("companions", [NO_COMPANIONS, Companions(np.arange(3000), 1.0)])
+def test_one_patient_and_no_patient_change_nothing(companions: Companions) -> None:
+    current = replace(large_class_round(), companions=companions)
+    of_model = current.model.probabilities(current.pool.vectors, current.unjudged)
+    np.testing.assert_array_equal(current.probabilities, of_model)
+
+
+@pytest.mark.parametrize(("kept", "is_refused"), [([0], False), ([1], True), ([], True)])
+def test_images_deleted_while_a_round_starts(
+    db: OpenCollection, monkeypatch: pytest.MonkeyPatch, kept: list[int], is_refused: bool
+) -> None:
+    """The pool has those that are kept; without a relevant image it is refused like a cohort without one."""
+    judged = [JudgedImage(each, place == 0) for place, each in enumerate(list(labels_of(db.collection))[:2])]
+    numbers = db.collection.numbers_of([judged[place].image_id for place in kept])
+    vectors = VectorBlocks((np.ones((len(kept), 6), np.float32),))
+    pool = CohortPool(numbers, vectors, None, np.ones(len(kept)), len(kept))
+    monkeypatch.setattr("cbir.cohorts.cohort_round.collect_pool", lambda *_: pool)
+    searcher = Searcher(db.collection, settings.load())
+    if is_refused:
+        with pytest.raises(InvalidInput, match="an image that belongs"):
+            start_round(searcher, judged)
+    else:
+        assert start_round(searcher, judged).judged == judged[:1]
 
 
 @pytest.mark.parametrize(("irrelevant", "background"), [(0, 200), (50, 400), (900, 1000)])
