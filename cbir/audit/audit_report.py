@@ -9,7 +9,6 @@ import cbir
 from cbir.audit.audit_messages import Audit, AuditCopy, AuditLeak, SuspectLabel
 from cbir.audit.audit_summary import LISTED_MEMBERS
 from cbir.audit.privacy_messages import PrivacyFindings, ReportedAudit
-from cbir.audit.privacy_words import WHYS
 from cbir.audit.report_sections import (
     render_coverage,
     render_drift,
@@ -26,6 +25,7 @@ PICTURED = 60  # suspect labels, groups of duplicates, leaks and outliers with p
 PICTURED_MEMBERS = 6  # pictures of a group
 PICTURED_NEIGHBOURS = 3
 PICTURED_ALARMS = 10
+PERSONAL_TEXT = "with a date, a long number or two words"
 DELETED = '<span class="none">deleted meanwhile</span>'
 
 Progress = Callable[[str, int, int], None]
@@ -231,8 +231,8 @@ def _alarms(audit: Audit) -> list[tuple[str, str, list[str]]]:
 def _privacy(privacy: PrivacyFindings | None, figure: "_Figures") -> str:
     if privacy is None:
         return "<p>Not looked for: <code>--privacy</code> looks at tags, labels, paths and pixels.</p>"
-    items = {item.image_id: item for item in reversed(privacy.items) if item.where == "pixels"}
-    texts = "".join(figure(image_id, escape(WHYS[items[image_id].why])) for image_id in _texts(privacy))
+    personal = {item.image_id for item in privacy.items if item.why == "personal-text"}
+    texts = "".join(figure(each, PERSONAL_TEXT if each in personal else "") for each in _texts(privacy))
     pictures = f'<h3>Text in the pixels</h3><div class="grid">{texts}</div>' if texts else ""
     return f"{render_privacy(privacy)}{pictures}"
 

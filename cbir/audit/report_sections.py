@@ -75,7 +75,7 @@ def _drift_line(audit: ReportedAudit) -> tuple[str, str]:
     sources = audit.drift.sources
     checked = sum(bool(source.weeks) for source in sources)
     if not checked:
-        return "not checked", "images were added in too few weeks"
+        return "not checked", "too few images or weeks to compare"
     return summary_line(audit.drift.alarms, "alarm", "alarms"), f"of {checked} of {len(sources)} sources"
 
 
@@ -108,6 +108,8 @@ def _looks_like(labels: LabelFindings, value: str) -> str:
 
 def render_drift(sources: Sequence[DriftSource]) -> str:
     """Render the weeks of each source as a row of marks, the higher the smaller the p-value."""
+    if not any(source.weeks for source in sources):
+        return "<p>No source has images of enough weeks to compare.</p>"
     rows = "".join(
         f"<tr><td>{escape(source.source)}</td><td>{source.images}</td><td>{source.alarms}</td>"
         f"<td>{_weeks(source)}</td></tr>"
@@ -118,7 +120,7 @@ def render_drift(sources: Sequence[DriftSource]) -> str:
 
 def _weeks(source: DriftSource) -> str:
     if not source.weeks:
-        return '<span class="sub">added in too few weeks to compare</span>'
+        return '<span class="sub">too few images or weeks to compare</span>'
     marks = "".join(
         f'<rect x="{9 * position}" y="{28 - height:.0f}" width="7" height="{height:.0f}" '
         f'class="{"alarm" if week.alarm else "quiet"}"><title>week of {week.monday}: {week.images} images, '
@@ -171,7 +173,9 @@ def render_privacy(privacy: PrivacyFindings) -> str:
         f"<td>{group.images}</td></tr>"
         for group in privacy.groups
     )
-    table = _table(("where", "part", "why", "images"), rows) if rows else "<p>Nothing was found.</p>"
+    table = (
+        _table(("where", "part", "why", "images"), rows, "privacy") if rows else "<p>Nothing was found.</p>"
+    )
     unread = f" The files of {privacy.unread} images were not found." if privacy.unread else ""
     dicom = (
         f" {privacy.undeclared} of {privacy.dicom_files} DICOM files do not say that their patient's identity was "
@@ -180,8 +184,8 @@ def render_privacy(privacy: PrivacyFindings) -> str:
         else ""
     )
     return (
-        f"<p>{privacy.images} of {privacy.checked} images have signs of persons.{unread}{dicom} "
-        f"privacy.csv names them, without what they say.</p>{table}"
+        f"<p>{privacy.images} of {privacy.checked} images may identify a person.{unread}{dicom} "
+        f"privacy.csv lists where and why, without the values.</p>{table}"
     )
 
 

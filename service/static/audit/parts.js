@@ -10,7 +10,7 @@ export const address = (path) => (collection() ? `${path}?${new URLSearchParams(
 /** A picture of an image that leads to a search with it, with a caption; kind: its class. */
 export function figure(id, caption, kind = "") {
   const image = element("img");
-  image.alt = caption;
+  image.alt = caption || id; // the link needs a name
   image.loading = "lazy";
   image.src = address(`/v1/images/${encodeURIComponent(id)}/thumbnail`);
   replaceIfMissing(image);

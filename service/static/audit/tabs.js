@@ -90,6 +90,7 @@ function weeksOf(weeks) {
 }
 
 function drift({ sources }) {
+  if (!sources.some(({ weeks }) => weeks.length)) return [weeksOf([])];
   const lines = sources.map(({ source, images, alarms, weeks }) => [source, number(images), number(alarms), weeksOf(weeks)]);
   const alarms = sources.flatMap(({ source, weeks }) =>
     weeks.filter((week) => week.alarm).map(({ monday, image_ids }) => row(`${source} · ${monday}`, image_ids.map((id) => figure(id, "")))),

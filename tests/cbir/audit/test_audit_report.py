@@ -9,7 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from cbir.audit.audit_output import REPORT_FILES
+from cbir.audit.privacy_messages import PrivacyFindings, PrivacyGroup
 from cbir.audit.report_folder import check_report_folder, write_report_folder
+from cbir.audit.report_sections import render_privacy
 from cbir.datasets.phantoms import write_phantoms
 from cbir.errors import InvalidInput
 from cbir.main import app
@@ -56,6 +58,7 @@ def test_the_report_of_a_collection(collection: Path, tmp_path: Path) -> None:
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "data:image/jpeg;base64," in page
     assert "http://" not in page.replace("http://www.w3.org", "")
+    assert "No source has images of enough weeks" in page
     message = json.loads((out / "audit.json").read_text(encoding="utf-8"))
     assert message["images"] == 40
     by_value = {each["value"]: each for each in message["labels"]["values"]}
@@ -68,6 +71,14 @@ def test_the_report_of_a_collection(collection: Path, tmp_path: Path) -> None:
     assert rows(out / "labels.csv") == []
     assert json.loads((out / "audit.json").read_text(encoding="utf-8"))["leaks"] is None
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+def test_the_privacy_section_counts_images_by_part_and_reason() -> None:
+    group = PrivacyGroup(where="labels", part="<referrer>", why="person", images=3)
+    counts = {"checked": 9, "unread": 2, "images": 3, "dicom_files": 0, "undeclared": 0, "own_uids": 0}
+    section = render_privacy(PrivacyFindings(groups=[group], items=[], **counts))
+    assert "3 of 9 images may identify a person. The files of 2 images were not found. privacy.csv" in section
+    assert "<td>&lt;referrer&gt;</td><td>name of a person</td><td>3</td>" in section
 
 
 def test_an_unknown_label_is_refused_in_a_line(collection: Path, tmp_path: Path) -> None:
