@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from cbir.cancellation import with_checkpoints
+
 REFERENCE = "reference"
 
 
@@ -64,10 +66,10 @@ def group_by_reference(
         linked.setdefault(second, set()).add(first)
     left = set(linked)
     groups = []
-    while left:
-        connected = _connected(min(left, key=preference), linked, left)
-        reference = min(connected, key=preference)
-        others = sorted(connected - {reference})
+    for reference in with_checkpoints(sorted(linked, key=preference)):
+        if reference not in left:
+            continue
+        others = sorted(_connected(reference, linked, left) - {reference})
         members = [row for row in others if row in linked[reference] or is_duplicate(reference, row)]
         if members:
             groups.append([reference, *members])

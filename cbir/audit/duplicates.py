@@ -28,7 +28,8 @@ from cbir.store import Collection, Record
 from cbir.store.filter_conditions import Condition
 from cbir.threads import cores
 
-AT_ONCE = 512  # pairs between two calls of `progress`
+AT_ONCE = 2048  # pairs between two calls of `progress`
+GROUPS_AT_ONCE = 128  # named between two checkpoints
 TOGETHER = 64  # pairs that a thread compares one after the other
 
 Progress = Callable[[str, int, int], None]
@@ -87,10 +88,8 @@ def find_duplicates(
         lambda row: (-records[row].width * records[row].height, row),
         partial(_is_duplicate, pictures, records, signatures, proofs),
     )
-    with ThreadPoolExecutor(cores()) as executor:
-        named = tuple(executor.map(partial(_group, numbered, pictures, proofs), groups))
     return Duplicates(
-        named,
+        tuple(_name_all(numbered, pictures, proofs, groups)),
         tuple(records[row].image_id for row in np.flatnonzero(~pictures.readable)),
         compared,
     )
@@ -143,6 +142,20 @@ def _is_duplicate(
     if best is not None:
         proofs[reference, row] = best
     return best is not None
+
+
+def _name_all(
+    numbered: Sequence[tuple[int, Record]],
+    pictures: Pictures,
+    proofs: dict[tuple[int, int], Proof],
+    groups: Sequence[Sequence[int]],
+) -> Iterator[DuplicateGroup]:
+    """Yield the groups with the changes of their members."""
+    with ThreadPoolExecutor(cores()) as executor:
+        for begin in range(0, len(groups), GROUPS_AT_ONCE):
+            checkpoint()
+            some = groups[begin : begin + GROUPS_AT_ONCE]
+            yield from executor.map(partial(_group, numbered, pictures, proofs), some)
 
 
 def _group(

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.fft import dctn
 
-from cbir.audit import duplicate_candidates, picture_signatures
+from cbir.audit import duplicate_candidates, pair_orientation, picture_signatures
 from cbir.audit.duplicate_candidates import find_candidate_pairs
 from cbir.audit.duplicate_pictures import to_square
 from cbir.audit.pair_orientation import list_pairs, orient_pairs
@@ -134,6 +134,15 @@ def test_lists_find_the_copies_that_all_comparisons_find(squares, monkeypatch):
     monkeypatch.setattr(duplicate_candidates, "EXACT", 10)
     found = {tuple(pair) for pair in find(pictures).pairs.tolist()}
     assert {(row, row + 12) for row in range(12)} <= found
+
+
+def test_pairs_of_several_blocks_are_those_of_one(squares, monkeypatch):
+    pictures = [*squares, *(turned.apply(squares[5]) for turned in ORIENTATIONS)]
+    expected = find(pictures)
+    monkeypatch.setattr(duplicate_candidates, "BLOCK", 3)
+    monkeypatch.setattr(pair_orientation, "BLOCK", 2)
+    for found, known in zip(find(pictures), expected, strict=True):
+        assert found == pytest.approx(known, abs=1e-5)
 
 
 def test_signatures_of_several_threads_are_in_order(squares, monkeypatch):

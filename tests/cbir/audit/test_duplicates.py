@@ -6,9 +6,12 @@ import cv2
 import numpy as np
 import pytest
 
+from cbir import cancellation
+from cbir.audit import duplicates
 from cbir.audit.duplicate_groups import group_by_reference
 from cbir.audit.duplicate_pictures import Pictures
 from cbir.audit.duplicates import find_duplicates
+from cbir.cancellation import time_limit
 from cbir.datasets.phantoms import draw_phantom
 from cbir.images.reading import read_images
 from cbir.store import Collection
@@ -112,10 +115,10 @@ def test_identical_images_are_found_without_their_files(collection, tmp_path, ph
     ids = add(collection, tmp_path / "files", [phantoms[0], phantoms[0], phantoms[1]])
     for path in (tmp_path / "files").iterdir():
         path.unlink()
-    duplicates = find_duplicates(collection)
-    assert grouped(duplicates) == [[("000", "reference"), ("001", "identical")]]
-    assert duplicates.unread == tuple(ids)
-    assert duplicates.pairs == 0
+    found = find_duplicates(collection)
+    assert grouped(found) == [[("000", "reference"), ("001", "identical")]]
+    assert found.unread == tuple(ids)
+    assert found.pairs == 0
 
 
 def test_blank_images_are_duplicates_only_if_identical(collection, tmp_path):
@@ -162,9 +165,9 @@ def test_thumbnails_are_read_where_files_are_gone(collection, tmp_path, phantoms
     for path in (tmp_path / "files").iterdir():
         path.unlink()
     assert collection.ids_with_thumbnail() == set(ids)
-    duplicates = find_duplicates(collection)
-    assert duplicates.unread == ()
-    assert grouped(duplicates) == [[("000", "reference"), ("002", "flipped")]]
+    found = find_duplicates(collection)
+    assert found.unread == ()
+    assert grouped(found) == [[("000", "reference"), ("002", "flipped")]]
 
 
 def test_opencv_has_its_threads_again_afterwards(collection, tmp_path, phantoms):
@@ -200,6 +203,39 @@ def test_what_progress_raises_ends_the_search(collection, tmp_path, phantoms):
         find_duplicates(collection, (), stop)
     assert stages[0] == ("reading pictures", 13, 13)
     assert stages[-1][1] <= stages[-1][2]
+
+
+def test_naming_changes_can_be_cancelled(collection, tmp_path, phantoms, monkeypatch):
+    add(collection, tmp_path / "files", [*phantoms, *(CHANGES["flipped"](picture) for picture in phantoms)])
+    monkeypatch.setattr(duplicates, "GROUPS_AT_ONCE", 1)
+    named = []
+
+    def cancel():
+        if named:
+            raise KeyboardInterrupt
+
+    def name(*arguments):
+        named.append(arguments)
+        return "flipped"
+
+    monkeypatch.setattr(duplicates, "name_changes", name)
+    monkeypatch.setattr(cancellation, "CHECK_SECONDS", 0)
+    with pytest.raises(KeyboardInterrupt), time_limit(60, cancel):
+        find_duplicates(collection)
+    assert len(named) == 1
+
+
+def test_grouping_takes_time_in_proportion_to_the_pairs():
+    asked = []
+
+    def preference(row):
+        asked.append(row)
+        return (row,)
+
+    pairs = {(2 * number, 2 * number + 1) for number in range(500)}
+    groups = group_by_reference(pairs, preference, lambda reference, row: False)
+    assert groups == sorted(map(list, pairs))
+    assert len(asked) == 1000
 
 
 def test_a_chain_is_cut_at_its_reference():
