@@ -31,9 +31,14 @@ def test_images_are_made_of_those_that_are_there(made):
     assert len(records) == len({record.content_hash for record in records}) == 40
     assert {str(path) for path in (folder / "files").iterdir()} < {record.source for record in records}
     vectors = collection.raw_vectors(collection.view().gallery.ids)
-    sources = vectors[:SOURCES]
-    assert (vectors >= sources.min(axis=0) - 0.1).all()  # between those of two images, or near such a one
-    assert (vectors <= sources.max(axis=0) + 0.1).all()
+    copied = np.flatnonzero([record.source.endswith("-copy.jpg") for record in records])
+    assert len(copied) > 3
+    lengths = np.linalg.norm(vectors[copied - 1], axis=1)  # each follows the picture that it is a copy of
+    noise = np.linalg.norm(vectors[copied] - vectors[copied - 1], axis=1)
+    assert noise == pytest.approx(many_images.NEAR * lengths, rel=1e-3)
+    sources, between = vectors[:SOURCES], np.delete(vectors, copied, axis=0)
+    assert (between >= sources.min(axis=0) - 0.1).all()
+    assert (between <= sources.max(axis=0) + 0.1).all()
 
 
 def test_only_changed_copies_are_duplicates(made):
