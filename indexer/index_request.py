@@ -9,7 +9,7 @@ from cbir.errors import InvalidInput, NotFound
 from cbir.hardware import Device
 from cbir.images import Limits
 from cbir.ingest.object_store import check_object_url, check_there
-from cbir.intake.requirements import require_weights
+from cbir.intake.requirements import require_packages
 from cbir.paths import is_inside
 from cbir.python_api.collection_address import address_or_folder
 from cbir.settings import Settings
@@ -91,7 +91,7 @@ class IndexRequest:
 
     def check(self) -> None:
         """Raise NotFound or InvalidInput for a source that is missing, or outside the allowed folders."""
-        require_weights(self.intake)
+        require_packages(self.intake)
         for path in [*self.sources, *([self.labels] if isinstance(self.labels, Path) else [])]:
             if self.within and not is_inside(path, self.within):
                 raise InvalidInput(f"{path} lies in none of the folders that may be indexed")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from cbir.ingest.description import DescribedFile
-from cbir.intake.requirements import require_weights
+from cbir.intake.requirements import require_packages
 from cbir.store import Collection
 from cbir.store.add_transaction import Added
 from cbir.store.records import FINDINGS_LABEL, Entry
@@ -25,7 +25,7 @@ class IntakeCheck:
     """
 
     def __init__(self, collection: Collection, intake: Intake) -> None:
-        require_weights(intake)
+        require_packages(intake)
         self._collection, self._intake = weakref.ref(collection), intake
         self._check: CollectionCheck | None = None
         self._images = 0

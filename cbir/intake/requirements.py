@@ -6,7 +6,7 @@ from cbir.errors import InvalidInput
 from cbir.extras import install_command
 
 
-def require_weights(intake: str) -> None:
+def require_packages(intake: str) -> None:
     """Raise InvalidInput with the remedy if images are to be checked, and a package or its weights are missing.
 
     intake: the setting.

@@ -7,24 +7,24 @@ import pytest
 from cbir.errors import InvalidInput
 from cbir.extras import install_command
 from cbir.intake import requirements, text_reader
-from cbir.intake.requirements import require_weights
+from cbir.intake.requirements import require_packages
 
 
 @pytest.mark.parametrize("intake", ["flag", "quarantine"])
 def test_a_missing_package_is_one_line_with_the_remedy(intake: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_reader, "find_spec", lambda _: None)
-    require_weights("accept")
+    require_packages("accept")
     with pytest.raises(InvalidInput) as raised:
-        require_weights(intake)
+        require_packages(intake)
     assert install_command("intake") in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
 def test_the_decoder_that_reports_damage_is_needed_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requirements, "find_spec", lambda _: None)
-    require_weights("accept")
+    require_packages("accept")
     with pytest.raises(InvalidInput, match="simplejpeg"):
-        require_weights("flag")
+        require_packages("flag")
 
 
 def test_an_older_package_without_the_weights_is_named_too(
@@ -35,4 +35,4 @@ def test_an_older_package_without_the_weights_is_named_too(
 
     monkeypatch.setattr(text_reader, "find_spec", lambda _: Spec)
     with pytest.raises(InvalidInput, match=r"rapidocr 3\.10 or later"):
-        require_weights("flag")
+        require_packages("flag")
