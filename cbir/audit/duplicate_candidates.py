@@ -1,5 +1,7 @@
 """Pairs of images that may be duplicates: near by vector, or by the low frequencies of their pictures."""
 
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from typing import Any
 
 import faiss
@@ -12,6 +14,7 @@ from cbir.cancellation import checkpoint
 from cbir.gallery.knn import EXACT, find_neighbours
 from cbir.gallery.vector_blocks import Floats, is_among, spread_rows
 from cbir.gallery.whitening import Space
+from cbir.threads import cores
 
 NEAREST_BY_VECTOR = 5  # of the eight that are found
 NEAREST_BY_PICTURE = 8, 2  # as they are, and in each other placing
@@ -20,7 +23,7 @@ LEAST_AS_THEY_ARE = 0.9
 LEAST_PLACED = 0.965  # of those found by their pictures alone that are rotated or enlarged
 
 LISTS, PROBES, TRAINED_ON = 2, 16, 40  # lists per root of the images, lists compared with, images per list
-BLOCK = 8192  # rows searched for at a time
+BLOCK = 2048  # rows that a thread searches for at a time
 
 Rows = NDArray[np.int64]
 
@@ -57,21 +60,21 @@ def _pairs_by_picture(frequencies: Floats) -> Rows:
     """Return the pairs that have similar frequencies apart from their signs, as first * n + second."""
     count = len(frequencies)
     index = _index(np.abs(frequencies[:, 0]))
-    threads = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(1)  # a process forked after faiss has used several would wait for them forever
-    try:
-        keys = [np.empty(0, np.int64)]
-        for number in range(len(PLACINGS)):
-            nearest, least = NEAREST_BY_PICTURE[number > 0], LEAST_PLACED if number else LEAST_AS_THEY_ARE
-            for begin in range(0, count, BLOCK):
-                checkpoint()
-                likeness, rows = index.search(
-                    np.abs(frequencies[begin : begin + BLOCK, number]), min(nearest + 1, count)
-                )
-                query, column = np.nonzero((likeness >= least) & (rows >= 0))
-                keys.append(_pairs(query + begin, rows[query, column], count))
-    finally:
-        faiss.omp_set_num_threads(threads)
+
+    def search(number: int, begin: int) -> Rows:
+        nearest, least = NEAREST_BY_PICTURE[number > 0], LEAST_PLACED if number else LEAST_AS_THEY_ARE
+        likeness, rows = index.search(
+            np.abs(frequencies[begin : begin + BLOCK, number]), min(nearest + 1, count)
+        )
+        query, column = np.nonzero((likeness >= least) & (rows >= 0))
+        return _pairs(query + begin, rows[query, column], count)
+
+    keys = [np.empty(0, np.int64)]
+    # With threads of its own, a process forked after faiss has used them would wait for them forever.
+    with ThreadPoolExecutor(cores(), initializer=faiss.omp_set_num_threads, initargs=(1,)) as executor:
+        for begin in range(0, count, BLOCK):
+            checkpoint()
+            keys += executor.map(search, range(len(PLACINGS)), repeat(begin))
     return _distinct(np.concatenate(keys))
 
 

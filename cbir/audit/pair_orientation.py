@@ -1,5 +1,6 @@
 """Orientation and placing of the second picture of a pair upon the first, by their signatures."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import cv2
@@ -20,6 +21,7 @@ from cbir.audit.picture_signatures import (
 )
 from cbir.cancellation import checkpoint
 from cbir.gallery.vector_blocks import Floats
+from cbir.threads import cores
 
 TRIED = 2  # orientations: a symmetric picture may look more like its mirror image
 NEARLY = 0.08  # likeness that the second orientation may lack
@@ -28,7 +30,8 @@ SHIFT = 3  # pixels of 32
 LEAST_DETAIL = 0.8  # correlation of the detail of pairs that are alike as they are
 LEAST_DETAIL_MOVED = 0.57  # of those that may be moved, where their detail agrees most
 LEAST_DETAIL_UNMOVED = 0.65  # of those, where they are: with less, they are not compared there
-BLOCK = 1024  # pairs
+BLOCK = 1024  # pairs that a thread places at a time
+AT_ONCE = 32 * BLOCK  # pairs between two checkpoints
 
 Rows = NDArray[np.int64]
 
@@ -94,11 +97,15 @@ def orient_pairs(pairs: Rows, signatures: Signatures, least: tuple[float, float]
     nothing, never = np.empty(0, np.int64), np.empty(0, bool)
     placing_of_none, agreement_of_none = np.empty((0, 2, 3), np.float32), np.empty(0, np.float32)
     parts = [PlacedPairs(pairs[:0], nothing, placing_of_none, never, never, agreement_of_none)]
-    for begin in range(0, len(pairs), BLOCK):
-        checkpoint()
-        parts.append(
-            _shift(_turn(pairs[begin : begin + BLOCK], signatures.frequencies, least), signatures.detail)
-        )
+
+    def place(begin: int) -> PlacedPairs:
+        turned = _turn(pairs[begin : begin + BLOCK], signatures.frequencies, least)
+        return _shift(turned, signatures.detail)
+
+    with ThreadPoolExecutor(cores()) as executor:
+        for begin in range(0, len(pairs), AT_ONCE):
+            checkpoint()
+            parts += executor.map(place, range(begin, min(begin + AT_ONCE, len(pairs)), BLOCK))
     return join_pairs(parts)
 
 
