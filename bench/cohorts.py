@@ -59,7 +59,7 @@ class Labelled(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """When an advice is first given: the recall, and the judged images as a multiple of the class; nan if never."""
+    """First advice of a kind: the recall, and the judged images as a multiple of the class; nan if never."""
 
     recall: float = float("nan")
     judged: float = float("nan")

@@ -88,7 +88,7 @@ class CohortRound:
 
     @cached_property
     def unjudged_weights(self) -> Doubles:
-        """How many images each unjudged one stands for, (u,)."""
+        """Number of images that each unjudged one stands for, (u,)."""
         weights = np.ones(len(self.pool.numbers))
         weights[self.pool.searched_rows()] = self.pool.weights
         return np.asarray(weights[self.unjudged])

@@ -15,11 +15,11 @@ from cbir.store.limited_collection import LimitedCollection
 from cbir.store.normalisation import Statistics
 from cbir.vector_index.current_gap import GapOfSearch, Gaps
 from cbir.vector_index.current_index import NOT_BUILT
-from cbir.vector_index.found_vectors import FoundVectors
 from cbir.vector_index.index_gap import IndexGap
 from cbir.vector_index.nearest_vectors import join_neighbours, nearest_vectors
 from cbir.vector_index.port import IndexScope, Neighbours, Numbers
 from cbir.vector_index.scope_numbers import ScopeNumbers
+from cbir.vector_index.sent_vectors import SentVectors
 from cbir.vector_index.stored_neighbours import StoredNeighbours
 
 EVERYTHING = IndexScope()
@@ -51,7 +51,7 @@ class IndexedVectors:
         self._limits = limited.limits if limited else ()
         self._visible = limited.index_feed() if limited else feed
         self._feed, self._scopes = feed, ScopeNumbers(self._visible)
-        self._found: FoundVectors | None = None  # by the index, in this search
+        self._sent: SentVectors | None = None  # by the index, in this search
 
     def over(self, limited: LimitedCollection) -> "IndexedVectors":
         """Return the vectors of a limited view of this collection: other images are never returned."""
@@ -63,7 +63,7 @@ class IndexedVectors:
         The database is asked once what has changed, and vectors that the index sent with its answers are not read.
         """
         vectors = copy(self)
-        vectors._gap, vectors._found = GapOfSearch(self._gap), FoundVectors()
+        vectors._gap, vectors._sent = GapOfSearch(self._gap), SentVectors()
         return vectors
 
     @property
@@ -167,8 +167,8 @@ class IndexedVectors:
         fetched = k + min(len(left_out), max(SPARE, k // 8))
         while True:
             answers = gap.edition.index.nearest(queries, fetched, pushed)
-            if self._found is not None:
-                self._found.keep(gap.edition, answers)
+            if self._sent is not None:
+                self._sent.keep(gap.edition, answers)
             remaining = self._keep(gap, answers, left_out, scope)
             pairs = zip(answers, remaining, strict=True)
             if all(len(rest.numbers) >= k or len(answer.numbers) < fetched for answer, rest in pairs):
@@ -216,8 +216,8 @@ class IndexedVectors:
         if gap.edition.index.serves_vectors:
             index_numbers, vectors = gap.edition.index.vectors(numbers)
         else:
-            found = self._found or FoundVectors()
-            index_numbers, vectors = found.among(gap.edition, numbers)
+            sent = self._sent or SentVectors()
+            index_numbers, vectors = sent.among(gap.edition, numbers)
         missing = np.setdiff1d(numbers, index_numbers, assume_unique=True)
         in_tail = np.isin(gap.tail, missing)
         parts = [(index_numbers, vectors)]

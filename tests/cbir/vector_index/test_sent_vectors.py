@@ -7,8 +7,8 @@ import pytest
 
 from cbir.gallery.vector_blocks import Floats
 from cbir.vector_index.faiss_index import FaissIndex
-from cbir.vector_index.found_vectors import FoundVectors
 from cbir.vector_index.port import IndexScope, Neighbours, Numbers
+from cbir.vector_index.sent_vectors import SentVectors
 from tests.cbir.vector_index.followed import DIMENSIONS, Followed, make_entries
 
 QUERIES = np.random.default_rng(0).normal(0, 1, (2, DIMENSIONS)).astype(np.float32)
@@ -81,7 +81,7 @@ def test_images_that_the_index_lacks_are_read(sending: Followed) -> None:
 
 def test_vectors_of_several_answers_and_of_one_edition(hnsw: Followed) -> None:
     edition = hnsw.filled(10).index.current.opened()
-    found, vectors = FoundVectors(), np.arange(5 * DIMENSIONS, dtype=np.float32).reshape(5, DIMENSIONS)
+    found, vectors = SentVectors(), np.arange(5 * DIMENSIONS, dtype=np.float32).reshape(5, DIMENSIONS)
     distances = np.zeros(3, np.float32)
     first = Neighbours(np.array([9, 2, 5]), distances, vectors[[4, 1, 2]])
     second = Neighbours(np.array([5, 3]), distances[:2], vectors[[2, 3]])
