@@ -20,7 +20,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from os import getloadavg
 from pathlib import Path
-from resource import RUSAGE_SELF, getrusage
+from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
 from tempfile import TemporaryDirectory
 
 import cv2
@@ -196,28 +196,30 @@ def print_outcome(outcome: Outcome) -> None:
           f"Lines of two images of the collection: {outcome.others}, such: {outcome.others_twice}.")  # fmt: skip
 
 
+def processor_time() -> float:
+    """Return the seconds of this process and of those that it started and that have ended."""
+    usages = getrusage(RUSAGE_SELF), getrusage(RUSAGE_CHILDREN)
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
 def search(folder: Path) -> Duplicates:
     """Search a collection for duplicates; print what it took."""
     with Collection(folder) as collection:
-        began, cpu = time.perf_counter(), time.process_time()
-        stages, last = Counter[str](), ""
+        began, cpu = time.perf_counter(), processor_time()
+        stages = Counter[str]()
 
         def show(stage: str, done: int, total: int) -> None:
-            nonlocal last
-            stages[stage] = round(time.process_time() - cpu)
-            if stage != last:
-                print(f"{time.perf_counter() - began:.0f} s: {stage}", flush=True)
-            last = stage
+            stages[stage] = round(time.perf_counter() - began)
 
         duplicates = find_duplicates(collection, (), show)
-        cpu_seconds, seconds = time.process_time() - cpu, time.perf_counter() - began
+        cpu_seconds, seconds = processor_time() - cpu, time.perf_counter() - began
         count = len(collection.view().gallery)
     copies = sum(len(group.members) - 1 for group in duplicates.groups)
-    memory = getrusage(RUSAGE_SELF).ru_maxrss / 2**20
+    own, of_processes = (getrusage(who).ru_maxrss / 2**20 for who in (RUSAGE_SELF, RUSAGE_CHILDREN))
     print(f"{count} images, {duplicates.pairs} compared pairs, {len(duplicates.groups)} groups, {copies} duplicates "
           f"in them: {cpu_seconds:.0f} seconds of processor time, {1000 * cpu_seconds / count:.1f} ms an image, "
-          f"{seconds:.0f} s in all with a load of {getloadavg()[0]:.1f} on {cores()} cores, {memory:.1f} GiB; "
-          f"processor time at the end of each stage: {dict(stages)}\n")  # fmt: skip
+          f"{seconds:.0f} s in all with a load of {getloadavg()[0]:.1f} on {cores()} cores, {own:.1f} GiB and "
+          f"{of_processes:.1f} in each process; seconds at the end of each stage: {dict(stages)}\n")  # fmt: skip
     return duplicates
 
 

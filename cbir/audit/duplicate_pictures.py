@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from typing import NamedTuple
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir import settings
 from cbir.cancellation import checkpoint
 from cbir.errors import CbirError
 from cbir.images import Image, decode
@@ -25,30 +25,62 @@ KEPT = 2000  # fine squares
 Picture = NDArray[np.uint8]
 
 
-class Pictures:
-    """Pictures of records, stretched to squares.
+class PictureReader:
+    """Reads pictures from thumbnails, which are smaller, or else from files of at most `most` pixels."""
 
-    squares: (n, 64, 64) uint8. readable, shown: (n,) bool: there is a picture, and it shows something.
+    def __init__(self, collection: Collection, most: int) -> None:
+        self.collection, self.most = collection, most
+        self._with_thumbnail = collection.ids_with_thumbnail()
+
+    def square(self, record: Record, side: int = SIDE) -> Picture | None:
+        """Return the picture of a record, stretched; None if it cannot be read."""
+        image = self._read(record)
+        return None if image is None else to_square(image.grey, side)
+
+    def square_of(self, number: int, side: int) -> Picture | None:
+        """Return the picture of an image, stretched; None if it cannot be read, or is deleted."""
+        record = self.collection.records([number]).get(number)
+        return None if record is None else self.square(record, side)
+
+    def _read(self, record: Record) -> Image | None:
+        try:
+            has_thumbnail = record.image_id in self._with_thumbnail
+            if has_thumbnail and (thumbnail := self.collection.thumbnail(record.image_id)):
+                return next(iter(decode(thumbnail)))
+        except CbirError:
+            pass
+        try:
+            return read_stored_image(self.collection, record, self.most)
+        except CbirError:
+            return None
+
+
+class Squares(NamedTuple):
+    """Pictures of n images, stretched to squares.
+
+    numbers: (n,) int64, of the images. sizes: (n,) int64, their longer sides in pixels. pixels: (n, 64, 64) uint8.
     """
 
-    def __init__(
-        self, collection: Collection, records: Sequence[Record], progress: Callable[[int, int], None]
-    ) -> None:
-        """Read the pictures of `records`, which belong to `collection`; `progress` gets done and total."""
-        self._collection, self._records = collection, records
-        self._most = settings.load().max_pixels
-        self._with_thumbnail = collection.ids_with_thumbnail()
-        self.squares = np.zeros((len(records), SIDE, SIDE), np.uint8)
-        self.readable = np.zeros(len(records), bool)
-        with ThreadPoolExecutor(cores()) as executor:
-            for start in range(0, len(records), AT_ONCE):
-                checkpoint()
-                squares = executor.map(self._square, records[start : start + AT_ONCE])
-                for row, square in enumerate(squares, start):
-                    if square is not None:
-                        self.squares[row], self.readable[row] = square, True
-                progress(min(start + AT_ONCE, len(records)), len(records))
-        self.shown = np.array([bool(square.std() >= BLANK) for square in self.squares], bool)
+    numbers: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    pixels: NDArray[np.uint8]
+
+    def of(self, rows: NDArray[np.int64]) -> "Squares":
+        """Return those of some rows."""
+        return Squares(*(values[rows] for values in self))
+
+
+class Pictures:
+    """Squares, and larger ones, which are read when they are needed.
+
+    Parameters
+    ----------
+    reader : PictureReader
+    squares : Squares
+    """
+
+    def __init__(self, reader: PictureReader, squares: Squares) -> None:
+        self.reader, self.squares = reader, squares
         self.fine = lru_cache(KEPT)(self._fine)
 
     def fine_side(self, first: int, second: int) -> int:
@@ -57,30 +89,48 @@ class Pictures:
 
     def common_size(self, first: int, second: int) -> int:
         """Return the longer side of the smaller of two rows."""
-        return max(
-            min(max(self._records[row].width, self._records[row].height) for row in (first, second)), 1
-        )
+        return max(int(min(self.squares.sizes[first], self.squares.sizes[second])), 1)
 
     def _fine(self, row: int, side: int) -> Picture:
-        square = None if side == SIDE else self._square(self._records[row], side)
-        return to_square(self.squares[row], side) if square is None else square
+        square = None
+        if side > SIDE:
+            square = self.reader.square_of(int(self.squares.numbers[row]), side)
+        return to_square(self.squares.pixels[row], side) if square is None else square
 
-    def _square(self, record: Record, side: int = SIDE) -> Picture | None:
-        image = self._read(record)
-        return None if image is None else to_square(image.grey, side)
 
-    def _read(self, record: Record) -> Image | None:
-        """Read the thumbnail, which is smaller, or else the file; None if neither can be read."""
-        try:
-            has_thumbnail = record.image_id in self._with_thumbnail
-            if has_thumbnail and (thumbnail := self._collection.thumbnail(record.image_id)):
-                return next(iter(decode(thumbnail)))
-        except CbirError:
-            pass
-        try:
-            return read_stored_image(self._collection, record, self._most)
-        except CbirError:
-            return None
+def read_squares(
+    reader: PictureReader, numbered: Sequence[tuple[int, Record]], progress: Callable[[int, int], None]
+) -> tuple[Squares, NDArray[np.bool_]]:
+    """Read the pictures of images on all cores.
+
+    Parameters
+    ----------
+    reader : PictureReader
+    numbered : sequence of (int, Record)
+        Images.
+    progress : callable
+        Called with done and total.
+
+    Returns
+    -------
+    Squares
+        Black where there is no picture.
+    (n,) bool
+        Whether there is one.
+    """
+    count = len(numbered)
+    pixels, readable = np.zeros((count, SIDE, SIDE), np.uint8), np.zeros(count, bool)
+    with ThreadPoolExecutor(cores()) as executor:
+        for start in range(0, count, AT_ONCE):
+            checkpoint()
+            some = [record for _, record in numbered[start : start + AT_ONCE]]
+            for row, square in enumerate(executor.map(reader.square, some), start):
+                if square is not None:
+                    pixels[row], readable[row] = square, True
+            progress(min(start + AT_ONCE, count), count)
+    numbers = np.array([number for number, _ in numbered], np.int64)
+    sizes = np.array([max(record.width, record.height) for _, record in numbered], np.int64)
+    return Squares(numbers, sizes, pixels), readable
 
 
 def to_square(grey: Picture, side: int) -> Picture:

@@ -16,11 +16,9 @@ from cbir.audit.picture_signatures import ORIENTATIONS
 STILL = 0.993  # least median correlation of the windows of duplicates that have not moved
 MOVED = 0.945  # least lower quartile, of duplicates that are rotated or cropped: others are seldom aligned by that
 PROMISING = 0.9  # least median of the small pictures for which more is done
-ROUGH = 0.8  # least lower quartile of the small pictures, roughly aligned, for which larger ones are aligned
 
 # Pictures of 64 x 64 pixels and less show too little to tell a neighbouring slice from a copy by that.
 STILL_SMALL = 0.9958
-AGREEING_SMALL = 0.68  # least correlation of the detail of two small pictures that are aligned
 # Least median once both are smoothed and have the same histogram: recompressed, or with a gamma.
 STILL_SMOOTHED = 0.9994
 SMOOTHED = 2.0  # pixels of standard deviation
@@ -51,7 +49,10 @@ def prove(pictures: Pictures, pair: PlacedPair) -> Proof | None:
     first, second, orientation = pair.first, pair.second, pair.orientation
     turn = ORIENTATIONS[orientation].apply
     size, side = pictures.common_size(first, second), pictures.fine_side(first, second)
-    small = _narrowed(pictures.squares[first], size), turn(_narrowed(pictures.squares[second], size))
+    small = (
+        _narrowed(pictures.squares.pixels[first], size),
+        turn(_narrowed(pictures.squares.pixels[second], size)),
+    )
 
     def fine() -> Couple:
         if side == SIDE:
@@ -61,7 +62,7 @@ def prove(pictures: Pictures, pair: PlacedPair) -> Proof | None:
     known = windows(small[0])
     still = compare(known, small[1], IDENTITY) if pair.unmoved else None
     alignment, confidence = _stay(still, small, fine, side)
-    if pair.movable and not confidence and (side > SIDE or pair.agreement >= AGREEING_SMALL):
+    if pair.movable and not confidence:
         rough = align_roughly(*small, pair.start, known)
         alignment = _move(still, rough, fine, side)
         confidence = _confidence(alignment, side) if alignment else 0.0
@@ -85,7 +86,7 @@ def _move(
     still: Alignment | None, rough: Alignment | None, fine: Callable[[], Couple], side: int
 ) -> Alignment | None:
     """Align two pictures from a rough alignment; None if they are unlike, or agree as well where they are."""
-    if rough is None or (side > SIDE and rough.quarter < ROUGH):
+    if rough is None:
         return None
     alignment = align_from(*fine(), scaled(rough.transform, side / SIDE))
     if alignment.median < PROMISING or (still and _agreement(still) >= _agreement(alignment)):

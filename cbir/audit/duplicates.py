@@ -8,8 +8,10 @@ from functools import partial
 import cv2
 import numpy as np
 
+from cbir import settings
 from cbir.audit.duplicate_candidates import find_candidate_pairs
 from cbir.audit.duplicate_changes import name_changes
+from cbir.audit.duplicate_comparison import compare_pairs
 from cbir.audit.duplicate_groups import (
     REFERENCE,
     DuplicateGroup,
@@ -17,9 +19,9 @@ from cbir.audit.duplicate_groups import (
     Duplicates,
     group_by_reference,
 )
-from cbir.audit.duplicate_pictures import Pictures
+from cbir.audit.duplicate_pictures import BLANK, PictureReader, Pictures, read_squares
 from cbir.audit.duplicate_proof import Proof, prove
-from cbir.audit.pair_orientation import PlacedPairs, list_pairs, orient_pairs
+from cbir.audit.pair_orientation import list_pairs, orient_pairs
 from cbir.audit.picture_signatures import ORIENTATIONS, Signatures, sign_pictures
 from cbir.cancellation import checkpoint
 from cbir.images.suppress_logs import suppress_decoder_logs
@@ -28,9 +30,7 @@ from cbir.store import Collection, Record
 from cbir.store.filter_conditions import Condition
 from cbir.threads import cores
 
-AT_ONCE = 2048  # pairs between two calls of `progress`
 GROUPS_AT_ONCE = 128  # named between two checkpoints
-TOGETHER = 64  # pairs that a thread compares one after the other
 
 Progress = Callable[[str, int, int], None]
 
@@ -62,6 +62,11 @@ def find_duplicates(
         Conditions on the images.
     progress : callable
         Called with stage, done and total; what it raises ends the search.
+
+    Raises
+    ------
+    CbirError
+        If a process that compares pictures dies.
     """
     view = collection.view()
     numbered = matching_records(collection, where)
@@ -70,16 +75,18 @@ def find_duplicates(
     in_view = set(view.gallery.ids[rows].tolist())
     numbered = [(number, record) for number, record in numbered if number in in_view]  # not added meanwhile
     records = [record for _, record in numbered]
-    pictures = Pictures(collection, records, partial(progress, "reading pictures"))
-    signatures = sign_pictures(pictures.squares)
-    signatures.frequencies[~pictures.shown] = 0  # like nothing
+    reader = PictureReader(collection, settings.load().max_pixels)
+    squares, readable = read_squares(reader, numbered, partial(progress, "reading pictures"))
+    signatures = sign_pictures(squares.pixels)
+    signatures.frequencies[[pixels.std() < BLANK for pixels in squares.pixels]] = 0  # like nothing
+    pictures = Pictures(reader, squares)
     identical = _identical(records)
     proofs: dict[tuple[int, int], Proof] = {}
     compared = 0
     if len(records) > 1:
         progress("finding similar images", 0, 1)
         candidates = find_candidate_pairs(view.gallery.vectors(rows), view.gallery.space, signatures)
-        for pair, proof in _prove_all(pictures, candidates, progress):
+        for pair, proof in compare_pairs(pictures, candidates, partial(progress, "comparing pictures")):
             if pair not in proofs or proof.confidence > proofs[pair].confidence:
                 proofs[pair] = proof
         compared = len(candidates.pairs)
@@ -89,8 +96,8 @@ def find_duplicates(
         partial(_is_duplicate, pictures, records, signatures, proofs),
     )
     return Duplicates(
-        tuple(_name_all(numbered, pictures, proofs, groups)),
-        tuple(records[row].image_id for row in np.flatnonzero(~pictures.readable)),
+        tuple(_name_all(numbered, pictures, proofs, groups, partial(progress, "naming changes"))),
+        tuple(records[row].image_id for row in np.flatnonzero(~readable)),
         compared,
     )
 
@@ -104,25 +111,6 @@ def _identical(records: Sequence[Record]) -> set[tuple[int, int]]:
         if earlier != row:
             pairs.add((earlier, row))
     return pairs
-
-
-def _prove_all(
-    pictures: Pictures, candidates: PlacedPairs, progress: Progress
-) -> Iterator[tuple[tuple[int, int], Proof]]:
-    """Yield the candidates that are duplicates, with their proofs."""
-    pairs = list_pairs(candidates)
-
-    def prove_some(start: int) -> list[tuple[tuple[int, int], Proof]]:
-        proofs = ((pair, prove(pictures, pair)) for pair in pairs[start : start + TOGETHER])
-        return [((pair.first, pair.second), proof) for pair, proof in proofs if proof]
-
-    with ThreadPoolExecutor(cores()) as executor:
-        for begin in range(0, len(pairs), AT_ONCE):
-            checkpoint()
-            end = min(begin + AT_ONCE, len(pairs))
-            for proofs in executor.map(prove_some, range(begin, end, TOGETHER)):
-                yield from proofs
-            progress("comparing pictures", end, len(pairs))
 
 
 def _is_duplicate(
@@ -149,6 +137,7 @@ def _name_all(
     pictures: Pictures,
     proofs: dict[tuple[int, int], Proof],
     groups: Sequence[Sequence[int]],
+    progress: Callable[[int, int], None],
 ) -> Iterator[DuplicateGroup]:
     """Yield the groups with the changes of their members."""
     with ThreadPoolExecutor(cores()) as executor:
@@ -156,6 +145,7 @@ def _name_all(
             checkpoint()
             some = groups[begin : begin + GROUPS_AT_ONCE]
             yield from executor.map(partial(_group, numbered, pictures, proofs), some)
+            progress(begin + len(some), len(groups))
 
 
 def _group(

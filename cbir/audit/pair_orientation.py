@@ -41,8 +41,7 @@ class PlacedPairs(NamedTuple):
 
     pairs: (p, 2) rows; one may be there twice. orientation: (p,) index into ORIENTATIONS. start: (p, 2, 3) float32,
     where pixels of the first square of 64 x 64 may be in the second, once turned. movable: (p,) bool, pairs that may
-    be moved from there. unmoved: (p,) bool, pairs that may be alike where they are. agreement: (p,) float32,
-    correlation of their detail once placed.
+    be moved from there. unmoved: (p,) bool, pairs that may be alike where they are.
     """
 
     pairs: Rows
@@ -50,7 +49,6 @@ class PlacedPairs(NamedTuple):
     start: Floats
     movable: NDArray[np.bool_]
     unmoved: NDArray[np.bool_]
-    agreement: Floats
 
 
 class PlacedPair(NamedTuple):
@@ -62,14 +60,13 @@ class PlacedPair(NamedTuple):
     start: Floats = IDENTITY
     movable: bool = True
     unmoved: bool = True
-    agreement: float = 1.0
 
 
 def list_pairs(placed: PlacedPairs) -> list[PlacedPair]:
     """Return the pairs one by one."""
     first, second = placed.pairs.T.tolist()
     turned, movable, unmoved = placed.orientation.tolist(), placed.movable.tolist(), placed.unmoved.tolist()
-    columns = first, second, turned, placed.start, movable, unmoved, placed.agreement.tolist()
+    columns = first, second, turned, placed.start, movable, unmoved
     return [PlacedPair(*values) for values in zip(*columns, strict=True)]
 
 
@@ -95,8 +92,7 @@ def orient_pairs(pairs: Rows, signatures: Signatures, least: tuple[float, float]
         A pair is there once for each orientation that is likely, TRIED times at most.
     """
     nothing, never = np.empty(0, np.int64), np.empty(0, bool)
-    placing_of_none, agreement_of_none = np.empty((0, 2, 3), np.float32), np.empty(0, np.float32)
-    parts = [PlacedPairs(pairs[:0], nothing, placing_of_none, never, never, agreement_of_none)]
+    parts = [PlacedPairs(pairs[:0], nothing, np.empty((0, 2, 3), np.float32), never, never)]
 
     def place(begin: int) -> PlacedPairs:
         turned = _turn(pairs[begin : begin + BLOCK], signatures.frequencies, least)
@@ -128,7 +124,7 @@ def _turn(pairs: Rows, frequencies: Floats, least: tuple[float, float]) -> Place
     row, order = np.nonzero(probable & (best >= best[:, :1] - NEARLY))
     orientation, movable = turned[row, order], movable[row, order]
     start = np.stack(starts)[np.where(movable, best_placing[row, orientation], 0)]
-    return PlacedPairs(pairs[row], orientation, start, movable, ~movable, best[row, order])
+    return PlacedPairs(pairs[row], orientation, start, movable, ~movable)
 
 
 def _shift(placed: PlacedPairs, detail: NDArray[np.int8]) -> PlacedPairs:
@@ -155,7 +151,7 @@ def _shift(placed: PlacedPairs, detail: NDArray[np.int8]) -> PlacedPairs:
     start[movable, :, 2] += shifts[best][movable] * SQUARE / SIDE
     unmoved = ~movable | (unshifted >= LEAST_DETAIL_UNMOVED)
     return PlacedPairs(
-        *(values[agreeing] for values in (placed.pairs, placed.orientation, start, movable, unmoved, most))
+        *(values[agreeing] for values in (placed.pairs, placed.orientation, start, movable, unmoved))
     )
 
 

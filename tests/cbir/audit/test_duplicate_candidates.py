@@ -8,7 +8,7 @@ from scipy.fft import dctn
 from cbir.audit import duplicate_candidates, pair_orientation, picture_signatures
 from cbir.audit.duplicate_candidates import find_candidate_pairs
 from cbir.audit.duplicate_pictures import to_square
-from cbir.audit.pair_orientation import list_pairs, orient_pairs
+from cbir.audit.pair_orientation import orient_pairs
 from cbir.audit.picture_signatures import (
     ORIENTATIONS,
     low_frequencies,
@@ -159,18 +159,6 @@ def test_frequencies_are_those_of_the_cosine_transform(squares):
     mean = np.average(ranks, weights=picture_signatures.CIRCLE)
     lowest = dctn((ranks - mean) * picture_signatures.CIRCLE, norm="ortho")[:9, :9].ravel()[1:]
     assert low_frequencies(squares[4])[0] == pytest.approx(lowest / np.linalg.norm(lowest), abs=1e-4)
-
-
-@pytest.mark.parametrize("moved", [True, False])
-def test_a_pair_knows_how_much_its_detail_agrees(squares, moved):
-    second = cv2.warpAffine(squares[5], np.array([[1, 0, 4], [0, 1, 0]], np.float32), (64, 64))
-    placed = orient_pairs(
-        np.array([[0, 1]]), sign_pictures([squares[5], second if moved else squares[5]]), (0, 0)
-    )
-    assert placed.agreement[placed.orientation == 0] == pytest.approx(
-        0.95 if moved else 1, abs=0.05 if moved else 1e-3
-    )
-    assert [pair.agreement for pair in list_pairs(placed)] == placed.agreement.tolist()
 
 
 def test_a_blank_picture_has_no_signature():

@@ -9,7 +9,7 @@ import pytest
 from cbir import cancellation
 from cbir.audit import duplicates
 from cbir.audit.duplicate_groups import group_by_reference
-from cbir.audit.duplicate_pictures import Pictures
+from cbir.audit.duplicate_pictures import PictureReader, Pictures, read_squares
 from cbir.audit.duplicates import find_duplicates
 from cbir.cancellation import time_limit
 from cbir.datasets.phantoms import draw_phantom
@@ -205,6 +205,20 @@ def test_what_progress_raises_ends_the_search(collection, tmp_path, phantoms):
     assert stages[-1][1] <= stages[-1][2]
 
 
+def test_progress_reaches_the_end_of_each_stage(collection, tmp_path, phantoms):
+    add(collection, tmp_path / "files", [*phantoms, phantoms[0][::-1]])
+    stages = {}
+    find_duplicates(collection, (), lambda stage, done, total: stages.update({stage: (done, total)}))
+    assert list(stages) == [
+        "reading pictures",
+        "finding similar images",
+        "comparing pictures",
+        "naming changes",
+    ]
+    assert stages["naming changes"] == (1, 1)
+    assert len({*stages["comparing pictures"]}) == 1
+
+
 def test_naming_changes_can_be_cancelled(collection, tmp_path, phantoms, monkeypatch):
     add(collection, tmp_path / "files", [*phantoms, *(CHANGES["flipped"](picture) for picture in phantoms)])
     monkeypatch.setattr(duplicates, "GROUPS_AT_ONCE", 1)
@@ -252,9 +266,27 @@ def test_what_a_chain_leaves_is_grouped_by_itself():
     assert groups == [[0, 1], [2, 3]]
 
 
+def read(collection):
+    """All pictures of a collection."""
+    reader = PictureReader(collection, 10**6)
+    squares, _ = read_squares(reader, list(collection.iterate()), lambda done, total: None)
+    return Pictures(reader, squares)
+
+
 def test_a_picture_whose_file_vanishes_is_compared_as_it_was_read(collection, tmp_path, phantoms):
     add(collection, tmp_path / "files", [phantoms[0]])
-    records = [record for _, record in collection.iterate()]
-    pictures = Pictures(collection, records, lambda done, total: None)
+    pictures = read(collection)
     (tmp_path / "files" / "000.png").unlink()
     assert pictures.fine(0, 128).shape == (128, 128)
+
+
+def test_a_picture_that_is_deleted_meanwhile_is_compared_as_it_was_read(collection, tmp_path, phantoms):
+    (image_id,) = add(collection, tmp_path / "files", [phantoms[0]])
+    pictures = read(collection)
+    fine = pictures.fine(0, 128)
+    with collection.writer() as writer:
+        writer.delete([image_id])
+    pictures.fine.cache_clear()
+    again = pictures.fine(0, 128)
+    assert again.shape == (128, 128)
+    assert not np.array_equal(again, fine)  # from the small picture
