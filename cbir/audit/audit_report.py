@@ -244,6 +244,8 @@ def _texts(privacy: PrivacyFindings | None) -> list[str]:
 
 
 def _groups(audit: Audit) -> str:
+    if audit.groups is None:
+        return "<p>Not compared: <code>--label KEY</code> names the label that answers should share.</p>"
     if not audit.groups:
         return (
             "<p>No label divides the images into groups, such as sex, age or scanner, of enough patients.</p>"

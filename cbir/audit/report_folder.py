@@ -3,25 +3,44 @@
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import mkdtemp
 
 from cbir.atomic import SUFFIX, atomic_text, sync_folder
 from cbir.errors import InvalidInput
 
 MARK = "audit.json"  # a folder with it is a report
+NEW, EARLIER = "new", "earlier"  # folders beside a report while it is replaced
 PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700  # the pictures are of patients
 
 
 def check_report_folder(folder: Path, names: frozenset[str]) -> None:
     """Raise InvalidInput unless a report, of files `names`, may be written to `folder`; call it before long work."""
-    if not folder.exists():
-        if not folder.absolute().parent.is_dir():
-            raise InvalidInput(f"{folder}: its folder does not exist")
-        return
-    if not folder.is_dir():
-        raise InvalidInput(f"{folder} is a file; name a folder")
-    present = {entry.name for entry in folder.iterdir()}
-    if present and (MARK not in present or not present <= names):
-        raise InvalidInput(f"{folder} holds other files than a report of an audit; name an empty folder")
+    target = folder.resolve()
+    if target.exists():
+        if not target.is_dir():
+            raise InvalidInput(f"{folder} is a file; name a folder")
+        if target.is_mount():  # cannot be renamed
+            raise InvalidInput(
+                f"{folder} is where a disk is mounted; name a folder in it, such as {folder / 'audit'}"
+            )
+        present = {entry.name for entry in target.iterdir()}
+        if present and (MARK not in present or not present <= names):
+            raise InvalidInput(f"{folder} holds other files than a report of an audit; name an empty folder")
+    elif not target.parent.is_dir():
+        raise InvalidInput(f"{folder}: its folder does not exist")
+    staging = _staging(target)
+    if staging.exists() and not (
+        staging.is_dir() and {entry.name for entry in staging.iterdir()} <= {NEW, EARLIER}
+    ):
+        raise InvalidInput(
+            f"{staging} is needed while the report is written; move it away, or name another folder"
+        )
+    try:
+        Path(mkdtemp(dir=target.parent)).rmdir()
+    except OSError as error:
+        raise InvalidInput(
+            f"{folder}: nothing can be written to {target.parent}: {error.strerror}; name a folder elsewhere"
+        ) from error
 
 
 def write_report_folder(folder: Path, files: Mapping[str, str], names: frozenset[str]) -> None:
@@ -41,21 +60,28 @@ def write_report_folder(folder: Path, files: Mapping[str, str], names: frozenset
         As `check_report_folder`.
     """
     check_report_folder(folder, names)
-    folder = folder.absolute()
-    partial, earlier = folder.with_name(folder.name + SUFFIX), folder.with_name(f"{folder.name}.earlier")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(PRIVATE_FOLDER)
+    folder = folder.resolve()
+    staging = _staging(folder)
+    new, earlier = staging / NEW, staging / EARLIER
+    shutil.rmtree(staging, ignore_errors=True)
     try:
+        for each in (staging, new):
+            each.mkdir(PRIVATE_FOLDER)
         for name, text in files.items():
-            with atomic_text(partial / name, permissions=PRIVATE_FILE) as file:
+            with atomic_text(new / name, permissions=PRIVATE_FILE) as file:
                 file.write(text)
         if folder.exists():
             folder.replace(earlier)
-        partial.replace(folder)
+        new.replace(folder)
     except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
         if earlier.exists() and not folder.exists():
             earlier.replace(folder)
+        shutil.rmtree(staging, ignore_errors=True)
         raise
-    shutil.rmtree(earlier, ignore_errors=True)
+    shutil.rmtree(staging, ignore_errors=True)
     sync_folder(folder.parent)
+
+
+def _staging(folder: Path) -> Path:
+    """Return the folder where a report is written, and where an earlier one goes."""
+    return folder.with_name(folder.name + SUFFIX)

@@ -55,7 +55,7 @@ def render_summary(audit: ReportedAudit) -> str:
             summary_line(sum(group.worse for group in audit.groups), "is worse", "are worse")
             if audit.groups
             else "none compared",
-            f"of {len(audit.groups)} compared" if audit.groups else "no label divides the images into groups",
+            f"of {len(audit.groups)} compared" if audit.groups else _why_no_groups(audit),
         ),
         (
             "Privacy",
@@ -68,6 +68,10 @@ def render_summary(audit: ReportedAudit) -> str:
         for name, value, note in rows
     )
     return f'<ul class="cards">{cards}</ul>'
+
+
+def _why_no_groups(audit: ReportedAudit) -> str:
+    return "without --label" if audit.groups is None else "no label divides the images into groups"
 
 
 def _drift_line(audit: ReportedAudit) -> tuple[str, str]:

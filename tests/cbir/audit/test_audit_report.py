@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,7 @@ def test_the_report_of_a_collection(collection: Path, tmp_path: Path) -> None:
     assert again.exit_code == 0, again.output
     assert rows(out / "labels.csv") == []
     assert json.loads((out / "audit.json").read_text(encoding="utf-8"))["leaks"] is None
+    assert "Not compared: <code>--label KEY</code>" in (out / "report.html").read_text(encoding="utf-8")
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
 
 
@@ -100,6 +102,44 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "notes.txt").read_text() == "mine"
     with pytest.raises(InvalidInput, match="does not exist"):
         check_report_folder(tmp_path / "no" / "report", REPORT_FILES)
+    with pytest.raises(InvalidInput, match="is a file"):
+        check_report_folder(tmp_path / "notes.txt", REPORT_FILES)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder where root cannot write either")
+def test_a_folder_where_nothing_can_be_written_is_refused_before_the_audit() -> None:
+    with pytest.raises(InvalidInput, match="nothing can be written to /proc"):
+        check_report_folder(Path("/proc/report"), REPORT_FILES)
+    with pytest.raises(InvalidInput, match="disk is mounted; name a folder in it"):
+        check_report_folder(Path("/proc"), REPORT_FILES)
+
+
+@pytest.mark.parametrize("name", ["report.partial", "report.earlier"])
+def test_folders_of_similar_names_stay(tmp_path: Path, name: str) -> None:
+    mine = tmp_path / name / "mine.txt"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    refused = pytest.raises(InvalidInput, match="move it away") if "partial" in name else nullcontext()
+    with refused:
+        for text in "12":
+            write_report_folder(tmp_path / "report", {"audit.json": text}, REPORT_FILES)
+    assert mine.read_text() == "mine"
+
+
+def test_a_killed_write_is_cleared_by_the_next(tmp_path: Path) -> None:
+    (tmp_path / "report.partial" / "new").mkdir(parents=True)
+    write_report_folder(tmp_path / "report", {"audit.json": "1"}, REPORT_FILES)
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+def test_a_link_to_a_report_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk" / "report")
+    for text in "12":
+        write_report_folder(tmp_path / "link", {"audit.json": text}, REPORT_FILES)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "disk" / "report" / "audit.json").read_text() == "2"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["disk", "link"]
 
 
 def test_an_error_leaves_the_report_before(tmp_path: Path) -> None:
