@@ -14,7 +14,7 @@ from cbir.audit.duplicate_groups import Duplicates
 from cbir.audit.duplicates import find_duplicates
 from cbir.audit.group_quality import AGES, GroupQuality, age_bands, compare_groups, correct_holm, precision_of
 from cbir.audit.independent_neighbours import IndependentNeighbours, find_independent
-from cbir.audit.label_errors import VOTERS, LabelErrors, find_label_errors
+from cbir.audit.label_errors import VOTERS, LabelErrors, find_label_errors, require_classes
 from cbir.audit.leaks import Leak, find_leaks
 from cbir.audit.outliers import Outliers, find_outliers
 from cbir.audit.source_codes import source_codes
@@ -90,6 +90,8 @@ def run_audit(
             collection.conditions([f"{key}?"])  # raises for an unknown key
     read_at, generation = datetime.now(UTC).isoformat(timespec="seconds"), collection.generation()
     images = read_audited_images(collection, settings)
+    if options.label:
+        require_classes(images.codes(collection, options.label)[0], images.block, options.label)
     duplicates = find_duplicates(collection, (), progress)
     leaks = find_leaks(collection, options.split, duplicates) if options.split else None
     images = images.joined([member.number for member in group.members] for group in duplicates.groups)

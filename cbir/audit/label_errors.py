@@ -61,7 +61,7 @@ def find_label_errors(
     names: list[str],
     nearest: IndependentNeighbours | None = None,
 ) -> LabelErrors:
-    """Judge the labels of images.
+    """Judge the labels of images; none is suspect unless two classes have enough independent images.
 
     Parameters
     ----------
@@ -75,19 +75,13 @@ def find_label_errors(
         Values by code.
     nearest : IndependentNeighbours, optional
         Neighbours of all n images, if they have been found already.
-
-    Raises
-    ------
-    InvalidInput
-        If the label has no two values with several images each: there is nothing to compare.
     """
     rows = np.flatnonzero(label >= 0)
     labels, blocks, classes = label[rows], block[rows], len(names)
     rare = independent_counts(labels, blocks, classes) < LEAST_BLOCKS
     if np.count_nonzero(~rare) < 2:
-        raise InvalidInput(
-            f"label errors need a label with two values or more that {LEAST_BLOCKS} independent images have each"
-        )
+        unjudged, neighbours = np.full(len(rows), UNKNOWN), np.full((len(rows), SHOWN_NEIGHBOURS), -1)
+        return LabelErrors(rows, labels, labels, unjudged, names, np.ones(classes, np.bool_), neighbours)
     features = units[rows]
     voters = count_voters(labels, classes)
     if nearest is None or len(rows) < len(label):
@@ -97,6 +91,25 @@ def find_label_errors(
     return LabelErrors(
         rows, labels, suggested, suspicion, names, rare, _shown_neighbours(nearest, labels, suggested, rows)
     )
+
+
+def require_classes(label: Codes, block: Codes, key: str) -> None:
+    """Raise InvalidInput unless two values of a label have several independent images each.
+
+    Parameters
+    ----------
+    label, block : (n,) int64
+        As of `find_label_errors`.
+    key : str
+        Key of the label.
+    """
+    with_label = label >= 0
+    counts = independent_counts(label[with_label], block[with_label], int(label.max(initial=-1)) + 1)
+    if np.count_nonzero(counts >= LEAST_BLOCKS) < 2:
+        raise InvalidInput(
+            f"errors of the label {key} cannot be found: it needs two values or more that "
+            f"{LEAST_BLOCKS} images of different patients have each"
+        )
 
 
 def independent_counts(labels: Codes, blocks: Codes, classes: int) -> Codes:

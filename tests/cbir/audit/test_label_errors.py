@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from cbir.audit.independent_neighbours import find_independent
-from cbir.audit.label_errors import UNKNOWN, count_votes, find_label_errors
+from cbir.audit.label_errors import UNKNOWN, count_votes, find_label_errors, require_classes
 from cbir.audit.label_model import choose_temperature, deal_folds, log_softmax
 from cbir.errors import InvalidInput
 
@@ -110,10 +110,21 @@ def test_images_without_the_label_are_left_out() -> None:
 
 
 @pytest.mark.parametrize("label", [[0] * 10, [-1] * 10, list(range(10))])
-def test_a_label_without_two_classes_is_refused(label: list[int]) -> None:
-    units = clusters(2, 5)[0]
-    with pytest.raises(InvalidInput, match="two values or more"):
-        find_label_errors(units, np.arange(10), np.array(label), list("abcdefghij"))
+def test_a_label_without_two_classes_is_refused_and_not_judged(label: list[int]) -> None:
+    with pytest.raises(InvalidInput, match="label kind cannot be found: it needs two values or more"):
+        require_classes(np.array(label), np.arange(10), "kind")
+    found = find_label_errors(clusters(2, 5)[0], np.arange(10), np.array(label), list("abcdefghij"))
+    assert (found.suspicion == 0.5).all()
+    assert found.rare.all()
+    assert len(found.suspicion) == len(found.neighbours) == sum(code >= 0 for code in label)
+    assert not len(found.suspects())
+
+
+def test_images_of_two_patients_are_too_few() -> None:
+    label, patient = np.repeat([0, 1], 6), np.tile([0, 1], 6)
+    with pytest.raises(InvalidInput, match="different patients"):
+        require_classes(label, patient, "kind")
+    require_classes(label, np.arange(12), "kind")
 
 
 def test_equal_images_are_judged_without_error() -> None:
