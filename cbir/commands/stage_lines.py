@@ -43,6 +43,8 @@ class StageLines:
             Text after the counts.
         """
         counts = f"{done} of {total}" if total is not None else str(done or "")
+        if total == 1:  # one step: only that it is under way is known
+            counts = ""
         details = ", ".join(filter(None, (counts, note)))
         self._latest = f"{stage}: {details}" if details else stage
 

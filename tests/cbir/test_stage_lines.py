@@ -46,3 +46,10 @@ def test_a_bar_on_a_terminal(capsys, monkeypatch):
     assert "fitting" in printed
     assert [task.description for task in bars._bars.tasks] == ["fitting", "testing"]
     assert "2/5" in printed
+
+
+def test_a_stage_of_one_step_shows_no_count(capsys):
+    with StageLines(first=0.01, every=10) as lines:
+        lines.show("finding similar images", 0, 1)
+        time.sleep(0.1)
+    assert capsys.readouterr().err.startswith("finding similar images (")

@@ -126,13 +126,14 @@ function coverage({ labels: keys }, groups) {
 
 /** The tabs {name, title, count, show} of an audit. */
 export function tabsOf(audit) {
+  const checked = audit.drift.sources.some(({ weeks }) => weeks.length);
   const leaked = audit.leaks && Object.values(audit.leaks.counts).reduce((sum, count) => sum + count, 0);
   return [
     { name: "labels", title: tr("Labels"), count: audit.labels?.suspects, show: () => labels(audit.labels) },
     { name: "duplicates", title: tr("Duplicates"), count: audit.duplicates.groups, show: () => duplicates(audit.duplicates) },
     { name: "leaks", title: tr("Leaks"), count: leaked, show: () => leaks(audit.leaks) },
     { name: "outliers", title: tr("Outliers"), count: audit.outliers.images, show: () => outliers(audit.outliers) },
-    { name: "drift", title: tr("Drift"), count: audit.drift.alarms, show: () => drift(audit.drift) },
+    { name: "drift", title: tr("Drift"), count: checked ? audit.drift.alarms : null, show: () => drift(audit.drift) },
     { name: "coverage", title: tr("Coverage"), count: audit.coverage.thin, show: () => coverage(audit.coverage, audit.groups) },
   ];
 }
