@@ -1,7 +1,5 @@
 """Pictures of a collection as small squares, which duplicates are proved with."""
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -9,17 +7,14 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.cancellation import checkpoint
 from cbir.errors import CbirError
 from cbir.images import Image, decode
 from cbir.severity.grey_images import read_stored_image
 from cbir.store import Collection, Record
-from cbir.threads import cores
 
 SIDE = 64  # of the squares that are kept in memory
 FINE = 128  # of those that decide
 BLANK = 2.0  # grey levels of standard deviation: a picture with less shows nothing
-AT_ONCE = 500  # records
 KEPT = 2000  # fine squares
 
 Picture = NDArray[np.uint8]
@@ -67,7 +62,7 @@ class Squares(NamedTuple):
 
     def of(self, rows: NDArray[np.int64]) -> "Squares":
         """Return those of some rows."""
-        return Squares(*(values[rows] for values in self))
+        return self._make(values[rows] for values in self)
 
 
 class Pictures:
@@ -96,41 +91,6 @@ class Pictures:
         if side > SIDE:
             square = self.reader.square_of(int(self.squares.numbers[row]), side)
         return to_square(self.squares.pixels[row], side) if square is None else square
-
-
-def read_squares(
-    reader: PictureReader, numbered: Sequence[tuple[int, Record]], progress: Callable[[int, int], None]
-) -> tuple[Squares, NDArray[np.bool_]]:
-    """Read the pictures of images on all cores.
-
-    Parameters
-    ----------
-    reader : PictureReader
-    numbered : sequence of (int, Record)
-        Images.
-    progress : callable
-        Called with done and total.
-
-    Returns
-    -------
-    Squares
-        Black where there is no picture.
-    (n,) bool
-        Whether there is one.
-    """
-    count = len(numbered)
-    pixels, readable = np.zeros((count, SIDE, SIDE), np.uint8), np.zeros(count, bool)
-    with ThreadPoolExecutor(cores()) as executor:
-        for start in range(0, count, AT_ONCE):
-            checkpoint()
-            some = [record for _, record in numbered[start : start + AT_ONCE]]
-            for row, square in enumerate(executor.map(reader.square, some), start):
-                if square is not None:
-                    pixels[row], readable[row] = square, True
-            progress(min(start + AT_ONCE, count), count)
-    numbers = np.array([number for number, _ in numbered], np.int64)
-    sizes = np.array([max(record.width, record.height) for _, record in numbered], np.int64)
-    return Squares(numbers, sizes, pixels), readable
 
 
 def to_square(grey: Picture, side: int) -> Picture:

@@ -19,10 +19,12 @@ from cbir.audit.duplicate_groups import (
     Duplicates,
     group_by_reference,
 )
-from cbir.audit.duplicate_pictures import BLANK, PictureReader, Pictures, read_squares
+from cbir.audit.duplicate_pictures import PictureReader, Pictures
 from cbir.audit.duplicate_proof import Proof, prove
 from cbir.audit.pair_orientation import list_pairs, orient_pairs
-from cbir.audit.picture_signatures import ORIENTATIONS, Signatures, sign_pictures
+from cbir.audit.picture_signatures import ORIENTATIONS, Signatures
+from cbir.audit.picture_workers import picture_workers
+from cbir.audit.signed_pictures import read_signed_pictures
 from cbir.cancellation import checkpoint
 from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.severity.stored_images import matching_records
@@ -76,28 +78,29 @@ def find_duplicates(
     numbered = [(number, record) for number, record in numbered if number in in_view]  # not added meanwhile
     records = [record for _, record in numbered]
     reader = PictureReader(collection, settings.load().max_pixels)
-    squares, readable = read_squares(reader, numbered, partial(progress, "reading pictures"))
-    signatures = sign_pictures(squares.pixels)
-    signatures.frequencies[[pixels.std() < BLANK for pixels in squares.pixels]] = 0  # like nothing
-    pictures = Pictures(reader, squares)
-    identical = _identical(records)
     proofs: dict[tuple[int, int], Proof] = {}
     compared = 0
-    if len(records) > 1:
-        progress("finding similar images", 0, 1)
-        candidates = find_candidate_pairs(view.gallery.vectors(rows), view.gallery.space, signatures)
-        for pair, proof in compare_pairs(pictures, candidates, partial(progress, "comparing pictures")):
-            if pair not in proofs or proof.confidence > proofs[pair].confidence:
-                proofs[pair] = proof
-        compared = len(candidates.pairs)
+    with picture_workers(reader, len(numbered)) as workers:
+        signed = read_signed_pictures(workers, numbered, partial(progress, "reading pictures"))
+        if len(numbered) > 1:
+            progress("finding similar images", 0, 1)
+            candidates = find_candidate_pairs(
+                view.gallery.vectors(rows), view.gallery.space, signed.signatures
+            )
+            show = partial(progress, "comparing pictures")
+            for pair, proof in compare_pairs(workers, signed.squares, candidates, show):
+                if pair not in proofs or proof.confidence > proofs[pair].confidence:
+                    proofs[pair] = proof
+            compared = len(candidates.pairs)
+    pictures = Pictures(reader, signed.squares)
     groups = group_by_reference(
-        identical | set(proofs),
+        _identical(records) | set(proofs),
         lambda row: (-records[row].width * records[row].height, row),
-        partial(_is_duplicate, pictures, records, signatures, proofs),
+        partial(_is_duplicate, pictures, records, signed.signatures, proofs),
     )
     return Duplicates(
         tuple(_name_all(numbered, pictures, proofs, groups, partial(progress, "naming changes"))),
-        tuple(records[row].image_id for row in np.flatnonzero(~readable)),
+        tuple(records[row].image_id for row in np.flatnonzero(~signed.readable)),
         compared,
     )
 

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from cbir.audit.duplicate_pictures import Picture, to_square
 from cbir.gallery.vector_blocks import Floats
-from cbir.threads import cores, for_each
 
 SIDE = 32
 FREQUENCIES = 9  # in each direction
@@ -18,7 +17,6 @@ WINDOW = 5  # pixels over which detail is normalised
 SMOOTHING = 1.0  # pixels of standard deviation
 ROUNDING = 1e-3  # length of the frequencies of a picture that shows nothing, at most
 NOISE = 2.0  # grey levels of standard deviation that are no detail
-TOGETHER = 256  # pictures that a thread signs one after the other
 STEPS = 40  # of int8 for one standard deviation of detail
 
 Degrees = float
@@ -127,17 +125,20 @@ def normalised_detail(picture: Picture) -> NDArray[np.int8]:
     return np.asarray(np.clip((small - mean) / np.sqrt(variance + NOISE**2) * STEPS, -127, 127), np.int8)
 
 
+def empty_signatures(count: int) -> Signatures:
+    """Return signatures of so many pictures, to be filled."""
+    return Signatures(
+        np.empty((count, len(PLACINGS), FREQUENCIES**2 - 1), np.float32),
+        np.empty((count, SIDE, SIDE), np.int8),
+    )
+
+
 def sign_pictures(squares: Sequence[Picture] | NDArray[np.uint8]) -> Signatures:
-    """Return the signatures of pictures (n, s, s), made by several threads."""
-    count = len(squares)
-    frequencies = np.empty((count, len(PLACINGS), FREQUENCIES**2 - 1), np.float32)
-    detail = np.empty((count, SIDE, SIDE), np.int8)
-
-    def sign(rows: slice, block: Sequence[Picture] | NDArray[np.uint8]) -> None:
-        for row, square in enumerate(block, rows.start):
-            frequencies[row], detail[row] = low_frequencies(square), normalised_detail(square)
-
-    starts = range(0, count, TOGETHER)
-    blocks = ((slice(start, start + TOGETHER), squares[start : start + TOGETHER]) for start in starts)
-    for_each(blocks, sign, cores())
-    return Signatures(frequencies, detail)
+    """Return the signatures of pictures (n, s, s)."""
+    signatures = empty_signatures(len(squares))
+    for row, square in enumerate(squares):
+        signatures.frequencies[row], signatures.detail[row] = (
+            low_frequencies(square),
+            normalised_detail(square),
+        )
+    return signatures

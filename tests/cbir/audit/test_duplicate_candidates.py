@@ -145,13 +145,6 @@ def test_pairs_of_several_blocks_are_those_of_one(squares, monkeypatch):
         assert found == pytest.approx(known, abs=1e-5)
 
 
-def test_signatures_of_several_threads_are_in_order(squares, monkeypatch):
-    monkeypatch.setattr(picture_signatures, "TOGETHER", 5)
-    signatures = sign_pictures(squares)
-    assert np.array_equal(signatures.frequencies, [low_frequencies(square) for square in squares])
-    assert np.array_equal(signatures.detail, [normalised_detail(square) for square in squares])
-
-
 def test_frequencies_are_those_of_the_cosine_transform(squares):
     grey = np.asarray(to_square(squares[4], 32), int)
     inside = grey[picture_signatures.CIRCLE > 0]

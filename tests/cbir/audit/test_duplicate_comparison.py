@@ -1,4 +1,4 @@
-"""Comparison of pairs by processes, which find what threads find, and die without a trace."""
+"""Reading and comparison by processes, which find what threads find, and die without a trace."""
 
 import multiprocessing
 import os
@@ -7,7 +7,7 @@ import signal
 import numpy as np
 import pytest
 
-from cbir.audit import duplicate_comparison
+from cbir.audit import duplicate_comparison, picture_workers, signed_pictures
 from cbir.audit.duplicate_pictures import SIDE, Squares
 from cbir.audit.duplicates import find_duplicates
 from cbir.audit.pair_orientation import PlacedPairs
@@ -31,9 +31,10 @@ def collection(tmp_path_factory):
 
 @pytest.fixture
 def in_processes(monkeypatch):
-    monkeypatch.setattr(duplicate_comparison, "LEAST_FOR_PROCESSES", 0)
-    monkeypatch.setattr(duplicate_comparison, "cores", lambda: 2)
+    monkeypatch.setattr(picture_workers, "LEAST_FOR_PROCESSES", 0)
+    monkeypatch.setattr(picture_workers, "cores", lambda: 2)
     monkeypatch.setattr(duplicate_comparison, "TOGETHER", 5)
+    monkeypatch.setattr(signed_pictures, "TOGETHER", 5)
 
 
 @pytest.mark.slow
@@ -51,12 +52,12 @@ def test_processes_find_what_threads_find(collection, request):
 
 @pytest.mark.slow
 def test_a_process_that_dies_ends_the_search_with_one_line(collection, in_processes, monkeypatch):
-    monkeypatch.setattr(duplicate_comparison, "_compare_block", kill_itself)
+    monkeypatch.setattr(duplicate_comparison, "_compare", kill_itself)
     with pytest.raises(CbirError, match="perhaps out of memory"):
         find_duplicates(collection)
 
 
-def kill_itself(block):
+def kill_itself(reader, block):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -78,7 +79,7 @@ def test_a_block_has_the_squares_that_its_pairs_need():
     pairs = np.array([[1, 4], [1, 2]])
     each = np.zeros(2, bool)
     placed = PlacedPairs(pairs, np.zeros(2, np.int64), np.zeros((2, 2, 3), np.float32), each, each)
-    block = duplicate_comparison._cut_out(squares, placed)
+    block = duplicate_comparison._cut_out(squares, placed, slice(0, 2))
     assert block.squares.numbers.tolist() == [11, 12, 14]
     assert np.array_equal(block.rows[block.pairs.pairs], pairs)
     assert np.array_equal(block.squares.pixels[block.pairs.pairs], squares.pixels[pairs])

@@ -9,8 +9,10 @@ import pytest
 from cbir import cancellation
 from cbir.audit import duplicates
 from cbir.audit.duplicate_groups import group_by_reference
-from cbir.audit.duplicate_pictures import PictureReader, Pictures, read_squares
+from cbir.audit.duplicate_pictures import PictureReader, Pictures
 from cbir.audit.duplicates import find_duplicates
+from cbir.audit.picture_workers import picture_workers
+from cbir.audit.signed_pictures import read_signed_pictures
 from cbir.cancellation import time_limit
 from cbir.datasets.phantoms import draw_phantom
 from cbir.images.reading import read_images
@@ -269,8 +271,9 @@ def test_what_a_chain_leaves_is_grouped_by_itself():
 def read(collection):
     """All pictures of a collection."""
     reader = PictureReader(collection, 10**6)
-    squares, _ = read_squares(reader, list(collection.iterate()), lambda done, total: None)
-    return Pictures(reader, squares)
+    with picture_workers(reader, 1) as workers:
+        signed = read_signed_pictures(workers, list(collection.iterate()), lambda done, total: None)
+    return Pictures(reader, signed.squares)
 
 
 def test_a_picture_whose_file_vanishes_is_compared_as_it_was_read(collection, tmp_path, phantoms):

@@ -1,0 +1,87 @@
+"""Work on the pictures of a collection on all cores: by threads for few images, by processes for many."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cbir.audit.duplicate_pictures import PictureReader
+from cbir.cancellation import checkpoint
+from cbir.errors import CbirError
+from cbir.ingest.process_pool import ProcessPool, WorkerDied, use_one_thread_silently
+from cbir.store import Collection
+from cbir.threads import OneBlasThread, cores, keep_to_one_core
+
+# Threads wait for Python's lock for almost half of the time, but processes take two seconds to start.
+LEAST_FOR_PROCESSES = 5000  # images
+AHEAD = 4  # tasks that wait, for each core
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+Submit = Callable[[Callable[[PictureReader, Any], Any], Any], Future[Any]]
+
+
+class PictureWorkers:
+    """Threads or processes, each with a reader of the pictures."""
+
+    def __init__(self, submit: Submit) -> None:
+        self._submit = submit
+
+    def map(self, work: Callable[[PictureReader, Task], Result], tasks: Iterable[Task]) -> Iterator[Result]:
+        """Yield work(reader, task) of each task in their order, with a checkpoint before each.
+
+        `work` is a function of a module; tasks and results can be pickled. Raises CbirError if a process dies.
+        """
+        running = deque[Future[Result]]()
+        for task in tasks:
+            running.append(self._submit(work, task))
+            if len(running) > AHEAD * cores():
+                yield _wait(running.popleft())
+        while running:
+            yield _wait(running.popleft())
+
+
+def _wait(future: Future[Result]) -> Result:
+    checkpoint()
+    try:
+        return future.result()
+    except WorkerDied as error:
+        raise CbirError(
+            "a process that compares pictures died, perhaps out of memory; run the audit again when more is free"
+        ) from error
+
+
+@contextmanager
+def picture_workers(reader: PictureReader, images: int) -> Iterator[PictureWorkers]:
+    """Start threads or processes for so many images; on exit, tasks that have not begun are dropped."""
+    if images < LEAST_FOR_PROCESSES or cores() == 1:
+        executor = ThreadPoolExecutor(cores())
+        try:
+            with OneBlasThread():
+                yield PictureWorkers(lambda work, task: executor.submit(work, reader, task))
+        finally:
+            executor.shutdown(cancel_futures=True)
+        return
+    prepare = partial(_open_reader, reader.collection.folder, reader.most)
+    with ProcessPool(_run, cores(), prepare) as pool:
+        yield PictureWorkers(lambda work, task: pool.submit((work, task)))
+
+
+_reader: PictureReader | None = None
+
+
+def _open_reader(folder: Path, most: int) -> None:
+    """Initialise a process."""
+    global _reader
+    use_one_thread_silently()
+    keep_to_one_core()
+    _reader = PictureReader(Collection(folder), most)
+
+
+def _run(call: tuple[Callable[[PictureReader, Any], Any], Any]) -> Any:
+    assert _reader is not None, "the initializer ran"
+    work, task = call
+    return work(_reader, task)
