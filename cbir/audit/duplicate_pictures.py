@@ -62,7 +62,7 @@ class Squares(NamedTuple):
 
     def of(self, rows: NDArray[np.int64]) -> "Squares":
         """Return those of some rows."""
-        return self._make(values[rows] for values in self)
+        return Squares._make(values[rows] for values in self)
 
 
 class Pictures:
