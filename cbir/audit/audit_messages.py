@@ -267,4 +267,10 @@ class AuditState(BaseModel):
     total: int | None = Field(description="1000; null without a job.", examples=[1000])
     error: str | None = Field(description="Why the latest job failed.", examples=[None])
     changed: bool = Field(description="True if the collection has changed since the audit.", examples=[False])
+    corrected: dict[str, str] = Field(
+        default={},
+        description="Values that labels of listed suspects have now, by image id, where they were changed since the "
+        "audit; empty for a label that was removed.",
+        examples=[{example.IMAGE_ID: "abdomen"}],
+    )
     audit: Audit | None = Field(description="The audit before, while another is computed; null without one.")

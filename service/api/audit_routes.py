@@ -5,9 +5,10 @@ from pathlib import Path
 from flask import Blueprint, Response
 from pydantic import ValidationError
 
-from cbir.audit.audit_messages import Audit, AuditRequest, AuditState
+from cbir.audit.audit_messages import Audit, AuditRequest, AuditState, LabelFindings
 from cbir.client.messages import JobInfo
 from cbir.errors import NotFound
+from cbir.store import Collection
 from cbir.store.audit_file import read_audit_file
 from service.access.audit import log_images, log_job
 from service.api.image_routes import CollectionParameters
@@ -36,15 +37,18 @@ def get_audit() -> Response:
     job = _latest_job(handle)
     active = job is not None and job.state in ("waiting", "running")
     failed = job is not None and job.state == "failed"
-    if audit is not None:
-        log_images(item.image_id for item in (audit.labels.items if audit.labels else []))
+    changed = audit is not None and audit.generation != collection.generation()
+    labels = audit.labels if audit else None
+    if labels:
+        log_images(item.image_id for item in labels.items)
     message = AuditState(
         state="computing" if active else "failed" if failed else "ready" if audit else "none",
         job=job.job if job else None,
         done=job.done if job else 0,
         total=job.total if job else None,
         error=job.error if failed and job else None,
-        changed=audit is not None and audit.generation != collection.generation(),
+        changed=changed,
+        corrected=_corrected(collection, labels) if labels and changed else {},
         audit=audit,
     )
     return json_response(message)
@@ -76,6 +80,17 @@ def post_audit() -> Response:
     job = state.jobs.add(new_audit_job(handle.name, handle.folder, options), once=True)
     log_job(job.job)
     return json_response(job_info(job), 202)
+
+
+def _corrected(collection: Collection, labels: LabelFindings) -> dict[str, str]:
+    """Return the values that labels of suspects have now, by image id, where they are others than in the audit."""
+    records = collection.records_by_id(item.image_id for item in labels.items)
+    values = {image_id: record.labels.get(labels.key, "") for image_id, record in records.items()}
+    return {
+        item.image_id: values[item.image_id]
+        for item in labels.items
+        if values.get(item.image_id, item.label) != item.label
+    }
 
 
 def _stored_audit(folder: Path) -> Audit | None:

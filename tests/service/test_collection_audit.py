@@ -1,5 +1,6 @@
 """The audit of a collection over HTTP: made by a job, refused to limited callers, dropped by an erasure."""
 
+import json
 import time
 from pathlib import Path
 
@@ -38,6 +39,44 @@ def test_an_audit_is_a_job_whose_result_stays(writable: Path) -> None:
     (image_id,) = [item["image_id"] for item in client.get("/v1/images?limit=1").json["items"]]
     assert client.patch(f"/v1/images/{image_id}", json={"labels": {"label": "other"}}).status_code == 200
     assert client.get(AUDIT).json["changed"]
+
+
+def test_labels_that_were_corrected_since_the_audit_are_named(writable: Path) -> None:
+    client = create_app(writable, settings.load(job_workers=0)).test_client()
+    corrected, removed, kept = client.get("/v1/images?limit=3").json["items"]
+    items = [
+        {
+            "image_id": image["image_id"],
+            "label": image["labels"]["label"],
+            "suggested": "x",
+            "suspicion": 0.9,
+            "neighbours": [],
+        }
+        for image in (corrected, removed, kept, kept | {"image_id": "0" * 32})
+    ]
+    labels = {"key": "label", "judged": 9, "suspects": 4, "rare": [], "confusions": [], "items": items}
+    audit = {
+        "read_at": "2026-01-01T00:00:00+00:00",
+        "generation": 0,
+        "images": 9,
+        "duplicates": {"groups": 0, "images": 0, "unread": 0, "items": []},
+        "leaks": None,
+        "labels": labels,
+        "outliers": {"images": 0, "items": []},
+        "drift": {"key": None, "threshold": 0.1, "alarms": 0, "sources": []},
+        "coverage": {"images": 9, "patients": 0, "without_patient": 9, "thin": 0, "labels": []},
+        "groups": None,
+    }
+    write_audit_file(writable, json.dumps(audit))
+    assert client.get(AUDIT).json["corrected"] == {}
+    for image, value in ((corrected, "other"), (removed, None)):
+        assert (
+            client.patch(f"/v1/images/{image['image_id']}", json={"labels": {"label": value}}).status_code
+            == 200
+        )
+    answer = client.get(AUDIT).json
+    assert answer["corrected"] == {corrected["image_id"]: "other", removed["image_id"]: ""}
+    assert len(answer["audit"]["labels"]["items"]) == 4
 
 
 def test_a_label_that_no_image_has_is_refused(writable: Path) -> None:

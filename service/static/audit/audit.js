@@ -26,7 +26,8 @@ function select(name) {
     button.tabIndex = current ? 0 : -1;
   }
   byId("panel").setAttribute("aria-labelledby", `tab-${tab.name}`);
-  byId("panel").replaceChildren(...tab.show());
+  tab.nodes ??= tab.show(); // once: what was decided stays
+  byId("panel").replaceChildren(...tab.nodes);
   history.replaceState(history.state, "", `#${tab.name}`);
 }
 
@@ -40,13 +41,13 @@ function tabButton({ name, title, count }) {
   return button;
 }
 
-function showAudit(audit, changed) {
+function showAudit(audit, changed, corrected) {
   const date = audit.read_at.slice(0, 16).replace("T", " ");
   const made = tr("{images} images, {date} UTC.", { images: audit.images, date });
   byId("made").textContent = changed ? `${made} ${tr("The collection has changed since.")}` : made;
   if (shownAudit === audit.read_at) return; // what was decided on the page stays
   shownAudit = audit.read_at;
-  tabs = tabsOf(audit);
+  tabs = tabsOf(audit, corrected);
   byId("tabs").replaceChildren(...tabs.map(tabButton));
   byId("findings").hidden = false;
   select(location.hash.slice(1));
@@ -54,7 +55,7 @@ function showAudit(audit, changed) {
 
 async function load() {
   try {
-    const { state, job, done, error, audit, changed } = await (await request(address("/v1/audit"), {})).json();
+    const { state, job, done, error, audit, changed, corrected } = await (await request(address("/v1/audit"), {})).json();
     const running = state === "computing";
     byId("progress-line").hidden = !running;
     byId("progress").value = done;
@@ -62,7 +63,7 @@ async function load() {
     byId("cancel").disabled = !running;
     runningJob = running ? job : null;
     showProblem(state === "failed" ? tr("The last audit failed: {reason}", { reason: error ?? "" }) : "");
-    if (audit) showAudit(audit, changed);
+    if (audit) showAudit(audit, changed, corrected);
     else byId("made").textContent = running ? "" : tr("There has been no audit of this collection.");
     if (running) setTimeout(load, POLL_MS);
   } catch (problem) {

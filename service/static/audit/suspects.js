@@ -7,16 +7,16 @@ import { address, figure, row, rows } from "./parts.js";
 
 const NEIGHBOURS = 3;
 
-/** The rows of suspects of a label key. */
-export function suspectRows({ key, items }) {
-  const list = rows(items.map((item) => suspectRow(key, item)));
+/** The rows of suspects of a label key; corrected: values of those that were changed since the audit, by image id. */
+export function suspectRows({ key, items }, corrected) {
+  const list = rows(items.map((item) => suspectRow(key, item, corrected)));
   list.addEventListener("keydown", (event) => {
     if (event.target.matches(".audit-row") && !event.ctrlKey && !event.metaKey && !event.altKey) onKey(event);
   });
   return list;
 }
 
-function suspectRow(key, item) {
+function suspectRow(key, item, corrected) {
   const figures = [
     figure(item.image_id, item.label, "subject"),
     ...item.neighbours.slice(0, NEIGHBOURS).map((id) => figure(id, item.suggested)),
@@ -29,9 +29,16 @@ function suspectRow(key, item) {
   node.tabIndex = 0;
   correct.dataset.key = "y";
   keep.dataset.key = "n";
+  if (item.image_id in corrected) markDecided(node, note, tr("Changed"));
   correct.addEventListener("click", () => decide(node, note, () => setLabel(item.image_id, key, item.suggested), tr("Changed")));
   keep.addEventListener("click", () => decide(node, note, async () => {}, tr("Kept")));
   return node;
+}
+
+function markDecided(node, note, text) {
+  for (const button of node.querySelectorAll("button")) button.disabled = true;
+  node.classList.add("decided");
+  note.textContent = text;
 }
 
 function onKey(event) {
@@ -50,8 +57,7 @@ async function decide(node, note, act, text) {
     note.textContent = error.message;
     return;
   }
-  node.classList.add("decided");
-  note.textContent = text;
+  markDecided(node, note, text);
   byId("said").textContent = text;
   node.nextElementSibling?.focus();
 }

@@ -48,10 +48,10 @@ function leaks(found) {
   return [items.length ? rows(items) : text(tr("None were found."))];
 }
 
-function labels(found) {
+function labels(found, corrected) {
   if (!found) return [text(tr("Choose a label to look for errors in it."))];
   const hint = text(tr("Beside each image are its nearest images with the other value. Y changes the label, N keeps it, J and K go on and back."));
-  return found.items.length ? [valueTable(found), hint, suspectRows(found)] : [text(tr("None were found."))];
+  return found.items.length ? [valueTable(found), hint, suspectRows(found, corrected)] : [text(tr("None were found."))];
 }
 
 /** How many labels of each value are suspect, and what they look like. */
@@ -124,12 +124,12 @@ function coverage({ labels: keys }, groups) {
   return nodes;
 }
 
-/** The tabs {name, title, count, show} of an audit. */
-export function tabsOf(audit) {
+/** The tabs {name, title, count, show} of an audit; corrected: values of labels that were changed since, by image id. */
+export function tabsOf(audit, corrected) {
   const checked = audit.drift.sources.some(({ weeks }) => weeks.length);
   const leaked = audit.leaks && Object.values(audit.leaks.counts).reduce((sum, count) => sum + count, 0);
   return [
-    { name: "labels", title: tr("Labels"), count: audit.labels?.suspects, show: () => labels(audit.labels) },
+    { name: "labels", title: tr("Labels"), count: audit.labels?.suspects, show: () => labels(audit.labels, corrected) },
     { name: "duplicates", title: tr("Duplicates"), count: audit.duplicates.groups, show: () => duplicates(audit.duplicates) },
     { name: "leaks", title: tr("Leaks"), count: leaked, show: () => leaks(audit.leaks) },
     { name: "outliers", title: tr("Outliers"), count: audit.outliers.images, show: () => outliers(audit.outliers) },
