@@ -5,7 +5,7 @@ The target can be searched and is complete for the images that it has at any tim
 
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -214,12 +214,14 @@ class CarryOver:
     def finish(self) -> None:
         """End a run that was not interrupted: the target uses no image number of the source for another image.
 
-        Copies the ranker of severity, which was learned from pictures and not from vectors, if there is none yet; but
-        not after erasing patients in the target alone, from whom it may have learned.
+        Copies the replies to requests that must not be carried out twice. Copies the ranker of severity, which was
+        learned from pictures and not from vectors, if there is none yet; but not after erasing patients in the target
+        alone, from whom it may have learned.
         """
         with self._source._engine.connect() as reader, self._target._engine.begin() as connection:
             last = carried_history.last_number(reader, images.name)
             carried_history.raise_last_number(connection, images.name, last)
+            idempotency.copy_replies(reader, connection, self._left_out)
             own_marks = erased_marks(connection) - erased_marks(reader)
         if not own_marks and not (self._target.folder / severity_model.FOLDER).exists():
             severity_model.copy_severity_model(self._source.folder, self._target.folder)
@@ -350,6 +352,13 @@ class CarryOver:
         if noted:
             sync_folder(target)
             originals.note_originals(connection, [originals.UPLOAD + name for name in sorted(noted)])
+
+    def _left_out(self, contents: Iterable[str]) -> set[str]:
+        """Return those of the content hashes that are erased in the target, or could not be described for it."""
+        missing = self._source.records(self._missing_numbers().tolist()).values()
+        return self._erasures.covered(contents) | {record.content_hash for record in missing}.intersection(
+            contents
+        )
 
     def _missing_numbers(self) -> NDArray[np.int64]:
         return np.setdiff1d(self._source.matching_numbers([]), self._target.matching_numbers([]))

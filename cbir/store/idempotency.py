@@ -3,7 +3,7 @@
 import hashlib
 import re
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, insert, select
@@ -55,6 +55,26 @@ def store_reply(connection: Connection, key: str, reply: StoredReply) -> None:
     connection.execute(delete(replies).where(outdated))
     row = {"key": key, "request": reply.request, "status": reply.status, "body": reply.body, "at": now}
     connection.execute(insert(replies).values(row))
+
+
+def copy_replies(
+    source: Connection, target: Connection, left_out: Callable[[Iterable[str]], set[str]]
+) -> None:
+    """Copy the replies of the last day that the target lacks.
+
+    Parameters
+    ----------
+    source, target : Connection
+    left_out : callable
+        Returns those of content hashes that the target does not have; a request whose reply names one is not copied,
+        so that it is carried out there.
+    """
+    recent = select(replies).where(replies.c.at > int(time.time()) - LIFETIME_SECONDS)
+    present = set(target.scalars(select(replies.c.key)))
+    rows = [dict(row._mapping) for row in source.execute(recent) if row.key not in present]
+    absent = left_out({content for row in rows for content in CONTENT_HASH.findall(row["body"])})
+    if copied := [row for row in rows if absent.isdisjoint(CONTENT_HASH.findall(row["body"]))]:
+        target.execute(insert(replies), copied)
 
 
 def delete_replies(connection: Connection) -> None:

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from cbir.python_api.collection_address import collection_folder
 from cbir.store import Collection
 from cbir.store.verify import verify_collection
 from tests.indexer.commands import call, index
 from tests.indexer.conftest import picture
+from tests.indexer.test_redescribe_replies import replies, send
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
@@ -26,6 +28,7 @@ def test_images_go_from_a_folder_through_postgresql_and_back(postgresql, tmp_pat
         tmp_path / "new",
     )
     index(tmp_path / "images", first, "--labels", tmp_path / "labels.csv")
+    send(first, picture(tmp_path / "sent.png", 9), "key")
     for source, target, profile in (
         (first, second, "tamura"),
         (second, third, "color_layout"),
@@ -33,8 +36,9 @@ def test_images_go_from_a_folder_through_postgresql_and_back(postgresql, tmp_pat
     ):
         options = ("--collection", source, "--profile", profile, "--jobs", 1, "--format", "json")
         summary = json.loads(call("collection", "redescribe", target, *options)[0])
-        assert (summary["described"], summary["refused"]) == (6, 0)
+        assert (summary["described"], summary["refused"]) == (7, 0)
         assert json.loads(call("collection", "redescribe", target, *options)[0])["described"] == 0
+        assert replies(collection_folder(target), "key") == replies(first, "key") != [None]
     with Collection(first) as old, Collection(fourth) as new:
         assert verify_collection(new) == []
         assert list(new.iterate()) == list(old.iterate())
