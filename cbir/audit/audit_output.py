@@ -42,7 +42,7 @@ def write_audit(
     progress : callable
         As of `run_audit`.
     privacy : PrivacyCheck, optional
-        Of the same collection; None if it was not asked for.
+        Of the same collection; None if it was not checked.
     """
     of_privacy = None if privacy is None else summarise_privacy(privacy)
     message = ReportedAudit(**vars(summarise_audit(audit)), privacy=of_privacy)

@@ -57,6 +57,7 @@ def _cut_out(squares: Squares, candidates: PlacedPairs, part: slice) -> Block:
 
 
 def _compare(reader: PictureReader, block: Block) -> list[Proved]:
-    pictures, rows = Pictures(reader, block.squares), block.rows.tolist()
+    records = reader.collection.records(block.squares.numbers.tolist())
+    pictures, rows = Pictures(reader, block.squares, records), block.rows.tolist()
     proofs = ((pair, prove(pictures, pair)) for pair in list_pairs(block.pairs))
     return [((rows[pair.first], rows[pair.second]), proof) for pair, proof in proofs if proof]

@@ -1,5 +1,6 @@
 """Pictures of a collection as small squares, which duplicates are proved with."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -31,11 +32,6 @@ class PictureReader:
         """Return the picture of a record, stretched; None if it cannot be read."""
         image = self._read(record)
         return None if image is None else to_square(image.grey, side)
-
-    def square_of(self, number: int, side: int) -> Picture | None:
-        """Return the picture of an image, stretched; None if it cannot be read, or is deleted."""
-        record = self.collection.records([number]).get(number)
-        return None if record is None else self.square(record, side)
 
     def _read(self, record: Record) -> Image | None:
         try:
@@ -72,10 +68,12 @@ class Pictures:
     ----------
     reader : PictureReader
     squares : Squares
+    records : mapping of int to Record
+        By number; those of deleted images may lack.
     """
 
-    def __init__(self, reader: PictureReader, squares: Squares) -> None:
-        self.reader, self.squares = reader, squares
+    def __init__(self, reader: PictureReader, squares: Squares, records: Mapping[int, Record]) -> None:
+        self.squares, self._reader, self._records = squares, reader, records
         self.fine = lru_cache(KEPT)(self._fine)
 
     def fine_side(self, first: int, second: int) -> int:
@@ -87,9 +85,8 @@ class Pictures:
         return max(int(min(self.squares.sizes[first], self.squares.sizes[second])), 1)
 
     def _fine(self, row: int, side: int) -> Picture:
-        square = None
-        if side > SIDE:
-            square = self.reader.square_of(int(self.squares.numbers[row]), side)
+        record = self._records.get(int(self.squares.numbers[row])) if side > SIDE else None
+        square = self._reader.square(record, side) if record else None
         return to_square(self.squares.pixels[row], side) if square is None else square
 
 

@@ -92,7 +92,7 @@ def find_duplicates(
                 if pair not in proofs or proof.confidence > proofs[pair].confidence:
                     proofs[pair] = proof
             compared = len(candidates.pairs)
-    pictures = Pictures(reader, signed.squares)
+    pictures = Pictures(reader, signed.squares, dict(numbered))
     groups = group_by_reference(
         _identical(records) | set(proofs),
         lambda row: (-records[row].width * records[row].height, row),

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from cbir.audit.duplicate_pictures import PictureReader
 from cbir.cancellation import checkpoint
 from cbir.errors import CbirError
+from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.ingest.process_pool import ProcessPool, WorkerDied, use_one_thread_silently
 from cbir.store import Collection
 from cbir.threads import OneBlasThread, cores, keep_to_one_core
@@ -84,4 +85,5 @@ def _open_reader(folder: Path, most: int) -> None:
 def _run(call: tuple[Callable[[PictureReader, Any], Any], Any]) -> Any:
     assert _reader is not None, "the initializer ran"
     work, task = call
-    return work(_reader, task)
+    with suppress_decoder_logs():  # once: each time, logging forgets which of its loggers are enabled
+        return work(_reader, task)
