@@ -12,7 +12,7 @@ from cbir import settings
 from cbir.encoders import Encoder
 from cbir.errors import InvalidInput
 from cbir.explain.feature_cells import FeatureCells, feature_cells
-from cbir.explain.region_cells import fit_projection, region_encoder, stored_cells
+from cbir.explain.region_cells import fit_cell_projection, region_encoder, stored_cells
 from cbir.gallery.vector_blocks import Rows, spread_rows
 from cbir.severity.grey_images import read_stored_image
 from cbir.store import Collection
@@ -100,7 +100,7 @@ def _fit(numbers: Rows, read: Callable[[int], FeatureCells | None]) -> CellProje
     images = [cells for cells in _read_all(sample, read) if cells is not None]
     if not images:
         raise InvalidInput("no image of the collection has a file or a thumbnail to compute cells from")
-    return fit_projection(images)
+    return fit_cell_projection(images)
 
 
 def _read_all(

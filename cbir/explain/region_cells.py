@@ -32,7 +32,7 @@ def region_encoder(profile: Profile) -> Encoder:
     return encoder
 
 
-def fit_projection(images: Sequence[FeatureCells]) -> CellProjection:
+def fit_cell_projection(images: Sequence[FeatureCells]) -> CellProjection:
     """Fit the projection to the cells of at least one image: principal axes of standardised values.
 
     Cells without texture are left out, as long as others remain.

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from cbir.errors import InvalidInput
-from cbir.losses.score_loss import check_labels
+from cbir.losses.score_loss import check_class_labels
 
 
 def focal_loss(logits: Tensor, labels: Tensor, gamma: float = 2.0, weights: Tensor | None = None) -> Tensor:
@@ -63,7 +63,7 @@ class ClassificationLoss(nn.Module):
 
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """Return the loss, a scalar, of `embeddings` (n, dimensions) with `labels` (n,)."""
-        check_labels(embeddings, labels, self.classifier.out_features)
+        check_class_labels(embeddings, labels, self.classifier.out_features)
         logits = self.classifier(embeddings.to(self.classifier.weight.dtype))
         logits = logits if logits.dtype == torch.float64 else logits.float()
         return focal_loss(logits, labels, self.gamma, self.weights)

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from cbir.errors import InvalidInput
-from cbir.losses.score_loss import check_labels
+from cbir.losses.score_loss import check_class_labels
 
 SCALE = 10.0  # embeddings have length 1; otherwise the weights would have to grow for most of a training
 
@@ -28,7 +28,7 @@ class OrdinalLoss(nn.Module):
     def forward(self, embeddings: Tensor, labels: Tensor) -> Tensor:
         """Return the loss, the mean over images and steps, of `embeddings` (n, dimensions) with `labels` (n,)."""
         steps = len(self.thresholds)
-        check_labels(embeddings, labels, steps + 1)
+        check_class_labels(embeddings, labels, steps + 1)
         with torch.autocast(embeddings.device.type, enabled=False):
             scores = SCALE * self.severity(embeddings.to(self.thresholds.dtype))
             above = labels[:, None] > torch.arange(steps, device=labels.device)

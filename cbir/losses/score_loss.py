@@ -51,7 +51,7 @@ class ScoreLoss(nn.Module):
         """Return the loss (batch,) of each vector; all are usable."""
 
 
-def check_labels(embeddings: Tensor, labels: Tensor, classes: int) -> None:
+def check_class_labels(embeddings: Tensor, labels: Tensor, classes: int) -> None:
     """Raise InvalidInput unless `embeddings` (n, k) have `labels` (n,) from 0 to classes - 1."""
     if embeddings.ndim != 2 or labels.shape != embeddings.shape[:1] or not len(labels):
         raise InvalidInput("a loss takes embeddings (n, k) and a label for each")

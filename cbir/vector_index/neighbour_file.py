@@ -24,7 +24,7 @@ READ = 1 << 20  # bytes read at a time
 Array = NDArray[Any]
 
 
-class StoredGraph(NamedTuple):
+class EditionGraph(NamedTuple):
     """Content of the file. edition: of the index. generation: of the collection, before its vectors were read."""
 
     edition: str
@@ -32,7 +32,7 @@ class StoredGraph(NamedTuple):
     graph: NumberedGraph
 
 
-def write_neighbours(path: Path, stored: StoredGraph) -> None:
+def write_neighbours(path: Path, stored: EditionGraph) -> None:
     """Write the graph of an edition atomically, and durably; the folder must exist."""
     graph = stored.graph
     header = {
@@ -53,7 +53,7 @@ def write_neighbours(path: Path, stored: StoredGraph) -> None:
         file.write(digest.digest())
 
 
-def read_neighbours(path: Path) -> StoredGraph | None:
+def read_neighbours(path: Path) -> EditionGraph | None:
     """Map a file that `write_neighbours` wrote; None if there is none.
 
     Raises CollectionDamaged if the file cannot be read, or has changed since it was written.
@@ -66,7 +66,7 @@ def read_neighbours(path: Path) -> StoredGraph | None:
             if header["format"] != FORMAT:
                 raise CollectionDamaged(f"the graph {path.name} was written by another version of cbir")
             mapped = np.memmap(file, np.uint8, "r")
-        return StoredGraph(header["edition"], header["generation"], _mapped_graph(mapped, header))
+        return EditionGraph(header["edition"], header["generation"], _mapped_graph(mapped, header))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:

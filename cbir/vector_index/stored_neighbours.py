@@ -15,7 +15,7 @@ from cbir.store.profile import Profile
 from cbir.vector_index.current_index import CurrentIndex, OpenedEdition
 from cbir.vector_index.editions import FOLDER
 from cbir.vector_index.neighbour_build import Progress, build_neighbours
-from cbir.vector_index.neighbour_file import StoredGraph, read_neighbours, write_neighbours
+from cbir.vector_index.neighbour_file import EditionGraph, read_neighbours, write_neighbours
 
 OUTGROWN = 0.2  # share of its images that a graph may lack before it is built again
 
@@ -53,7 +53,7 @@ class StoredNeighbours:
         self._profile, self._feed, self._current, self._limit = profile, feed, current, limit
         self._lock = Lock()
         self._stamp: Stamp | None = None
-        self._opened: StoredGraph | None = None
+        self._opened: EditionGraph | None = None
         # State and file with which nothing is to be done.
         self._settled: tuple[Version, str, Stamp | None] | None = None
 
@@ -139,7 +139,7 @@ class StoredNeighbours:
     def _build(self, opened: OpenedEdition, progress: Progress | None) -> None:
         started, (generation, _) = time.monotonic(), self._feed.version()
         graph = build_neighbours(self._feed, self._profile, opened.statistics, self._folder, progress)
-        write_neighbours(self._path, StoredGraph(opened.name, generation, graph))
+        write_neighbours(self._path, EditionGraph(opened.name, generation, graph))
         # Who has erased a patient meanwhile, or dropped the index, has deleted the file of before.
         if generation < self._feed.erased_generation() or self._current.find() is None:
             self._path.unlink(missing_ok=True)
@@ -147,7 +147,7 @@ class StoredNeighbours:
         seconds = time.monotonic() - started
         log.info("graph of neighbours of %d images built in %.0f seconds", len(graph), seconds)
 
-    def _open(self) -> StoredGraph | None:
+    def _open(self) -> EditionGraph | None:
         try:
             status = self._path.stat()
         except OSError:  # missing, or not to be read: searches go on without it
@@ -160,7 +160,7 @@ class StoredNeighbours:
                     self._opened, self._stamp = self._read(), stamp
         return self._opened
 
-    def _read(self) -> StoredGraph | None:
+    def _read(self) -> EditionGraph | None:
         try:
             return read_neighbours(self._path)
         except CollectionDamaged as error:

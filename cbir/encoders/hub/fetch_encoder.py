@@ -12,7 +12,13 @@ from cbir.encoders.encoder_network import EncoderNetwork
 from cbir.encoders.hub.export_network import OUTPUT, export_network, run_torch, trial_inputs
 from cbir.encoders.hub.export_text import export_text
 from cbir.encoders.hub.hub_network import Fit, HubNetwork, file_sha256
-from cbir.encoders.hub.snapshot import CONFIG, Snapshot, fetch_snapshot, first_line, open_snapshot
+from cbir.encoders.hub.network_files import (
+    CONFIG,
+    NetworkFiles,
+    fetch_network_files,
+    first_line,
+    open_network_files,
+)
 from cbir.encoders.hub_address import HubAddress
 from cbir.encoders.new_encoder import check_name, check_values, store_new
 from cbir.errors import CbirError, InvalidInput
@@ -121,14 +127,14 @@ def _load(address: HubAddress, source: Path | None) -> HubNetwork:
     return load_transformers(address, snapshot)
 
 
-def _open(address: HubAddress, source: Path | None) -> Snapshot:
+def _open(address: HubAddress, source: Path | None) -> NetworkFiles:
     if source is not None:
-        return open_snapshot(address, source, f"{address}, from {source.resolve().name}")
+        return open_network_files(address, source, f"{address}, from {source.resolve().name}")
     if address.hub == "hf":
-        return fetch_snapshot(address, address.name)
+        return fetch_network_files(address, address.name)
     from cbir.encoders.hub.timm_network import find_repository
 
-    return fetch_snapshot(address, find_repository(address))
+    return fetch_network_files(address, find_repository(address))
 
 
 def _output(network: HubNetwork, shape: EncoderInput, grid: int | None) -> EncoderOutput:

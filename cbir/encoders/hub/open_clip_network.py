@@ -7,8 +7,8 @@ from open_clip.model import _build_vision_tower  # a whole model would fetch its
 from open_clip.transform import PreprocessCfg
 
 from cbir.encoders.hub.hub_network import Fit, HubNetwork, make_input
+from cbir.encoders.hub.network_files import NetworkFiles
 from cbir.encoders.hub.open_clip_text import load_open_clip_text
-from cbir.encoders.hub.snapshot import Snapshot
 from cbir.encoders.hub_address import HubAddress
 from cbir.errors import InvalidInput
 from cbir.models.backbones.backbone_weights import load_weights_into, read_state_dict
@@ -17,14 +17,14 @@ TOWER = "visual."  # prefix of its weights
 _FITS: dict[str, Fit] = {"shortest": "crop", "squash": "squash", "longest": "letterbox"}  # by resize mode
 
 
-def load_open_clip(address: HubAddress, snapshot: Snapshot, offline: bool) -> HubNetwork:
+def load_open_clip(address: HubAddress, snapshot: NetworkFiles, offline: bool) -> HubNetwork:
     """Load an image tower up to the vector that is compared with texts.
 
     Parameters
     ----------
     address : HubAddress
         Network.
-    snapshot : Snapshot
+    snapshot : NetworkFiles
         Its files.
     offline : bool
         Whether the text tower may not be fetched from other repositories.
@@ -62,7 +62,7 @@ def load_open_clip(address: HubAddress, snapshot: Snapshot, offline: bool) -> Hu
     )
 
 
-def _object(fields: dict[str, Any], name: str, snapshot: Snapshot) -> dict[str, Any]:
+def _object(fields: dict[str, Any], name: str, snapshot: NetworkFiles) -> dict[str, Any]:
     value = fields.get(name)
     if not isinstance(value, dict):
         raise InvalidInput(f"{snapshot.folder / snapshot.config} has no {name}")

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cbir.encoders.hub.export_text import normalise_first, set_length, white_space
 from cbir.encoders.hub.hub_network import HubText
-from cbir.encoders.hub.snapshot import CONFIG, Snapshot, fetch_text_files
+from cbir.encoders.hub.network_files import CONFIG, NetworkFiles, fetch_text_files
 from cbir.encoders.hub.transformers_text import TOKENIZER
 from cbir.errors import InvalidInput
 from cbir.models.backbones.backbone_weights import load_weights_into
@@ -25,7 +25,7 @@ PUNCTUATION = r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]"""
 
 
 def load_open_clip_text(
-    config: dict[str, Any], state: dict[str, Tensor], snapshot: Snapshot, offline: bool
+    config: dict[str, Any], state: dict[str, Tensor], snapshot: NetworkFiles, offline: bool
 ) -> HubText:
     """Load a text tower.
 
@@ -35,7 +35,7 @@ def load_open_clip_text(
         The model's `model_cfg`.
     state : dict of Tensor
         Weights of the whole model.
-    snapshot : Snapshot
+    snapshot : NetworkFiles
         Files of the model.
     offline : bool
         Whether files of the repository that the configuration names are to lie beside those of the model.

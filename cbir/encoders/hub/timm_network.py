@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from cbir.encoders.hub.hub_network import Fit, HubNetwork, make_input
-from cbir.encoders.hub.snapshot import Snapshot
+from cbir.encoders.hub.network_files import NetworkFiles
 from cbir.encoders.hub_address import HubAddress
 from cbir.errors import InvalidInput
 from cbir.models.backbones.backbone_weights import read_named_weights
@@ -54,7 +54,7 @@ def find_repository(address: HubAddress) -> str:
     return str(config.hf_hub_id)
 
 
-def load_timm(address: HubAddress, snapshot: Snapshot) -> HubNetwork:
+def load_timm(address: HubAddress, snapshot: NetworkFiles) -> HubNetwork:
     """Load a network of timm with its weights; raise InvalidInput if its folder is of another one."""
     architecture = str(snapshot.read_config().get("architecture"))
     if address.hub == "timm" and architecture != address.name.partition(".")[0]:

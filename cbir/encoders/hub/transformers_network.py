@@ -10,7 +10,7 @@ from transformers import AutoImageProcessor, AutoModel
 
 from cbir.encoders.encoder_card import EncoderInput
 from cbir.encoders.hub.hub_network import Fit, HubNetwork, make_input
-from cbir.encoders.hub.snapshot import Snapshot
+from cbir.encoders.hub.network_files import NetworkFiles
 from cbir.encoders.hub.transformers_text import load_transformers_text
 from cbir.encoders.hub_address import HubAddress
 from cbir.errors import InvalidInput
@@ -42,7 +42,7 @@ class TransformersFeatures(nn.Module):
         return cast(Tensor, last[:, 0] if self._with_class_token else last.mean(1))
 
 
-def load_transformers(address: HubAddress, snapshot: Snapshot) -> HubNetwork:
+def load_transformers(address: HubAddress, snapshot: NetworkFiles) -> HubNetwork:
     """Load a vision model with its weights and preprocessing; no code of the repository is run."""
     if not any((snapshot.folder / name).is_file() for name in PREPROCESSING):
         raise InvalidInput(f"{snapshot.folder} has no {PREPROCESSING[0]}")
@@ -75,7 +75,7 @@ def _has_text(model: Any) -> bool:
     return hasattr(model, "get_text_features") and hasattr(model, "get_image_features")
 
 
-def _input(processor: Any, snapshot: Snapshot) -> EncoderInput:
+def _input(processor: Any, snapshot: NetworkFiles) -> EncoderInput:
     """Translate an image processor's preprocessing."""
     fields = processor.to_dict()
     size, fit = _size(fields, snapshot)
@@ -87,7 +87,7 @@ def _input(processor: Any, snapshot: Snapshot) -> EncoderInput:
     return make_input(size, fit, resample, mean, deviation, round(scale, 6))
 
 
-def _size(fields: dict[str, Any], snapshot: Snapshot) -> tuple[tuple[int, int], Fit]:
+def _size(fields: dict[str, Any], snapshot: NetworkFiles) -> tuple[tuple[int, int], Fit]:
     size = dict(fields.get("size") or {})
     if fields.get("do_center_crop") and fields.get("crop_size"):
         crop = dict(fields["crop_size"])

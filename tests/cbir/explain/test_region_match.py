@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cbir.explain.feature_cells import FeatureCells
-from cbir.explain.region_cells import LARGEST, fit_projection, project_cells, stored_cells
+from cbir.explain.region_cells import LARGEST, fit_cell_projection, project_cells, stored_cells
 from cbir.explain.region_match import ASIDE, FEW, SIZES, RegionTemplate
 
 
@@ -87,7 +87,7 @@ def draw_image(random, side=6, texture=1.0):
 def test_stored_cells_have_the_directions_of_the_projected_values():
     random = np.random.default_rng(4)
     images = [draw_image(random) for _ in range(5)]
-    projection = fit_projection(images)
+    projection = fit_cell_projection(images)
     stored = stored_cells(projection, images[0])
     assert stored.dtype == np.int8
     assert stored.shape == (6, 6, 32)
@@ -100,14 +100,14 @@ def test_cells_without_texture_are_stored_as_0_and_do_not_fit_the_projection():
     random = np.random.default_rng(5)
     images = [draw_image(random) for _ in range(3)]
     flat = FeatureCells(np.full((6, 6, 40), 1e4, np.float32), np.zeros((6, 6), np.float32))
-    projection = fit_projection([*images, flat])
-    assert projection.mean == pytest.approx(fit_projection(images).mean, abs=1e-3)
+    projection = fit_cell_projection([*images, flat])
+    assert projection.mean == pytest.approx(fit_cell_projection(images).mean, abs=1e-3)
     assert not stored_cells(projection, flat).any()
 
 
 def test_equal_cells_everywhere_have_no_direction():
     alike = FeatureCells(np.ones((4, 4, 40), np.float32), np.ones((4, 4), np.float32))
-    projection = fit_projection([alike])
+    projection = fit_cell_projection([alike])
     assert not stored_cells(projection, alike).any()
 
 

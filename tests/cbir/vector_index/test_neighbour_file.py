@@ -10,7 +10,7 @@ from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import build_graph
 from cbir.gallery.numbered_graph import NumberedGraph, number_graph
 from cbir.gallery.whitening import fit_space, plain_space
-from cbir.vector_index.neighbour_file import StoredGraph, read_neighbours, write_neighbours
+from cbir.vector_index.neighbour_file import EditionGraph, read_neighbours, write_neighbours
 
 ARRAYS = ("numbers", "starts", "ends", "weights", "scale", "reach", "degrees")
 
@@ -25,7 +25,7 @@ def graph_of(count: int, plain: bool = False) -> NumberedGraph:
 @pytest.mark.parametrize("plain", [False, True])
 def test_what_is_read_is_what_was_written(tmp_path: Path, count: int, plain: bool) -> None:
     graph, path = graph_of(count, plain), tmp_path / "hnsw.neighbours"
-    write_neighbours(path, StoredGraph("cbir_1", 7, graph))
+    write_neighbours(path, EditionGraph("cbir_1", 7, graph))
     stored = read_neighbours(path)
     assert stored is not None
     assert (stored.edition, stored.generation) == ("cbir_1", 7)
@@ -46,7 +46,7 @@ def test_no_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("position", [0, 5000, -200, -1])
 def test_a_changed_byte_is_noticed(tmp_path: Path, position: int) -> None:
     path = tmp_path / "hnsw.neighbours"
-    write_neighbours(path, StoredGraph("cbir_1", 7, graph_of(30)))
+    write_neighbours(path, EditionGraph("cbir_1", 7, graph_of(30)))
     content = bytearray(path.read_bytes())
     content[position] ^= 1
     path.write_bytes(content)
@@ -57,7 +57,7 @@ def test_a_changed_byte_is_noticed(tmp_path: Path, position: int) -> None:
 @pytest.mark.parametrize("size", [0, 10, 4096, -1])
 def test_a_cut_file_is_noticed(tmp_path: Path, size: int) -> None:
     path = tmp_path / "hnsw.neighbours"
-    write_neighbours(path, StoredGraph("cbir_1", 7, graph_of(30)))
+    write_neighbours(path, EditionGraph("cbir_1", 7, graph_of(30)))
     path.write_bytes(path.read_bytes()[:size])
     with pytest.raises(CollectionDamaged):
         read_neighbours(path)

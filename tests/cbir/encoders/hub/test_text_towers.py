@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from cbir import encoders
 from cbir.encoders.hub.export_text import TRIAL_TEXTS, export_text, normalise_first, set_length
+from cbir.encoders.hub.network_files import NetworkFiles
 from cbir.encoders.hub.open_clip_text import cleaning, load_open_clip_text
-from cbir.encoders.hub.snapshot import Snapshot
 from cbir.encoders.hub.transformers_text import load_transformers_text
 from cbir.errors import InvalidInput
 from cbir.main import app
@@ -102,7 +102,7 @@ def test_other_tokens_than_the_library_are_refused(tmp_path):
 
 def test_files_of_another_repository_are_named(tmp_path):
     text = {"hf_model_name": "org/bert", "hf_tokenizer_name": "org/bert"}
-    snapshot = Snapshot(tmp_path, "", "open_clip_config.json", tmp_path / "weights", "mit")
+    snapshot = NetworkFiles(tmp_path, "", "open_clip_config.json", tmp_path / "weights", "mit")
     message = f"put config.json of https://huggingface.co/org/bert into {tmp_path}"
     with pytest.raises(InvalidInput, match=message):
         load_open_clip_text({"embed_dim": 24, "text_cfg": text}, {}, snapshot, offline=True)

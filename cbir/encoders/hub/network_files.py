@@ -22,7 +22,7 @@ OTHERS = ("preprocessor_config.json", "processor_config.json", "README.md", *TOK
 LARGEST_CONFIG = 1 << 24  # bytes
 
 
-class Snapshot(NamedTuple):
+class NetworkFiles(NamedTuple):
     """One revision of a network; source: address and revision or folder, for cards."""
 
     folder: Path
@@ -36,7 +36,7 @@ class Snapshot(NamedTuple):
         return read_json(self.folder / self.config)
 
 
-def fetch_snapshot(address: HubAddress, repository: str) -> Snapshot:
+def fetch_network_files(address: HubAddress, repository: str) -> NetworkFiles:
     """Fetch the files of a network that are missing in the cache; without a network use what the cache has.
 
     Raises InvalidInput, with the remedy, if there is no such network, or it cannot be fetched.
@@ -69,7 +69,7 @@ def fetch_snapshot(address: HubAddress, repository: str) -> Snapshot:
                 f"snapshot into {HF_HUB_CACHE}/models--{repository.replace('/', '--')}"
             ) from error
         folder = cached
-    snapshot = open_snapshot(address, folder, f"{address} at {folder.name}")
+    snapshot = open_network_files(address, folder, f"{address} at {folder.name}")
     digest = snapshot.weights.resolve().name  # the cache names large files by their SHA-256
     if re.fullmatch("[0-9a-f]{64}", digest) and file_sha256(snapshot.weights) != digest:
         raise InvalidInput(
@@ -95,7 +95,7 @@ def fetch_text_files(repository: str) -> Path:
         ) from error
 
 
-def open_snapshot(address: HubAddress, folder: Path, source: str) -> Snapshot:
+def open_network_files(address: HubAddress, folder: Path, source: str) -> NetworkFiles:
     """Open a folder with a configuration and weights.
 
     Parameters
@@ -109,7 +109,7 @@ def open_snapshot(address: HubAddress, folder: Path, source: str) -> Snapshot:
 
     Returns
     -------
-    Snapshot
+    NetworkFiles
         Its files.
 
     Raises
@@ -120,7 +120,7 @@ def open_snapshot(address: HubAddress, folder: Path, source: str) -> Snapshot:
     if not folder.is_dir():
         raise InvalidInput(f"there is no folder {folder}")
     config, weights = select_files({path.name for path in folder.iterdir()}, f"{address}: {folder}")
-    return Snapshot(folder, source, config, folder / weights, _read_licence(folder / "README.md"))
+    return NetworkFiles(folder, source, config, folder / weights, _read_licence(folder / "README.md"))
 
 
 def select_files(names: Collection[str], subject: str) -> tuple[str, str]:

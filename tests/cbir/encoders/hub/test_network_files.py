@@ -12,7 +12,7 @@ import transformers
 
 from cbir import encoders
 from cbir.encoders.hub.hub_network import file_sha256
-from cbir.encoders.hub.snapshot import fetch_snapshot
+from cbir.encoders.hub.network_files import fetch_network_files
 from cbir.encoders.hub_address import parse_hub_address
 from cbir.errors import InvalidInput
 from tests.cbir.encoders.hub.test_transformers import SMALL, SQUASH, save
@@ -108,7 +108,7 @@ def test_fetched_network_has_its_revision_on_the_card(hub, get):
 def test_broken_download_is_resumed(hub, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "DOWNLOAD_CHUNK_SIZE", 10_000)  # kept chunk by chunk
     hub.cut = 60_000
-    snapshot = fetch_snapshot(ADDRESS, "org/model")
+    snapshot = fetch_network_files(ADDRESS, "org/model")
     assert snapshot.weights.read_bytes() == (hub.folder / "model.safetensors").read_bytes()
     assert hub.ranges == [60_000]
     assert sorted(path.name for path in snapshot.folder.iterdir()) == [
@@ -117,12 +117,12 @@ def test_broken_download_is_resumed(hub, monkeypatch):
 
 
 def test_cache_is_used_without_the_hub(hub, monkeypatch):
-    online = fetch_snapshot(ADDRESS, "org/model")
+    online = fetch_network_files(ADDRESS, "org/model")
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
-    assert fetch_snapshot(ADDRESS, "org/model") == online
+    assert fetch_network_files(ADDRESS, "org/model") == online
     online.weights.resolve().write_bytes(b"nothing")
     with pytest.raises(InvalidInput, match=r"model.safetensors is damaged: its SHA-256"):
-        fetch_snapshot(ADDRESS, "org/model")
+        fetch_network_files(ADDRESS, "org/model")
 
 
 def test_files_to_fetch_are_named_without_the_hub(tmp_path):
@@ -130,7 +130,7 @@ def test_files_to_fetch_are_named_without_the_hub(tmp_path):
         rf"^hf:org/model cannot .* \(.*model.safetensors of .*--from.* {tmp_path}/hub/models--org--model$"
     )
     with pytest.raises(InvalidInput, match=message):
-        fetch_snapshot(ADDRESS, "org/model")
+        fetch_network_files(ADDRESS, "org/model")
 
 
 def test_refusals_of_the_hub_name_the_remedy(hub, get):
