@@ -78,7 +78,7 @@ def one(
     make: Callable[[int], SampledRanker],
     settings: dict[str, Any],
 ) -> Row:
-    """What a method reaches in a fold: its rounds, and its scores of the images to test on."""
+    """Return what a method reaches in a fold: its rounds, and its scores of the images to test on."""
     name = (
         f"{fold}{f'-{seed}' * bool(seed)}-{method.replace(' ', '-')}{'-calibrated' * chosen.calibrate}.json"
     )

@@ -48,7 +48,7 @@ def average_precision(relevant: NDArray[np.bool_]) -> float:
 
 @dataclass(frozen=True)
 class Simulation:
-    """What is simulated: `queries` queries, `rounds` of `judged` judgements each.
+    """Options of a simulation: `queries` queries, `rounds` of `judged` judgements each.
 
     draw: whether queries are drawn evenly from "classes", or from all "images". examples: images of a query.
     """

@@ -1,4 +1,4 @@
-"""How much more images are like one that belongs to a cohort than like any that does not."""
+"""Margins by which images are more like one that belongs to a cohort than like any that does not."""
 
 import numpy as np
 

@@ -51,7 +51,7 @@ class MissingImages(NamedTuple):
 
     @property
     def advice(self) -> Advice:
-        """Whether to go on."""
+        """Advice to go on or to stop."""
         if self.recall_low >= COMPLETE:
             return "complete"
         return "nearly complete" if self.recall >= NEARLY else "continue"
@@ -61,7 +61,7 @@ class MissingImages(NamedTuple):
 
 
 def estimate_missing(judged: Sequence[JudgedImage], expected: float, unjudged: int) -> MissingImages:
-    """Return how many relevant images nobody has judged.
+    """Return an estimate of the relevant images that have not been judged.
 
     The classifier's probabilities, summed over the images that are not judged, expect a number. What came of the last
     images corrects it: their probabilities were stated before they were judged (prequential testing, Dawid 1984). The

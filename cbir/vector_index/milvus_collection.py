@@ -15,7 +15,7 @@ INVERTED = (2, 5)  # version from which on every server has inverted indexes of 
 
 
 def open_milvus_collection(connection: MilvusConnection, name: str, dimensions: int) -> bool:
-    """Create the Milvus collection `name`, or anew if it has other fields; return whether it is new.
+    """Create the Milvus collection `name`, again if it has other fields; return whether it is new.
 
     Parameters
     ----------
