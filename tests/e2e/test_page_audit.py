@@ -37,6 +37,7 @@ def test_suspects_are_corrected_and_an_audit_is_cancelled(blank_page: sync_api.P
         page.reload()
         expect(row).to_contain_text("Changed")
         expect(row.get_by_role("button", name="Change to")).to_be_disabled()
+        expect(page.get_by_label("Label to check")).to_have_value("anatomy")
         expect(page.locator("#tab-drift")).to_have_text("Drift")  # one day has no weeks to compare
         audit = page.request.get(f"{served.address}/v1/audit").json()["audit"]
         (suspect,) = (item for item in audit["labels"]["items"] if item["image_id"] == wrong["image_id"])

@@ -31,6 +31,11 @@ function select(name) {
   history.replaceState(history.state, "", `#${tab.name}`);
 }
 
+/** Choose a label as in the audit that is shown, so that the next one looks for the same. */
+function choose(id, key) {
+  if (Array.from(byId(id).options, (option) => option.value).includes(key)) byId(id).value = key;
+}
+
 function tabButton({ name, title, count }) {
   const button = element("button", "", count === undefined || count === null ? title : `${title} ${number(count)}`);
   button.type = "button";
@@ -50,6 +55,8 @@ function showAudit(audit, changed, corrected) {
   tabs = tabsOf(audit, corrected);
   byId("tabs").replaceChildren(...tabs.map(tabButton));
   byId("findings").hidden = false;
+  choose("label-key", audit.labels?.key);
+  choose("split-key", audit.leaks?.key);
   select(location.hash.slice(1));
 }
 
