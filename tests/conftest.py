@@ -16,6 +16,7 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.routing import Rule
 
+from tests.forked_workers import forked_workers, spawned_workers
 from tests.postgresql_server import PostgresqlServer, missing_reason
 
 TESTS = Path(__file__).parent
@@ -207,6 +208,20 @@ def _state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def _own_state_home(_state_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give each test a state folder of its own, which does not exist yet."""
     monkeypatch.setenv("XDG_STATE_HOME", str(_state_home / secrets.token_hex(8)))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _forked_workers() -> Iterator[None]:
+    """Fork worker processes, which is faster."""
+    with forked_workers():
+        yield
+
+
+@pytest.fixture(name="spawned_workers", scope="module")
+def _spawned_workers() -> Iterator[None]:
+    """Spawn worker processes as the product does, for the tests of their start and end."""
+    with spawned_workers():
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

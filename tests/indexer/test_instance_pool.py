@@ -26,6 +26,7 @@ from tests.indexer.receiving import file_of, phantom
 TASK = InstanceTask(DescribeTask(profiles.get("huang2012"), b"secret", Limits()))
 
 
+pytestmark = pytest.mark.usefixtures("spawned_workers")
 InstancePool = ProcessPool[SharedBytes, InstanceOutcome]
 
 

@@ -16,6 +16,7 @@ from cbir.images import read_images
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.store import Collection
 from service.app import create_app
+from service.ingest import decoders
 from tests import hostile_images as hostile
 from tests.service.conftest import problem
 
@@ -25,6 +26,12 @@ SEARCH = "/v1/search?k=5&rerank=none"
 
 def post(client: FlaskClient, path: str, data: bytes, kind: str = "image/png") -> Any:
     return client.post(path, data=data, content_type=kind)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _own_decoders(spawned_workers: None) -> None:
+    """Start other decoders than earlier files did, as the product starts them."""
+    decoders._shared_pool.cache_clear()
 
 
 @pytest.fixture

@@ -35,6 +35,7 @@ def work(task: tuple[str, float]) -> int:
     return os.getpid()
 
 
+pytestmark = pytest.mark.usefixtures("spawned_workers")
 Pool = ProcessPool[tuple[str, float], int]
 
 

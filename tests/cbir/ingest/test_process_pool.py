@@ -9,6 +9,8 @@ import pytest
 from cbir.errors import InvalidInput
 from cbir.ingest.process_pool import ProcessPool, WorkerDied
 
+pytestmark = pytest.mark.usefixtures("spawned_workers")
+
 _offset = 0
 
 
