@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from cbir.cohorts.relevance_model import probability_of
 from cbir.gallery.vector_blocks import Doubles
 
 STEPS = 50  # each halves what is left of the interval, at first as long as the evidence's range
@@ -25,19 +26,15 @@ def add_evidence(probabilities: Doubles, evidence: Doubles, weights: Doubles) ->
     if not len(probabilities) or np.ptp(evidence) == 0:
         return probabilities
     bounded = np.clip(probabilities, 1e-12, 1 - 1e-12)
-    odds = np.log(bounded) - np.log1p(-bounded) + evidence
+    log_odds = np.log(bounded) - np.log1p(-bounded) + evidence
     total = float(weights @ bounded)
     low, high = -float(evidence.max()), -float(evidence.min())  # which give sums below and above the total
     for _ in range(STEPS):
         middle = (low + high) / 2
-        if float(weights @ _probability(odds + middle)) < total:
+        if float(weights @ probability_of(log_odds + middle)) < total:
             low = middle
         else:
             high = middle
         if high - low < 1e-4:
             break
-    return _probability(odds + (low + high) / 2)
-
-
-def _probability(odds: Doubles) -> Doubles:
-    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(odds, -60.0, 60.0))))
+    return probability_of(log_odds + (low + high) / 2)

@@ -28,7 +28,12 @@ class RelevanceModel:
         scores = np.empty(len(vectors) if rows is None else len(rows), np.float64)
         for where, part in vectors.chunks(rows):
             scores[where] = part @ self.coefficients
-        return np.asarray(1.0 / (1.0 + np.exp(-np.clip(scores + self.bias, -60.0, 60.0))))
+        return probability_of(scores + self.bias)
+
+
+def probability_of(log_odds: Doubles) -> Doubles:
+    """Return the probabilities (m,) of log odds (m,)."""
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(log_odds, -60.0, 60.0))))
 
 
 def learn_relevance(relevant: Floats, irrelevant: Floats, background: Floats) -> RelevanceModel:
