@@ -15,6 +15,7 @@ from tests.e2e.test_page_axe import AXE, complaints_dark_and_light
 from tests.service.conftest import Served, copy_folder, serving
 
 PATIENCE_MS = 60_000
+REFRESH_MS = 60_000  # after which every part of the page asks again
 
 
 @pytest.fixture(scope="module")
@@ -144,13 +145,18 @@ def test_revoked_login_is_asked_for_again(
     admin_page: sync_api.Page, tokens: TokenStore, running: Served
 ) -> None:
     page = admin_page
+    page.clock.install()
+    page.reload()
+    expect(page.locator("#tokens tr").first).to_be_visible()
     page.context.clear_cookies()  # as after twelve hours
+    page.clock.fast_forward(REFRESH_MS)
     dialog = page.get_by_role("dialog", name="You are no longer logged in")
     expect(dialog).to_be_visible(timeout=15_000)
     token, text = tokens.create([Scope.admin])
     dialog.get_by_label("Token").fill(text)
     dialog.get_by_role("button", name="Log in").click()
     expect(dialog).to_have_count(0)
+    page.clock.fast_forward(REFRESH_MS)
     expect(page.locator("#tokens")).to_contain_text(token.token_id, timeout=PATIENCE_MS)
 
 
