@@ -1,6 +1,7 @@
 """The product's Python sources, parsed once."""
 
 import ast
+import gc
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -26,4 +27,8 @@ def files() -> list[Path]:
 @cache
 def sources() -> tuple[Source, ...]:
     """Return every Python file of the product with its syntax tree, in order of path."""
-    return tuple(Source(str(file.relative_to(ROOT)), ast.parse(file.read_text())) for file in files())
+    gc.disable()  # looking again and again at trees that stay takes most of the time
+    try:
+        return tuple(Source(str(file.relative_to(ROOT)), ast.parse(file.read_text())) for file in files())
+    finally:
+        gc.enable()
