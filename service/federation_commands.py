@@ -113,9 +113,12 @@ def search(
             vector = db.collection.profile.load_descriptor(loaded.device)(opened)
             local = db.answer([], build_request(k=k, rerank=method, where=where or []), None, vector)
         request = FederatedRequest(k, where or [], method)
-        answer, sent = search_sites(clients, db.collection, loaded, vector, request, local)
-    log.write(None, "", "search", [], 200, sent=sent)
-    log.close()
+        sent = list[str]()
+        try:
+            answer = search_sites(clients, db.collection, loaded, vector, request, local, sent)
+        finally:  # what has left is logged after Ctrl-C too
+            log.write(None, "", "search", [], 200, sent=sorted(sent))
+            log.close()
     if format is OutputFormat.json:
         typer.echo(answer.model_dump_json(exclude={"grouping", "agreement"}))
     else:
@@ -185,3 +188,5 @@ def _print_answer(answer: "Answer") -> None:
         console.print(escape(f"{name}: {state}"), style=style)
         for note in report.notes:
             console.print(escape(f"{name}: {note}"), style="yellow")
+    for note in answer.rerank.notes:
+        console.print(escape(note), style="yellow")

@@ -160,8 +160,8 @@ class QueryFacts(BaseModel):
     likeness: float | None = Field(
         default=None,
         description="How like the searched images the query is, from 0 to 1: the share of images of the collection "
-        "whose nearest other is at least as far as the nearest image found. Null for a text, and where there is "
-        "nothing to compare with.",
+        "whose nearest other is at least as far as the nearest image found. Null for a text, where there is "
+        "nothing to compare with, and where another site has a nearer image.",
         examples=[0.42],
     )
     outlier: bool | None = Field(

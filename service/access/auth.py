@@ -88,6 +88,7 @@ def _authorise() -> Response | None:
     control = access_control()
     if not control.required:
         _check_is_this_machine()
+        _check_asks_no_site()
         set_rights(ALL_RIGHTS)
         return _refuse_without_audit(control)
     rule = scopes.rule_of_request(request)
@@ -193,6 +194,13 @@ def _check_is_this_machine() -> None:
     peer = request.environ.get(PEER) or "localhost"
     if not is_loopback(peer) and not request.environ.get(VIA_TRUSTED_PROXY):
         raise Forbidden("without tokens, the service only answers requests from this machine")
+
+
+def _check_asks_no_site() -> None:
+    # A proxy on this machine may pass on what other services ask: without tokens nobody would know who it was.
+    rule = scopes.rule_of_request(request)
+    if rule and rule.need is Scope.federate:
+        raise Forbidden("other services are answered by tokens alone: set require_tokens = true")
 
 
 def _caller_of_cookie(control: AccessControl) -> Caller | None:

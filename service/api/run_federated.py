@@ -86,9 +86,11 @@ def add_sites(
         rights.where if rights else (),
     )
     clients = state.sites.choose(params.sites)
-    merged, sent = search_sites(clients, searcher.collection, state.settings, vector, request, answer)
-    log_sent(sent)
-    return merged
+    sent = list[str]()
+    try:
+        return search_sites(clients, searcher.collection, state.settings, vector, request, answer, sent)
+    finally:
+        log_sent(sorted(sent))
 
 
 def _vectors(searcher: Searcher, params: SearchParameters, queries: Sequence[QueryImage]) -> list[Floats]:

@@ -25,7 +25,6 @@ class SiteOutcome:
     reply: CheckedReply | None
     problem: str
     milliseconds: float
-    vector_sent: bool
 
 
 class Sites:
@@ -46,7 +45,9 @@ class Sites:
         return [client for name, client in self.clients.items() if not names or name in names]
 
 
-def ask_sites(clients: Sequence[SiteClient], query: SiteQuery, own_profile: SiteProfile) -> list[SiteOutcome]:
+def ask_sites(
+    clients: Sequence[SiteClient], query: SiteQuery, own_profile: SiteProfile, sent: list[str]
+) -> list[SiteOutcome]:
     """Ask sites at the same time; each ends within its own time limits.
 
     Parameters
@@ -57,21 +58,23 @@ def ask_sites(clients: Sequence[SiteClient], query: SiteQuery, own_profile: Site
         What to ask them.
     own_profile : SiteProfile
         Profile of the collection that the vector was computed for.
+    sent : list of str
+        What leaves this site is added to it before it does, for the audit log.
     """
     with ThreadPoolExecutor(min(len(clients), MOST_THREADS), thread_name_prefix="site") as threads:
-        return list(threads.map(lambda client: _ask(client, query, own_profile), clients))
+        return list(threads.map(lambda client: _ask(client, query, own_profile, sent), clients))
 
 
-def _ask(client: SiteClient, query: SiteQuery, own_profile: SiteProfile) -> SiteOutcome:
+def _ask(client: SiteClient, query: SiteQuery, own_profile: SiteProfile, sent: list[str]) -> SiteOutcome:
     started = time.monotonic()
-    reply, problem, sent = None, "", False
+    reply, problem = None, ""
     try:
         their_profile = client.agree(own_profile)
-        sent = True
+        sent.append(f"vector to {client.name}")
         reply = client.search(query, their_profile)
     except (SiteFailed, InvalidInput) as error:
         problem = str(error)
     except Exception:  # nothing that a site answers may end the search of others
         log.exception("the answer of the site %s could not be read", client.name)
         problem = "its answer could not be read; the log of this service says why"
-    return SiteOutcome(client.name, reply, problem, (time.monotonic() - started) * 1000, sent)
+    return SiteOutcome(client.name, reply, problem, (time.monotonic() - started) * 1000)

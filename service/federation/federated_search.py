@@ -66,8 +66,9 @@ def search_sites(
     vector: Floats,
     request: FederatedRequest,
     local: Answer,
-) -> tuple[Answer, list[str]]:
-    """Ask other sites and return the merged answer, and what has left this one, for the audit log.
+    sent: list[str],
+) -> Answer:
+    """Ask other sites and return the merged answer.
 
     Parameters
     ----------
@@ -83,6 +84,8 @@ def search_sites(
         The search.
     local : Answer
         Its answer here.
+    sent : list of str
+        What leaves this site is added to it, also if the search ends by an error, for the audit log.
     """
     own_profile = site_profile(collection, settings)
     query = SiteQuery(
@@ -93,7 +96,6 @@ def search_sites(
         request.parameters,
         request.conditions,
     )
-    outcomes = ask_sites(clients, query, own_profile)
+    outcomes = ask_sites(clients, query, own_profile, sent)
     reranked = request.rerank != NoReranking.name
-    sent = [f"vector to {outcome.name}" for outcome in outcomes if outcome.vector_sent]
-    return merge_answers(local, own_profile.images, outcomes, request.k, reranked), sent
+    return merge_answers(local, own_profile.images, outcomes, request.k, reranked)

@@ -1,12 +1,13 @@
 """One answer from those of several sites: whose each image is, and what each site contributed."""
 
+import math
 from collections.abc import Sequence
 
 from cbir.federation.merge import merge_by_distance, merge_by_rank, score_of_distance
 from cbir.federation.site_messages import FederatedHit
 from cbir.search import Answer, Hit, Links
 from cbir.search.label_agreement import label_agreements
-from cbir.search.search_models import SiteReport
+from cbir.search.search_models import QueryFacts, SiteReport
 from service.federation.ask_sites import SiteOutcome
 
 RANKS_MERGED = "each site has re-ranked its own images, and their ranks are merged"
@@ -51,6 +52,7 @@ def merge_answers(
     total = local.timings_ms.get("total", 0.0) + slowest
     return local.model_copy(
         update={
+            "query": _without_likeness(local) if _is_nearer_elsewhere(lists) else local.query,
             "results": hits,
             "sites": reports,
             "rerank": facts,
@@ -58,6 +60,17 @@ def merge_answers(
             "timings_ms": {**timings, "sites": slowest, "total": total},
         }
     )
+
+
+def _is_nearer_elsewhere(lists: Sequence[Sequence[Hit]]) -> bool:
+    """Return whether another site has an image that is nearer than the nearest of this one."""
+    own, *others = (min((hit.distance for hit in hits), default=math.inf) for hits in lists)
+    return min(others, default=math.inf) < own
+
+
+def _without_likeness(local: Answer) -> QueryFacts:
+    """Return the facts without how like the images of this site the query is: the results are others."""
+    return local.query.model_copy(update={"likeness": None, "outlier": None})
 
 
 def _hit_of(site: str, hit: FederatedHit) -> Hit:

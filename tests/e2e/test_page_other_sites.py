@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from playwright import sync_api
 
+from cbir.access_rights import Scope
 from tests.e2e.browsing import SETTLED, choose, settle
 from tests.e2e.test_page_axe import AXE, complaints
-from tests.service.conftest import Served, copy_folder, serving
+from tests.service.conftest import Served, copy_folder, serving, stored_tokens
 
 SHARED = {
     "CBIR_FEDERATION_MINIMUM": "1",
@@ -21,9 +22,15 @@ SHARED = {
 @pytest.fixture(scope="module")
 def served(indexed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A service that knows another one with the same images, and one that is not there."""
-    other = copy_folder(indexed, tmp_path_factory.mktemp("north") / "collection")
-    with serving(other, **SHARED) as north:
-        sites = {"north": {"url": north.address, "seconds": 20}, "east": {"url": "http://127.0.0.1:1"}}
+    place = tmp_path_factory.mktemp("north")
+    other, state, token = (place / name for name in ("collection", "state", "token"))
+    copy_folder(indexed, other)
+    token.write_text(stored_tokens(state).create([Scope.federate])[1])
+    with serving(other, CBIR_STATE_FOLDER=str(state), CBIR_REQUIRE_TOKENS="true", **SHARED) as north:
+        sites = {
+            "north": {"url": north.address, "seconds": 20, "token_file": str(token)},
+            "east": {"url": "http://127.0.0.1:1"},
+        }
         with serving(indexed, CBIR_SITES=json.dumps(sites)) as south:
             yield south
 

@@ -48,6 +48,14 @@ def test_only_a_token_for_it_may_ask_and_do_nothing_else(collections: dict[str, 
     assert problem(hospital.app.test_client().get(PROFILE), 401)
 
 
+def test_without_tokens_no_other_service_is_answered(collections: dict[str, Path]) -> None:
+    """Even where this machine needs none: a proxy on it may pass on what others ask."""
+    client = Hospital(collections["north"], require_tokens=None).app.test_client()
+    assert client.post("/v1/search", json={"vector": VECTOR}).status_code == 200
+    for response in (client.get("/v1/federation/profile"), client.post("/v1/federation/search", json={})):
+        assert "require_tokens" in problem(response, 403)
+
+
 def test_names_are_made_up_for_each_caller_and_stay(collections: dict[str, Path]) -> None:
     hospital = Hospital(collections["north"])
     one, other = hospital.client(Scope.federate), hospital.client(Scope.federate)

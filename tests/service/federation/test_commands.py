@@ -81,7 +81,26 @@ def test_a_search_is_merged_and_logged(region: Region) -> None:
     answer = json.loads(out)
     assert [site["results"] for site in answer["sites"]] == [29, 30, 0]
     assert "vector to north" in (region.state / "audit.jsonl").read_text()
-    assert region.north.audit_lines[-1]["sent"][0] == "50 distances" or region.north.audit_lines[-1]["sent"]
+    assert region.north.audit_lines[-1]["sent"][0] == "30 distances"
+    code, out, _ = run(region, *arguments, "--rerank", "aqe")
+    assert "their ranks are merged" in out
+
+
+def test_what_has_left_is_logged_if_the_search_is_interrupted(
+    region: Region, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("service.federation.site_client.SiteClient.search", interrupt)
+    with Collection(region.folder) as collection:
+        (_, record), *_ = collection.iterate()
+    code, _, _ = run(
+        region, "search", f"id:{record.image_id}", "--collection", region.folder, "--site", "north"
+    )
+    assert code
+    line = json.loads((region.state / "audit.jsonl").read_text().splitlines()[-1])
+    assert line["sent"] == ["vector to north"]
 
 
 def test_a_transform_is_carried_to_another_collection(region: Region, tmp_path: Path) -> None:

@@ -43,8 +43,9 @@ def sites_at(address: str, seconds: float = SECONDS) -> Sites:
     return Sites({"liar": RemoteSite(url=address, seconds=seconds)})
 
 
-def ask(address: str, profile: Any, seconds: float = SECONDS) -> Any:
-    (outcome,) = ask_sites(sites_at(address, seconds).choose([]), QUERY, profile)
+def ask(address: str, profile: Any, seconds: float = SECONDS, sent: list[str] | None = None) -> Any:
+    clients = sites_at(address, seconds).choose([])
+    (outcome,) = ask_sites(clients, QUERY, profile, [] if sent is None else sent)
     return outcome
 
 
@@ -73,13 +74,13 @@ def reply(profile: Any, hits: list[Any], **more: Any) -> bytes:
 )
 def test_a_site_that_misbehaves_is_given_up(answer: Callable[..., Any], problem: str, profile: Any) -> None:
     with lying(profile.model_dump_json().encode(), answer) as site:
-        started = time.monotonic()
-        outcome = ask(f"http://127.0.0.1:{site.server_port}", profile)
+        started, sent = time.monotonic(), list[str]()
+        outcome = ask(f"http://127.0.0.1:{site.server_port}", profile, sent=sent)
         assert time.monotonic() - started < 20  # processes may be paused; it is a second otherwise
         assert outcome.reply is None
         assert outcome.problem.startswith(problem)
         assert "\n" not in outcome.problem
-        assert outcome.vector_sent
+        assert sent == ["vector to liar"]
 
 
 def address_of_nothing(stack: ExitStack) -> tuple[str, int]:
@@ -134,9 +135,10 @@ def test_an_error_in_reading_one_answer_leaves_the_others(
             raise RuntimeError("something nobody thought of")
 
         monkeypatch.setattr(clients[0], "search", fail)
-        outcomes = ask_sites(clients, QUERY, profile)
+        sent = list[str]()
+        outcomes = ask_sites(clients, QUERY, profile, sent)
     assert outcomes[0].problem.startswith("its answer could not be read")
-    assert outcomes[0].vector_sent
+    assert sorted(sent) == ["vector to bad", "vector to good"]
     assert outcomes[1].reply is not None
     assert "the site bad" in caplog.text
 
@@ -150,13 +152,15 @@ def test_no_vector_goes_to_a_site_that_differs(profile: Any) -> None:
     ]
     for other in others:
         with lying(other.model_dump_json().encode(), lying_site.fails) as site:
-            outcome = ask(f"http://127.0.0.1:{site.server_port}", profile)
+            sent = list[str]()
+            outcome = ask(f"http://127.0.0.1:{site.server_port}", profile, sent=sent)
             assert outcome.problem.startswith("it differs: ")
-            assert not outcome.vector_sent
+            assert not sent
             assert not site.bodies
     with lying(b"<html>", lying_site.fails) as site:
-        outcome = ask(f"http://127.0.0.1:{site.server_port}", profile)
-        assert not outcome.vector_sent
+        sent = list[str]()
+        ask(f"http://127.0.0.1:{site.server_port}", profile, sent=sent)
+        assert not sent
         assert not site.bodies
 
 
@@ -164,13 +168,13 @@ def test_no_vector_goes_to_a_site_that_differs(profile: Any) -> None:
 def test_a_site_that_fails_three_times_is_left_alone(profile: Any) -> None:
     with lying(profile.model_dump_json().encode(), lying_site.fails) as site:
         clients = sites_at(f"http://127.0.0.1:{site.server_port}").choose([])
+        sent = list[str]()
         for _ in range(3):
-            (outcome,) = ask_sites(clients, QUERY, profile)
+            (outcome,) = ask_sites(clients, QUERY, profile, sent)
             assert outcome.problem == "it refuses (500)"
-        (outcome,) = ask_sites(clients, QUERY, profile)
+        (outcome,) = ask_sites(clients, QUERY, profile, sent)
         assert outcome.problem.startswith("it failed several times and is left alone")
-        assert not outcome.vector_sent
-        assert len(site.bodies) == 3
+        assert len(site.bodies) == len(sent) == 3
 
 
 @pytest.mark.slow

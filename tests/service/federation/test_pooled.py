@@ -8,6 +8,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from cbir.access_rights import Scope
+from cbir.store import Collection
 from tests.service.conftest import problem
 from tests.service.federation.hospitals import VECTOR, Hospital, asking
 
@@ -98,6 +99,22 @@ def test_a_site_that_answers_fewer_results_is_named(collections: dict[str, Path]
         client = south.client(Scope.search)
         assert search(client, k=20, federated=True)["sites"][1]["notes"] == ["it answers at most 5 results"]
         assert search(client, k=5, federated=True)["sites"][1]["notes"] == []
+
+
+@pytest.mark.slow
+def test_likeness_is_said_only_where_no_other_site_has_a_nearer_image(collections: dict[str, Path]) -> None:
+    with Collection(collections["north"]) as opened:
+        theirs = opened.raw_vectors(np.array([number for number, _ in opened.iterate()]))
+    with Collection(collections["south"]) as opened:
+        ours = opened.raw_vectors(np.array([number for number, _ in opened.iterate()]))
+    alone = next(vector for vector in theirs if not (ours == vector).all(axis=1).any())
+    with asking(collections["south"], {"north": collections["north"]}) as (south, _):
+        client = south.client(Scope.search)
+        for vector, is_said in ((alone, False), (ours[0], True)):
+            here = search(client, vector=vector.tolist(), rerank="none")["query"]
+            merged = search(client, vector=vector.tolist(), federated=True)["query"]
+            assert here["likeness"] is not None
+            assert merged == (here if is_said else {**here, "likeness": None, "outlier": None})
 
 
 @pytest.mark.slow
