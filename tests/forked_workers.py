@@ -11,10 +11,13 @@ from unittest.mock import patch
 from cbir.ingest import process_pool
 
 IMPORTED = (
+    "cbir.batch_search.batch_pool",
     "cbir.descriptors",
     "cbir.encoders",
+    "cbir.evaluation.search_pool",
     "cbir.ingest.decoder_tasks",
     "indexer.describe_files",
+    "indexer.dicom.intake",
     "numpy.ma",
     "threadpoolctl",
 )

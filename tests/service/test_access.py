@@ -357,6 +357,7 @@ def test_entries_are_for_scopes_or_reaches() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("spawned_workers")  # a fork server is asked over a socket
 def test_nothing_is_fetched_for_a_request(indexed: Path, tokens: TokenStore) -> None:
     """Addresses in a request, wherever they stand, open no connection and resolve no name."""
     believing = settings.load(
