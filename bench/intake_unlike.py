@@ -1,30 +1,34 @@
-"""Images of a kind that a collection lacks: how many are `unlike` it, by both tests together.
+"""Images of a kind that a collection lacks, and foreign pictures: how many are `unlike` it, over several draws.
 
-    python -m bench.intake_unlike COLLECTION [--by anatomy] [--values knee,hand]
+    python -m bench.intake_unlike COLLECTION [--by anatomy] [--values knee,hand] [--draws 5] [--seed 0]
 
-The collection lacks one value of the label `--by` in turn. Images with this value are compared with 2,000 of the
-others, and so are 3,000 more of the others, of which as few as possible should be found. Vectors are read from the
-collection, and nothing is described; the directions of searches are those of all images, so that the share by them
-alone is no estimate. `bench/intake_collection.py` measures the whole check.
+The collection lacks one value of the label `--by` in turn. A draw leaves out patients with 3,000 of the other images,
+of which as few as possible should be found; at most 10,000 of the rest are the collection. Images with the value, 500
+of them at most, and foreign pictures come to it. Vectors are read, and only foreign pictures are described.
+`bench/intake_collection.py` measures the whole check.
 """
 
 import argparse
 import time
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from scipy.spatial.distance import cdist
 from statsmodels.stats.proportion import proportion_confint
 
-from cbir.gallery.nearest_distances import NearestDistances
-from cbir.gallery.vector_blocks import Rows
-from cbir.intake.collection_check import COMPARED, UNLIKE, nearest_to_others
-from cbir.intake.familiarity import Familiarity
+from bench.foreign_pictures import foreign_pictures
+from cbir.descriptors.encoder_descriptor import encoder_of
+from cbir.gallery.vector_blocks import Floats, Rows
+from cbir.images import read_images
+from cbir.intake.collection_check import FAMILIAR, UNLIKE, patient_numbers
+from cbir.intake.familiarity import Familiarity, columns_of_maxima
 from cbir.store import Collection
-from cbir.store.projection import Projection
 
 ORDINARY = 3000  # images that belong to the collection
+LACKING = 500  # images that do not, of a draw at most
 LEAST = 20  # images with a value, to be left out
+PICTURES = 50  # foreign pictures of each kind
 PAGE = 500
 
 
@@ -33,29 +37,53 @@ def share(hits: int, count: int) -> str:
     return f"{hits} of {count} | {hits / count:.4f} ({low:.4f} to {high:.4f})"
 
 
-class LackingCheck:
-    """Compares images of a collection with a sample of those without one value of a label."""
+def spread(shares: Iterable[float]) -> str:
+    return " ".join(f"{each:.3f}" for each in sorted(shares))
 
-    def __init__(self, collection: Collection, sample: Rows) -> None:
-        statistics = collection.statistics()
-        assert isinstance(statistics, Projection)
-        self._collection, self._statistics = collection, statistics
-        raw = collection.raw_vectors(np.sort(sample))
-        self._sample = statistics.normalise(raw)
-        nearest = nearest_to_others(self._sample)
-        self._scale = NearestDistances(np.sort(nearest[np.isfinite(nearest)]))
-        self._familiarity = Familiarity(raw[:, : statistics.encoder_values], nearest)
 
-    def count(self, numbers: Rows) -> tuple[int, int]:
-        """Return how many images are unlike the sample, and how many by the distance of searches alone."""
-        both = alone = 0
-        for start in range(0, len(numbers), PAGE):
-            raw = self._collection.raw_vectors(np.sort(numbers[start : start + PAGE]))
-            nearest = cdist(self._statistics.normalise(raw), self._sample).min(axis=1).astype(np.float32)
-            familiar = self._familiarity.familiarity(raw[:, : self._statistics.encoder_values], nearest)
-            both += int(np.count_nonzero(familiar <= UNLIKE))
-            alone += sum((self._scale.likeness(each) or 1.0) <= UNLIKE for each in nearest.tolist())
-        return both, alone
+def describe_foreign(collection: Collection, seed: int) -> dict[str, Floats]:
+    """Return the raw vectors (m, d) of foreign pictures, by kind."""
+    descriptor = collection.profile.load_descriptor("cpu")
+    (first,) = collection.matching_numbers(())[:1].tolist()
+    image = next(iter(read_images(Path(collection.records([first])[first].source))))
+    return {
+        kind: np.stack([descriptor(replace(image, pixels=picture)) for picture in pictures])
+        for kind, pictures in foreign_pictures(PICTURES, seed).items()
+    }
+
+
+class Draws:
+    """Vectors of a collection's images with their patients, of which some come to the others."""
+
+    def __init__(self, collection: Collection, numbers: Rows, seed: int) -> None:
+        encoder = encoder_of(collection.profile.descriptor)
+        if encoder is None:
+            raise SystemExit("the collection is not described by an encoder")
+        self._vectors = collection.raw_vectors(numbers)[:, : encoder.dimensions]
+        self._patients = patient_numbers(collection, numbers)
+        self._maxima = columns_of_maxima(encoder.card.outputs)
+        foreign = describe_foreign(collection, seed)
+        self._foreign = {kind: raw[:, : encoder.dimensions] for kind, raw in foreign.items()}
+
+    def draw(self, lacking: Rows, others: Rows, random: np.random.Generator) -> dict[str, Rows]:
+        """Return whether each new image is found: of those lacking, ordinary ones, and foreign ones by kind."""
+        order = random.permutation(int(self._patients.max()) + 1)[self._patients[others]]
+        others = others[np.argsort(order, kind="stable")]  # whole patients, in random order
+        ordinary, rest = others[:ORDINARY], others[ORDINARY:]
+        rest = rest[~np.isin(self._patients[rest], self._patients[ordinary])]
+        sample = np.sort(random.permutation(rest)[:FAMILIAR])
+        check = Familiarity(self._vectors[sample], self._patients[sample], self._maxima)
+        groups = {
+            "lacking": self._vectors[random.permutation(lacking)[:LACKING]],
+            "ordinary": self._vectors[ordinary],
+            **self._foreign,
+        }
+        return {name: _found(check, vectors) for name, vectors in groups.items()}
+
+
+def _found(check: Familiarity, vectors: Floats) -> Rows:
+    pages = [vectors[start : start + PAGE] for start in range(0, len(vectors), PAGE)]
+    return np.concatenate([check.familiarity(page) <= UNLIKE for page in pages]).astype(np.int64)
 
 
 def main() -> None:
@@ -65,31 +93,39 @@ def main() -> None:
     parser.add_argument("collection", type=Path)
     parser.add_argument("--by", default="anatomy", help="label whose values are left out")
     parser.add_argument("--values", default="", help="those that are left out, by commas; all by default")
+    parser.add_argument("--draws", type=int, default=5, help="for each value")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    random = np.random.default_rng(args.seed)
-    started, wrongly, tried = time.process_time(), 0, 0
+    started, ordinary, pictures = time.process_time(), list[Rows](), dict[str, list[float]]()
     with Collection(args.collection) as collection:
-        if not isinstance(collection.statistics(), Projection):
-            parser.error("the collection is not described by an encoder")
         labels = collection.labels_by_number(args.by)
         numbers = np.array(sorted(labels))
         values = np.array([labels[number] for number in numbers.tolist()])
-        print(
-            f"| {args.by} that is missing | unlike | share | of the others | share | by searches alone |\n"
-            "|---|---|---|---|---|---|"
-        )
-        for value in args.values.split(",") if args.values else np.unique(values).tolist():
-            missing, others = numbers[values == value], random.permutation(numbers[values != value])
-            if len(missing) < LEAST:
-                continue
-            check = LackingCheck(collection, others[:COMPARED])
-            ordinary = others[COMPARED : COMPARED + ORDINARY]
-            (found, _), (wrong, alone) = check.count(missing), check.count(ordinary)
-            wrongly, tried = wrongly + wrong, tried + len(ordinary)
-            of_missing, of_others = share(found, len(missing)), share(wrong, len(ordinary))
-            print(f"| {value} | {of_missing} | {of_others} | {alone} |", flush=True)
-        print(f"| all | | | {share(wrongly, tried)} | |" if tried else "no value has enough images")
+        draws = Draws(collection, numbers, args.seed)
+    print(
+        f"| {args.by} that is missing | unlike | each draw | of the others | share |\n|---|---|---|---|---|"
+    )
+    for value in args.values.split(",") if args.values else np.unique(values).tolist():
+        lacking, others = np.flatnonzero(values == value), np.flatnonzero(values != value)
+        if len(lacking) < LEAST:
+            continue
+        drawn = [
+            draws.draw(lacking, others, np.random.default_rng((args.seed, draw)))
+            for draw in range(args.draws)
+        ]
+        ordinary += [found["ordinary"] for found in drawn]
+        for kind in drawn[0].keys() - {"lacking", "ordinary"}:
+            pictures.setdefault(kind, []).extend(found[kind].mean() for found in drawn)
+        mean = np.mean([found["lacking"].mean() for found in drawn])
+        wrong = np.concatenate([found["ordinary"] for found in drawn])
+        shares = spread(found["lacking"].mean() for found in drawn)
+        print(f"| {value} | {mean:.3f} | {shares} | {share(int(wrong.sum()), len(wrong))} |", flush=True)
+    if ordinary:
+        wrong = np.concatenate(ordinary)
+        print(f"| all | | | {share(int(wrong.sum()), len(wrong))} |\n")
+        print("false alarms of each draw:", spread(found.sum() for found in ordinary))
+        for kind, shares_of_draws in pictures.items():
+            print(f"{kind}: {np.mean(shares_of_draws):.3f} found; least {min(shares_of_draws):.3f}")
     print(f"{time.process_time() - started:.0f} s of processor time")
 
 

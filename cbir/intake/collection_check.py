@@ -5,19 +5,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cbir.descriptors.encoder_descriptor import encoder_of
 from cbir.errors import NotFound
 from cbir.gallery.knn import compare_all
 from cbir.gallery.nearest_distances import NEAREST, NearestDistances, nearest_of
-from cbir.gallery.vector_blocks import Floats, VectorBlocks, spread_rows
-from cbir.intake.familiarity import Familiarity
+from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, spread_rows
+from cbir.intake.familiarity import Familiarity, columns_of_maxima
 from cbir.intake.findings import findings_of, with_findings
 from cbir.store import Collection
-from cbir.store.projection import Projection
 from cbir.store.records import Entry, Record
 
 COMPARED = 2000  # images of the collection that others are compared with
+FAMILIAR = 10_000  # the same by the values of the encoder: of 1,000, one alone would set the threshold
 LEAST_IMAGES = 100  # of a collection that says what fits
-UNLIKE = 0.001  # familiarity, or likeness, up to which nothing in the collection looks like an image
+UNLIKE = 0.001  # familiarity, or likeness without an encoder, up to which nothing in the collection is like an image
 NEIGHBOURS = 7  # that all have another modality
 CLOSER = 1.05  # times as near as the image: the collection has the negative
 AT_HOME = 0.02  # least likeness of such a negative, else both are foreign
@@ -26,8 +27,9 @@ AT_HOME = 0.02  # least likeness of such a negative, else both are foreign
 class CollectionCheck:
     """Compares images with a sample of a collection, as it was when the check was made.
 
-    Distances are those of searches; whether an image is unlike the collection is seen by all values of an encoder
-    too. A collection of fewer than 100 images flags nothing, and one of fewer than 1,000 nothing as unlike it.
+    Distances are those of searches; whether an image is unlike the collection is seen by the values of an encoder,
+    if there is one. A collection of fewer than 100 images flags nothing, and one of fewer than 1,000 nothing as
+    unlike it.
     """
 
     def __init__(self, collection: Collection) -> None:
@@ -37,15 +39,21 @@ class CollectionCheck:
         if self._statistics is None or len(collection) < LEAST_IMAGES:
             return
         numbers = collection.matching_numbers(())
-        numbers = numbers[spread_rows(len(numbers), COMPARED)]
+        encoder = encoder_of(collection.profile.descriptor)
+        numbers = numbers[spread_rows(len(numbers), FAMILIAR if encoder else COMPARED)]
         try:
             raw = collection.raw_vectors(numbers)
         except NotFound:  # an image was deleted just now
             return
-        self._sample = self._statistics.normalise(raw)
+        if encoder and len(numbers) >= 1 / UNLIKE - 1:
+            self._encoder_values = encoder.dimensions
+            maxima = columns_of_maxima(encoder.card.outputs)
+            patients = patient_numbers(collection, numbers)
+            self._familiarity = Familiarity(raw[:, : encoder.dimensions], patients, maxima)
+        rows = spread_rows(len(numbers), COMPARED)
+        numbers = numbers[rows]
+        self._sample = self._statistics.normalise(raw[rows])
         nearest = nearest_to_others(self._sample)
-        if isinstance(self._statistics, Projection):
-            self._familiarity = Familiarity(raw[:, : self._statistics.encoder_values], nearest)
         self._scale = NearestDistances(np.sort(nearest[np.isfinite(nearest)]))
         records = collection.records(numbers.tolist())
         self._modalities = [
@@ -84,10 +92,10 @@ class CollectionCheck:
 
     def _is_unlike(self, vector: Floats, nearest: float) -> bool:
         """Return whether an image at distance `nearest` is stranger than nearly all images."""
-        if self._familiarity is None or not isinstance(self._statistics, Projection):
+        if self._familiarity is None:
             return (self._scale.likeness(nearest) or 1.0) <= UNLIKE
-        values = np.asarray(vector[None, : self._statistics.encoder_values], np.float32)
-        return float(self._familiarity.familiarity(values, np.array([nearest], np.float32))[0]) <= UNLIKE
+        values = np.asarray(vector[None, : self._encoder_values], np.float32)
+        return float(self._familiarity.familiarity(values)[0]) <= UNLIKE
 
     def _is_inverted(self, nearest: float, of_negative: float) -> bool:
         """Return whether the negative is clearly nearer to the collection, and at home in it."""
@@ -105,6 +113,15 @@ class CollectionCheck:
         assert self._statistics is not None
         normalised = self._statistics.normalise(np.asarray(vector, np.float32)[None])[0]
         return np.asarray(np.linalg.norm(self._sample - normalised, axis=1), np.float32)
+
+
+def patient_numbers(collection: Collection, numbers: Rows) -> Rows:
+    """Return a number (n,) for the patient of each image; an image of an unknown patient has one of its own."""
+    keys = collection.patient_keys()
+    of_keys: dict[str | int, int] = {}
+    return np.array(
+        [of_keys.setdefault(keys.get(number, number), len(of_keys)) for number in numbers.tolist()]
+    )
 
 
 def nearest_to_others(sample: Floats) -> Floats:

@@ -1,22 +1,35 @@
-"""Familiarity of images to a collection: the p-value of being as strange as they are, by two distances.
+"""Familiarity of images to a collection: the p-value of being as strange as they are.
 
-The directions that searches compare tell the images of a collection apart, and know nothing of other kinds: what is
-unusual about an image of another anatomy is projected away. So images are compared by all values too, as they are and
-centred, and a distance counts for more among neighbours that are near each other. One p-value for all of it keeps
-false alarms as rare as it says.
+Strangeness is the mean of two distances, by all values of the encoder and by its maxima alone: the first sees other
+anatomies, the second what is no medical image at all. One p-value for both keeps false alarms as rare as it says.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.gallery.vector_blocks import Floats
+from cbir.encoders.encoder_card import EncoderOutput
+from cbir.gallery.vector_blocks import Floats, Rows
+from cbir.intake.neighbour_space import NEIGHBOURS, NeighbourSpace
 
-NEIGHBOURS = 5
+DIRECTIONS, DIRECTIONS_OF_MAXIMA = 64, 256
 USUAL = 0.99  # of the images of the collection are less strange than 1
-SMALLEST = 3e-3  # distance of vectors of length 1; copies have none but for rounding
+SMALLEST = 1e-3  # difference between a usual image and the median, and length of a vector
 ROUNDING = 1e-3  # of the strangeness
 
 Numbers = NDArray[np.float64]
+
+
+def columns_of_maxima(outputs: Sequence[EncoderOutput]) -> slice:
+    """Return the columns of the maxima in the vectors of an encoder, which come last; empty if there are none."""
+    count = sum(output.dimensions for output in outputs)
+    first = count
+    for output in reversed(outputs):
+        if output.pooling != "max":
+            break
+        first -= output.dimensions
+    return slice(first, count)
 
 
 class Familiarity:
@@ -25,74 +38,48 @@ class Familiarity:
     Parameters
     ----------
     vectors : (n, d) float32
-        Raw values of the encoder; n > NEIGHBOURS.
-    nearest : (n,) float32
-        Distance of each to its nearest other in searches; infinite if all others are copies.
+        Raw values of the encoder; n > 3.
+    patients : (n,) int64
+        Numbers of the patients: images of one are not compared with each other, unless there are too few patients.
+    maxima : slice
+        Columns that are maxima.
     """
 
-    def __init__(self, vectors: Floats, nearest: Floats) -> None:
-        self._units = _unit(vectors)
-        self._mean = self._units.mean(axis=0)
-        self._products = self._units @ self._mean
-        self._square = float(self._mean @ self._mean)
-        self._lengths = np.sqrt(np.maximum(1 - 2 * self._products + self._square, SMALLEST))
-        spaces = self._distances(self._units)
-        for space in spaces:
-            np.fill_diagonal(space, np.inf)
-        nearest_in_spaces = [_nearest(space) for space in spaces]
-        self._spreads = [distances[:, -1] for _, distances in nearest_in_spaces]
-        logs = [self._log_ratios(space, *near) for space, near in enumerate(nearest_in_spaces)]
-        logs.append(_log(np.where(np.isfinite(nearest), nearest, 0)))
+    def __init__(self, vectors: Floats, patients: Rows, maxima: slice) -> None:
+        if len(vectors) - np.unique(patients, return_counts=True)[1].max() < NEIGHBOURS:
+            patients = np.arange(len(vectors))
+        self._columns = [slice(0, vectors.shape[1])]
+        self._spaces = [NeighbourSpace(_unit(vectors), patients, DIRECTIONS)]
+        if maxima.start < maxima.stop:
+            self._columns.append(maxima)
+            self._spaces.append(NeighbourSpace(_unit(vectors[:, maxima]), patients, DIRECTIONS_OF_MAXIMA))
+        logs = [space.logs for space in self._spaces]
         self._scales = [(np.median(log), np.quantile(log, USUAL)) for log in logs]
         self._ascending = np.sort(self._strangeness(logs))
 
-    def familiarity(self, vectors: Floats, nearest: Floats) -> Numbers:
+    def familiarity(self, vectors: Floats) -> Numbers:
         """Return the share (m,) of images of the collection that are at least as strange, from 1 / (n + 1) to 1.
 
-        vectors: (m, d) float32, raw values of the encoder. nearest: (m,) float32, distances in searches to the
-        nearest image of the collection. It is the p-value of a conformal anomaly detector (Laxhammar & Falkman 2010).
+        vectors: (m, d) float32, raw values of the encoder. It is the p-value of a conformal anomaly detector
+        (Laxhammar & Falkman 2010).
         """
-        spaces = self._distances(_unit(vectors))
-        logs = [self._log_ratios(space, *_nearest(distances)) for space, distances in enumerate(spaces)]
-        logs.append(_log(nearest))
+        logs = [
+            space(_unit(vectors[:, columns]))
+            for space, columns in zip(self._spaces, self._columns, strict=True)
+        ]
         count = len(self._ascending)
         at_least = count - np.searchsorted(self._ascending, self._strangeness(logs) - ROUNDING)
         return np.asarray((1 + at_least) / (1 + count), np.float64)
 
-    def _distances(self, units: Floats) -> list[Floats]:
-        """Return the distances (m, n) of units (m, d) to those of the collection: as they are, and centred."""
-        products = units @ self._units.T
-        to_mean = units @ self._mean
-        lengths = np.sqrt(np.maximum(1 - 2 * to_mean + self._square, SMALLEST))
-        centred = products - to_mean[:, None] - self._products + self._square
-        centred /= lengths[:, None] * self._lengths
-        return [np.sqrt(np.maximum(2 - 2 * cosines, 0)) for cosines in (products, centred)]
-
-    def _log_ratios(self, space: int, rows: NDArray[np.int64], distances: Floats) -> Numbers:
-        """Return the logarithm (m,) of the last distance over the root of that of the neighbours."""
-        spread = np.maximum(self._spreads[space][rows].mean(axis=1, dtype=np.float64), SMALLEST)
-        return np.asarray(_log(distances[:, -1]) - np.log(spread) / 2)
-
     def _strangeness(self, logs: list[Numbers]) -> Numbers:
-        """Return the largest of the logarithms (m,); 0 is the median of the collection, and 1 its 99th percentile."""
+        """Return the mean of the logarithms (m,); 0 is the median of the collection, and 1 its 99th percentile."""
         scaled = [
             (log - middle) / max(usual - middle, SMALLEST)
             for log, (middle, usual) in zip(logs, self._scales, strict=True)
         ]
-        return np.asarray(np.max(scaled, axis=0))
-
-
-def _log(distances: Floats) -> Numbers:
-    return np.log(np.maximum(distances.astype(np.float64), SMALLEST))
+        return np.asarray(np.mean(scaled, axis=0))
 
 
 def _unit(vectors: Floats) -> Floats:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.maximum(lengths, SMALLEST), np.float32)
-
-
-def _nearest(distances: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """Return the columns (m, NEIGHBOURS) of the smallest distances, and these ascending."""
-    rows = np.argpartition(distances, NEIGHBOURS - 1, axis=1)[:, :NEIGHBOURS]
-    near = np.take_along_axis(distances, rows, axis=1)
-    return rows, np.sort(near, axis=1)

@@ -1,12 +1,15 @@
-"""Familiarity of vectors: a slow reference, foreign vectors, copies."""
+"""Familiarity of vectors: a slow reference, foreign vectors, patients, copies."""
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cbir.intake.familiarity import Familiarity
+from cbir.encoders.encoder_card import EncoderOutput
+from cbir.intake.familiarity import Familiarity, columns_of_maxima
+from cbir.intake.neighbour_space import NEIGHBOURS, NeighbourSpace
 
 DIMENSIONS = 40
+NO_MAXIMA = slice(0, 0)
 
 
 def images(count: int, seed: int) -> NDArray[np.float32]:
@@ -18,103 +21,115 @@ def images(count: int, seed: int) -> NDArray[np.float32]:
     return (centres[kind] + noise).astype(np.float32)
 
 
-def slow_log_ratio(vector: NDArray[np.float64], others: NDArray[np.float64], rows: list[int]) -> float:
-    """Fifth distance over the root of the mean fifth distance of the five nearest, each among the others."""
-
-    def fifth(of: NDArray[np.float64], among: list[int]) -> tuple[float, list[int]]:
-        distances = sorted((float(np.linalg.norm(of - others[row])), row) for row in among)[:5]
-        return distances[-1][0], [row for _, row in distances]
-
-    distance, near = fifth(vector, rows)
-    everyone = range(len(others))
-    spread = np.mean([fifth(others[row], [each for each in everyone if each != row])[0] for row in near])
-    return float(np.log(distance) - np.log(spread) / 2)
+def of_many_patients(vectors: NDArray[np.float32], maxima: slice = NO_MAXIMA) -> Familiarity:
+    return Familiarity(vectors, np.arange(len(vectors)), maxima)
 
 
-def nearest(vectors: NDArray[np.float32], sample: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Distances as in searches, here of the first five values; those of an image to itself do not count."""
-    distances = np.linalg.norm(vectors[:, None, :5] - sample[None, :, :5], axis=2)
-    distances[distances == 0] = np.inf
-    return distances.min(axis=1).astype(np.float32)
+def slow_logs(
+    vectors: NDArray[np.float64], patients: NDArray[np.int64], new: NDArray[np.float64]
+) -> tuple[list[float], list[float]]:
+    """Logarithms of the collection and of new images, with every step written out in doubles."""
+    mean = vectors.mean(axis=0)
+    directions = np.linalg.svd(vectors - mean, full_matrices=False)[2]
+    values, new_values = (vectors - mean) @ directions.T, (new - mean) @ directions.T
+    units = values / np.linalg.norm(values, axis=1, keepdims=True)
 
+    def nearest(of: NDArray[np.float64], among: NDArray[np.float64], patient: int) -> list[tuple[float, int]]:
+        pairs = [(float(np.linalg.norm(of - other)), row) for row, other in enumerate(among)]
+        return sorted(pair for pair in pairs if patients[pair[1]] != patient)
 
-def check(sample: NDArray[np.float32]) -> Familiarity:
-    return Familiarity(sample, nearest(sample, sample))
+    pairs = [nearest(unit, units, patient)[0][1] for unit, patient in zip(units, patients, strict=True)]
+    differences = values - values[pairs]
+    scatter = differences.T @ differences / len(values) / 2
+    scatter += 0.03 * np.trace(scatter) / len(scatter) * np.eye(len(scatter))
+    size, axes = np.linalg.eigh(scatter)
+    whitening = axes / np.sqrt(size)
+    values, new_values = values @ whitening, new_values @ whitening
+    lists = [nearest(value, values, patient) for value, patient in zip(values, patients, strict=True)]
+    spread = [near[NEIGHBOURS - 1][0] for near in lists]
 
+    def log(near: list[tuple[float, int]]) -> float:
+        around = np.mean([spread[row] for _, row in near[:NEIGHBOURS]])
+        return float(np.log(near[NEIGHBOURS - 1][0]) - np.log(around) / 2)
 
-def slow_familiarity(vector: NDArray[np.float32], sample: NDArray[np.float32]) -> float:
-    units = sample.astype(np.float64) / np.linalg.norm(sample.astype(np.float64), axis=1, keepdims=True)
-    unit = vector.astype(np.float64) / np.linalg.norm(vector.astype(np.float64))
-    mean = units.mean(axis=0)
-    centred = (units - mean) / np.linalg.norm(units - mean, axis=1, keepdims=True)
-    searched = np.log(np.append(nearest(sample, sample), nearest(vector[None], sample)).astype(np.float64))
-    middle, usual = np.median(searched[:-1]), np.quantile(searched[:-1], 0.99)
-    scores = [(searched - middle) / (usual - middle)]
-    for others, own in ((units, unit), (centred, (unit - mean) / np.linalg.norm(unit - mean))):
-        everyone = range(len(others))
-        logs = [
-            slow_log_ratio(others[row], others, [each for each in everyone if each != row])
-            for row in everyone
-        ]
-        middle, usual = np.median(logs), np.quantile(logs, 0.99)
-        mine = slow_log_ratio(own, others, list(everyone))
-        scores.append((np.array([*logs, mine]) - middle) / (usual - middle))
-    strangeness = np.max(scores, axis=0)
-    return float((strangeness[:-1] >= strangeness[-1] - 1e-9).sum() + 1) / (len(sample) + 1)
+    return [log(near) for near in lists], [log(nearest(value, values, -1)) for value in new_values]
 
 
 def test_the_slow_form_agrees() -> None:
-    sample = images(40, 2)
-    queries = np.concatenate([images(3, 3), images(1, 4) + 2])
-    slow = [slow_familiarity(query, sample) for query in queries]
-    familiar = check(sample).familiarity(queries, nearest(queries, sample))
-    assert familiar == pytest.approx(slow, abs=1 / 41 + 1e-9)  # near ties
+    vectors, patients = images(120, 2), np.arange(120) // 3
+    new = np.concatenate([images(4, 3), images(2, 4) + 2])
+    space = NeighbourSpace(vectors, patients, DIMENSIONS)
+    slow_own, slow_new = slow_logs(vectors.astype(float), patients, new.astype(float))
+    assert space.logs == pytest.approx(slow_own, abs=1e-3)
+    assert space(new) == pytest.approx(slow_new, abs=1e-3)
 
 
 def test_like_images_are_found_as_rarely_as_the_p_value_says() -> None:
-    sample, queries = images(600, 5), images(600, 6)
-    familiar = check(sample).familiarity(queries, nearest(queries, sample))
+    familiar = of_many_patients(images(600, 5), slice(20, 40)).familiarity(images(600, 6))
     assert np.mean(familiar <= 0.1) == pytest.approx(0.1, abs=0.05)
-    assert familiar.min() > 0
-    assert familiar.max() <= 1
+    assert familiar.mean() == pytest.approx(0.5, abs=0.06)
+    assert 0 < familiar.min() <= familiar.max() <= 1
+
+
+def test_images_of_a_new_patient_are_found_rarely() -> None:
+    """Images of a patient are nearly alike: compared with each other they would make all new ones strange."""
+    random = np.random.default_rng(3)
+    patients = np.repeat(np.arange(400), 4)
+    sample = images(400, 5)[patients] + random.normal(0, 0.01, (1600, DIMENSIONS)).astype(np.float32)
+    new = images(400, 6)
+    assert np.mean(Familiarity(sample, patients, NO_MAXIMA).familiarity(new) <= 0.1) < 0.3
+    assert np.mean(of_many_patients(sample).familiarity(new) <= 0.1) > 0.5
+
+
+def test_another_kind_is_strange() -> None:
+    beside = np.random.default_rng(8).normal(3, 1, (50, DIMENSIONS)).astype(np.float32)
+    assert of_many_patients(images(600, 7)).familiarity(beside) == pytest.approx(np.full(50, 1 / 601))
 
 
 def test_an_image_between_kinds_is_strange_though_it_is_no_further_than_others() -> None:
     """It is as far from a narrow kind as images of a wide kind are from each other."""
-    sample = images(600, 7)
     centre = np.random.default_rng(1).normal(3, 1, (3, DIMENSIONS))[0]
     beside = (centre + 0.45 * np.random.default_rng(8).normal(0, 1, (50, DIMENSIONS))).astype(np.float32)
-    assert np.mean(check(sample).familiarity(beside, nearest(sample[:50], sample)) <= 0.01) > 0.9
+    assert np.mean(of_many_patients(images(600, 7)).familiarity(beside) <= 0.01) > 0.9
 
 
-def test_an_image_that_is_far_in_searches_alone_is_strange() -> None:
-    sample = images(600, 7)
-    far = np.full(20, 100, np.float32)
-    assert check(sample).familiarity(images(20, 8), far) == pytest.approx(np.full(20, 1 / 601))
+def test_maxima_that_are_strange_count_as_much_as_all_values() -> None:
+    """They are small: among all values the difference is lost."""
+    random = np.random.default_rng(4)
+
+    def with_maxima(count: int, seed: int, kind: float) -> NDArray[np.float32]:
+        maxima = 0.05 * (random.normal(0, 0.2, (count, 20)) + kind * np.resize([1, -1], 20) + 3)
+        return np.hstack([images(count, seed), images(count, seed + 9), maxima]).astype(np.float32)
+
+    sample, new = with_maxima(600, 1, 0.0), with_maxima(50, 2, 3.0)
+    assert np.mean(of_many_patients(sample, slice(80, 100)).familiarity(new) <= 0.01) > 0.9
+    assert np.mean(of_many_patients(sample).familiarity(new) <= 0.01) < 0.5
 
 
 def test_the_length_of_vectors_counts_for_nothing() -> None:
     sample, queries = images(100, 9), images(20, 10)
-    searched, near = nearest(sample, sample), nearest(queries, sample)
-    assert Familiarity(2 * sample, searched).familiarity(3 * queries, near) == pytest.approx(
-        Familiarity(sample, searched).familiarity(queries, near)
-    )
+    doubled = of_many_patients(2 * sample).familiarity(3 * queries)
+    assert doubled == pytest.approx(of_many_patients(sample).familiarity(queries), abs=0.02)  # near ties
 
 
-def test_collections_of_copies_and_vectors_of_zeros_have_a_p_value() -> None:
+def test_collections_of_copies_of_one_patient_and_vectors_of_zeros_have_a_p_value() -> None:
     copies = np.repeat(images(1, 11), 50, axis=0)
     queries = np.concatenate([copies[:1], 0 * copies[:1], images(1, 12)])
-    familiar = check(copies).familiarity(queries, np.float32([0, 9, 9]))
-    assert np.isfinite(familiar).all()
-    assert familiar[0] > familiar[2] == pytest.approx(1 / 51)
+    for patients in (np.arange(50), np.zeros(50, np.int64)):
+        familiar = Familiarity(copies, patients, NO_MAXIMA).familiarity(queries)
+        assert np.isfinite(familiar).all()
+        assert familiar[0] == 1
 
 
-def test_p_values_of_usual_images_are_not_too_small() -> None:
-    random = np.random.default_rng(0)
-    collection, new = random.standard_normal((2, 400, 6), np.float32)
-    collection /= np.linalg.norm(collection, axis=1, keepdims=True)
-    new /= np.linalg.norm(new, axis=1, keepdims=True)
-    among, to_new = (np.sqrt(np.maximum(2 - 2 * units @ collection.T, 0)) for units in (collection, new))
-    np.fill_diagonal(among, np.inf)  # no image is a neighbour of its own
-    values = Familiarity(collection, among.min(axis=1)).familiarity(new, to_new.min(axis=1))
-    assert values.mean() == pytest.approx(0.5, abs=0.06)  # three standard deviations
+def test_a_copy_of_an_image_that_the_collection_has_often_is_familiar() -> None:
+    sample = np.concatenate([images(300, 13), np.repeat(images(1, 14), 20, axis=0)])
+    assert of_many_patients(sample).familiarity(images(1, 14)) > 0.5
+    assert of_many_patients(sample).familiarity(images(1, 14) * 1.0 + 1e-3) > 0.01
+
+
+def test_columns_of_maxima_are_the_last_outputs() -> None:
+    def output(pooling: str, dimensions: int) -> EncoderOutput:
+        return EncoderOutput.model_validate({"tensor": "x", "pooling": pooling, "dimensions": dimensions})
+
+    assert columns_of_maxima([output("grid", 9), output("max", 3), output("max", 4)]) == slice(9, 16)
+    assert columns_of_maxima([output("max", 3), output("grid", 9)]) == slice(12, 12)
