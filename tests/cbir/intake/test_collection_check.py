@@ -1,12 +1,13 @@
 """Images against a collection: negatives, other modalities, and images that are unlike it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from cbir.gallery.vector_blocks import Floats
-from cbir.intake.collection_check import CollectionCheck
+from cbir.intake.collection_check import CollectionCheck, patient_numbers
 from cbir.intake.findings import findings_of
 from cbir.store import Collection
 from cbir.store import profile as profiles
@@ -86,3 +87,33 @@ def test_a_blank_image_is_blank_alone(check: CollectionCheck) -> None:
 def test_a_small_collection_says_nothing(tmp_path: Path) -> None:
     check = CollectionCheck(collection_of(tmp_path / "small", 99))
     assert findings(check, FAR, vector("CT", 500), modality="MR") == []
+
+
+def test_a_collection_of_an_encoder_finds_what_is_unlike_it(tmp_path: Path) -> None:
+    """The least p-value of 999 images is the threshold; of 998 none is as small."""
+    profile = profiles.get("lite0-global")
+    random = np.random.default_rng(0)
+    vectors = random.normal(3, 1, (999, 432)).astype(np.float32)
+    collection = Collection.create(tmp_path / "c", profile)
+    with collection.writer() as writer:
+        writer.add([(record(number), values) for number, values in enumerate(vectors[:998])])
+        writer.finish()
+    strange = random.normal(0, 3, 432).astype(np.float32)
+    assert findings(CollectionCheck(collection), strange) == []
+    with collection.writer() as writer:
+        writer.add([(record(998), vectors[998])])
+        writer.finish()
+    check = CollectionCheck(collection)
+    assert findings(check, strange) == ["unlike"]
+    assert findings(check, vectors[5] + 0.1) == []
+
+
+def test_images_of_a_patient_have_the_same_number(tmp_path: Path) -> None:
+    collection = collection_of(tmp_path / "c", 4)
+    with collection.writer() as writer:
+        writer.add([(replace(record(n), patient_key="p"), vector("CT", n)) for n in (4, 5)])
+        writer.finish()
+    numbers = collection.matching_numbers(())
+    patients = patient_numbers(collection, numbers)
+    assert patients[-2] == patients[-1]
+    assert len(set(patients.tolist())) == len(numbers) - 1
