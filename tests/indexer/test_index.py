@@ -229,7 +229,7 @@ def count(target: Path) -> int:
 def test_an_interrupt_ends_in_order_and_the_run_goes_on(tmp_path, target):
     folder, total = (
         tmp_path / "many",
-        600,
+        300,
     )  # some seconds of work after the first report, on a fast machine too
     for seed in range(total):
         picture(folder / f"{seed:03d}.png", seed)
