@@ -131,7 +131,7 @@ def _duplicates(audit: Audit, figure: "_Figures") -> str:
     findings = audit.duplicates
     groups = "".join(_group(group, figure) for group in findings.items[:PICTURED])
     unread = (
-        f'<p class="note">{findings.unread} images have no readable file: compared by their content alone.</p>'
+        f'<p class="note">Without a readable file, compared by content alone: {findings.unread}.</p>'
         if findings.unread
         else ""
     )

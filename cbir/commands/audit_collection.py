@@ -73,6 +73,7 @@ def audit_collection(
     values = {
         "report": str(out / "report.html"),
         "images": message.images,
+        "unread_images": message.duplicates.unread,  # without file and thumbnail: they are not compared by pictures
         "duplicate_groups": message.duplicates.groups,
         "leaks": leaks,
         "suspect_labels": None if message.labels is None else message.labels.suspects,

@@ -75,6 +75,17 @@ def test_the_report_of_a_collection(collection: Path, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
 
 
+def test_images_without_a_file_are_counted(tmp_path: Path) -> None:
+    write_phantoms(tmp_path / "images", 3)
+    index_images(tmp_path / "images", tmp_path / "collection", jobs=1)
+    next((tmp_path / "images").glob("*.png")).unlink()
+    arguments = ["audit", "--collection", str(tmp_path / "collection"), "--out", str(tmp_path / "report")]
+    done = CliRunner().invoke(app, [*arguments, "--format", "json"])
+    assert json.loads(done.stdout)["unread_images"] == 1
+    page = (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+    assert "Without a readable file, compared by content alone: 1." in page
+
+
 def test_the_privacy_section_counts_images_by_part_and_reason() -> None:
     group = PrivacyGroup(where="labels", part="<referrer>", why="person", images=3)
     counts = {"checked": 9, "unread": 2, "images": 3, "dicom_files": 0, "undeclared": 0, "own_uids": 0}
