@@ -22,6 +22,7 @@ SOURCES = [
 ]
 
 
+@pytest.mark.usefixtures("spawned_workers")  # a forked one would not log out as it ends
 def test_an_interrupted_command_continues(xnat: SmallXnat, tmp_path: Path) -> None:
     place = tmp_path / "collection"
     options = ("--collection", place, "--jobs", 1, "--profile", "huang2012")
