@@ -67,9 +67,10 @@ def test_an_interrupted_search_leaves_no_process(collection, in_processes):
         if stage == "comparing pictures":
             raise KeyboardInterrupt
 
+    before = set(multiprocessing.active_children())  # decoders of services that earlier tests made
     with pytest.raises(KeyboardInterrupt):
         find_duplicates(collection, (), stop)
-    assert multiprocessing.active_children() == []
+    assert set(multiprocessing.active_children()) <= before
 
 
 def test_a_block_has_the_squares_that_its_pairs_need():
