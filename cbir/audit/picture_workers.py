@@ -4,9 +4,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from cbir.audit.duplicate_pictures import PictureReader
 from cbir.cancellation import checkpoint
@@ -66,24 +66,29 @@ def picture_workers(reader: PictureReader, images: int) -> Iterator[PictureWorke
         finally:
             executor.shutdown(cancel_futures=True)
         return
-    prepare = partial(_open_reader, reader.collection.folder, reader.most)
-    with ProcessPool(_run, cores(), prepare) as pool:
-        yield PictureWorkers(lambda work, task: pool.submit((work, task)))
+    call = partial(_Call, reader.collection.folder, reader.most)
+    with ProcessPool(_run, cores(), _share_cores) as pool:
+        yield PictureWorkers(lambda work, task: pool.submit(call(work, task)))
 
 
-_reader: PictureReader | None = None
+class _Call(NamedTuple):
+    folder: Path
+    most: int
+    work: Callable[[PictureReader, Any], Any]
+    task: Any
 
 
-def _open_reader(folder: Path, most: int) -> None:
+def _share_cores() -> None:
     """Initialise a process."""
-    global _reader
     use_one_thread_silently()
     keep_to_one_core()
-    _reader = PictureReader(Collection(folder), most)
 
 
-def _run(call: tuple[Callable[[PictureReader, Any], Any], Any]) -> Any:
-    assert _reader is not None, "the initializer ran"
-    work, task = call
+@cache  # opened by the first task, whose error says why it cannot be
+def _open_reader(folder: Path, most: int) -> PictureReader:
+    return PictureReader(Collection(folder), most)
+
+
+def _run(call: _Call) -> Any:
     with suppress_decoder_logs():  # once: each time, logging forgets which of its loggers are enabled
-        return work(_reader, task)
+        return call.work(_open_reader(call.folder, call.most), call.task)

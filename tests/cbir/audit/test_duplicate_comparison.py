@@ -2,17 +2,18 @@
 
 import multiprocessing
 import os
+import shutil
 import signal
 
 import numpy as np
 import pytest
 
 from cbir.audit import duplicate_comparison, picture_workers, signed_pictures
-from cbir.audit.duplicate_pictures import SIDE, Squares
+from cbir.audit.duplicate_pictures import SIDE, PictureReader, Squares
 from cbir.audit.duplicates import find_duplicates
 from cbir.audit.pair_orientation import PlacedPairs
 from cbir.datasets.phantoms import draw_phantom
-from cbir.errors import CbirError
+from cbir.errors import CbirError, NotFound
 from cbir.store import Collection
 from cbir.store import profile as profiles
 from tests.cbir.audit.test_duplicates import CHANGES, add
@@ -71,6 +72,16 @@ def test_an_interrupted_search_leaves_no_process(collection, in_processes):
     with pytest.raises(KeyboardInterrupt):
         find_duplicates(collection, (), stop)
     assert set(multiprocessing.active_children()) <= before
+
+
+@pytest.mark.slow
+def test_processes_that_cannot_open_the_collection_say_why(collection, in_processes, tmp_path):
+    copy = shutil.copytree(collection.folder, tmp_path / "copy")
+    with Collection(copy) as opened:
+        reader = PictureReader(opened, 10**6)
+    shutil.rmtree(copy)
+    with picture_workers.picture_workers(reader, 1) as workers, pytest.raises(NotFound, match="copy"):
+        list(workers.map(signed_pictures._read, [np.array([1])]))
 
 
 def test_a_block_has_the_squares_that_its_pairs_need():
