@@ -60,7 +60,7 @@ class Draws:
         if encoder is None:
             raise SystemExit("the collection is not described by an encoder")
         self._vectors = collection.raw_vectors(numbers)[:, : encoder.dimensions]
-        self._patients = patient_numbers(collection, numbers)
+        self._patients = patient_numbers(collection.records(numbers.tolist()), numbers)
         self._maxima = columns_of_maxima(encoder.card.outputs)
         foreign = describe_foreign(collection, seed)
         self._foreign = {kind: raw[:, : encoder.dimensions] for kind, raw in foreign.items()}

@@ -2,6 +2,7 @@
 
 import weakref
 from collections.abc import Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
 from cbir.ingest.description import DescribedFile
@@ -29,6 +30,7 @@ class IntakeCheck:
         self._collection, self._intake = weakref.ref(collection), intake
         self._check: CollectionCheck | None = None
         self._images = 0
+        self._lock = Lock()  # PostgreSQL lets several threads write
 
     def check(self, writer: Writer, entries: Sequence[Entry], files: Sequence[DescribedFile]) -> list[Entry]:
         """Return the entries of `files` with their findings, and let `writer` hold those that have some.
@@ -67,7 +69,8 @@ class IntakeCheck:
 
         collection = self._collection()
         assert collection is not None, "the caller writes to it"
-        images = len(collection)
-        if self._check is None or images >= RENEWED * self._images:
-            self._check, self._images = CollectionCheck(collection), max(images, 1)
-        return self._check
+        with self._lock:
+            images = len(collection)
+            if self._check is None or images >= RENEWED * self._images:
+                self._check, self._images = CollectionCheck(collection), max(images, 1)
+            return self._check

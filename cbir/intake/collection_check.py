@@ -1,7 +1,7 @@
 """Check of images against the collection that gets them: inverted, unlike it, or of another modality."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -21,6 +21,7 @@ LEAST_IMAGES = 100  # of a collection that says what fits
 UNLIKE = 0.001  # familiarity, or likeness without an encoder, up to which nothing in the collection is like an image
 NEIGHBOURS = 7  # that all have another modality
 CLOSER = 1.05  # times as near as the image: the collection has the negative
+ATTEMPTS = 3  # to read images while others delete some
 AT_HOME = 0.02  # least likeness of such a negative, else both are foreign
 
 
@@ -38,24 +39,21 @@ class CollectionCheck:
         self._familiarity: Familiarity | None = None
         if self._statistics is None or len(collection) < LEAST_IMAGES:
             return
-        numbers = collection.matching_numbers(())
         encoder = encoder_of(collection.profile.descriptor)
-        numbers = numbers[spread_rows(len(numbers), FAMILIAR if encoder else COMPARED)]
-        try:
-            raw = collection.raw_vectors(numbers)
-        except NotFound:  # an image was deleted just now
+        numbers, raw = spread_vectors(collection, FAMILIAR if encoder else COMPARED)
+        if not len(numbers):
             return
+        records = collection.records(numbers.tolist())
         if encoder and len(numbers) >= 1 / UNLIKE - 1:
             self._encoder_values = encoder.dimensions
             maxima = columns_of_maxima(encoder.card.outputs)
-            patients = patient_numbers(collection, numbers)
+            patients = patient_numbers(records, numbers)
             self._familiarity = Familiarity(raw[:, : encoder.dimensions], patients, maxima)
         rows = spread_rows(len(numbers), COMPARED)
         numbers = numbers[rows]
         self._sample = self._statistics.normalise(raw[rows])
         nearest = nearest_to_others(self._sample)
         self._scale = NearestDistances(np.sort(nearest[np.isfinite(nearest)]))
-        records = collection.records(numbers.tolist())
         self._modalities = [
             records[number].labels.get("modality", "") if number in records else ""
             for number in numbers.tolist()
@@ -115,13 +113,26 @@ class CollectionCheck:
         return np.asarray(np.linalg.norm(self._sample - normalised, axis=1), np.float32)
 
 
-def patient_numbers(collection: Collection, numbers: Rows) -> Rows:
+def spread_vectors(collection: Collection, most: int) -> tuple[Rows, Floats]:
+    """Return numbers (n,) and raw vectors (n, d) of at most `most` images, evenly spread.
+
+    They are read anew if one of them is deleted meanwhile; there are none if that goes on.
+    """
+    for _ in range(ATTEMPTS):
+        numbers = collection.matching_numbers(())
+        numbers = numbers[spread_rows(len(numbers), most)]
+        try:
+            return numbers, collection.raw_vectors(numbers)
+        except NotFound:  # an image was deleted just now
+            continue
+    return np.empty(0, np.int64), np.empty((0, 0), np.float32)
+
+
+def patient_numbers(records: Mapping[int, Record], numbers: Rows) -> Rows:
     """Return a number (n,) for the patient of each image; an image of an unknown patient has one of its own."""
-    keys = collection.patient_keys()
-    of_keys: dict[str | int, int] = {}
-    return np.array(
-        [of_keys.setdefault(keys.get(number, number), len(of_keys)) for number in numbers.tolist()]
-    )
+    of_patients: dict[str | int, int] = {}
+    keys = ((number in records and records[number].patient_key) or number for number in numbers.tolist())
+    return np.array([of_patients.setdefault(key, len(of_patients)) for key in keys], np.int64)
 
 
 def nearest_to_others(sample: Floats) -> Floats:

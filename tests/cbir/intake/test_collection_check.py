@@ -1,12 +1,17 @@
 """Images against a collection: negatives, other modalities, and images that are unlike it."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 
 import numpy as np
 import pytest
 
-from cbir.gallery.vector_blocks import Floats
+from cbir.gallery.vector_blocks import Floats, Rows
+from cbir.ingest.description import DescribedFile
+from cbir.ingest.intake_check import IntakeCheck
+from cbir.intake import collection_check
 from cbir.intake.collection_check import CollectionCheck, patient_numbers
 from cbir.intake.findings import findings_of
 from cbir.store import Collection
@@ -114,6 +119,47 @@ def test_images_of_a_patient_have_the_same_number(tmp_path: Path) -> None:
         writer.add([(replace(record(n), patient_key="p"), vector("CT", n)) for n in (4, 5)])
         writer.finish()
     numbers = collection.matching_numbers(())
-    patients = patient_numbers(collection, numbers)
+    patients = patient_numbers(collection.records(numbers.tolist()), numbers)
     assert patients[-2] == patients[-1]
     assert len(set(patients.tolist())) == len(numbers) - 1
+
+
+def test_images_are_drawn_anew_when_one_is_deleted_while_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection = collection_of(tmp_path / "c", 1100)
+    matching = collection.matching_numbers
+
+    def delete_after(where: tuple[()]) -> Rows:
+        numbers = matching(where)
+        if len(numbers) == 1100:
+            with collection.writer() as writer:
+                writer.delete([collection.records([int(numbers[0])])[int(numbers[0])].image_id])
+        return numbers
+
+    monkeypatch.setattr(collection, "matching_numbers", delete_after)
+    assert findings(CollectionCheck(collection), FAR) == ["unlike"]
+
+
+def test_threads_that_write_at_once_read_the_collection_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection, made = collection_of(tmp_path / "c", 1100), list[Collection]()
+    together = Barrier(4)
+
+    def make(of: Collection) -> CollectionCheck:
+        made.append(of)
+        return CollectionCheck(of)
+
+    monkeypatch.setattr(collection_check, "CollectionCheck", make)
+    intake = IntakeCheck(collection, "flag")
+
+    def write(number: int) -> list[str]:
+        together.wait(10)
+        entry = record(number), FAR
+        ((checked, _),) = intake.check(writer, [entry], [DescribedFile((entry[0],))])
+        return findings_of(checked)
+
+    with collection.writer() as writer, ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(write, range(4))) == [["unlike"]] * 4
+    assert made == [collection]
