@@ -1,5 +1,6 @@
 """The folder of an audit's report, which appears as a whole or not at all."""
 
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +20,7 @@ def check_report_folder(folder: Path, names: frozenset[str]) -> None:
     if target.exists():
         if not target.is_dir():
             raise InvalidInput(f"{folder} is a file; name a folder")
-        if target.is_mount():  # cannot be renamed
+        if os.path.ismount(target):  # cannot be renamed; Path.is_mount fails on Windows before Python 3.12
             raise InvalidInput(
                 f"{folder} is where a disk is mounted; name a folder in it, such as {folder / 'audit'}"
             )
@@ -29,18 +30,17 @@ def check_report_folder(folder: Path, names: frozenset[str]) -> None:
     elif not target.parent.is_dir():
         raise InvalidInput(f"{folder}: its folder does not exist")
     staging = _staging(target)
-    if staging.exists() and not (
-        staging.is_dir() and {entry.name for entry in staging.iterdir()} <= {NEW, EARLIER}
-    ):
+    if os.path.lexists(staging) and not _is_left_over(staging, names):
         raise InvalidInput(
             f"{staging} is needed while the report is written; move it away, or name another folder"
         )
-    try:
-        Path(mkdtemp(dir=target.parent)).rmdir()
-    except OSError as error:
-        raise InvalidInput(
-            f"{folder}: nothing can be written to {target.parent}: {error.strerror}; name a folder elsewhere"
-        ) from error
+    for each in (target.parent, target) if target.exists() else (target.parent,):
+        try:
+            Path(mkdtemp(dir=each)).rmdir()
+        except OSError as error:
+            raise InvalidInput(
+                f"{folder}: nothing can be written to {each}: {error.strerror}; name a folder elsewhere"
+            ) from error
 
 
 def write_report_folder(folder: Path, files: Mapping[str, str], names: frozenset[str]) -> None:
@@ -63,6 +63,8 @@ def write_report_folder(folder: Path, files: Mapping[str, str], names: frozenset
     folder = folder.resolve()
     staging = _staging(folder)
     new, earlier = staging / NEW, staging / EARLIER
+    if earlier.exists() and not folder.exists():  # the process before was killed between two renames
+        earlier.replace(folder)
     shutil.rmtree(staging, ignore_errors=True)
     try:
         for each in (staging, new):
@@ -85,3 +87,14 @@ def write_report_folder(folder: Path, files: Mapping[str, str], names: frozenset
 def _staging(folder: Path) -> Path:
     """Return the folder where a report is written, and where an earlier one goes."""
     return folder.with_name(folder.name + SUFFIX)
+
+
+def _is_left_over(staging: Path, names: frozenset[str]) -> bool:
+    """Return whether a folder holds nothing but reports, of files `names`, that were not finished."""
+    if staging.is_symlink() or not staging.is_dir():
+        return False
+    entries = list(staging.iterdir())
+    return {entry.name for entry in entries} <= {NEW, EARLIER} and all(
+        entry.is_dir() and {file.name.partition(SUFFIX)[0] for file in entry.iterdir()} <= names
+        for entry in entries
+    )

@@ -125,10 +125,10 @@ def test_a_folder_where_nothing_can_be_written_is_refused_before_the_audit() -> 
         check_report_folder(Path("/proc"), REPORT_FILES)
 
 
-@pytest.mark.parametrize("name", ["report.partial", "report.earlier"])
+@pytest.mark.parametrize("name", ["report.partial", "report.partial/new", "report.earlier"])
 def test_folders_of_similar_names_stay(tmp_path: Path, name: str) -> None:
     mine = tmp_path / name / "mine.txt"
-    mine.parent.mkdir()
+    mine.parent.mkdir(parents=True)
     mine.write_text("mine")
     refused = pytest.raises(InvalidInput, match="move it away") if "partial" in name else nullcontext()
     with refused:
@@ -138,9 +138,30 @@ def test_folders_of_similar_names_stay(tmp_path: Path, name: str) -> None:
 
 
 def test_a_killed_write_is_cleared_by_the_next(tmp_path: Path) -> None:
-    (tmp_path / "report.partial" / "new").mkdir(parents=True)
+    new = tmp_path / "report.partial" / "new"
+    new.mkdir(parents=True)
+    (new / "audit.json.partial").touch()
     write_report_folder(tmp_path / "report", {"audit.json": "1"}, REPORT_FILES)
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+def test_a_report_moved_aside_by_a_killed_write_survives_a_write_that_fails(tmp_path: Path) -> None:
+    earlier = tmp_path / "report.partial" / "earlier"
+    earlier.mkdir(parents=True)
+    (earlier / "audit.json").write_text("1")
+    with pytest.raises(UnicodeEncodeError):
+        write_report_folder(tmp_path / "report", {"audit.json": "\ud800"}, REPORT_FILES)
+    assert (tmp_path / "report" / "audit.json").read_text() == "1"
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+def test_a_link_where_the_report_is_prepared_is_refused(tmp_path: Path) -> None:
+    for target in ("nowhere", "disk"):
+        (tmp_path / "disk").mkdir(exist_ok=True)
+        (tmp_path / "report.partial").symlink_to(tmp_path / target)
+        with pytest.raises(InvalidInput, match="move it away"):
+            check_report_folder(tmp_path / "report", REPORT_FILES)
+        (tmp_path / "report.partial").unlink()
 
 
 def test_a_link_to_a_report_is_followed(tmp_path: Path) -> None:
