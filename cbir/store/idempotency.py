@@ -69,7 +69,9 @@ def copy_replies(
         Returns those of content hashes that the target does not have; a request whose reply names one is not copied,
         so that it is carried out there.
     """
-    recent = select(replies).where(replies.c.at > int(time.time()) - LIFETIME_SECONDS)
+    oldest = int(time.time()) - LIFETIME_SECONDS
+    recent = select(replies).where(replies.c.at > oldest)
+    target.execute(delete(replies).where(replies.c.at <= oldest))  # their keys may have been used again since
     present = set(target.scalars(select(replies.c.key)))
     rows = [dict(row._mapping) for row in source.execute(recent) if row.key not in present]
     absent = left_out({content for row in rows for content in CONTENT_HASH.findall(row["body"])})

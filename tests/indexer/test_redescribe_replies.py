@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from cbir.images import Limits
 from cbir.ingest.decoder_tasks import describe_bytes
@@ -14,6 +15,7 @@ from cbir.ingest.received_files import ReceivedFile, add_received_files
 from cbir.store import Collection, originals
 from cbir.store.idempotency import StoredReply
 from cbir.store.records import hash_patient
+from cbir.store.schema import replies as stored
 from tests.indexer.commands import call
 from tests.indexer.conftest import picture
 
@@ -92,3 +94,23 @@ def test_replies_that_name_an_erased_patient_do_not_survive(old: Path, tmp_path:
     (tmp_path / "other").rename(old)
     redescribe(old, new, code=3)
     assert replies(new, *both) == [first, None]
+
+
+def test_an_erasure_in_the_source_reaches_replies_that_came_over(old: Path, tmp_path: Path) -> None:
+    new, both = tmp_path / "new", ("first", "of a patient")
+    redescribe(old, new, code=3)
+    with Collection(old) as collection, collection.writer() as writer:
+        key = hash_patient(collection.secret, PATIENT)
+        assert key
+        assert writer.erase_patient([key]) == 1
+    redescribe(old, new, code=3)
+    assert replies(new, *both) == [replies(old, "first")[0], None]
+
+
+def test_a_key_used_again_after_a_day_replaces_the_reply_that_came_over(old: Path, tmp_path: Path) -> None:
+    new = tmp_path / "new"
+    redescribe(old, new, code=3)
+    with Collection(new) as collection, collection._engine.begin() as connection:
+        connection.execute(update(stored).values(at=0))
+    redescribe(old, new, code=3)
+    assert replies(new, "first") == replies(old, "first") != [None]
