@@ -268,6 +268,14 @@ def test_what_a_chain_leaves_is_grouped_by_itself():
     assert groups == [[0, 1], [2, 3]]
 
 
+def test_a_picture_that_shows_hardly_anything_has_no_signature(collection, tmp_path, phantoms):
+    add(collection, tmp_path / "files", [phantoms[0] // 100, phantoms[0]])
+    with picture_workers(PictureReader(collection, 10**6), 1) as workers:
+        signed = read_signed_pictures(workers, list(collection.iterate()), lambda done, total: None)
+    assert signed.squares.pixels[0].any()
+    assert signed.signatures.frequencies.any(axis=(1, 2)).tolist() == [False, True]
+
+
 def read(collection):
     """All pictures of a collection."""
     reader = PictureReader(collection, 10**6)
