@@ -59,7 +59,7 @@ async function decide(node, note, act, text) {
   }
   markDecided(node, note, text);
   byId("said").textContent = text;
-  node.nextElementSibling?.focus();
+  (node.nextElementSibling ?? node).focus(); // a disabled button cannot keep it
 }
 
 async function setLabel(id, key, value) {
