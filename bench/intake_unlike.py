@@ -1,10 +1,10 @@
 """Images of a kind that a collection lacks, and foreign pictures: how many are `unlike` it, over several draws.
 
-    python -m bench.intake_unlike COLLECTION [--by anatomy] [--values knee,hand] [--draws 5] [--seed 0]
+    python -m bench.intake_unlike COLLECTION [--by anatomy] [--values knee,hand] [--draws 5] [--images 10000]
 
 The collection lacks one value of the label `--by` in turn. A draw leaves out patients with 3,000 of the other images,
-of which as few as possible should be found; at most 10,000 of the rest are the collection. Images with the value, 500
-of them at most, and foreign pictures come to it. Vectors are read, and only foreign pictures are described.
+of which as few as possible should be found; at most `--images` of the rest are the collection. Images with the value,
+500 of them at most, and foreign pictures come to it. Vectors are read, and only foreign pictures are described.
 `bench/intake_collection.py` measures the whole check.
 """
 
@@ -55,7 +55,8 @@ def describe_foreign(collection: Collection, seed: int) -> dict[str, Floats]:
 class Draws:
     """Vectors of a collection's images with their patients, of which some come to the others."""
 
-    def __init__(self, collection: Collection, numbers: Rows, seed: int) -> None:
+    def __init__(self, collection: Collection, numbers: Rows, images: int, seed: int) -> None:
+        self._images = images
         encoder = encoder_of(collection.profile.descriptor)
         if encoder is None:
             raise SystemExit("the collection is not described by an encoder")
@@ -71,7 +72,7 @@ class Draws:
         others = others[np.argsort(order, kind="stable")]  # whole patients, in random order
         ordinary, rest = others[:ORDINARY], others[ORDINARY:]
         rest = rest[~np.isin(self._patients[rest], self._patients[ordinary])]
-        sample = np.sort(random.permutation(rest)[:FAMILIAR])
+        sample = np.sort(random.permutation(rest)[: self._images])
         check = Familiarity(self._vectors[sample], self._patients[sample], self._maxima)
         groups = {
             "lacking": self._vectors[random.permutation(lacking)[:LACKING]],
@@ -94,6 +95,7 @@ def main() -> None:
     parser.add_argument("--by", default="anatomy", help="label whose values are left out")
     parser.add_argument("--values", default="", help="those that are left out, by commas; all by default")
     parser.add_argument("--draws", type=int, default=5, help="for each value")
+    parser.add_argument("--images", type=int, default=FAMILIAR, help="of the collection, at most")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     started, ordinary, pictures = time.process_time(), list[Rows](), dict[str, list[float]]()
@@ -101,7 +103,7 @@ def main() -> None:
         labels = collection.labels_by_number(args.by)
         numbers = np.array(sorted(labels))
         values = np.array([labels[number] for number in numbers.tolist()])
-        draws = Draws(collection, numbers, args.seed)
+        draws = Draws(collection, numbers, args.images, args.seed)
     print(
         f"| {args.by} that is missing | unlike | each draw | of the others | share |\n|---|---|---|---|---|"
     )

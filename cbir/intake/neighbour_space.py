@@ -18,7 +18,7 @@ SMALLEST = (
     1e-2  # distance, where nearest images are 1 apart in each direction; copies have none but for rounding
 )
 DENSEST = 0.1  # of the median spread: copies of one image do not make all others strange
-BLOCK = 1000  # images compared at a time
+BLOCK = 250  # images compared at a time
 
 Numbers = NDArray[np.float64]
 
