@@ -24,7 +24,12 @@ def check_report_folder(folder: Path, names: frozenset[str]) -> None:
             raise InvalidInput(
                 f"{folder} is where a disk is mounted; name a folder in it, such as {folder / 'audit'}"
             )
-        present = {entry.name for entry in target.iterdir()}
+        try:
+            present = {entry.name for entry in target.iterdir()}
+        except OSError as error:
+            raise InvalidInput(
+                f"{folder} cannot be read: {error.strerror}; name a folder elsewhere"
+            ) from error
         if present and (MARK not in present or not present <= names):
             raise InvalidInput(f"{folder} holds other files than a report of an audit; name an empty folder")
     elif not target.parent.is_dir():
