@@ -10,13 +10,13 @@ from cbir.errors import NotFound
 from cbir.gallery.knn import compare_all
 from cbir.gallery.nearest_distances import NEAREST, NearestDistances, nearest_of
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, spread_rows
-from cbir.intake.familiarity import Familiarity, columns_of_maxima
+from cbir.intake.familiarity import LEAST_FAMILIAR, Familiarity, columns_of_maxima
 from cbir.intake.findings import findings_of, with_findings
 from cbir.store import Collection
 from cbir.store.records import Entry, Record
 
 COMPARED = 2000  # images of the collection that others are compared with
-FAMILIAR = 10_000  # the same by the values of the encoder: of 1,000, one alone would set the threshold
+FAMILIAR = 10_000  # the same by the values of the encoder
 LEAST_IMAGES = 100  # of a collection that says what fits
 UNLIKE = 0.001  # familiarity, or likeness without an encoder, up to which nothing in the collection is like an image
 NEIGHBOURS = 7  # that all have another modality
@@ -29,8 +29,8 @@ class CollectionCheck:
     """Compares images with a sample of a collection, as it was when the check was made.
 
     Distances are those of searches; whether an image is unlike the collection is seen by the values of an encoder,
-    if there is one. A collection of fewer than 100 images flags nothing, and one of fewer than 1,000 nothing as
-    unlike it.
+    if there is one. A collection of fewer than 100 images flags nothing, and one of fewer than 250, or 1,000 without
+    an encoder, nothing as unlike it.
     """
 
     def __init__(self, collection: Collection) -> None:
@@ -44,7 +44,7 @@ class CollectionCheck:
         if not len(numbers):
             return
         records = collection.records(numbers.tolist())
-        if encoder and len(numbers) >= 1 / UNLIKE - 1:
+        if encoder and len(numbers) >= LEAST_FAMILIAR:
             self._encoder_values = encoder.dimensions
             maxima = columns_of_maxima(encoder.card.outputs)
             patients = patient_numbers(records, numbers)

@@ -17,6 +17,8 @@ DIRECTIONS, DIRECTIONS_OF_MAXIMA = 64, 256
 USUAL = 0.99  # of the images of the collection are less strange than 1
 SMALLEST = 1e-3  # difference between a usual image and the median, and length of a vector
 ROUNDING = 1e-3  # of the strangeness
+TAIL = 25  # strangest images of the collection, which say how rare stranger ones are
+LEAST_FAMILIAR = 10 * TAIL  # images of a collection: its strangest tenth is the tail
 
 Numbers = NDArray[np.float64]
 
@@ -58,18 +60,25 @@ class Familiarity:
         self._ascending = np.sort(self._strangeness(logs))
 
     def familiarity(self, vectors: Floats) -> Numbers:
-        """Return the share (m,) of images of the collection that are at least as strange, from 1 / (n + 1) to 1.
+        """Return the share (m,) of images like those of the collection that are at least as strange, up to 1.
 
-        vectors: (m, d) float32, raw values of the encoder. It is the p-value of a conformal anomaly detector
-        (Laxhammar & Falkman 2010).
+        vectors: (m, d) float32, raw values of the encoder. The smaller of two p-values: that of a conformal anomaly
+        detector (Laxhammar & Falkman 2010), which a small collection lets become no smaller than 1 / (n + 1), and one
+        by its 25 strangest images: how often a distance is exceeded falls with a power of it (Hill 1975), and
+        strangeness is its logarithm.
         """
         logs = [
             space(_unit(vectors[:, columns]))
             for space, columns in zip(self._spaces, self._columns, strict=True)
         ]
-        count = len(self._ascending)
-        at_least = count - np.searchsorted(self._ascending, self._strangeness(logs) - ROUNDING)
-        return np.asarray((1 + at_least) / (1 + count), np.float64)
+        strangeness, count = self._strangeness(logs), len(self._ascending)
+        at_least = count - np.searchsorted(self._ascending, strangeness - ROUNDING)
+        counted = (1 + at_least) / (1 + count)
+        tail = min(TAIL, count - 1)
+        beyond = strangeness - ROUNDING - self._ascending[-1 - tail]
+        usual = max(float((self._ascending[-tail:] - self._ascending[-1 - tail]).mean()), ROUNDING)
+        extrapolated = tail / count * np.exp(-np.maximum(beyond, 0) / usual)
+        return np.where(beyond > 0, np.minimum(counted, extrapolated), counted).astype(np.float64)
 
     def _strangeness(self, logs: list[Numbers]) -> Numbers:
         """Return the mean of the logarithms (m,); 0 is the median of the collection, and 1 its 99th percentile."""

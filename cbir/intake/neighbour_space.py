@@ -14,9 +14,7 @@ NEIGHBOURS = 3
 FITTED_ON = 2500  # images that directions are computed from
 PAIRED_IN = 128  # directions that the nearest image is searched for in
 RIDGE = 0.03  # of the mean variance between nearest images, added to it
-SMALLEST = (
-    1e-2  # distance, where nearest images are 1 apart in each direction; copies have none but for rounding
-)
+SMALLEST = 1e-2  # distance, where nearest images are 1 apart in each direction: that of copies is rounding
 DENSEST = 0.1  # of the median spread: copies of one image do not make all others strange
 BLOCK = 250  # images compared at a time
 
