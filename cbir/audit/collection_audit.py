@@ -92,7 +92,7 @@ def run_audit(
     images = read_audited_images(collection, settings)
     if options.label:
         require_classes(images.codes(collection, options.label)[0], images.block, options.label)
-    duplicates = find_duplicates(collection, (), progress)
+    duplicates = find_duplicates(collection, (), progress, settings.max_pixels)
     leaks = find_leaks(collection, options.split, duplicates) if options.split else None
     images = images.joined([member.number for member in group.members] for group in duplicates.groups)
     progress("neighbours", 0, 1)

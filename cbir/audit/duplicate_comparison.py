@@ -16,8 +16,8 @@ TOGETHER = 256  # pairs that a thread or process compares one after the other
 Proved = tuple[tuple[int, int], Proof]  # rows of a pair of duplicates, and why
 
 
-class Block(NamedTuple):
-    """Pairs to compare, whose rows are those of `squares`. rows: (n,) int64, which these are among all."""
+class PairBlock(NamedTuple):
+    """Pairs to compare, as rows of `squares` (n of them). rows: (n,) int64, their rows among all images."""
 
     pairs: PlacedPairs
     squares: Squares
@@ -49,14 +49,14 @@ def compare_pairs(
         yield from proved
 
 
-def _cut_out(squares: Squares, candidates: PlacedPairs, part: slice) -> Block:
+def _cut_out(squares: Squares, candidates: PlacedPairs, part: slice) -> PairBlock:
     """Return some pairs with the squares that they need."""
     pairs = PlacedPairs._make(values[part] for values in candidates)
     rows = np.unique(pairs.pairs)
-    return Block(pairs._replace(pairs=np.searchsorted(rows, pairs.pairs)), squares.of(rows), rows)
+    return PairBlock(pairs._replace(pairs=np.searchsorted(rows, pairs.pairs)), squares.of(rows), rows)
 
 
-def _compare(reader: PictureReader, block: Block) -> list[Proved]:
+def _compare(reader: PictureReader, block: PairBlock) -> list[Proved]:
     records = reader.collection.records(block.squares.numbers.tolist())
     pictures, rows = Pictures(reader, block.squares, records), block.rows.tolist()
     proofs = ((pair, prove(pictures, pair)) for pair in list_pairs(block.pairs))

@@ -22,10 +22,10 @@ Picture = NDArray[np.uint8]
 
 
 class PictureReader:
-    """Reads pictures from thumbnails, which are smaller, or else from files of at most `most` pixels."""
+    """Reads pictures from thumbnails, which are smaller, or else from files of at most `max_pixels`."""
 
-    def __init__(self, collection: Collection, most: int) -> None:
-        self.collection, self.most = collection, most
+    def __init__(self, collection: Collection, max_pixels: int) -> None:
+        self.collection, self.max_pixels = collection, max_pixels
         self._with_thumbnail = collection.ids_with_thumbnail()
 
     def square(self, record: Record, side: int = SIDE) -> Picture | None:
@@ -41,7 +41,7 @@ class PictureReader:
         except CbirError:
             pass
         try:
-            return read_stored_image(self.collection, record, self.most)
+            return read_stored_image(self.collection, record, self.max_pixels)
         except CbirError:
             return None
 
@@ -69,7 +69,7 @@ class Pictures:
     reader : PictureReader
     squares : Squares
     records : mapping of int to Record
-        By number; those of deleted images may lack.
+        By number; those of deleted images may be missing.
     """
 
     def __init__(self, reader: PictureReader, squares: Squares, records: Mapping[int, Record]) -> None:

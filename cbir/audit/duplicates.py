@@ -54,6 +54,7 @@ def find_duplicates(
     collection: Collection,
     where: Sequence[Condition] = (),
     progress: Progress = lambda stage, done, total: None,
+    max_pixels: int | None = None,
 ) -> Duplicates:
     """Find groups of images that show the same picture, changed or not.
 
@@ -64,11 +65,13 @@ def find_duplicates(
         Conditions on the images.
     progress : callable
         Called with stage, done and total; what it raises ends the search.
+    max_pixels : int, optional
+        Of a file that is read; that of the settings by default.
 
     Raises
     ------
     CbirError
-        If a process that compares pictures dies.
+        If a process that reads and compares pictures dies.
     """
     view = collection.view()
     numbered = matching_records(collection, where)
@@ -77,7 +80,7 @@ def find_duplicates(
     in_view = set(view.gallery.ids[rows].tolist())
     numbered = [(number, record) for number, record in numbered if number in in_view]  # not added meanwhile
     records = [record for _, record in numbered]
-    reader = PictureReader(collection, settings.load().max_pixels)
+    reader = PictureReader(collection, max_pixels or settings.load().max_pixels)
     proofs: dict[tuple[int, int], Proof] = {}
     compared = 0
     with picture_workers(reader, len(numbered)) as workers:

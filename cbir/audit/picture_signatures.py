@@ -27,7 +27,10 @@ ENLARGED = len(PLACINGS) - 1
 
 
 class Signatures(NamedTuple):
-    """Of n pictures: frequencies (n, placings, 80) float32, see `low_frequencies`, and detail (n, 32, 32) int8."""
+    """Signatures of n pictures.
+
+    frequencies: (n, placings, 80) float32, see `low_frequencies`. detail: (n, 32, 32) int8.
+    """
 
     frequencies: Floats
     detail: NDArray[np.int8]

@@ -14,7 +14,7 @@ from cbir.errors import CbirError
 from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.ingest.process_pool import ProcessPool, WorkerDied, use_one_thread_silently
 from cbir.store import Collection
-from cbir.threads import OneBlasThread, cores, keep_to_one_core
+from cbir.threads import OneBlasThread, cores
 
 # Threads wait for Python's lock for almost half of the time, but processes take two seconds to start.
 LEAST_FOR_PROCESSES = 5000  # images
@@ -51,7 +51,7 @@ def _wait(future: Future[Result]) -> Result:
         return future.result()
     except WorkerDied as error:
         raise CbirError(
-            "a process that compares pictures died, perhaps out of memory; run the audit again when more is free"
+            "a process of the audit died, perhaps out of memory; run the audit again when more is free"
         ) from error
 
 
@@ -66,29 +66,23 @@ def picture_workers(reader: PictureReader, images: int) -> Iterator[PictureWorke
         finally:
             executor.shutdown(cancel_futures=True)
         return
-    call = partial(_Call, reader.collection.folder, reader.most)
-    with ProcessPool(_run, cores(), _share_cores) as pool:
+    call = partial(_Call, reader.collection.folder, reader.max_pixels)
+    with ProcessPool(_run, cores(), use_one_thread_silently) as pool:
         yield PictureWorkers(lambda work, task: pool.submit(call(work, task)))
 
 
 class _Call(NamedTuple):
     folder: Path
-    most: int
+    max_pixels: int
     work: Callable[[PictureReader, Any], Any]
     task: Any
 
 
-def _share_cores() -> None:
-    """Initialise a process."""
-    use_one_thread_silently()
-    keep_to_one_core()
-
-
 @cache  # opened by the first task, whose error says why it cannot be
-def _open_reader(folder: Path, most: int) -> PictureReader:
-    return PictureReader(Collection(folder), most)
+def _open_reader(folder: Path, max_pixels: int) -> PictureReader:
+    return PictureReader(Collection(folder), max_pixels)
 
 
 def _run(call: _Call) -> Any:
     with suppress_decoder_logs():  # once: each time, logging forgets which of its loggers are enabled
-        return call.work(_open_reader(call.folder, call.most), call.task)
+        return call.work(_open_reader(call.folder, call.max_pixels), call.task)

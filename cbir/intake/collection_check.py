@@ -116,7 +116,7 @@ class CollectionCheck:
 def spread_vectors(collection: Collection, most: int) -> tuple[Rows, Floats]:
     """Return numbers (n,) and raw vectors (n, d) of at most `most` images, evenly spread.
 
-    They are read anew if one of them is deleted meanwhile; there are none if that goes on.
+    They are read again if one of them is deleted meanwhile; there are none if that goes on.
     """
     for _ in range(ATTEMPTS):
         numbers = collection.matching_numbers(())

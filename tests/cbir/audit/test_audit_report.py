@@ -117,7 +117,6 @@ def test_a_folder_with_other_files_is_refused(tmp_path: Path) -> None:
         check_report_folder(tmp_path / "notes.txt", REPORT_FILES)
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder where root cannot write either")
 def test_a_folder_that_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def forbid(folder: Path) -> list[Path]:  # root may read every folder
         raise PermissionError(13, "Permission denied", str(folder))
@@ -127,6 +126,7 @@ def test_a_folder_that_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: py
         check_report_folder(tmp_path, REPORT_FILES)
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder where root cannot write either")
 def test_a_folder_where_nothing_can_be_written_is_refused_before_the_audit() -> None:
     with pytest.raises(InvalidInput, match="nothing can be written to /proc"):
         check_report_folder(Path("/proc/report"), REPORT_FILES)

@@ -6,8 +6,9 @@ import cv2
 import numpy as np
 import pytest
 
-from cbir import cancellation
+from cbir import cancellation, settings
 from cbir.audit import duplicates
+from cbir.audit.collection_audit import AuditOptions, run_audit
 from cbir.audit.duplicate_groups import group_by_reference
 from cbir.audit.duplicate_pictures import PictureReader, Pictures, to_square
 from cbir.audit.duplicates import find_duplicates
@@ -297,3 +298,15 @@ def test_a_picture_that_is_deleted_meanwhile_is_compared_as_it_was_read(collecti
     deleted = Pictures(PictureReader(collection, 10**6), pictures.squares, {}).fine(0, 128)
     assert np.array_equal(deleted, to_square(pictures.squares.pixels[0], 128))
     assert not np.array_equal(deleted, pictures.fine(0, 128))
+
+
+def test_files_with_more_pixels_than_allowed_are_not_read(collection, tmp_path, phantoms):
+    ids = add(collection, tmp_path / "files", [phantoms[0], phantoms[0][::-1]])
+    assert find_duplicates(collection, max_pixels=phantoms[0].size - 1).unread == tuple(ids)
+    assert find_duplicates(collection, max_pixels=phantoms[0].size).unread == ()
+
+
+def test_an_audit_reads_files_by_the_settings_that_it_is_given(collection, tmp_path, phantoms):
+    ids = add(collection, tmp_path / "files", phantoms[:6])
+    audit = run_audit(collection, AuditOptions(), settings.load(max_pixels=1000))
+    assert audit.duplicates.unread == tuple(ids)

@@ -124,7 +124,7 @@ def test_images_of_a_patient_have_the_same_number(tmp_path: Path) -> None:
     assert len(set(patients.tolist())) == len(numbers) - 1
 
 
-def test_images_are_drawn_anew_when_one_is_deleted_while_they_are_read(
+def test_images_are_read_again_when_one_is_deleted_while_they_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collection = collection_of(tmp_path / "c", 1100)
