@@ -21,10 +21,9 @@ from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn import NEAREST, NearestNeighbours
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.ranking import rank, top_k
-from cbir.gpu import faiss_index
 from cbir.gpu.accelerator import Accelerator
 from cbir.gpu.nearest_index import NearestIndex
-from cbir.hardware import resolve_device
+from cbir.hardware.device import faiss_gpu_problem, resolve_device
 from cbir.rerank.top_hits import rerank_top
 
 INDEXES = ("flat", "ivf")
@@ -181,7 +180,7 @@ def main() -> None:
     bytes_a_second, rate = bandwidth(device), product_rate(device, half)
     name = torch.cuda.get_device_name() if device == "cuda" else f"CPU, {torch.get_num_threads()} threads"
     print(f"{name}, torch {torch.__version__}: {bytes_a_second / 1e9:.0f} GB/s, {rate / 1e12:.2f} TFLOP/s")
-    index_device = "the CPU" if faiss_index.missing_gpu_support() else device
+    index_device = "the CPU" if faiss_gpu_problem() else device
     print(
         f"vectors in {options.precision}, {options.dimensions} dimensions; indexes of FAISS on {index_device}"
     )
@@ -197,9 +196,7 @@ def main() -> None:
         for method in options.methods:
             member = rerank.get("none" if method in INDEXES else method)
             if method in INDEXES:
-                search = by_index(
-                    method, "cpu" if faiss_index.missing_gpu_support() else device, gallery, options.k
-                )
+                search = by_index(method, "cpu" if faiss_gpu_problem() else device, gallery, options.k)
             else:
                 search = lambda query: accelerator.search(query, gallery, None, member, options.k)  # noqa: B023, E731
             times, hits = measure(search, queries)

@@ -25,6 +25,7 @@ class _Limit:
         self.check = check
         self.end = time.monotonic() + seconds
         self.next_check = 0.0
+        self.raised: BaseException | None = None  # by `check`
 
     def apply(self) -> None:
         now = time.monotonic()
@@ -34,7 +35,11 @@ class _Limit:
                 "fewer images, with a filter, or without re-ranking (rerank=none)"
             )
         if now >= self.next_check:
-            self.check()
+            try:
+                self.check()
+            except BaseException as error:
+                self.raised = error
+                raise
             self.next_check = now + CHECK_SECONDS
 
 
@@ -60,6 +65,12 @@ def checkpoint() -> None:
     limit = _limit.get()
     if limit is not None:
         limit.apply()
+
+
+def is_cancellation(error: BaseException) -> bool:
+    """Return whether a checkpoint of the current context raised `error` to cancel the computation."""
+    limit = _limit.get()
+    return isinstance(error, QueryCancelled) or (limit is not None and limit.raised is error)
 
 
 def with_checkpoints(items: Iterable[T]) -> Iterator[T]:

@@ -47,6 +47,10 @@ class IndexUnavailable(CbirError):
     """The server of a vector index does not answer, or refuses."""
 
 
+class DeviceFailed(CbirError):
+    """A GPU failed, or a library that computes on it."""
+
+
 class ClusterFailed(CbirError):
     """A Ray cluster does not answer, or its nodes cannot describe images."""
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from cbir.errors import InvalidInput, NotFound
-from cbir.hardware import Device
+from cbir.hardware.device import Device
 from cbir.images import Limits
 from cbir.ingest.object_store import check_object_url, check_there
 from cbir.intake.requirements import require_packages

@@ -29,6 +29,7 @@ MARKED = {
     "cbir/encoders/test_external_data.py": "deep",
     "cbir/encoders/test_inflated_resnet.py": "deep",
     "cbir/gpu": "deep",
+    "cbir/hardware": "deep",
     "cbir/grading/test_cnn.py": "deep",
     "cbir/grading/test_rankers.py": "deep",
     "cbir/grading/test_tuned_cnn.py": "deep",

@@ -3,6 +3,7 @@
 from cbir.commands.stage_lines import StageLines
 from cbir.errors import InvalidInput
 from cbir.extras import install_command
+from cbir.hardware.device import resolve_device
 
 
 def require_torch(device: str, threads: int) -> None:
@@ -17,5 +18,7 @@ def require_torch(device: str, threads: int) -> None:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         raise InvalidInput(f"there is no device {device!r}; use --device cpu") from error
+    if device.startswith("cuda"):
+        resolve_device("cuda")  # tried, not only named
     if threads:
         torch.set_num_threads(threads)

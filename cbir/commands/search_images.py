@@ -18,7 +18,7 @@ from cbir.commands.output import results_console
 from cbir.commands.search_batch import search_each
 from cbir.commands.search_sheet import HTML, open_page, sheet_of_answer
 from cbir.errors import InvalidInput
-from cbir.hardware import Device
+from cbir.hardware.device import Device
 
 if TYPE_CHECKING:
     import numpy as np

@@ -16,7 +16,7 @@ from cbir.descriptors.huang2012 import Huang2012
 from cbir.descriptors.slit_lamp_descriptor import SLIT_LAMP, SlitLampDescriptor, slit_lamp_name
 from cbir.descriptors.tamura import Tamura
 from cbir.errors import InvalidInput
-from cbir.hardware import Device
+from cbir.hardware.device import Device
 from cbir.models import embedding_card
 from cbir.models.lens_card import has_lens_model
 from cbir.suggestion import did_you_mean

@@ -15,7 +15,9 @@ from cbir.encoders.encoder_network import normalise_pixels
 from cbir.encoders.fit_image import fit_image
 from cbir.errors import InvalidInput
 from cbir.extras import install_command
-from cbir.hardware import Device, resolve_device
+from cbir.hardware.device import Device, resolve_device
+from cbir.hardware.device_failure import device_failures, on_gpu_or_cpu
+from cbir.hardware.device_memory import full_precision, in_pieces
 from cbir.images import Image
 from cbir.images.pad_resize import pad_resize
 from cbir.models import embedding_card
@@ -25,6 +27,7 @@ from cbir.models.onnx_network import OnnxNetwork, load_onnx_network
 NAME = re.compile(r"embedding:([0-9a-f]{16}):([0-9]{1,4})(?:\+([a-z0-9_]+))?")
 JOIN = "+"  # between the folder of a model and the name of a descriptor
 BATCH = 64  # images per run of the network
+DEVICE_TOLERANCE = 1e-4  # largest difference of a value between a GPU and a CPU, of vectors of length 1
 
 
 def descriptor_name(folder: Path) -> str:
@@ -80,15 +83,27 @@ class EmbeddingDescriptor:
         return pad_resize(image, int(_read_card(self.name, self._folder())["model"]["side"]))
 
     def describe_batch(self, inputs: list[NDArray[np.uint8]]) -> NDArray[np.float32]:
-        """Describe n prepared images, BATCH at a time: (n, dimensions) float32."""
+        """Describe n prepared images, at most BATCH at a time: (n, dimensions) float32."""
+        device = resolve_device(self._device)
+        if device == "cpu":
+            return self._described(inputs, device)
+        return on_gpu_or_cpu(
+            self._device, lambda: self._described(inputs, "cuda"), lambda: self._described(inputs, "cpu")
+        )
+
+    def _described(self, inputs: list[NDArray[np.uint8]], device: str) -> NDArray[np.float32]:
         shape = _encoder_input(self.name, self._folder())
-        network = _load_network(self.name, self._folder(), self._device)
+        network = _load_network(self.name, self._folder(), device)
         vectors = [np.empty((0, self.dimensions), np.float32)]
         if shape is not None:  # one by one: larger batches leave the cache and are slower
             return np.concatenate(vectors + [network(normalise_pixels(pixels, shape)) for pixels in inputs])
-        for start in range(0, len(inputs), BATCH):
-            pixels = np.stack(inputs[start : start + BATCH])[:, None]
-            vectors.append(network(pixels.astype(np.float32) / np.float32(255.0)))
+
+        def run(rows: slice) -> NDArray[np.float32]:
+            pixels = np.stack(inputs[rows])[:, None]
+            return network(pixels.astype(np.float32) / np.float32(255.0))
+
+        with device_failures("description", device):
+            vectors += in_pieces(run, len(inputs), BATCH)
         return np.concatenate(vectors)
 
     def _folder(self) -> Path:
@@ -117,8 +132,8 @@ def _encoder_input(name: str, folder: Path) -> EncoderInput | None:
 
 
 @lru_cache(maxsize=2)
-def _load_network(name: str, folder: Path, device: Device) -> OnnxNetwork:
-    card, resolved = _read_card(name, folder), resolve_device(device)
+def _load_network(name: str, folder: Path, device: str) -> OnnxNetwork:
+    card = _read_card(name, folder)
     if "input" in card:
         network = load_onnx_network(folder, card)
         if network is None:
@@ -126,8 +141,8 @@ def _load_network(name: str, folder: Path, device: Device) -> OnnxNetwork:
                 f"{folder / embedding_card.ONNX} or onnxruntime is missing; copy the whole folder"
             )
         return network
-    network = load_onnx_network(folder, card) if resolved == "cpu" else None
-    return network or _torch_network(folder, resolved)
+    network = load_onnx_network(folder, card) if device == "cpu" else None
+    return network or _torch_network(folder, device)
 
 
 def _torch_network(folder: Path, device: str) -> OnnxNetwork:
@@ -137,10 +152,12 @@ def _torch_network(folder: Path, device: str) -> OnnxNetwork:
         from cbir.models.embedder import load_embedder
     except ModuleNotFoundError as error:
         raise InvalidInput(f"an embedding needs torch: {install_command('deep')}") from error
-    network = load_embedder(folder).to(device)
+    embedder = load_embedder(folder)
+    with device_failures("weights of an embedding", device):
+        network = embedder.to(device)
 
     def run(images: NDArray[np.float32]) -> NDArray[np.float32]:
-        with torch.inference_mode():
+        with torch.inference_mode(), full_precision():
             vectors: NDArray[np.float32] = network(torch.from_numpy(images).to(device)).float().cpu().numpy()
         return vectors
 

@@ -1,8 +1,6 @@
 """Whole-collection re-ranking on a device: one copy of the vectors there, one query at a time."""
 
 from bisect import bisect_right
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from threading import Lock
 
@@ -14,7 +12,6 @@ from cbir.cancellation import locked, run_to_end
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import top_k
 from cbir.gallery.vector_blocks import Floats, Rows
-from cbir.gpu import OutOfDeviceMemory
 from cbir.gpu.torch_backend import TorchBackend
 from cbir.gpu.torch_graph import TorchGraph
 from cbir.gpu.torch_vectors import TorchVectors
@@ -69,18 +66,13 @@ class Accelerator:
         -------
         TopHits or None
             None where the CPU has to do it: no images, all of them alike, or a re-ranker that needs the full list.
-
-        Raises
-        ------
-        OutOfDeviceMemory
-            If the collection and a query do not fit.
         """
         count = len(gallery) if rows is None else len(rows)
         if not count:
             return None
         if not self.vectors.has(gallery):
             run_to_end(partial(self._follow, gallery), self._lock)
-        with locked(self._lock), torch.inference_mode(), _report_out_of_memory(gallery):
+        with locked(self._lock), torch.inference_mode():
             self.vectors.follow(gallery)  # again: another query may have followed an older gallery meanwhile
             allowed = None if rows is None else self._mask(rows, len(gallery))
             load_graph = partial(self._graph_of, gallery)
@@ -96,7 +88,7 @@ class Accelerator:
             return TopHits(hits, reranked.scores[top], gallery.exact_distances(query, hits), reranked)
 
     def _follow(self, gallery: Gallery) -> None:
-        with torch.inference_mode(), _report_out_of_memory(gallery):
+        with torch.inference_mode():
             self.vectors.follow(gallery)
 
     def _graph_of(self, gallery: Gallery) -> TorchGraph:
@@ -116,17 +108,6 @@ class Accelerator:
         included = np.zeros(count, bool)
         included[rows] = True
         return torch.from_numpy(included).to(self.vectors.device)
-
-
-@contextmanager
-def _report_out_of_memory(gallery: Gallery) -> Iterator[None]:
-    try:
-        yield
-    except torch.OutOfMemoryError as error:
-        raise OutOfDeviceMemory(
-            f"{len(gallery)} images of {gallery.dimensions} values and a query do not fit into the GPU's memory; "
-            "search with device=cpu"
-        ) from error
 
 
 def excluded_rows(rows: Rows, count: int) -> Rows:

@@ -7,6 +7,7 @@ import numpy as np
 
 from cbir.errors import InvalidInput
 from cbir.gallery.vector_blocks import Floats
+from cbir.hardware.device import faiss_gpu_problem
 
 Kind = Literal["flat", "ivf"]
 
@@ -49,22 +50,10 @@ def create_index(kind: Kind, device: str, dimensions: int, sample: Floats, count
     return index if device == "cpu" else _on_gpu(index, kind)
 
 
-def missing_gpu_support() -> str | None:
-    """Return why the installed faiss cannot use a GPU; None if it can."""
-    if not hasattr(faiss, "StandardGpuResources"):
-        return (
-            "index=flat and index=faiss-ivf on a GPU need faiss-gpu in place of faiss-cpu "
-            "(pip uninstall faiss-cpu, then pip install faiss-gpu: never both)"
-        )
-    if not faiss.get_num_gpus():
-        return f"faiss-gpu {faiss.__version__} finds no GPU that it can use on this machine"
-    return None
-
-
 def _on_gpu(index: Any, kind: Kind) -> Any:
     """Copy an index to the first GPU; its resources live as long as the copy."""
-    if missing := missing_gpu_support():
-        raise InvalidInput(missing)
+    if problem := faiss_gpu_problem():
+        raise InvalidInput(problem)
     resources = faiss.StandardGpuResources()
     resources.setTempMemory(SCRATCH)
     options = faiss.GpuClonerOptions()

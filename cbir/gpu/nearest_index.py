@@ -15,11 +15,12 @@ from cbir.cancellation import locked, run_to_end
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import CANCELLATION, RankingList, rank, similarities
 from cbir.gallery.vector_blocks import Floats, Rows, is_among, spread_rows
-from cbir.gpu import OutOfDeviceMemory, faiss_index
+from cbir.gpu import faiss_index
 from cbir.gpu.faiss_index import LISTS, TRAINED_ON, Kind
+from cbir.hardware.device_memory import in_pieces, rows_within
 
 MOST_FETCHED = 2048  # candidates: the limit of a GPU index
-ADDED = 65_536  # rows added at a time
+ADDED = 64 << 20  # bytes of vectors added at a time
 SAMPLE = 4096  # rows, evenly spread, whose largest distance stands for the largest of all
 SLACK = 32  # extra candidates: equal distances may come in another order
 
@@ -118,16 +119,20 @@ class NearestIndex:
         if not self._blocks or self._blocks[0] is not gallery.blocks[0]:
             self._build(gallery)
         first, last = int(self._index.ntotal), len(gallery)
-        for start in range(first, last, ADDED):
-            added = gallery.vectors(np.arange(start, min(start + ADDED, last)))
-            try:
-                self._index.add(added)
-            except RuntimeError as error:  # FAISS raises no other
-                self._index, self._blocks = None, ()
-                raise OutOfDeviceMemory(
-                    f"FAISS cannot take {last} images on {self.device}; set index=exact"
-                ) from error
+
+        def add(rows: slice) -> None:
+            added = gallery.vectors(np.arange(first + rows.start, first + rows.stop))
+            self._index.add(added)
             self._largest_norm = max(self._largest_norm, float(np.square(added).sum(axis=1).max()))
+
+        try:
+            for _ in in_pieces(add, last - first, rows_within(ADDED, 4 * gallery.dimensions)):
+                pass
+            if int(self._index.ntotal) != last:
+                raise RuntimeError("an index took a part of the vectors that did not fit")
+        except BaseException:
+            self._index, self._blocks = None, ()
+            raise
         self._sample_rows = spread_rows(last, SAMPLE)
         self._sample = gallery.vectors(self._sample_rows)
         self._blocks = gallery.blocks

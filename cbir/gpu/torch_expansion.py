@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cbir.gpu.torch_vectors import ALIGNED, MOST_IN_HALF, WIDE, TorchVectors, multiply
+from cbir.gpu.torch_vectors import ALIGNED, MOST_IN_HALF, TorchVectors, multiply
 from cbir.rerank.kernel_expansion import KernelExpansion
 
 SAFE = 60.0  # exponents up to this stay far from the end of float32, at 88
@@ -20,7 +20,8 @@ def expansion_values(expansion: KernelExpansion, vectors: TorchVectors) -> Tenso
     pull = vectors.squared_norms * -gamma
     out = torch.empty(len(vectors), dtype=torch.float32, device=device)
     prepared: dict[torch.dtype, tuple[Tensor, Tensor | None, Tensor]] = {}
-    for rows, block in vectors.blocks(WIDE):
+
+    def fill(rows: slice, block: Tensor) -> None:
         if block.dtype not in prepared:
             prepared[block.dtype] = _prepared(expansion, block.dtype, device)
         columns, offsets, weights = prepared[block.dtype]
@@ -29,6 +30,8 @@ def expansion_values(expansion: KernelExpansion, vectors: TorchVectors) -> Tenso
         if offsets is not None:
             exponents += offsets
         torch.mv(exponents.exp_(), weights, out=out[rows])
+
+    vectors.for_each_block(len(expansion.vectors), fill)
     return out.add_(float(expansion.bias))
 
 

@@ -10,7 +10,11 @@ from torch import Tensor
 from cbir.gallery.knn import NEAREST
 from cbir.gallery.knn_graph import ROUNDING, SCALE, Graph
 from cbir.gallery.vector_blocks import Floats
+from cbir.hardware.device_memory import in_pieces, rows_within
 from cbir.rerank.diffusion_graph import DiffusionGraph
+
+EDGES = 512 << 20  # bytes of edges that are followed at a time
+BYTES_AN_EDGE = 40  # their numbers, ends, weights and what flows along
 
 
 class TorchGraph(DiffusionGraph):
@@ -39,6 +43,9 @@ class TorchGraph(DiffusionGraph):
             torch.from_numpy(np.ascontiguousarray(values)).to(device)
             for values in (graph.degrees, graph.scale, graph.reach + ROUNDING, lengths)
         )
+
+        edges_a_node = len(self._ends) / max(1, len(self._scale))
+        self._nodes_at_once = rows_within(EDGES, round(BYTES_AN_EDGE * max(1.0, edges_a_node)))
 
     def __len__(self) -> int:
         return len(self._scale)
@@ -72,13 +79,22 @@ class TorchGraph(DiffusionGraph):
     def push(self, flow: Tensor, nodes: Tensor, beside: Tensor) -> tuple[Tensor, Tensor]:
         sent, touched = torch.zeros_like(self.degrees), torch.zeros_like(self.degrees, dtype=torch.bool)
         sent[nodes] = flow
-        touched[self._edges_of(nodes)[1]] = True
+
+        def touch(rows: slice) -> None:
+            touched[self._edges_of(nodes[rows])[1]] = True
+
+        for _ in in_pieces(touch, len(nodes), self._nodes_at_once):
+            pass
         touched[beside] = True
         reached = self.nonzero(touched)
         if not len(reached):
             return reached, flow
-        counts, ends, weights = self._edges_of(reached)
-        return reached, torch.segment_reduce(weights * sent[ends], "sum", lengths=counts, unsafe=True)
+
+        def arrive(rows: slice) -> Tensor:
+            counts, ends, weights = self._edges_of(reached[rows])
+            return torch.segment_reduce(weights * sent[ends], "sum", lengths=counts, unsafe=True)
+
+        return reached, torch.cat(list(in_pieces(arrive, len(reached), self._nodes_at_once)))
 
     def within(self, nodes: Tensor) -> Callable[[Tensor], Tensor]:
         index = torch.full((len(self),), len(nodes), dtype=torch.int32, device=nodes.device)

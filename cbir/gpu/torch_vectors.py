@@ -1,6 +1,6 @@
 """Vectors of a gallery on a device, in half precision where they fit."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -8,14 +8,13 @@ from torch import Tensor
 
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.vector_blocks import Floats
+from cbir.hardware.device_memory import in_pieces, rows_within
 
 MOST_IN_HALF = 60_000.0  # float16 ends at 65,504
-UPLOADED = 65_536  # rows copied to the device at a time
-# Rows multiplied at a time. On a GPU the results of a block, 72 float32 a row with SVMs, stay in an L2 cache of
-# 50 MB from the product to the sum; on a processor in a core's. A few columns stay there for more rows, and fewer,
-# larger steps leave the GPU no time to wait for the next.
-WIDE = {"cuda": 131_072, "cpu": 4096}
-NARROW = {"cuda": 1_048_576, "cpu": 4096}
+UPLOADED = 64 << 20  # bytes copied to the device at a time
+# Bytes of float32 results of a block. On a GPU they stay in an L2 cache of 50 MB from the product to the sum, on a
+# processor in a core's; larger steps leave the GPU no time to wait.
+RESULTS = {"cuda": 36 << 20, "cpu": 128 << 10}
 ALIGNED = 8  # columns: tensor cores want rows of 16 bytes
 
 
@@ -64,14 +63,21 @@ class TorchVectors:
         norms = [norms for _, _, norms in self._blocks]
         return norms[0] if len(norms) == 1 else torch.cat(norms)
 
-    def blocks(self, rows: dict[str, int]) -> Iterator[tuple[slice, Tensor]]:
-        """Yield (slice of the rows, (m, d) vectors) in order, at most rows[type of device] at a time."""
-        size, done = rows[self.device.type], 0
+    def for_each_block(self, columns: int, work: Callable[[slice, Tensor], None]) -> None:
+        """Call work(slice of the rows, (m, d) vectors) for all rows in order, a block at a time.
+
+        The products of a block and `columns` columns fit into RESULTS, and the memory of the device.
+        """
+        size, done = rows_within(RESULTS[self.device.type], 4 * columns), 0
         for _, copy, _ in self._blocks:
-            for start in range(0, len(copy), size):
-                piece = copy[start : start + size]
-                yield slice(done, done + len(piece)), piece
-                done += len(piece)
+            first, vectors = done, copy
+
+            def compute(rows: slice, first: int = first, vectors: Tensor = vectors) -> None:
+                work(slice(first + rows.start, first + rows.stop), vectors[rows])
+
+            for _ in in_pieces(compute, len(copy), size):
+                pass
+            done += len(copy)
 
     def products(self, columns: Floats) -> Tensor:
         """Multiply all vectors by `columns` (d, c), which keep their full precision: (n, c) float32 in one pass."""
@@ -83,12 +89,15 @@ class TorchVectors:
         upper = exact.half()
         lower = (exact - upper.float()).half()  # what half precision rounds away
         halves = pad_columns(torch.cat([upper, lower], dim=1))
-        for rows, vectors in self.blocks(NARROW):
+
+        def fill(rows: slice, vectors: Tensor) -> None:
             if vectors.dtype == torch.float16:
                 parts = multiply(vectors, halves)
                 torch.add(parts[:, :count], parts[:, count : 2 * count], out=out[rows])
             else:
                 torch.mm(vectors, exact, out=out[rows])
+
+        self.for_each_block(halves.shape[1], fill)
         return out.mul_(scale)
 
     def _uploaded(self, block: Floats) -> tuple[Tensor, Tensor]:
@@ -97,10 +106,13 @@ class TorchVectors:
         dtype = torch.float16 if stored is np.float16 else torch.float32
         copy = torch.empty(block.shape, dtype=dtype, device=self.device)
         norms = torch.empty(len(block), dtype=torch.float32, device=self.device)
-        for start in range(0, len(block), UPLOADED):
-            rows = slice(start, start + UPLOADED)
+
+        def upload(rows: slice) -> None:
             copy[rows] = torch.from_numpy(block[rows].astype(stored)).to(self.device)
             norms[rows] = copy[rows].float().square().sum(dim=1)
+
+        for _ in in_pieces(upload, len(block), rows_within(UPLOADED, 4 * block.shape[1])):
+            pass
         return copy, norms
 
 

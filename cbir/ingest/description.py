@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cbir.descriptors.descriptor import Descriptor
 from cbir.errors import NoPixels, UnreadableImage
-from cbir.hardware import Device
+from cbir.hardware.device import Device
 from cbir.images import Image, Limits
 from cbir.images.reading import is_out_of_memory
 from cbir.images.thumbnail import make_thumbnail

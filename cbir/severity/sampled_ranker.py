@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from cbir.errors import InvalidInput
+from cbir.hardware.device_failure import device_failures
+from cbir.hardware.device_memory import full_precision, in_pieces, network_batch
 from cbir.losses import ranknet_loss
 from cbir.models.model_files import save_model
 from cbir.severity.judged_pairs import JudgedPairs, check_judged_pairs
@@ -20,7 +22,6 @@ from cbir.severity.sampled_network import SampledNetwork
 from cbir.severity.severity_estimate import SeverityEstimate
 from cbir.training.training_loop import run_training_loop
 
-BATCH_GPU = 8192
 MAX_PASSES = 1000
 WEIGHTS, CARD = "severity.safetensors", "severity.json"
 LOCAL = ("weights", "projection", "device")  # settings that a card leaves out
@@ -210,12 +211,18 @@ class SampledRanker(ABC):
             raise InvalidInput("the ranker is not fitted; call fit with judged pairs first")
         inputs, network = self.prepare(images), self.network_
         masks = network.masks(self.passes, torch.Generator().manual_seed(self.seed))
-        step = max(1, (self.sampled_batch if self.device == "cpu" else BATCH_GPU) // self.passes)
-        parts = []
-        with torch.inference_mode():
-            for start in range(0, len(inputs), step):
-                batch = self.batch_tensor(inputs[start : start + step])
-                parts.append([tensor.float().cpu() for tensor in network.sampled(batch, masks)])
+
+        def sample(rows: slice) -> list[Tensor]:
+            return [
+                tensor.float().cpu() for tensor in network.sampled(self.batch_tensor(inputs[rows]), masks)
+            ]
+
+        with torch.inference_mode(), full_precision(), device_failures("severity", self.device):
+            if self.device == "cpu" or not len(inputs):
+                step = max(1, self.sampled_batch // self.passes)
+            else:
+                step = network_batch(self.passes * self.batch_tensor(inputs[:1]).nbytes)
+            parts = list(in_pieces(sample, len(inputs), step))
         if not parts:
             nothing = np.zeros(0, np.float32)
             return SeverityEstimate(nothing, nothing, np.zeros((0, network.width), np.float32))

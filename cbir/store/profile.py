@@ -12,7 +12,7 @@ from cbir import descriptors
 from cbir.descriptors import embedding_descriptor, encoder_descriptor, slit_lamp_descriptor
 from cbir.descriptors.descriptor import Descriptor
 from cbir.errors import InvalidInput
-from cbir.hardware import Device
+from cbir.hardware.device import Device
 from cbir.images.volume import VolumeGrid
 
 # Best of the weights tried, 0.36 to 1, which differ by half a point at most: bench/results/embeddings.md

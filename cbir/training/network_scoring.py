@@ -8,9 +8,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from cbir.hardware.device_failure import device_failures
+from cbir.hardware.device_memory import full_precision, in_pieces, network_batch
 from cbir.models.scoring_network import ScoringNetwork
 
-BATCH = 256
+BATCH = 256  # pictures, on a CPU
 
 
 def to_network_input(pictures: NDArray[Any], device: str) -> Tensor:
@@ -93,8 +95,17 @@ def apply_network(
     """
     was_training = network.training
     network.eval()
-    batches = (pictures[start : start + BATCH] for start in range(0, len(pictures), BATCH))
-    function = function or network
-    outputs = [function(to_network_input(batch, device)).float().cpu().numpy() for batch in batches]
-    network.train(was_training)
+    compute = function or network
+
+    def run(rows: slice) -> NDArray[np.float32]:
+        values: NDArray[np.float32] = compute(to_network_input(pictures[rows], device)).float().cpu().numpy()
+        return values
+
+    try:
+        with full_precision(), device_failures("network", device):
+            on_gpu = device != "cpu" and len(pictures)
+            size = network_batch(to_network_input(pictures[:1], device).nbytes) if on_gpu else BATCH
+            outputs = list(in_pieces(run, len(pictures), size))
+    finally:
+        network.train(was_training)
     return np.concatenate(outputs)

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
 
+from cbir.hardware.device_failure import device_failures
+
 
 def run_training_loop(
     network: nn.Module,
@@ -56,19 +58,20 @@ def run_training_loop(
     epoch_length : int, optional
         Steps per epoch.
     """
-    saved = time.monotonic()
+    saved, device = time.monotonic(), next(network.parameters()).device.type
     for step in range(start, steps):
         if stop():
             return
         if rate is not None:
             for group in optimizer.param_groups:
                 group["lr"] = rate(step) * group.get("rate_factor", 1.0)
-        loss = batch_loss(step)
-        optimizer.zero_grad()
-        torch.autograd.backward(loss)
-        if math.isfinite(largest_gradient):
-            torch.nn.utils.clip_grad_norm_(network.parameters(), largest_gradient)
-        optimizer.step()
+        with device_failures(f"step {step} of the training", device):
+            loss = batch_loss(step)
+            optimizer.zero_grad()
+            torch.autograd.backward(loss)
+            if math.isfinite(largest_gradient):
+                torch.nn.utils.clip_grad_norm_(network.parameters(), largest_gradient)
+            optimizer.step()
         if scheduler is not None:
             scheduler.step()
         on_step(step + 1, loss.detach())

@@ -5,8 +5,10 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from cbir.hardware.device_memory import rows_within
+
 FEW = 256  # scores; up to here comparing all pairs is faster than sorting
-PAIRS_AT_ONCE = {"cpu": 1 << 18, "cuda": 1 << 24}  # 1 MiB of float32 stays in a core's cache
+PAIRS_AT_ONCE = {"cpu": 1 << 20, "cuda": 64 << 20}  # bytes; 1 MiB stays in a core's cache
 
 
 def exact_ranks(scores: Tensor) -> Tensor:
@@ -22,7 +24,7 @@ def exact_ranks(scores: Tensor) -> Tensor:
 def pair_chunks(scores: Tensor) -> Iterator[slice]:
     """Return slices of the vectors of `scores` (batch, d) whose pairs fit into memory together; none is empty."""
     count, d = scores.shape
-    step = max(1, PAIRS_AT_ONCE.get(scores.device.type, 1 << 18) // (d * d))
+    step = rows_within(PAIRS_AT_ONCE.get(scores.device.type, 1 << 20), scores.element_size() * d * d)
     return (slice(first, first + step) for first in range(0, count, step))
 
 

@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from cbir import hardware, rerank
-from cbir.errors import CollectionBusy, InvalidInput
+from cbir import rerank
+from cbir.errors import CollectionBusy, DeviceFailed, InvalidInput
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import rank, top_k
-from cbir.gpu import accelerator, device_search, faiss_index
+from cbir.gpu import accelerator, device_search
 from cbir.gpu.device_search import SCALED, DeviceSearch
 from cbir.gpu.torch_vectors import TorchVectors
-from cbir.hardware import resolve_device
+from cbir.hardware import device, device_trial
+from cbir.hardware.device import faiss_gpu_problem, resolve_device
 from tests.cbir.gpu.test_accelerator import clustered
 
 WITHOUT_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
@@ -35,14 +36,15 @@ def test_cuda_where_there_is_none_is_refused_with_the_reason():
 def test_auto_takes_the_processor(monkeypatch, tmp_path):
     assert resolve_device("auto") == resolve_device("cpu") == "cpu"
     (tmp_path / "driver").touch()
-    monkeypatch.setattr(hardware, "DRIVERS", (tmp_path / "driver",))
+    monkeypatch.setattr(device_trial, "DRIVERS", (tmp_path / "driver",))
+    monkeypatch.setattr(device, "_results", {})
     assert resolve_device("auto") == "cpu"
 
 
 def test_auto_does_not_import_torch_on_a_machine_without_a_driver():
     code = (
-        "import sys; from cbir import hardware; hardware.DRIVERS = (); "
-        "assert hardware.resolve_device('auto') == 'cpu'; import cbir.search; assert 'torch' not in sys.modules"
+        "import sys; from cbir.hardware import device, device_trial; device_trial.DRIVERS = (); "
+        "assert device.resolve_device('auto') == 'cpu'; import cbir.search; assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -128,14 +130,14 @@ def test_a_collection_that_does_not_fit(gallery, tmp_path, monkeypatch):
     monkeypatch.setattr(device_search, "resolve_device", lambda name: "cuda")
     monkeypatch.setattr(accelerator, "TorchVectors", lambda device, half: Full())
     query, member = clustered(1)[0], rerank.get("none")
-    with pytest.raises(InvalidInput, match=r"3000 images of 24 values .* do not fit .* device=cpu"):
+    with pytest.raises(DeviceFailed, match=r"the GPU failed \(search\): .*out of memory.* device=cpu"):
         DeviceSearch(tmp_path, "cuda", least=1).search(query, gallery, None, member, 5)
     unsure = DeviceSearch(tmp_path, "auto", least=1)
     assert unsure.search(query, gallery, None, member, 5) is None
     assert unsure.device == "cpu"
 
 
-@pytest.mark.skipif(not faiss_index.missing_gpu_support(), reason="faiss can use a GPU here")
+@pytest.mark.skipif(not faiss_gpu_problem(), reason="faiss can use a GPU here")
 def test_an_index_needs_a_faiss_that_has_the_gpu(gallery, tmp_path, monkeypatch):
     monkeypatch.setattr(device_search, "resolve_device", lambda name: "cuda")
     with pytest.raises(InvalidInput, match="faiss-gpu"):

@@ -10,12 +10,12 @@ from cbir import rerank
 from cbir.errors import InvalidInput
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import rank, top_k
-from cbir.gpu import faiss_index
 from cbir.gpu.nearest_index import MOST_FETCHED, NearestIndex
+from cbir.hardware.device import faiss_gpu_problem
 from cbir.rerank.top_hits import rerank_top
 from tests.cbir.gpu.test_accelerator import clustered
 
-DEVICES = ["cpu"] if faiss_index.missing_gpu_support() else ["cpu", "cuda"]
+DEVICES = ["cpu"] if faiss_gpu_problem() else ["cpu", "cuda"]
 EVERYWHERE = pytest.mark.parametrize("device", DEVICES)
 
 
@@ -122,7 +122,7 @@ def test_rerankers_of_the_top_order_as_they_do_over_the_whole_list(gallery, name
     assert ((head.similarities >= 0) & (head.similarities <= 1)).all()
 
 
-@pytest.mark.skipif(not faiss_index.missing_gpu_support(), reason="this machine has a GPU that faiss can use")
+@pytest.mark.skipif(not faiss_gpu_problem(), reason="this machine has a GPU that faiss can use")
 def test_a_gpu_that_is_not_there_is_said(gallery):
     expected_hits = "faiss-gpu" if not hasattr(faiss, "StandardGpuResources") else "finds no GPU"
     with pytest.raises(InvalidInput, match=expected_hits):

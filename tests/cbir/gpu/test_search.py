@@ -1,6 +1,5 @@
 """A collection searched through a device: the same answers, filters and deletes as without."""
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -9,37 +8,10 @@ from cbir.errors import InvalidInput
 from cbir.gpu import accelerator, device_search
 from cbir.gpu.device_search import DeviceSearch
 from cbir.gpu.torch_vectors import TorchVectors
-from cbir.images import from_array
 from cbir.main import app
 from cbir.rerank.auto import MUTUAL
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.store import Collection
-from cbir.store import profile as profiles
-from cbir.store.records import add_labels, describe_record
-
-
-def entry(created: Collection, number: int, vector: np.ndarray):
-    picture = np.random.default_rng(number).integers(0, 256, (8, 8), np.uint8)
-    record = describe_record(
-        from_array(picture), source=f"/{number}", source_stamp="1", secret=created.secret
-    )
-    return add_labels(record, {"side": "left" if number % 3 else "right"}, created.secret), vector
-
-
-@pytest.fixture(scope="module")
-def collection(tmp_path_factory) -> Collection:
-    """400 images with a snapshot and 40 after it, of which every eleventh was deleted."""
-    created = Collection.create(tmp_path_factory.mktemp("device") / "collection", profiles.get("tamura"))
-    random = np.random.default_rng(0)
-    vectors = (random.integers(0, 3, (440, 1)) + 0.3 * random.standard_normal((440, 6))).astype(np.float32)
-    with created.writer() as writer:
-        writer.add([entry(created, number, vectors[number]) for number in range(400)])
-        writer.finish()
-        writer.compact()
-        writer.add([entry(created, number, vectors[number]) for number in range(400, 440)])
-        ids = [record.image_id for _, record in created.iterate()]
-        writer.delete(ids[::11])
-    return created
 
 
 def searched(collection: Collection, device: DeviceSearch | None, image_id: str, **options):

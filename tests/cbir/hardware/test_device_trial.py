@@ -1,0 +1,116 @@
+"""What counts as a GPU: one that computes a small example as the CPU does."""
+
+import os
+
+import faiss
+import numpy as np
+import pytest
+import torch
+
+from cbir.errors import InvalidInput
+from cbir.hardware import device, device_failure, device_trial
+from cbir.hardware.device import choose_device, faiss_gpu_problem, resolve_device
+from tests.cbir.gpu.device_errors import ERRORS, failing
+
+PLACES = (
+    (torch.Tensor, "to"),
+    (torch, "mm"),
+    (torch.Tensor, "topk"),
+    (torch.nn.functional, "conv2d"),
+    (torch.cuda, "is_available"),
+)
+
+
+@pytest.fixture
+def imagined(monkeypatch, tmp_path):
+    """A GPU whose tensors stay on the processor, which has no half precision products of single precision."""
+    (tmp_path / "driver").touch()
+    to, mm = torch.Tensor.to, torch.mm
+    monkeypatch.setattr(device_trial, "DRIVERS", (tmp_path / "driver",))
+    monkeypatch.setattr(device, "_results", {})
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Test GPU")
+    monkeypatch.setattr(
+        torch.Tensor, "to", lambda self, *a, **k: self if a == ("cuda",) else to(self, *a, **k)
+    )
+    monkeypatch.setattr(torch, "mm", lambda left, right, out_dtype=None: mm(left.float(), right.float()))
+
+
+def test_a_gpu_that_computes_is_used(imagined):
+    assert choose_device("auto") == choose_device("cuda") == ("cuda", "Test GPU")
+    assert str(choose_device("auto")) == "cuda (Test GPU)"
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("place", PLACES)
+def test_one_that_fails_is_not(imagined, monkeypatch, place, error):
+    with monkeypatch.context() as patch:
+        patch.setattr(*place, failing(error))
+        choice = choose_device("auto")
+    assert choice.name == "cpu"
+    assert choice.reason.startswith("torch failed at the trial of the GPU: ")
+    assert "\n" not in choice.reason
+    with monkeypatch.context() as patch:
+        patch.setattr(*place, failing(error))
+        with pytest.raises(InvalidInput, match=r"^device=cuda: torch failed .*; set device=cpu or auto"):
+            resolve_device("cuda")
+
+
+def test_one_that_computes_other_numbers_is_not(imagined, monkeypatch):
+    monkeypatch.setattr(torch, "mm", lambda left, right, out_dtype=None: torch.zeros(64, 64))
+    assert choose_device("auto") == ("cpu", "Test GPU computes other numbers than the CPU")
+
+
+def test_the_trial_is_made_once_for_each_process(imagined, monkeypatch):
+    calls = []
+    monkeypatch.setattr(device, "torch_problem", lambda needs_driver: calls.append(os.getpid()))
+    assert {choose_device("auto").name for _ in range(3)} == {"cuda"}
+    assert len(calls) == 1
+    monkeypatch.setattr(os, "getpid", lambda: -1)  # as a forked child has another number
+    choose_device("auto")
+    assert len(calls) == 2
+
+
+def test_a_failure_later_on_counts_for_auto_alone(imagined):
+    device_failure.give_up_gpu("the GPU failed (search): a reason")
+    assert choose_device("auto") == ("cpu", "since the GPU failed (search): a reason")
+    assert choose_device("cuda").name == "cuda"
+
+
+class FaissGpu:
+    """What faiss-gpu adds to faiss, on the processor."""
+
+    def __init__(self, monkeypatch):
+        self.copy = lambda _, number, index, options: faiss.clone_index(index)
+        monkeypatch.setattr(device, "_results", {})
+        monkeypatch.setattr(faiss, "StandardGpuResources", object, raising=False)
+        monkeypatch.setattr(faiss, "GpuClonerOptions", type("Options", (), {}), raising=False)
+        monkeypatch.setattr(faiss, "get_num_gpus", lambda: 1)
+        monkeypatch.setattr(faiss, "index_cpu_to_gpu", lambda *given: self.copy(*given), raising=False)
+
+
+def test_faiss_that_searches_on_a_gpu(monkeypatch):
+    FaissGpu(monkeypatch)
+    assert faiss_gpu_problem() is None
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_faiss_that_cannot_copy_an_index(monkeypatch, error):
+    FaissGpu(monkeypatch).copy = failing(error)
+    assert faiss_gpu_problem().startswith("FAISS failed at the trial of the GPU: ")
+
+
+def test_faiss_that_finds_others(monkeypatch):
+    def other(_, number, index, options):
+        wrong = faiss.IndexFlatL2(index.d)
+        wrong.add(np.zeros((10, index.d), np.float32))
+        return wrong
+
+    FaissGpu(monkeypatch).copy = other
+    assert "finds other neighbours" in faiss_gpu_problem()
+
+
+def test_faiss_without_a_gpu(monkeypatch):
+    FaissGpu(monkeypatch)
+    monkeypatch.setattr(faiss, "get_num_gpus", lambda: 0)
+    assert "finds no GPU" in faiss_gpu_problem()
