@@ -293,6 +293,11 @@ class Readiness(BaseModel):
         description="Names of the folders that aliases of collections lead to at present.",
         examples=[{"knees": "knees-2026-03"}],
     )
+    device: str | None = Field(
+        default=None,
+        description="Device that searches and networks use, and why.",
+        examples=["cpu, because this machine has no GPU driver"],
+    )
     warning: str | None = Field(
         default=None,
         description="Damage of the default collection that searches work around; absent if there is none.",

@@ -12,23 +12,23 @@ Device = Literal["auto", "cpu", "cuda"]
 
 
 class DeviceChoice(NamedTuple):
-    """Device that computes. reason: why it is this one, for people."""
+    """Device that computes. reason: why it is this one; completes "because ..."."""
 
     name: Literal["cpu", "cuda"]
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.reason})"
+        return f"{self.name}, because {self.reason}"
 
 
 def choose_device(device: Device) -> DeviceChoice:
     """Choose the device for the setting `device`: "auto" is a GPU that passed its trial and has not failed since."""
     if device == "cpu":
-        return DeviceChoice("cpu", "device=cpu")
+        return DeviceChoice("cpu", "device=cpu is set")
     problem = _tried("torch", needs_driver=device == "auto")
     if problem is None and device == "auto" and (failure := gpu_failure()):
-        problem = f"since {failure}"
-    return DeviceChoice("cpu", problem) if problem else DeviceChoice("cuda", gpu_name())
+        problem = failure
+    return DeviceChoice("cpu", problem) if problem else DeviceChoice("cuda", f"{gpu_name()} passed its trial")
 
 
 def resolve_device(device: Device) -> Literal["cpu", "cuda"]:

@@ -86,6 +86,12 @@ class Profile(BaseModel):
         return any(name.fullmatch(self.descriptor) for name in names)
 
     @property
+    def device_tolerance(self) -> float:
+        """Largest difference of a value of a description between a GPU and a CPU; 0 if the CPU computes it anyway."""
+        is_embedding = embedding_descriptor.NAME.fullmatch(self.descriptor)
+        return embedding_descriptor.DEVICE_TOLERANCE if is_embedding else 0.0
+
+    @property
     def volume_grid(self) -> VolumeGrid | None:
         """Grid of the CT series that the profile describes; None if it describes images."""
         return encoder_descriptor.volume_grid(self.descriptor)

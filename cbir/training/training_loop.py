@@ -65,7 +65,9 @@ def run_training_loop(
         if rate is not None:
             for group in optimizer.param_groups:
                 group["lr"] = rate(step) * group.get("rate_factor", 1.0)
-        with device_failures(f"step {step} of the training", device):
+        with device_failures(
+            f"step {step} of the training; smaller batches or --device cpu may help", device
+        ):
             loss = batch_loss(step)
             optimizer.zero_grad()
             torch.autograd.backward(loss)

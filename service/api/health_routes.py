@@ -7,6 +7,7 @@ from flask import Blueprint, Response
 
 from cbir.client.messages import Health, Readiness
 from cbir.errors import CbirError, DatabaseUnavailable
+from cbir.hardware.device import choose_device
 from cbir.store import DatabaseError
 from service.access.auth import access_control, is_anonymous
 from service.access.caller import current_rights, has_admin_rights
@@ -69,6 +70,7 @@ def get_readyz() -> Response:
         profile=collection.profile.name,
         collections={name: collection_state(other) for name, other in others.items()} or None,
         folders=_alias_folders(state.collections.values()) or None,
+        device=str(choose_device(state.settings.device)),
         warning=_problem(handle),
     )
     return _ready(facts)

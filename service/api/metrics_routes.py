@@ -7,10 +7,11 @@ from typing import cast
 
 from flask import Blueprint, Flask, Response, current_app, g, request
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from cbir.errors import CbirError
+from cbir.hardware.device_failure import failure_count
 from cbir.store import DatabaseError
 from service.api.operations import operation
 from service.collections.app_state import AppState
@@ -43,7 +44,7 @@ class CollectionGauges(Collector):
         self.state = state
 
     def collect(self) -> Iterator[Metric]:
-        """Yield sizes of collections, requests at work and waiting, and jobs by state."""
+        """Yield sizes of collections, requests at work and waiting, jobs by state, and failures of the GPU."""
         images = GaugeMetricFamily("cbir_collection_images", "Images of a collection.", labels=["collection"])
         ready_text = "1 if the collection can be searched."
         ready = GaugeMetricFamily("cbir_collection_ready", ready_text, labels=["collection"])
@@ -64,6 +65,8 @@ class CollectionGauges(Collector):
         for name, count in self.state.jobs.counts().items():
             jobs.add_metric([name], count)
         yield jobs
+        failures = "Times that the GPU failed; with device=auto the CPU computes from the first one on."
+        yield CounterMetricFamily("cbir_gpu_failures", failures, failure_count())
 
     def _index_gauges(self) -> Iterator[Metric]:
         up_text = "1 if the vector index of the collection answers."

@@ -76,6 +76,7 @@ KIND_BY_ERROR: dict[type[CbirError], str] = {
     NotReady: "not-ready",
     errors.DatabaseUnavailable: "database-unavailable",
     errors.IndexUnavailable: "index-unavailable",
+    errors.DeviceFailed: "device-failed",
     StateUnavailable: "state-unavailable",
     Malformed: "malformed",
     NotAllowed: "forbidden",

@@ -8,6 +8,7 @@ from cbir import settings
 from cbir.commands.output import OutputFormat
 from cbir.commands.show_config import show_config
 from cbir.errors import InvalidInput
+from cbir.hardware import device, device_trial
 from cbir.setting_origins import setting_origins
 
 
@@ -48,3 +49,15 @@ def test_config_prints_value_origin_and_meaning(capsys, monkeypatch):
     assert rows["port"]["value"] == 8002
     assert rows["port"]["from"] == "environment"
     assert rows["port"]["what"]
+
+
+def test_config_says_which_device_is_used_and_why(capsys, monkeypatch):
+    monkeypatch.setenv("CBIR_DEVICE", "cpu")
+    show_config(OutputFormat.text)
+    assert capsys.readouterr().out.splitlines()[-1] == "device in use: cpu, because device=cpu is set"
+    monkeypatch.setattr(device_trial, "DRIVERS", ())
+    monkeypatch.setattr(device, "_results", {})
+    monkeypatch.setenv("CBIR_DEVICE", "auto")
+    show_config(OutputFormat.json)
+    (row,) = (row for row in json.loads(capsys.readouterr().out) if row["name"] == "device")
+    assert (row["value"], row["in_use"], row["because"]) == ("auto", "cpu", "this machine has no GPU driver")

@@ -11,6 +11,8 @@ from threading import Event
 import pytest
 
 from cbir import settings
+from cbir.errors import DeviceFailed
+from cbir.hardware import device, device_failure
 from cbir.store import Collection
 from cbir.store.last_good import NAME
 from service.access.tokens import Scope, TokenStore
@@ -26,7 +28,22 @@ def test_ready(indexed: Path) -> None:
     assert client.get("/healthz").json == {"status": "ok"}
     detail = client.get("/readyz").json
     assert detail.pop("generation") > 0
+    assert detail.pop("device").startswith(("cpu, because ", "cuda, because "))
     assert detail == {"status": "ready", "images": COUNT - 6, "profile": "huang2012"}
+
+
+def test_a_gpu_that_failed_is_said(indexed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "_tried", lambda library, needs_driver=False: None)
+    monkeypatch.setattr(device, "gpu_name", lambda: "Test GPU")
+    monkeypatch.setattr(device_failure, "_failures", device_failure._FailureLog())
+    client = create_app(indexed, settings.load(device="auto")).test_client()
+    assert client.get("/readyz").json["device"] == "cuda, because Test GPU passed its trial"
+    assert "\ncbir_gpu_failures_total 0.0\n" in client.get("/metrics").text
+    with pytest.raises(DeviceFailed), device_failure.device_failures("search"):
+        raise RuntimeError("CUDA error: unspecified launch failure\nmore")
+    device_failure.give_up_gpu("the GPU failed (search): a reason")
+    assert client.get("/readyz").json["device"] == "cpu, because the GPU failed (search): a reason"
+    assert "\ncbir_gpu_failures_total 1.0\n" in client.get("/metrics").text
 
 
 @pytest.mark.slow

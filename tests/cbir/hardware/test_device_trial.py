@@ -37,8 +37,8 @@ def imagined(monkeypatch, tmp_path):
 
 
 def test_a_gpu_that_computes_is_used(imagined):
-    assert choose_device("auto") == choose_device("cuda") == ("cuda", "Test GPU")
-    assert str(choose_device("auto")) == "cuda (Test GPU)"
+    assert choose_device("auto") == choose_device("cuda") == ("cuda", "Test GPU passed its trial")
+    assert str(choose_device("auto")) == "cuda, because Test GPU passed its trial"
 
 
 @pytest.mark.parametrize("error", ERRORS)
@@ -73,7 +73,7 @@ def test_the_trial_is_made_once_for_each_process(imagined, monkeypatch):
 
 def test_a_failure_later_on_counts_for_auto_alone(imagined):
     device_failure.give_up_gpu("the GPU failed (search): a reason")
-    assert choose_device("auto") == ("cpu", "since the GPU failed (search): a reason")
+    assert choose_device("auto") == ("cpu", "the GPU failed (search): a reason")
     assert choose_device("cuda").name == "cuda"
 
 
