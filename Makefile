@@ -7,6 +7,7 @@
 # make fuzz    random bytes for everything that reads them (SECONDS=3600)
 # make translations   bring the catalogues of the pages' languages up to date
 # make lock    exact versions of dependencies        make audit-deps, make sbom   their known vulnerabilities, their list
+# make gpu-kit what a machine with a GPU and no network needs to measure this checkout, in .gpukit/ (FAISS_BUILD)
 # make release build and check what is published, in dist/; publishes nothing
 PYTHON ?= python3
 PORT ?= 8000
@@ -27,7 +28,7 @@ PARALLEL := -n auto $(FILES)
 # One more for the whole suite: many of its tests wait for a process or a deadline.
 WHOLE := -n $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)") $(FILES)
 
-.PHONY: demo docs translations pictures check lint unit test test-again coverage test-lowest test-wheel test-docs format bench clean debian axe ohif fuzz lock audit-deps sbom lint-delivery release
+.PHONY: demo docs translations pictures check lint unit test test-again coverage test-lowest test-wheel test-docs format bench gpu-kit clean debian axe ohif fuzz lock audit-deps sbom lint-delivery release
 
 # Without bytecode of all modules, which takes longer than the rest of the installation: those that are imported get it then.
 $(VENV)/installed: pyproject.toml
@@ -137,6 +138,9 @@ bench: $(VENV)/installed-test
 	$(VENV)/bin/python bench/query.py --sizes 10000 100000
 	$(VENV)/bin/python bench/sorters.py --sizes 32x100
 
+gpu-kit:
+	FAISS_BUILD="$(FAISS_BUILD)" PYTHON=$(PYTHON) bash bench/gpu/prepare.sh
+
 # Messages of the source in each catalogue; says how many have no translation yet.
 translations: $(VENV)/installed-test
 	$(VENV)/bin/python -m service.languages.update_catalogues
@@ -189,4 +193,4 @@ release: $(TOOLS)/installed
 	@sed 's/VERSION/$(VERSION)/g' .ci/publish-commands
 
 clean:
-	rm -rf build site $(VENV) $(VENV)-lowest $(TOOLS) sbom.json fuzz-findings $(DEMO) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage*
+	rm -rf build site $(VENV) $(VENV)-lowest $(TOOLS) sbom.json fuzz-findings .gpukit gpu-results $(DEMO) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage*

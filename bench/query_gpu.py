@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,12 @@ from cbir.gallery.ranking import rank, top_k
 from cbir.gpu.accelerator import Accelerator
 from cbir.gpu.nearest_index import NearestIndex
 from cbir.hardware.device import faiss_gpu_problem, resolve_device
+from cbir.rerank.auto import MUTUAL
+from cbir.rerank.reranker import Reranker
 from cbir.rerank.top_hits import rerank_top
 
 INDEXES = ("flat", "ivf")
+DEFAULT = "auto"  # as collections of encoders choose it
 # Passes over all vectors; floats an image read or written beside them (norms, lists, lengths, scores), each once.
 TRAFFIC = {
     "aqe": (2, 6),
@@ -34,10 +38,12 @@ TRAFFIC = {
     "eprf": (2, 8),
     "nsu-eprf": (2, 8),
     "svm-eprf": (2, 8),
+    "fuzzy-eprf": (2, 8),
     "diffusion": (1, 5),
+    DEFAULT: (1, 5),
 }
 OF_THE_TOP = (1, 3)
-SVM_METHODS = ("eprf", "nsu-eprf", "svm-eprf", "nprf")
+SVM_METHODS = ("eprf", "nsu-eprf", "svm-eprf", "fuzzy-eprf", "nprf")
 
 
 def linked(gallery: Gallery) -> Gallery:
@@ -95,7 +101,7 @@ def work(method: str, n: int, d: int, bytes_a_value: int, member: Any) -> tuple[
         The re-ranker.
     """
     passes, floats = TRAFFIC.get(method, OF_THE_TOP)
-    columns = (2 if method in ("diffusion", "aqe") else 1) * (
+    columns = (2 if method in ("diffusion", DEFAULT, "aqe") else 1) * (
         2 if bytes_a_value == 2 else 1
     )  # see `products`
     operations = 2.0 * n * d * columns
@@ -165,6 +171,13 @@ def by_index(kind: Any, device: str, gallery: Gallery, k: int) -> Callable[[np.n
     return search
 
 
+def method_named(name: str) -> Reranker:
+    """Return the re-ranker that is measured under `name`: none for an index."""
+    if name == DEFAULT:
+        return rerank.get("diffusion", **MUTUAL)
+    return rerank.get("none" if name in INDEXES else name)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000_000, 10_000_000])
@@ -173,8 +186,13 @@ def main() -> None:
     parser.add_argument("--k", type=int, default=100, help="number of hits")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     parser.add_argument("--precision", choices=("half", "float32"), default="half")
-    parser.add_argument("--methods", nargs="+", choices=(*rerank.names(), *INDEXES), default=rerank.names())
+    parser.add_argument(
+        "--methods", nargs="+", choices=(DEFAULT, *rerank.names(), *INDEXES), default=rerank.names()
+    )
     parser.add_argument("--compare", type=int, default=0, help="largest size compared with the numpy path")
+    parser.add_argument(
+        "--out", type=Path, help="file that each row is added to as a line of JSON, once measured"
+    )
     options = parser.parse_args()
     device, half = resolve_device(options.device), options.precision == "half"
     bytes_a_second, rate = bandwidth(device), product_rate(device, half)
@@ -190,13 +208,14 @@ def main() -> None:
     for n in options.sizes:
         gallery = collection(n, options.dimensions)
         queries = collection(options.queries, options.dimensions).blocks[0] + np.float32(0.25)
-        if "diffusion" in options.methods:
+        if {"diffusion", DEFAULT} & set(options.methods):
             gallery = linked(gallery)
         accelerator = Accelerator(device, half)
         for method in options.methods:
-            member = rerank.get("none" if method in INDEXES else method)
+            member = method_named(method)
+            searched_on = "cpu" if method in INDEXES and faiss_gpu_problem() else device
             if method in INDEXES:
-                search = by_index(method, "cpu" if faiss_gpu_problem() else device, gallery, options.k)
+                search = by_index(method, searched_on, gallery, options.k)
             else:
                 search = lambda query: accelerator.search(query, gallery, None, member, options.k)  # noqa: B023, E731
             times, hits = measure(search, queries)
@@ -211,6 +230,9 @@ def main() -> None:
                 row["same"] = overlap(hits, gallery, queries, member, options.k)
             results.append(row)
             print_row(row)
+            if options.out:
+                with options.out.open("a") as file:
+                    print(json.dumps({"step": f"query_gpu.{method}", "on": searched_on} | row), file=file)
     machine = {"device": name, "bytes_a_second": bytes_a_second, "operations_a_second": rate}
     print(json.dumps({"bench": "query_gpu", "precision": options.precision} | machine | {"results": results}))
 

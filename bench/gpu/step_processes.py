@@ -1,0 +1,105 @@
+"""Two processes, kill -9 of the first, and eight threads: one owner of a collection on the GPU, the same answers.
+
+step_processes.py            measures
+step_processes.py FOLDER     is one of the processes: searches on each line of its input
+"""
+
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from step_results import GPU, SMALL, attempt, without_gpu
+
+from cbir import rerank
+from cbir.errors import CollectionBusy
+from cbir.gallery.gallery import Gallery
+from cbir.gpu.device_search import DeviceSearch
+
+COUNT, K, THREADS, SEARCHES = (20_000 if SMALL else 1_000_000), 20, 8, 64
+DEVICE: Any = "cuda" if GPU else "auto"
+
+
+def gallery() -> Gallery:
+    vectors = np.random.default_rng(0).standard_normal((COUNT, 128), dtype=np.float32)
+    return Gallery((vectors,), np.arange(COUNT, dtype=np.int64))
+
+
+def serve(folder: Path) -> None:
+    """Answer each line of standard input with who searched."""
+    images, search = gallery(), DeviceSearch(folder, DEVICE, least=1)
+    print("ready", flush=True)
+    for _ in sys.stdin:
+        try:
+            hits = search.search(images.blocks[0][5], images, None, rerank.get("none"), K)
+            print("numpy" if hits is None else f"{search.device}: {int(hits.rows[0])}", flush=True)
+        except CollectionBusy:
+            print("busy", flush=True)
+
+
+class Process:
+    """Another process that searches in `folder`."""
+
+    def __init__(self, folder: str) -> None:
+        command = [sys.executable, __file__, folder]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        assert self.process.stdin is not None
+        self.output, self.input = self.process.stdout, self.process.stdin
+        self.output.readline()
+
+    def search(self) -> str:
+        """Return what the process says of a search."""
+        print("search", file=self.input, flush=True)
+        return self.output.readline().strip()
+
+
+def owners() -> dict[str, Any]:
+    """Let two processes search, and the second again once the first was killed."""
+    with tempfile.TemporaryDirectory() as folder:
+        first, second = Process(folder), Process(folder)
+        answers = {"first": first.search(), "second": second.search()}
+        first.process.kill()
+        first.process.wait()
+        began = time.perf_counter()
+        answers["second_after_kill"] = second.search()
+        seconds = round(time.perf_counter() - began, 2)
+        second.process.kill()
+        second.process.wait()
+    return answers | {"seconds_after_kill": seconds}
+
+
+def threads() -> dict[str, Any]:
+    """Search from eight threads at once; each query gets the answer that it gets alone."""
+    images = gallery()
+    search = DeviceSearch(Path(tempfile.mkdtemp()), DEVICE, "flat", least=1)
+    member = rerank.get("pearson")
+    queries = images.blocks[0][:SEARCHES] + np.float32(0.1)
+
+    def answer(query: np.ndarray) -> list[int]:
+        hits = search.search(query, images, None, member, K)
+        return [] if hits is None else hits.rows.tolist()
+
+    began = time.perf_counter()
+    alone = [answer(query) for query in queries]
+    one = time.perf_counter() - began
+    began = time.perf_counter()
+    with ThreadPoolExecutor(THREADS) as pool:
+        together = list(pool.map(answer, queries))
+    eight = time.perf_counter() - began
+    return {"device": search.device, "same": alone == together, "per_second": round(SEARCHES / one, 1),
+            "per_second_of_eight": round(SEARCHES / eight, 1)}  # fmt: skip
+
+
+def main() -> None:
+    without_gpu("processes")
+    attempt("processes.owners", owners)
+    attempt("processes.threads", threads)
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1])) if len(sys.argv) > 1 else main()

@@ -1,0 +1,104 @@
+"""The kit that measures on a GPU: its page, and its steps without one."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.benches import loaded
+
+ROOT = Path(__file__).parents[2]
+KIT = ROOT / "bench" / "gpu"
+
+
+@pytest.fixture(scope="module")
+def report():
+    return loaded("gpu/report")
+
+
+def lines(tmp_path: Path, *rows: dict) -> Path:
+    path = tmp_path / "results.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+CARD = {"step": "environment.card", "card": "NVIDIA H100 80GB HBM3, 81559 MiB, 580.1"}
+
+
+def test_without_a_run_every_row_says_so(report):
+    page = report.page([])
+    cells = [
+        line for line in page.splitlines() if line.startswith(("| 1", "| flat:", "| ivf:", "| describe"))
+    ]
+    assert len(cells) > 30
+    assert all("not measured" in line for line in cells)
+
+
+def test_figures_stand_with_card_date_and_commit(report, tmp_path):
+    query = {"step": "query_gpu.eprf", "on": "cuda", "images": 1000000}
+    query |= {"median_ms": 3.14159, "p95_ms": 4.0, "same": 0.995, "ratio": 2.0}
+    rows = [
+        CARD,
+        {"step": "environment.commit", "commit": "abc1234", "date": "2026-12-01"},
+        query,
+        {"step": "training.lstm.cuda", "failed": "RuntimeError: a | b\nc"},
+        {"step": "failures.memory.cuda.exact", "refused": "the GPU failed (search): full"},
+    ]
+    page = report.page([report.read(lines(tmp_path, *rows))])
+    assert "## NVIDIA H100 80GB HBM3" in page
+    assert "2026-12-01, commit abc1234" in page
+    assert "| 1,000,000 | `eprf` | 3.14 | 4.00 | 99.5% | 2.0 |" in page
+    assert "not measured: RuntimeError: a / b c, not measured |" in page
+    assert "| memory | cuda | exact | the GPU failed (search): full |" in page
+
+
+def test_figures_of_a_cpu_are_not_taken_for_those_of_a_gpu(report, tmp_path):
+    with pytest.raises(SystemExit, match="without a GPU"):
+        report.read(lines(tmp_path, {"step": "environment.card", "skipped": "no GPU"}))
+    flat = {"step": "query_gpu.flat", "on": "cpu", "images": 1000000, "median_ms": 5.0}
+    device, index = {"step": "faiss.device", "device": "cpu"}, {"step": "faiss.flat", "ms_k100": 1.0}
+    rows = [CARD, flat, device, index | {"cpu_ms_k100": 1.0}]
+    page = report.page([report.read(lines(tmp_path, *rows))])
+    assert "| 1,000,000 | `flat` | not measured |" in page
+    assert "| flat: ms a query, k = 100: GPU, CPU | not measured |" in page
+
+
+def kit(out: Path, **options: str) -> list[dict]:
+    environment = (
+        os.environ | {"OUT": str(out), "KIT": str(out / "none"), "PY": sys.executable, "SMALL": "1"} | options
+    )
+    ended = subprocess.run(
+        ["bash", "bench/gpu/run.sh"], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return [json.loads(line) for line in (out / "results.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.slow
+@pytest.mark.deep
+@pytest.mark.skipif(sys.platform != "linux", reason="needs bash and GNU timeout")
+class TestSteps:
+    def test_steps_end_without_a_gpu(self, tmp_path):
+        rows = {row["step"]: row for row in kit(tmp_path, STEPS="environment processes")}
+        assert rows["environment"]["exit"] == rows["processes"]["exit"] == 0
+        assert rows["environment.missing"]["modules"] == []
+        assert rows["processes.threads"]["same"]
+        assert not [row for row in rows.values() if "failed" in row]
+
+    def test_a_step_that_hangs_costs_no_other(self, tmp_path):
+        hanging = tmp_path / "python"
+        hanging.write_text("#!/bin/sh\nsleep 600\n")
+        hanging.chmod(0o755)
+        rows = kit(tmp_path, STEPS="faiss processes", PY=str(hanging), TOTAL="20")
+        assert [(row["step"], row.get("exit"), row.get("skipped")) for row in rows] == [
+            ("faiss", 124, None),
+            ("processes", None, "no time"),
+        ]
+
+
+@pytest.mark.parametrize("script", ["prepare.sh", "run.sh"])
+def test_scripts_are_valid(script):
+    subprocess.run(["bash", "-n", KIT / script], check=True)
