@@ -8,8 +8,10 @@ products.
 import argparse
 import json
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +126,9 @@ def measure(search: Callable[[np.ndarray], Any], queries: np.ndarray) -> tuple[d
     ]
 
 
-def overlap(results: list[Any], gallery: Gallery, queries: np.ndarray, member: Any, k: int) -> float:
+def overlap(
+    results: list[Any], gallery: Gallery, queries: np.ndarray, rankings: list[Any], member: Any, k: int
+) -> float:
     """Return the share of the best k that the NumPy path finds too, in any order.
 
     Parameters
@@ -135,14 +139,17 @@ def overlap(results: list[Any], gallery: Gallery, queries: np.ndarray, member: A
         Vectors.
     queries : (q, d) float32
         Query vectors.
+    rankings : list of RankingList
+        Their ranking lists; computed if there are none yet.
     member : Reranker
         The re-ranker.
     k : int
         Number of hits.
     """
+    if not rankings:
+        rankings += [rank(query, gallery) for query in queries]
     shared = 0
-    for query, answer in zip(queries, results, strict=True):
-        ranking = rank(query, gallery)
+    for query, ranking, answer in zip(queries, rankings, results, strict=True):
         expected = ranking.rows[top_k(member(query, ranking, gallery).scores, k)]
         shared += len(np.intersect1d(expected, answer.rows))
     return shared / (k * len(queries))
@@ -178,6 +185,49 @@ def method_named(name: str) -> Reranker:
     return rerank.get("none" if name in INDEXES else name)
 
 
+class Bench:
+    """Searches of one size. rankings: lists of the queries by numpy, filled at first use; None to compare nothing."""
+
+    def __init__(
+        self, device: str, half: bool, k: int, gallery: Gallery, queries: np.ndarray, rankings: list[Any] | None
+    ) -> None:  # fmt: skip
+        self.k, self.gallery, self.queries, self.rankings = k, gallery, queries, rankings
+        self.bytes_a_value = 2 if half else 4
+        self.accelerator = Accelerator(device, half)
+
+    def measured(self, method: str, device: str, bytes_a_second: float, rate: float) -> dict[str, Any]:
+        """Return times of a method or index, their bound, and the share of hits that numpy finds too.
+
+        Parameters
+        ----------
+        method : str
+            Name of a re-ranker or index.
+        device : str
+            Where an index searches.
+        bytes_a_second, rate : float
+            Bandwidth, and operations a second.
+        """
+        member, n, d = method_named(method), len(self.gallery), self.gallery.dimensions
+        if method in INDEXES:
+            search = by_index(method, device, self.gallery, self.k)
+        else:
+            search = partial(self._by_accelerator, member)
+        times, hits = measure(search, self.queries)
+        moved, operations = work(method, n, d, 4 if method in INDEXES else self.bytes_a_value, member)
+        floor = 1000 * max(moved / bytes_a_second, operations / rate)
+        row = times | {"bytes": moved, "operations": operations, "floor_ms": floor}
+        row["ratio"] = times["median_ms"] / floor
+        if self.rankings is not None:
+            row["same"] = overlap(hits, self.gallery, self.queries, self.rankings, member, self.k)
+        return row
+
+    def _by_accelerator(self, member: Reranker, query: np.ndarray) -> Any:
+        hits = self.accelerator.search(query, self.gallery, None, member, self.k)
+        if hits is None:
+            raise RuntimeError("the device leaves this method to the CPU")
+        return hits
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1_000_000, 10_000_000])
@@ -210,29 +260,20 @@ def main() -> None:
         queries = collection(options.queries, options.dimensions).blocks[0] + np.float32(0.25)
         if {"diffusion", DEFAULT} & set(options.methods):
             gallery = linked(gallery)
-        accelerator = Accelerator(device, half)
+        bench = Bench(device, half, options.k, gallery, queries, [] if n <= options.compare else None)
         for method in options.methods:
-            member = method_named(method)
             searched_on = "cpu" if method in INDEXES and faiss_gpu_problem() else device
-            if method in INDEXES:
-                search = by_index(method, searched_on, gallery, options.k)
-            else:
-                search = lambda query: accelerator.search(query, gallery, None, member, options.k)  # noqa: B023, E731
-            times, hits = measure(search, queries)
-            moved, operations = work(
-                method, n, options.dimensions, 2 if half and method not in INDEXES else 4, member
-            )
-            floor = 1000 * max(moved / bytes_a_second, operations / rate)
-            row = {"images": n, "method": method} | times | {
-                "bytes": moved, "operations": operations, "floor_ms": floor, "ratio": times["median_ms"] / floor,
-            }  # fmt: skip
-            if n <= options.compare:
-                row["same"] = overlap(hits, gallery, queries, member, options.k)
-            results.append(row)
-            print_row(row)
+            found: dict[str, Any] = {"images": n, "method": method}
+            try:
+                found |= bench.measured(method, searched_on, bytes_a_second, rate)
+                results.append(found)
+                print_row(found)
+            except Exception as error:  # a method that fails costs no other
+                traceback.print_exc()
+                found |= {"failed": f"{type(error).__name__}: {str(error).strip()[-300:]}"}
             if options.out:
                 with options.out.open("a") as file:
-                    print(json.dumps({"step": f"query_gpu.{method}", "on": searched_on} | row), file=file)
+                    print(json.dumps({"step": f"query_gpu.{method}", "on": searched_on} | found), file=file)
     machine = {"device": name, "bytes_a_second": bytes_a_second, "operations_a_second": rate}
     print(json.dumps({"bench": "query_gpu", "precision": options.precision} | machine | {"results": results}))
 

@@ -25,7 +25,7 @@ class _Limit:
         self.check = check
         self.end = time.monotonic() + seconds
         self.next_check = 0.0
-        self.raised: BaseException | None = None  # by `check`
+        self.raised: list[BaseException] = []  # by `check`, in any thread
 
     def apply(self) -> None:
         now = time.monotonic()
@@ -38,7 +38,7 @@ class _Limit:
             try:
                 self.check()
             except BaseException as error:
-                self.raised = error
+                self.raised.append(error)
                 raise
             self.next_check = now + CHECK_SECONDS
 
@@ -70,7 +70,9 @@ def checkpoint() -> None:
 def is_cancellation(error: BaseException) -> bool:
     """Return whether a checkpoint of the current context raised `error` to cancel the computation."""
     limit = _limit.get()
-    return isinstance(error, QueryCancelled) or (limit is not None and limit.raised is error)
+    return isinstance(error, QueryCancelled) or (
+        limit is not None and any(one is error for one in limit.raised)
+    )
 
 
 def with_checkpoints(items: Iterable[T]) -> Iterator[T]:

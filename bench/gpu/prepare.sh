@@ -25,7 +25,7 @@ mkdir -p .gpukit/wheels
 "${PYTHON:-python3}" -m pip download --quiet --no-deps --only-binary=:all: --python-version 3.12 --implementation cp \
     --abi cp312 --abi abi3 --abi none "${platforms[@]}" -d .gpukit/wheels "${wanted[@]}" \
     || { echo "prepare.sh: a wheel cannot be had" >&2; exit 1; }
-git rev-parse --short HEAD > .gpukit/commit
+git describe --always --dirty > .gpukit/commit
 [ -z "$FAISS_BUILD" ] || cp "$FAISS_BUILD" .gpukit/faiss.tar.xz  # stays packed
 
 size() { xargs -0 du -bc 2>/dev/null | awk '$2 == "total" {sum += $1} END {print int(sum / 1048576) + 1}'; }

@@ -23,6 +23,14 @@ Every figure of a GPU in the documents comes from here.
 """
 SIZES = (1_000_000, 10_000_000)
 METHODS = ("none", "auto", "eprf", "fuzzy-eprf", "aqe", "flat", "ivf")
+FAILURES = {
+    "none": ("exact", "flat", "faiss-ivf"),
+    "memory": ("exact", "flat", "faiss-ivf"),
+    "kernel": ("exact",),
+    "faiss": ("flat", "faiss-ivf"),
+    "none_afterwards": ("exact", "flat"),
+    "sticky": ("exact",),
+}
 Results = dict[str, dict[str, Any]]
 
 
@@ -30,7 +38,10 @@ def read(path: Path) -> Results:
     """Return what a run measured on a GPU by step; queries by method and number of images."""
     results: Results = {}
     for line in path.read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError:  # the run ended while it wrote this line
+            continue
         name = row["step"]
         results[f"{name}.{row['images']}" if name.startswith("query_gpu.") else name] = row
     if "card" not in results.get("environment.card", {}):
@@ -43,14 +54,25 @@ def read(path: Path) -> Results:
 
 def cell(results: Results, step: str, *names: str, form: str = "{}") -> str:
     """Return values of a step for a table: why there are none if it was not measured."""
-    row = results.get(step)
-    if row is None:
-        return NOT_MEASURED
-    if problem := row.get("failed") or row.get("skipped"):
-        return f"{NOT_MEASURED}: {problem}".replace("|", "/").replace("\n", " ")
-    if any(name not in row for name in names):
-        return NOT_MEASURED
-    return ", ".join(form.format(row[name]) for name in names)
+    row = results.get(step, {})
+    problem = row.get("failed") or row.get("skipped")
+    if problem is None and all(name in row for name in names) and row:
+        return ", ".join(form.format(row[name]) for name in names)
+    reason = problem or _end_of_step(results, step)
+    return f"{NOT_MEASURED}{f': {reason}' if reason else ''}".replace("|", "/").replace("\n", " ")
+
+
+def _end_of_step(results: Results, row: str) -> str | None:
+    """Return how the step of a row without figures ended, if that is known."""
+    kind, *rest = row.split(".")
+    name = kind
+    if kind == "query_gpu":
+        size = "1m" if rest[-1] == "1000000" else "10m"
+        name = f"default_{size}" if (rest[0], size) == ("auto", "10m") else f"queries_{size}"
+    step = results.get(name, {})
+    if step.get("exit") == 124:
+        return f"its step did not end in {step['seconds']} s"
+    return step.get("skipped") or (f"its step ended with {step['exit']}" if step.get("exit") else None)
 
 
 def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -126,9 +148,9 @@ def networks(results: Results) -> str:
 def failures(results: Results) -> str:
     """Return the table of failures, and of processes and threads."""
     rows = []
-    for failure in ("none", "kernel", "faiss", "memory", "none_afterwards"):
-        for setting in ("auto", "cuda"):
-            for index in ("exact", "flat", "faiss-ivf"):
+    for failure, indexes in FAILURES.items():
+        for setting in ("auto",) if failure == "sticky" else ("auto", "cuda"):
+            for index in indexes:
                 step = f"failures.{failure}.{setting}.{index}"
                 said = "refused" if "refused" in results.get(step, {}) else "answered_by"
                 rows.append([failure.replace("_", " "), setting, index, cell(results, step, said)])
@@ -150,14 +172,12 @@ def section(results: Results) -> str:
     libraries = ", ".join(
         f"{name} {versions[name]}" for name in ("python", "torch", "faiss") if name in versions
     )
-    tests = results.get("tests", {})
-    passed = (
-        {0: "passed", 124: "did not end in time"}.get(tests.get("exit"), "failed") if tests else NOT_MEASURED
-    )
+    counts = [cell(results, "tests.counts", name) for name in ("tests", "failures", "errors", "skipped")]
+    tests = "{} run, {} failed, {} with errors, {} skipped".format(*counts)
     title = (
         "## No run yet\n" if card == NOT_MEASURED else f"## {card}\n\n{date}, commit {commit}; {libraries}.\n"
     )
-    lead = f"{title}\nTests of the GPU: {passed}. Device in use: {cell(results, 'environment.device', 'auto')}.\n"
+    lead = f"{title}\nTests of the GPU: {tests if 'tests.counts' in results else NOT_MEASURED}. Device in use: {cell(results, 'environment.device', 'auto')}.\n"
     return "\n".join([lead, queries(results), indexes(results), networks(results), failures(results)])
 
 

@@ -36,7 +36,7 @@ unpack() {
 }
 export PYTHONPATH="$root:$root/bench:$root/bench/gpu${PYTHONPATH:+:$PYTHONPATH}"
 if [ -d "$kit/wheels" ]; then unpack || { echo "run.sh: the kit cannot be unpacked"; exit 1; }; fi
-COMMIT=${COMMIT:-$(cat "$kit/commit" 2>/dev/null || git rev-parse --short HEAD 2>/dev/null || echo unknown)}
+COMMIT=${COMMIT:-$(git describe --always --dirty 2>/dev/null || cat "$kit/commit" 2>/dev/null || echo unknown)}
 DATE=$(date +%F)
 export COMMIT DATE
 echo "prepared in $((SECONDS - START)) s"
@@ -57,21 +57,22 @@ step() {  # name, most seconds, command...: one that hangs costs no other
     echo "{\"step\": \"$name\", \"exit\": $status, \"seconds\": $((SECONDS - began))}" >> "$OUT/results.jsonl"
     echo "=== $name: exit $status after $((SECONDS - began)) s"
 }
-ALL="environment tests faiss queries_1m failures description training severity processes queries_10m"
+ALL="environment tests faiss queries_1m failures description training severity processes queries_10m default_10m"
 million=1000000 most=10000000
 [ -z "$SMALL" ] || { million=20000 most=40000; }
 queries() { "$PY" bench/query_gpu.py --queries "$1" --sizes "$2" --compare "$2" --out "$OUT/results.jsonl" --methods "${@:3}"; }
 export -f queries
 export PY
 step environment 40 "$PY" bench/gpu/step_environment.py
-step tests 110 "$PY" -m pytest -q -p no:cacheprovider -p no:xdist --maxfail=20 --timeout 60 --junitxml "$OUT/junit.xml" tests/cbir/gpu tests/cbir/hardware
-step faiss 80 "$PY" bench/gpu/step_faiss.py
-step queries_1m 90 bash -c "queries 5 $million none auto eprf fuzzy-eprf aqe flat ivf"
-step failures 60 "$PY" bench/gpu/step_failures.py
-step description 50 "$PY" bench/gpu/step_description.py
-step training 60 "$PY" bench/gpu/step_training.py
-step severity 50 "$PY" bench/gpu/step_severity.py
-step processes 40 "$PY" bench/gpu/step_processes.py
+step tests 90 "$PY" bench/gpu/step_tests.py
+step faiss 70 "$PY" bench/gpu/step_faiss.py
+step queries_1m 80 bash -c "queries 5 $million none eprf fuzzy-eprf flat auto aqe ivf"
+step failures 45 "$PY" bench/gpu/step_failures.py
+step description 45 "$PY" bench/gpu/step_description.py
+step training 50 "$PY" bench/gpu/step_training.py
+step severity 40 "$PY" bench/gpu/step_severity.py
+step processes 30 "$PY" bench/gpu/step_processes.py
 step queries_10m 150 bash -c "queries 3 $most none eprf flat fuzzy-eprf aqe ivf"
+step default_10m 150 bash -c "queries 3 $most auto"  # last: its graph takes longest to make
 echo "in all $((SECONDS - START)) s"
 cat "$OUT/results.jsonl"

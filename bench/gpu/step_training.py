@@ -1,4 +1,4 @@
-"""One short epoch of both sorters and of embeddings with two ranking losses: learns on the GPU, and how fast."""
+"""A part of an epoch of both sorters, and an epoch of embeddings with two ranking losses: learns, and how fast."""
 
 import tempfile
 import time

@@ -15,6 +15,7 @@ from cbir import settings
 from cbir.commands import options
 from cbir.commands.output import StageBars, print_json
 from cbir.commands.require_torch import require_torch
+from cbir.hardware.device_failure import device_failures
 
 if TYPE_CHECKING:
     from cbir.models.scoring_network import ScoringNetwork
@@ -38,7 +39,7 @@ def rank_images(
     from cbir.models import scoring_network
 
     ranker, card = scoring_network.load_scoring_network(model)
-    with StageBars() as bars:
+    with StageBars() as bars, device_failures("networks", device):
         highest = scoring_network.highest_negative_score(card)
         rows, refused = _ranked(ranker, highest, images, device, partial(bars.show, "scoring"))
     if format == "json":

@@ -9,6 +9,7 @@ from cbir.commands import options
 from cbir.commands.output import StageBars
 from cbir.commands.require_torch import require_torch
 from cbir.errors import InvalidInput
+from cbir.hardware.device_failure import device_failures
 
 
 def train_embedding_command(
@@ -133,7 +134,7 @@ def train_embedding_command(
     task = EmbeddingTask(
         data, column, tuple(where or ()), backbone, pooling, dimensions, side, weights, encoder, kept, tuning
     )
-    with StageBars() as bars:
+    with StageBars() as bars, device_failures("networks", device):
         report = train_embedding_folder(task, recipe, out, device, save_every, bars.show)
     for line in report["notes"]:
         typer.echo(f"cbir: {line}", err=True)

@@ -12,6 +12,7 @@ from cbir.commands.require_torch import require_torch
 from cbir.commands.train_embedding import train_embedding_command
 from cbir.commands.train_ranker import train_ranker_command
 from cbir.errors import InvalidInput
+from cbir.hardware.device_failure import device_failures
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Train models; needs the extra `deep`.")
 app.command("embedding")(train_embedding_command)
@@ -71,7 +72,7 @@ def sorter(
     else:
         network = CnnSorter(length=length, **chosen)
 
-    with StageBars() as bars:
+    with StageBars() as bars, device_failures("networks", device):
 
         def show(step: int, error: float) -> None:
             bars.show("training", step, recipe.steps, f"error {error:.5f}")

@@ -10,6 +10,7 @@ from cbir.commands import options
 from cbir.commands.output import StageBars
 from cbir.commands.require_torch import require_torch
 from cbir.errors import InvalidInput
+from cbir.hardware.device_failure import device_failures
 
 
 def train_ranker_command(
@@ -94,7 +95,7 @@ def train_ranker_command(
         weights,
         pretrained=bool(encoder),
     )
-    with StageBars() as bars:
+    with StageBars() as bars, device_failures("networks", device):
         report = train_ranker_folder(task, recipe, out, device, save_every, bars.show)
     for line in report["notes"]:
         typer.echo(f"cbir: {line}", err=True)

@@ -17,7 +17,7 @@ from cbir.errors import InvalidInput
 from cbir.extras import install_command
 from cbir.hardware.device import Device, resolve_device
 from cbir.hardware.device_failure import device_failures, on_gpu_or_cpu
-from cbir.hardware.device_memory import full_precision, in_pieces
+from cbir.hardware.device_memory import free_cached_memory, full_precision, in_pieces, network_batch
 from cbir.images import Image
 from cbir.images.pad_resize import pad_resize
 from cbir.models import embedding_card
@@ -26,7 +26,7 @@ from cbir.models.onnx_network import OnnxNetwork, load_onnx_network
 # Hash of the weights, dimensions, and the descriptor that is concatenated: see `concatenated`.
 NAME = re.compile(r"embedding:([0-9a-f]{16}):([0-9]{1,4})(?:\+([a-z0-9_]+))?")
 JOIN = "+"  # between the folder of a model and the name of a descriptor
-BATCH = 64  # images per run of the network
+BATCH = 64  # images per run of the network on a CPU
 DEVICE_TOLERANCE = 1e-4  # largest difference of a value between a GPU and a CPU, of vectors of length 1
 
 
@@ -83,13 +83,17 @@ class EmbeddingDescriptor:
         return pad_resize(image, int(_read_card(self.name, self._folder())["model"]["side"]))
 
     def describe_batch(self, inputs: list[NDArray[np.uint8]]) -> NDArray[np.float32]:
-        """Describe n prepared images, at most BATCH at a time: (n, dimensions) float32."""
+        """Describe n prepared images: (n, dimensions) float32."""
         device = resolve_device(self._device)
         if device == "cpu":
             return self._described(inputs, device)
-        return on_gpu_or_cpu(
-            self._device, lambda: self._described(inputs, "cuda"), lambda: self._described(inputs, "cpu")
-        )
+
+        def on_cpu() -> NDArray[np.float32]:
+            _load_network.cache_clear()  # frees the weights on the GPU
+            free_cached_memory()
+            return self._described(inputs, "cpu")
+
+        return on_gpu_or_cpu(self._device, lambda: self._described(inputs, "cuda"), on_cpu)
 
     def _described(self, inputs: list[NDArray[np.uint8]], device: str) -> NDArray[np.float32]:
         shape = _encoder_input(self.name, self._folder())
@@ -103,7 +107,9 @@ class EmbeddingDescriptor:
             return network(pixels.astype(np.float32) / np.float32(255.0))
 
         with device_failures("description", device):
-            vectors += in_pieces(run, len(inputs), BATCH)
+            on_gpu = device == "cuda" and inputs
+            size = network_batch(4 * inputs[0].size) if on_gpu else BATCH
+            vectors += in_pieces(run, len(inputs), size)
         return np.concatenate(vectors)
 
     def _folder(self) -> Path:

@@ -97,7 +97,7 @@ class DeviceSearch:
         CollectionBusy
             If the device is "cuda" and another process has the collection there.
         DeviceFailed
-            If the device is "cuda" and fails, or it is "cpu" and FAISS does.
+            If the device is "cuda" and fails.
         """
         if self.device == "cpu" and self._device == "cuda":
             self._leave_gpu()
@@ -119,10 +119,9 @@ class DeviceSearch:
             with device_failures("search", device):
                 return work()
         except DeviceFailed as error:
-            if self._setting == "cuda":
+            if device == "cuda" and self._setting == "cuda":
                 raise with_remedy(error) from error
-            if self._setting == "cpu":
-                raise
+            log.debug("where the device failed", exc_info=error)
             self._give_up(device, str(error))
         return self.search(query, gallery, rows, reranker, k, passable)  # what is left does it
 
@@ -138,7 +137,10 @@ class DeviceSearch:
     def _by_torch(
         self, query: Floats, gallery: Gallery, rows: Rows | None, reranker: Reranker, k: int, passable: Rows | None
     ) -> TopHits | None:  # fmt: skip
-        return self._loaded_accelerator().search(query, gallery, rows, reranker, k, passable)
+        accelerator = self._loaded_accelerator()
+        if accelerator is None:
+            return None
+        return accelerator.search(query, gallery, rows, reranker, k, passable)
 
     def _give_up(self, device: str, reason: str) -> None:
         if device == "cuda":
@@ -152,6 +154,7 @@ class DeviceSearch:
         with self._lock:
             self._device, self._accelerator = "cpu", None
             if self._nearest and self._nearest.device == "cuda":
+                self._nearest.abandon()
                 self._nearest = NearestIndex(self._nearest.kind, "cpu")
         free_cached_memory()
 
@@ -172,10 +175,13 @@ class DeviceSearch:
             )
         return False
 
-    def _loaded_accelerator(self) -> Accelerator:
+    def _loaded_accelerator(self) -> Accelerator | None:
+        """Return the copy on the GPU; None if another search has just given the GPU up."""
         from cbir.gpu.accelerator import Accelerator  # imports torch
 
         with self._lock:
+            if self.device == "cpu":
+                return None
             self._accelerator = self._accelerator or Accelerator(self._device)
             return self._accelerator
 

@@ -8,6 +8,7 @@ import numpy as np
 from cbir.errors import InvalidInput
 from cbir.gallery.vector_blocks import Floats
 from cbir.hardware.device import faiss_gpu_problem
+from cbir.hardware.device_memory import is_out_of_device_memory
 
 Kind = Literal["flat", "ivf"]
 
@@ -48,6 +49,18 @@ def create_index(kind: Kind, device: str, dimensions: int, sample: Floats, count
         index.train(sample)
         index.nprobe = min(PROBED, lists)
     return index if device == "cpu" else _on_gpu(index, kind)
+
+
+_abandoned: list[Any] = []
+
+
+def abandon(index: Any, device: str, error: BaseException | None = None) -> None:
+    """Keep an index on a GPU that has failed: freeing it there fails as well, and then FAISS ends the process.
+
+    One that ran out of memory can be freed. index, device: what is left, and where. error: why.
+    """
+    if device == "cuda" and index is not None and not (error and is_out_of_device_memory(error)):
+        _abandoned.append(index)
 
 
 def _on_gpu(index: Any, kind: Kind) -> Any:

@@ -16,11 +16,11 @@ from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import CANCELLATION, RankingList, rank, similarities
 from cbir.gallery.vector_blocks import Floats, Rows, is_among, spread_rows
 from cbir.gpu import faiss_index
-from cbir.gpu.faiss_index import LISTS, TRAINED_ON, Kind
-from cbir.hardware.device_memory import in_pieces, rows_within
+from cbir.gpu.faiss_index import LISTS, TRAINED_ON, Kind, abandon
+from cbir.hardware.device_memory import is_out_of_device_memory, rows_within
 
 MOST_FETCHED = 2048  # candidates: the limit of a GPU index
-ADDED = 64 << 20  # bytes of vectors added at a time
+ADDED = (64 << 20, 16 << 20, 4 << 20)  # bytes of vectors added at a time; fewer if they do not fit
 SAMPLE = 4096  # rows, evenly spread, whose largest distance stands for the largest of all
 SLACK = 32  # extra candidates: equal distances may come in another order
 
@@ -77,6 +77,10 @@ class NearestIndex:
                     return self._ranking(query, gallery, rows, *nearest)
         return rank(query, gallery, rows)
 
+    def abandon(self) -> None:
+        """Give up an index on a GPU that has failed."""
+        abandon(self._index, self.device)
+
     def _fetch(
         self, query: Floats, gallery: Gallery, rows: Rows | None, count: int
     ) -> tuple[Rows, Floats] | None:
@@ -116,26 +120,27 @@ class NearestIndex:
         """Index at least the rows of the gallery: until the next snapshot it only grows at its end."""
         if self._covers(gallery):
             return
-        if not self._blocks or self._blocks[0] is not gallery.blocks[0]:
-            self._build(gallery)
-        first, last = int(self._index.ntotal), len(gallery)
-
-        def add(rows: slice) -> None:
-            added = gallery.vectors(np.arange(first + rows.start, first + rows.stop))
-            self._index.add(added)
-            self._largest_norm = max(self._largest_norm, float(np.square(added).sum(axis=1).max()))
-
-        try:
-            for _ in in_pieces(add, last - first, rows_within(ADDED, 4 * gallery.dimensions)):
-                pass
-            if int(self._index.ntotal) != last:
-                raise RuntimeError("an index took a part of the vectors that did not fit")
-        except BaseException:
-            self._index, self._blocks = None, ()
-            raise
+        last = len(gallery)
+        for step in ADDED:
+            if not self._blocks or self._blocks[0] is not gallery.blocks[0]:
+                self._build(gallery)
+            try:
+                self._add(gallery, last, rows_within(step, 4 * gallery.dimensions))
+                break
+            except Exception as error:  # the index may have taken a part of what it was to add
+                abandon(self._index, self.device, error)
+                self._index, self._blocks = None, ()
+                if step == ADDED[-1] or not is_out_of_device_memory(error):
+                    raise
         self._sample_rows = spread_rows(last, SAMPLE)
         self._sample = gallery.vectors(self._sample_rows)
         self._blocks = gallery.blocks
+
+    def _add(self, gallery: Gallery, last: int, step: int) -> None:
+        for start in range(int(self._index.ntotal), last, step):
+            added = gallery.vectors(np.arange(start, min(start + step, last)))
+            self._index.add(added)
+            self._largest_norm = max(self._largest_norm, float(np.square(added).sum(axis=1).max()))
 
     def _build(self, gallery: Gallery) -> None:
         self._index, self._blocks, self._largest_norm = None, (), 0.0  # frees the old one first

@@ -1,14 +1,16 @@
 """Choice of the device that computes: CPU or CUDA."""
 
+import logging
 import os
 from threading import Lock
 from typing import Literal, NamedTuple
 
-from cbir.errors import InvalidInput
+from cbir.errors import DeviceFailed, InvalidInput
 from cbir.hardware.device_failure import gpu_failure
 from cbir.hardware.device_trial import faiss_problem, gpu_name, torch_problem
 
 Device = Literal["auto", "cpu", "cuda"]
+log = logging.getLogger(__name__)
 
 
 class DeviceChoice(NamedTuple):
@@ -47,14 +49,23 @@ def faiss_gpu_problem() -> str | None:
     return _tried("faiss")
 
 
-_trying = Lock()
+_trying = {"lock": Lock()}
 _results: dict[tuple[str, bool, int], str | None] = {}
+if hasattr(os, "register_at_fork"):  # another thread may hold the lock while a process forks
+    os.register_at_fork(after_in_child=lambda: _trying.update(lock=Lock()))
 
 
 def _tried(library: Literal["torch", "faiss"], needs_driver: bool = False) -> str | None:
-    """Return the outcome of a trial, made once for each process: a child cannot use the GPU of its parent."""
+    """Return the outcome of a trial, made once for each process: a child cannot use the GPU of its parent.
+
+    A GPU that is there and fails is worth a warning; one that is not there, or not supported, is not.
+    """
     key = library, needs_driver, os.getpid()
-    with _trying:
+    with _trying["lock"]:
         if key not in _results:
-            _results[key] = faiss_problem() if library == "faiss" else torch_problem(needs_driver)
+            try:
+                _results[key] = faiss_problem() if library == "faiss" else torch_problem(needs_driver)
+            except DeviceFailed as error:
+                log.warning("%s; the CPU computes", error)
+                _results[key] = str(error)
         return _results[key]

@@ -69,8 +69,9 @@ def on_gpu_or_cpu(device: str, on_gpu: Callable[[], T], on_cpu: Callable[[], T])
     except DeviceFailed as error:
         if device != "auto":
             raise with_remedy(error) from error
+        log.debug("where the device failed", exc_info=error)
         give_up_gpu(str(error))
-        return on_cpu()
+    return on_cpu()  # outside of the handler, whose exception holds what was on the GPU
 
 
 def with_remedy(error: DeviceFailed) -> DeviceFailed:

@@ -3,14 +3,16 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 SPREAD = 16  # bytes of activations for each byte of a network's input, with which the first batch is planned
 SHARE = 4  # the first batch is planned for this part of the memory that is free
-OUT_OF_MEMORY = ("out of memory", "ALLOC_FAILED")
-MOST_BYTES = 1 << 30  # of a network's input in a batch; larger ones are no faster
+# What torch, cuBLAS, cuDNN and FAISS say when memory is full, or a tensor has too many values for any kernel
+TOO_LARGE = ("out of memory", "ALLOC_FAILED", "unable to find an engine", "CUDNN_STATUS_NOT_SUPPORTED")
+MOST_BYTES = 64 << 20  # of a network's input in a batch; larger ones are no faster
 
 
 def in_pieces(work: Callable[[slice], T], count: int, size: int) -> Iterator[T]:
@@ -50,14 +52,15 @@ def network_batch(bytes_an_input: int) -> int:
     """Return the number of inputs of a network to send to the GPU at first."""
     import torch
 
-    free = torch.cuda.mem_get_info()[0]
+    kept = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()  # by torch, for later
+    free = torch.cuda.mem_get_info()[0] + kept
     return rows_within(min(free // SHARE, MOST_BYTES * SPREAD), bytes_an_input * SPREAD)
 
 
 def is_out_of_device_memory(error: BaseException) -> bool:
     """Return whether `error` says that the memory of a device is full, as torch, cuBLAS or FAISS says it."""
     text = str(error)
-    return isinstance(error, RuntimeError) and any(sign in text for sign in OUT_OF_MEMORY)
+    return isinstance(error, RuntimeError) and any(sign in text for sign in TOO_LARGE)
 
 
 def free_cached_memory() -> None:
@@ -72,6 +75,18 @@ def free_cached_memory() -> None:
         return
 
 
+class _PrecisionUsers:
+    """Counts who computes in full precision: torch's settings belong to the process."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.count = 0
+        self.before: list[str] = []
+
+
+_users = _PrecisionUsers()
+
+
 @contextmanager
 def full_precision() -> Iterator[None]:
     """Multiply and convolve in float32 on a GPU, as on a CPU: convolutions have 10 bits (TF32) by default."""
@@ -79,11 +94,17 @@ def full_precision() -> Iterator[None]:
 
     cudnn: Any = torch.backends.cudnn  # whose parts its annotations lack
     backends: tuple[Any, ...] = (cudnn.conv, cudnn.rnn, torch.backends.cuda.matmul)
-    before = [backend.fp32_precision for backend in backends]
+    with _users.lock:
+        if not _users.count:
+            _users.before = [backend.fp32_precision for backend in backends]
+            for backend in backends:
+                backend.fp32_precision = "ieee"
+        _users.count += 1
     try:
-        for backend in backends:
-            backend.fp32_precision = "ieee"
         yield
     finally:
-        for backend, precision in zip(backends, before, strict=True):
-            backend.fp32_precision = precision
+        with _users.lock:
+            _users.count -= 1
+            if not _users.count:
+                for backend, precision in zip(backends, _users.before, strict=True):
+                    backend.fp32_precision = precision

@@ -1,6 +1,8 @@
 """Trial of a GPU: a GPU is one that computes a small example as the CPU does."""
 
-from collections.abc import Callable
+import os
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -8,16 +10,18 @@ from typing import Any
 import numpy as np
 
 from cbir.extras import install_command
-from cbir.hardware.device_failure import first_line
+from cbir.hardware.device_failure import device_failures, first_line
 
 DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # Linux, and Windows Subsystem for Linux
 MIXED_PRODUCTS = (2, 8)  # first torch version whose half precision products can return single precision
 SIDE = 64  # of the matrices that are multiplied
+SECONDS = 120  # that the trial of FAISS may take
+FAISS_TRIAL = ("-m", "cbir.hardware.faiss_trial")
 ROUNDING = 1e-2  # of a sum of SIDE products in half precision
 
 
 def torch_problem(needs_driver: bool) -> str | None:
-    """Return why torch cannot use a GPU; None if it can.
+    """Return why torch cannot use a GPU; None if it can. Raises DeviceFailed for a GPU that fails.
 
     torch takes seconds to import: with `needs_driver` it is not imported on a machine without a driver.
     """
@@ -25,12 +29,34 @@ def torch_problem(needs_driver: bool) -> str | None:
         return "this machine has no GPU driver"
     if find_spec("torch") is None:
         return f"torch is not installed ({install_command('gpu')})"
-    return _problem_of("torch", _try_torch)
+    with device_failures("torch at the trial"):
+        return _try_torch()
 
 
 def faiss_problem() -> str | None:
-    """Return why the installed faiss cannot use a GPU; None if it can."""
-    return _problem_of("FAISS", _try_faiss)
+    """Return why the installed faiss cannot use a GPU; None if it can.
+
+    Raises DeviceFailed if it has a GPU that fails. The trial is in a process of its own: a failed assertion of FAISS,
+    such as one about a card that it has no kernels for, ends the process.
+    """
+    import faiss
+
+    if not hasattr(faiss, "StandardGpuResources"):
+        return (
+            "index=flat and index=faiss-ivf on a GPU need faiss-gpu in place of faiss-cpu "
+            "(pip uninstall faiss-cpu, then pip install faiss-gpu: never both)"
+        )
+    with device_failures("FAISS at the trial"):
+        if not faiss.get_num_gpus():
+            return f"faiss-gpu {faiss.__version__} finds no GPU that it can use on this machine"
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+        trial = subprocess.run(
+            [sys.executable, *FAISS_TRIAL], env=environment, capture_output=True, text=True, timeout=SECONDS
+        )
+        if trial.returncode:
+            said = trial.stderr.strip().splitlines() or ["nothing was said"]
+            raise RuntimeError(f"the trial ended with {trial.returncode}: {said[-1]}")
+    return None
 
 
 def gpu_name() -> str:
@@ -41,14 +67,6 @@ def gpu_name() -> str:
         return str(torch.cuda.get_device_name())
     except Exception as error:  # it passed its trial, and may fail at any later moment
         return f"a GPU without a name: {first_line(error)}"
-
-
-def _problem_of(library: str, attempt: Callable[[], str | None]) -> str | None:
-    """Return what `attempt` returns, or what it raises: drivers and libraries raise anything."""
-    try:
-        return attempt()
-    except Exception as error:
-        return f"{library} failed at the trial of the GPU: {first_line(error)}"
 
 
 def _try_torch() -> str | None:
@@ -71,33 +89,10 @@ def _try_torch() -> str | None:
     ]
     if all(torch.allclose(one, other.cpu(), rtol=ROUNDING, atol=ROUNDING) for one, other in pairs):
         return None
-    return f"{torch.cuda.get_device_name()} computes other numbers than the CPU"
+    raise RuntimeError(f"{torch.cuda.get_device_name()} computes other numbers than the CPU")
 
 
 def _convolved(matrix: Any) -> Any:
     from torch.nn.functional import conv2d
 
     return conv2d(matrix[None, None], matrix[None, None, :3, :3])
-
-
-def _try_faiss() -> str | None:
-    """Copy an index of ten vectors to the GPU and search it."""
-    import faiss
-
-    if not hasattr(faiss, "StandardGpuResources"):
-        return (
-            "index=flat and index=faiss-ivf on a GPU need faiss-gpu in place of faiss-cpu "
-            "(pip uninstall faiss-cpu, then pip install faiss-gpu: never both)"
-        )
-    if not faiss.get_num_gpus():
-        return f"faiss-gpu {faiss.__version__} finds no GPU that it can use on this machine"
-    vectors = np.random.default_rng(0).standard_normal((10, 8)).astype(np.float32)
-    index = faiss.IndexFlatL2(vectors.shape[1])
-    index.add(vectors)
-    resources, options = faiss.StandardGpuResources(), faiss.GpuClonerOptions()
-    options.use_cuvs = False
-    copy = faiss.index_cpu_to_gpu(resources, 0, index, options)
-    (distances, rows), (expected, nearest) = copy.search(vectors, 3), index.search(vectors, 3)
-    if (rows == nearest).all() and np.allclose(distances, expected, atol=1e-4):
-        return None
-    return f"faiss-gpu {faiss.__version__} finds other neighbours on the GPU than on the CPU"

@@ -74,9 +74,9 @@ def run_training_loop(
             if math.isfinite(largest_gradient):
                 torch.nn.utils.clip_grad_norm_(network.parameters(), largest_gradient)
             optimizer.step()
-        if scheduler is not None:
-            scheduler.step()
-        on_step(step + 1, loss.detach())
+            if scheduler is not None:
+                scheduler.step()
+            on_step(step + 1, loss.detach())  # reading the loss waits for the device, which fails then
         ends_epoch = epoch_length is not None and (step + 1) % epoch_length == 0
         if save is not None and (ends_epoch or time.monotonic() - saved > save_every):
             save()

@@ -12,6 +12,7 @@ from cbir.commands.grade.grade_options import Column
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json
 from cbir.commands.require_torch import require_torch
 from cbir.errors import InvalidInput
+from cbir.hardware.device_failure import device_failures
 
 if TYPE_CHECKING:
     from cbir.active.simulation import SimulationResult
@@ -96,7 +97,7 @@ def simulate_annotation(
                 "steps": steps, "rate": rate, "seed": seed, "device": device}  # fmt: skip
     conditions = parse_filters(where or ())
     results: dict[str, SimulationResult] = {}
-    with Collection(collection) as opened, StageBars() as bars:
+    with Collection(collection) as opened, StageBars() as bars, device_failures("networks", device):
         options.check_label(opened, grade_column)
         source = choose_encoder(opened, encoder, settings)
         for name in names:

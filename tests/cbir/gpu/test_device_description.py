@@ -42,12 +42,21 @@ def inputs():
     return list(np.random.default_rng(1).integers(0, 256, (150, SIDE, SIDE), np.uint8))
 
 
+def give_memory(monkeypatch, free):
+    """Let a third of `free` bytes be what torch keeps for later."""
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free - free // 3, 2 * free))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: free // 3 + 5)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: 5)
+
+
 @pytest.fixture
 def gpu(monkeypatch):
     """A GPU that passes its trial; the network runs where it can."""
     load = embedding_descriptor._torch_network
     monkeypatch.setattr(device, "_tried", lambda library, needs_driver=False: None)
     monkeypatch.setattr(device, "gpu_name", lambda: "Test GPU")
+    if HERE == "cpu":
+        give_memory(monkeypatch, 1 << 34)
     monkeypatch.setattr(embedding_descriptor, "_torch_network", lambda path, name: load(path, HERE))
     embedding_descriptor._load_network.cache_clear()
     yield
@@ -130,7 +139,7 @@ def test_batches_that_do_not_fit_are_halved(folder, inputs, gpu, monkeypatch):
     embedding_descriptor._load_network.cache_clear()
     monkeypatch.setattr(embedding_descriptor, "_torch_network", lambda path, name: small)
     assert described(folder, inputs, "cuda") == pytest.approx(expected, abs=1e-5)
-    assert sizes[:4] == [64, 32, 16, 8]
+    assert sizes[:5] == [150, 75, 37, 18, 9]
     assert device_failure.failure_count() == 0
 
 
@@ -151,12 +160,12 @@ class Meter(torch.nn.Module):
 @pytest.mark.parametrize("free", [1 << 20, 1 << 34])
 def test_pictures_are_sent_by_their_bytes(inputs, monkeypatch, free):
     """As many as a part of the free memory holds, and fewer where that was too many."""
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free, 2 * free))
+    give_memory(monkeypatch, free)
     monkeypatch.setattr(network_scoring, "to_network_input", on_the_cpu(network_scoring.to_network_input))
     network = Meter(40)
     values = apply_network(network, np.stack(inputs), "cuda")
     assert values == pytest.approx(np.stack(inputs).mean(axis=(1, 2)) / 255, abs=1e-6)
-    planned = free // 4 // (16 * 4 * SIDE * SIDE)
+    planned = min(free // 4, 1 << 30) // (16 * 4 * SIDE * SIDE)
     assert network.sizes[0] == min(150, max(1, planned))
     assert max(network.sizes[-3:]) <= 40
 
@@ -170,7 +179,7 @@ def test_severity_is_sampled_by_bytes(monkeypatch):
     ranker = ValueRanker("tamura", passes=5, epochs=1, steps=4).fit(values, [(0, 1), (2, 3)], [1.0, 0.0])
     expected = ranker.severity(values)
     sizes, run = [], sampled_ranker.in_pieces
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (1 << 15, 1 << 16))
+    give_memory(monkeypatch, 1 << 15)
     monkeypatch.setattr(
         sampled_ranker, "in_pieces", lambda work, count, size: sizes.append(size) or run(work, count, size)
     )

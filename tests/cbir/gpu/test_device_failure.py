@@ -1,6 +1,9 @@
 """Whatever a GPU fails with: `auto` answers as the CPU does, with one warning; `cuda` says why in a line."""
 
 import logging
+import time
+from contextvars import copy_context
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -20,6 +23,7 @@ from tests.cbir.gpu.device_errors import ERRORS, failing
 from tests.cbir.gpu.test_accelerator import clustered, linked
 from tests.cbir.gpu.test_search import asked_for
 
+HERE = "cuda" if torch.cuda.is_available() else "cpu"
 # Where a search through torch fails, and where one through FAISS does.
 TORCH_PLACES = {
     "start": (accelerator, "TorchVectors"),
@@ -32,10 +36,10 @@ FAISS_PLACES = ("copy", "add", "search")
 
 @pytest.fixture
 def gpu(monkeypatch):
-    """A GPU that is the processor, but for its name."""
+    """A GPU, or the processor under its name."""
     monkeypatch.setattr(device_search, "resolve_device", lambda name: "cpu" if name == "cpu" else "cuda")
     monkeypatch.setattr(device_search, "faiss_gpu_problem", lambda: None)
-    monkeypatch.setattr(accelerator, "TorchVectors", lambda _, half: TorchVectors("cpu", False))
+    monkeypatch.setattr(accelerator, "TorchVectors", lambda _, half: TorchVectors(HERE, False))
     monkeypatch.setattr(faiss_index, "_on_gpu", lambda index, kind: index)
 
 
@@ -109,16 +113,58 @@ def test_the_reason_of_faiss_is_what_failed(gpu):
         failing("faiss")()
 
 
-def test_faiss_on_the_processor_fails_by_itself(collection, monkeypatch, caplog):
-    """Without a GPU too: with `auto` all images are compared, with `cpu` the failure is said."""
-    expected = [hit[0] for hit in answer(collection, "cpu", "none")[0]]
+@pytest.mark.parametrize("setting", ["auto", "cpu"])
+def test_faiss_on_the_processor_fails_by_itself(collection, monkeypatch, caplog, setting):
+    """Without a GPU too: all images are compared, as without the index."""
     monkeypatch.setattr(device_search, "resolve_device", lambda name: "cpu")
+    expected = [hit[0] for hit in answer(collection, "cpu", "none")[0]]
     monkeypatch.setattr(nearest_index.NearestIndex, "head", failing("host"))
-    assert [hit[0] for hit in answer(collection, "auto", "none", "flat")[0]] == expected
+    assert [hit[0] for hit in answer(collection, setting, "none", "flat")[0]] == expected
     assert "FAISS failed (search): MemoryError" in caplog.text
     assert device_failure.gpu_failure() is None
-    with pytest.raises(DeviceFailed, match=r"^FAISS failed \(search\)"):
-        answer(collection, "cpu", "none", "flat")
+    assert device_failure.failure_count() == 0
+
+
+class Partial:
+    """An index on a GPU that stores what it is to add, and then has no room for the rest of its work."""
+
+    def __init__(self, index, room):
+        self._index, self._room = index, room
+
+    def __getattr__(self, name):
+        return getattr(self._index, name)
+
+    def add(self, vectors):
+        self._index.add(vectors)
+        if vectors.nbytes > self._room:
+            raise ERRORS["faiss"]()
+
+
+@pytest.mark.parametrize("kind", ["flat", "ivf"])
+def test_an_index_that_took_a_part_is_built_again(gpu, monkeypatch, kind):
+    gallery, query = Gallery((clustered(3000),), np.arange(3000)), clustered(1, seed=2)[0]
+    expected = nearest_index.NearestIndex(kind, "cpu").head(query, gallery, None, 20)
+    monkeypatch.setattr(nearest_index, "ADDED", (100_000, 10_000, 1000))
+    monkeypatch.setattr(faiss_index, "_on_gpu", lambda index, _: Partial(index, 20_000))
+    index = nearest_index.NearestIndex(kind, "cuda")
+    assert index.head(query, gallery, None, 20).rows.tolist() == expected.rows.tolist()
+    assert index._index.ntotal == 3000
+
+
+def test_an_index_on_a_broken_gpu_is_not_freed(gpu, tmp_path, monkeypatch):
+    """FAISS ends the process when it frees memory of a device that has failed."""
+    monkeypatch.setattr(faiss_index, "_abandoned", [])
+    gallery, query, member = Gallery((clustered(3000),), np.arange(3000)), clustered(1)[0], rerank.get("none")
+    search = DeviceSearch(tmp_path, "auto", "flat", least=1)
+    search.search(query, gallery, None, member, 5)
+    kept = search._nearest._index
+    monkeypatch.setattr(type(search._nearest), "_fetch", failing("sticky"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            device_search, "NearestIndex", lambda kind, device: None
+        )  # no index on the processor either
+        search.search(query, gallery, None, member, 5)
+    assert faiss_index._abandoned == [kept]
 
 
 def test_one_failure_ends_the_gpu_for_all_collections(gpu, tmp_path, monkeypatch):
@@ -131,6 +177,24 @@ def test_one_failure_ends_the_gpu_for_all_collections(gpu, tmp_path, monkeypatch
     assert second.device == "cpu"
     assert second.search(query, gallery, None, member, 5) is None
     assert second._accelerator is None  # its memory is free
+
+
+def in_helpers(work):
+    """Call `work` in threads of the same search, one after the other; raise what the first of them raised."""
+    errors = []
+
+    def run():
+        try:
+            time.sleep(0.06)  # until the next check is due
+            work()
+        except Exception as error:
+            errors.append(error)
+
+    for _ in range(3):
+        thread = Thread(target=copy_context().run, args=(run,))
+        thread.start()
+        thread.join()
+    raise errors[0]
 
 
 def test_a_cancelled_search_is_no_failure(gpu, tmp_path, monkeypatch):
@@ -149,6 +213,9 @@ def test_a_cancelled_search_is_no_failure(gpu, tmp_path, monkeypatch):
     for limit, error in [((1e-9,), QueryCancelled), ((60.0, leave), ClientLeft)]:
         with time_limit(*limit), pytest.raises(error):
             search.search(query, gallery, None, rerank.get("none"), 5)
+    monkeypatch.setattr(TorchVectors, "products", lambda *_: in_helpers(checkpoint))
+    with time_limit(60.0, leave), pytest.raises(ClientLeft):
+        search.search(query, gallery, None, rerank.get("none"), 5)
     assert device_failure.failure_count() == 0
     assert device_failure.gpu_failure() is None
 

@@ -1,5 +1,7 @@
 """Work in pieces: every row once, in order, and smaller pieces where the memory of a device is full."""
 
+from threading import Event, Thread
+
 import pytest
 import torch
 from hypothesis import given
@@ -61,3 +63,22 @@ def test_full_precision_is_for_its_block_alone():
         raise InvalidInput
     assert [part.fp32_precision for part in parts] == before
     assert isinstance(torch.backends.cudnn.allow_tf32, bool)  # the older question is still answered
+
+
+def test_full_precision_holds_until_the_last_thread_is_done():
+    part, leave = torch.backends.cudnn.conv, Event()
+    before, entered = part.fp32_precision, Event()
+
+    def first():
+        with full_precision():
+            entered.set()
+            leave.wait(60)
+
+    thread = Thread(target=first)
+    thread.start()
+    assert entered.wait(60)
+    with full_precision():
+        leave.set()
+        thread.join()
+        assert part.fp32_precision == "ieee"
+    assert part.fp32_precision == before

@@ -1,6 +1,8 @@
 """What counts as a GPU: one that computes a small example as the CPU does."""
 
 import os
+import re
+from types import SimpleNamespace
 
 import faiss
 import numpy as np
@@ -10,6 +12,7 @@ import torch
 from cbir.errors import InvalidInput
 from cbir.hardware import device, device_failure, device_trial
 from cbir.hardware.device import choose_device, faiss_gpu_problem, resolve_device
+from cbir.hardware.faiss_trial import try_index
 from tests.cbir.gpu.device_errors import ERRORS, failing
 
 PLACES = (
@@ -43,22 +46,25 @@ def test_a_gpu_that_computes_is_used(imagined):
 
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("place", PLACES)
-def test_one_that_fails_is_not(imagined, monkeypatch, place, error):
+def test_one_that_fails_is_not(imagined, monkeypatch, caplog, place, error):
     with monkeypatch.context() as patch:
         patch.setattr(*place, failing(error))
         choice = choose_device("auto")
     assert choice.name == "cpu"
-    assert choice.reason.startswith("torch failed at the trial of the GPU: ")
+    assert choice.reason.startswith("the GPU failed (torch at the trial): ")
     assert "\n" not in choice.reason
+    assert [record.getMessage() for record in caplog.records] == [f"{choice.reason}; the CPU computes"]
+    assert device_failure.failure_count() == 1
+    monkeypatch.setattr(device, "_results", {})
     with monkeypatch.context() as patch:
         patch.setattr(*place, failing(error))
-        with pytest.raises(InvalidInput, match=r"^device=cuda: torch failed .*; set device=cpu or auto"):
+        with pytest.raises(InvalidInput, match=r"^device=cuda: the GPU failed .*; set device=cpu or auto"):
             resolve_device("cuda")
 
 
 def test_one_that_computes_other_numbers_is_not(imagined, monkeypatch):
     monkeypatch.setattr(torch, "mm", lambda left, right, out_dtype=None: torch.zeros(64, 64))
-    assert choose_device("auto") == ("cpu", "Test GPU computes other numbers than the CPU")
+    assert choose_device("auto").reason.endswith("Test GPU computes other numbers than the CPU")
 
 
 def test_the_trial_is_made_once_for_each_process(imagined, monkeypatch):
@@ -77,40 +83,71 @@ def test_a_failure_later_on_counts_for_auto_alone(imagined):
     assert choose_device("cuda").name == "cuda"
 
 
-class FaissGpu:
-    """What faiss-gpu adds to faiss, on the processor."""
-
-    def __init__(self, monkeypatch):
-        self.copy = lambda _, number, index, options: faiss.clone_index(index)
-        monkeypatch.setattr(device, "_results", {})
-        monkeypatch.setattr(faiss, "StandardGpuResources", object, raising=False)
-        monkeypatch.setattr(faiss, "GpuClonerOptions", type("Options", (), {}), raising=False)
-        monkeypatch.setattr(faiss, "get_num_gpus", lambda: 1)
-        monkeypatch.setattr(faiss, "index_cpu_to_gpu", lambda *given: self.copy(*given), raising=False)
-
-
-def test_faiss_that_searches_on_a_gpu(monkeypatch):
-    FaissGpu(monkeypatch)
-    assert faiss_gpu_problem() is None
-
-
-@pytest.mark.parametrize("error", ERRORS)
-def test_faiss_that_cannot_copy_an_index(monkeypatch, error):
-    FaissGpu(monkeypatch).copy = failing(error)
-    assert faiss_gpu_problem().startswith("FAISS failed at the trial of the GPU: ")
+@pytest.fixture
+def faiss_gpu(monkeypatch):
+    """What faiss-gpu adds to faiss, on the processor; what tests put at `copy` copies an index."""
+    gpu = SimpleNamespace(copy=lambda _, number, index, options: faiss.clone_index(index))
+    resources = type(
+        "Resources",
+        (),
+        {"setTempMemory": lambda self, size: None, "setPinnedMemory": lambda self, size: None},
+    )
+    monkeypatch.setattr(device, "_results", {})
+    monkeypatch.setattr(faiss, "StandardGpuResources", resources, raising=False)
+    monkeypatch.setattr(faiss, "GpuClonerOptions", type("Options", (), {}), raising=False)
+    monkeypatch.setattr(faiss, "get_num_gpus", lambda: 1)
+    monkeypatch.setattr(faiss, "index_cpu_to_gpu", lambda *given: gpu.copy(*given), raising=False)
+    return gpu
 
 
-def test_faiss_that_finds_others(monkeypatch):
+def test_faiss_that_searches_on_a_gpu(faiss_gpu):
+    try_index()
+
+
+def test_faiss_that_finds_others(faiss_gpu):
     def other(_, number, index, options):
         wrong = faiss.IndexFlatL2(index.d)
         wrong.add(np.zeros((10, index.d), np.float32))
         return wrong
 
-    FaissGpu(monkeypatch).copy = other
-    assert "finds other neighbours" in faiss_gpu_problem()
+    faiss_gpu.copy = other
+    with pytest.raises(RuntimeError, match="finds other neighbours"):
+        try_index()
 
 
-def test_faiss_without_a_gpu(monkeypatch):
-    FaissGpu(monkeypatch)
+@pytest.mark.parametrize("error", ERRORS)
+def test_faiss_that_cannot_copy_an_index(faiss_gpu, error):
+    faiss_gpu.copy = failing(error)
+    with pytest.raises(type(ERRORS[error]())):
+        try_index()
+
+
+ABORTS = (
+    "import os, sys; print('Faiss assertion failed: CUDA error 209', file=sys.stderr, flush=True); os.abort()"
+)
+TRIALS = {
+    ABORTS: "ended with -6: Faiss assertion failed: CUDA error 209$",
+    "raise RuntimeError('other neighbours')": "ended with 1: RuntimeError: other neighbours$",
+    "import time; time.sleep(60)": "TimeoutExpired",
+}
+
+
+@pytest.mark.parametrize(("program", "reason"), TRIALS.items())
+def test_the_trial_of_faiss_is_a_process_of_its_own(faiss_gpu, monkeypatch, caplog, program, reason):
+    """FAISS aborts where others raise."""
+    monkeypatch.setattr(device_trial, "FAISS_TRIAL", ("-c", program))
+    monkeypatch.setattr(device_trial, "SECONDS", 1 if "sleep" in program else 120)
+    problem = faiss_gpu_problem()
+    assert problem.startswith("the GPU failed (FAISS at the trial): ")
+    assert re.search(reason, problem)
+    assert len(caplog.records) == 1
+
+
+def test_a_trial_of_faiss_that_ends_well(faiss_gpu, monkeypatch):
+    monkeypatch.setattr(device_trial, "FAISS_TRIAL", ("-c", "import cbir.hardware.faiss_trial"))
+    assert faiss_gpu_problem() is None
+
+
+def test_faiss_without_a_gpu(faiss_gpu, monkeypatch):
     monkeypatch.setattr(faiss, "get_num_gpus", lambda: 0)
     assert "finds no GPU" in faiss_gpu_problem()
