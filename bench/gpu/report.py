@@ -174,10 +174,13 @@ def section(results: Results) -> str:
     )
     counts = [cell(results, "tests.counts", name) for name in ("tests", "failures", "errors", "skipped")]
     tests = "{} run, {} failed, {} with errors, {} skipped".format(*counts)
+    tests = tests if "tests.counts" in results else NOT_MEASURED
     title = (
         "## No run yet\n" if card == NOT_MEASURED else f"## {card}\n\n{date}, commit {commit}; {libraries}.\n"
     )
-    lead = f"{title}\nTests of the GPU: {tests if 'tests.counts' in results else NOT_MEASURED}. Device in use: {cell(results, 'environment.device', 'auto')}.\n"
+    lead = (
+        f"{title}\nTests of the GPU: {tests}. Device in use: {cell(results, 'environment.device', 'auto')}.\n"
+    )
     return "\n".join([lead, queries(results), indexes(results), networks(results), failures(results)])
 
 

@@ -55,6 +55,22 @@ def test_figures_stand_with_card_date_and_commit(report, tmp_path):
     assert "| memory | cuda | exact | the GPU failed (search): full |" in page
 
 
+def test_the_reason_why_a_row_was_not_measured(report, tmp_path):
+    path = lines(
+        tmp_path,
+        CARD,
+        {"step": "queries_1m", "exit": 124, "seconds": 80},
+        {"step": "default_10m", "skipped": "no time"},
+        {"step": "description", "exit": 1, "seconds": 3},
+    )
+    path.write_text(path.read_text() + '{"step": "trai')  # the machine was taken away
+    page = report.page([report.read(path)])
+    assert "| 1,000,000 | `eprf` | not measured: its step did not end in 80 s |" in page
+    assert "| 10,000,000 | `auto` | not measured: no time |" in page
+    assert "| 10,000,000 | `eprf` | not measured |" in page
+    assert "| describe with small, images a second: GPU, CPU | not measured: its step ended with 1 |" in page
+
+
 def test_figures_of_a_cpu_are_not_taken_for_those_of_a_gpu(report, tmp_path):
     with pytest.raises(SystemExit, match="without a GPU"):
         report.read(lines(tmp_path, {"step": "environment.card", "skipped": "no GPU"}))
