@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from cbir.atomic import write_bytes
+from cbir.atomic import PUBLIC_FILE, write_bytes
 from cbir.encoders.encoder_card import EncoderCard
 from cbir.errors import InvalidInput
 from cbir.file_lock import wait_lock
@@ -110,9 +110,14 @@ def write_network(folder: Path, card: EncoderCard, network: bytes, text: TextFil
     content = {"card": fields, "network_sha256": hashlib.sha256(network).hexdigest()}
     suffix = f".{os.getpid()}.partial"
     for text_path, file in zip(text_paths(folder, card), text or (), strict=False):
-        write_bytes(text_path, file, suffix=suffix)
-    write_bytes(path, network, suffix=suffix)
-    write_bytes(path.with_suffix(".json"), json.dumps(content, indent=1).encode(), suffix=suffix)
+        write_bytes(text_path, file, permissions=PUBLIC_FILE, suffix=suffix)
+    write_bytes(path, network, permissions=PUBLIC_FILE, suffix=suffix)
+    write_bytes(
+        path.with_suffix(".json"),
+        json.dumps(content, indent=1).encode(),
+        permissions=PUBLIC_FILE,
+        suffix=suffix,
+    )
     return path
 
 

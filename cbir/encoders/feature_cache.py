@@ -12,7 +12,7 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.atomic import atomic_binary
+from cbir.atomic import atomic_binary, private_folder
 from cbir.encoders.encoder import Encoder
 from cbir.images import Image
 
@@ -37,7 +37,7 @@ class FeatureCache:
         self.dimensions = encoder.dimensions
         self._encoder, self._network = encoder, encoder.open_network(threads=1)
         self._folder = folder / f"{encoder.name}-{encoder.card.hash}"
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(self._folder)
         self._dtype = np.dtype([("content", HASH), ("values", "<f2", (self.dimensions,))])
         self._known: dict[bytes, NDArray[np.float16]] = {}
         self._new: dict[bytes, NDArray[np.float16]] = {}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.atomic import private_folder
 from cbir.errors import InvalidInput
 from cbir.evaluation.candidates import Candidates, select_candidates
 from cbir.evaluation.external_runs import read_external_run
@@ -139,7 +140,7 @@ def run_evaluation(plan: EvalPlan, settings: Settings, folder: Path, progress: P
         protocol = SearchProtocol(plan.depth or max(len(candidates), 1), plan.where, plan.same_patient)
         external = [read_external_run(path, candidates, qrels.queries, protocol) for path in plan.run_files]
         _check_names(plan.methods, external)
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         writer = RunWriter(collection, candidates, qrels.queries, protocol, settings, folder)
         runs = [writer.run(method, pool, _counter(method.name, qrels, progress)) for method in plan.methods]
         facts = collection.info()

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from sqlalchemy import inspect
 
-from cbir.atomic import write_bytes
+from cbir.atomic import OWNER_FILE, OWNER_FOLDER, write_bytes
 from cbir.errors import InvalidInput
 from cbir.store import descriptor_model, metadata, schema
 from cbir.store.damage import is_damage
 from cbir.store.disk_full import raise_when_full
 from cbir.store.last_good import drop_last_good
-from cbir.store.permissions import OWNER_FILE, OWNER_FOLDER, create_private_file
+from cbir.store.permissions import create_private_file
 from cbir.store.profile import Profile
 from cbir.store.row_totals import start_totals
 from cbir.store.schema import SECRET, meta
