@@ -60,13 +60,13 @@ class ProgressBar:
     def __init__(self) -> None:
         self.total: int | None = None
         self._bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TaskProgressColumn(),
             TextColumn("{task.fields[rate]:.0f}/s"),
             TimeRemainingColumn(),
-            TextColumn("[red]{task.fields[refused]}"),
+            TextColumn("{task.fields[refused]}", style="red", markup=False),
             console=Console(stderr=True),
         )
         self._task = self._bar.add_task("indexing", total=None, refused="", rate=0.0)
