@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from cbir.search.hits import Hits
 
 
+EMPTY = "no results: the collection is empty, or no image fulfils the conditions; see `cbir collection info`"
+
+
 def search_images(
     collection: options.Folder,
     images: Annotated[
@@ -324,12 +327,19 @@ def _print_table(answer: "Answer") -> None:
             hit.source or "",
         )
     console = results_console()
+    if not answer.results:
+        console.print(EMPTY, style="yellow")
+        return
     console.print(table)
     reranking, milliseconds = answer.rerank, answer.timings_ms["total"]
     console.print(f"{reranking.method} over the {reranking.scope}, {milliseconds:.1f} ms", style="dim")
     if reranking.reason:
         console.print(f"auto chose {reranking.method}: {reranking.reason}", style="dim")
     if answer.query.outlier:
-        console.print("nothing in the collection looks like the query image", style="yellow")
+        console.print(
+            "nothing in the collection looks like the query image: 99 of 100 images have a nearer neighbour; "
+            "scores are relative to the best result",
+            style="yellow",
+        )
     for note in reranking.notes:
         console.print(note, style="yellow")

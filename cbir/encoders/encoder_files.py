@@ -38,8 +38,28 @@ def network_path(folder: Path, card: EncoderCard) -> Path:
 
 
 def stored_names(folder: Path) -> list[str]:
-    """Return the names of the stored encoders, sorted."""
-    return sorted({path.stem.rpartition("-")[0] for path in folder.glob("*-*.json")})
+    """Return the names of the stored encoders, sorted; none if the folder cannot be read."""
+    try:
+        return sorted({path.stem.rpartition("-")[0] for path in folder.glob("*-*.json")})
+    except OSError:  # often a home folder of another user; the built-in encoders need none
+        return []
+
+
+def unreadable_advice(folder: Path) -> str:
+    """Return the end of a sentence about a missing encoder, if the folder cannot be read; else ""."""
+    try:
+        next(folder.glob("*"), None)
+    except OSError as error:
+        return f": {folder} cannot be read ({error.strerror}; setting encoder_folder);"
+    return ""
+
+
+def is_stored(folder: Path, card: EncoderCard) -> bool:
+    """Return whether the folder has the network of a card, and can be read."""
+    try:
+        return network_path(folder, card).is_file()
+    except OSError:
+        return False
 
 
 def read_card(folder: Path, name: str) -> EncoderCard:
@@ -60,7 +80,7 @@ def read_network(folder: Path, card: EncoderCard) -> bytes | None:
     """
     path = network_path(folder, card)
     stored, sha256 = _read(path.with_suffix(".json"))
-    if not path.is_file() or stored is None:
+    if not is_stored(folder, card) or stored is None:
         return None
     if stored.hash != card.hash:
         raise InvalidInput(f"{path} belongs to another card")

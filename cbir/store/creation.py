@@ -20,6 +20,11 @@ from cbir.store.schema import SECRET, meta
 from cbir.store.secret_key import SECRET_BYTES
 from cbir.store.writer_lock import writer_lock
 
+OWN_NAMES = {  # beside the database, with those of the service and of file systems
+    SECRET, "writer.lock", "device.lock", "snapshots", "last-good", "model", "severity", "originals", "regions",
+    "vector_index", "snapshot.json", "map.npz", "audit.json", "folder-id.json", "lost+found",
+}  # fmt: skip
+
 
 def collection_exists(folder: Path) -> bool:
     """Return whether `folder` holds a collection; an interrupted creation does not count."""
@@ -56,6 +61,10 @@ def create_files(folder: Path, profile: Profile, secret: bytes | None = None) ->
     """
     if folder.exists() and not folder.is_dir():
         raise InvalidInput(f"{folder} is a file; a collection needs a folder")
+    if others := _other_files(folder):
+        raise InvalidInput(
+            f"{folder} holds other files than a collection, such as {others[0]}; name a new folder, or an empty one"
+        )
     with raise_when_full(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with suppress(PermissionError):  # a mounted volume may be someone else's; opening it warns
@@ -70,6 +79,19 @@ def create_files(folder: Path, profile: Profile, secret: bytes | None = None) ->
                 write_bytes(folder / SECRET, new_secret.hex().encode(), permissions=OWNER_FILE)
             drop_last_good(folder)  # of an earlier collection in this folder
             _create_database(folder, profile)
+
+
+def _other_files(folder: Path) -> list[str]:
+    """Return the names of files in a folder that are not of an interrupted creation or an earlier collection."""
+    if not folder.is_dir():
+        return []
+    return sorted(
+        entry.name
+        for entry in folder.iterdir()
+        if not (
+            entry.name.startswith((".", schema.DATABASE)) or entry.name.partition(".partial")[0] in OWN_NAMES
+        )
+    )
 
 
 def _create_database(folder: Path, profile: Profile) -> None:
