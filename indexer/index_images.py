@@ -32,7 +32,7 @@ class NoProgress:
         """Ignore the stage."""
 
     def show_stage(self, stage: str, done: int, total: int) -> None:
-        """Ignore the steps of a stage."""
+        """Ignore the steps `done` of a `stage`, and their `total`."""
 
 
 def index_images(

@@ -50,7 +50,7 @@ class ProgressInLog:
         self._lines.show(stage, self._done, self.total)
 
     def show_stage(self, stage: str, done: int, total: int) -> None:
-        """Show the steps of a stage in the next line."""
+        """Show the steps `done` of a `stage`, and their `total`, in the next line."""
         self._lines.show(stage, done, total)
 
 
@@ -96,7 +96,7 @@ class ProgressBar:
         self._bar.update(self._task, description=stage)
 
     def show_stage(self, stage: str, done: int, total: int) -> None:
-        """Show the steps of a stage in a bar of its own."""
+        """Show the steps `done` of a `stage`, and their `total`, in a bar of its own."""
         if stage not in self._stages:
             self._stages[stage] = self._bar.add_task(stage, refused="", rate=0.0)
         rate = done / max(self._bar.tasks[-1].elapsed or 0.0, 1e-3)

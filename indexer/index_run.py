@@ -89,7 +89,7 @@ class ProgressReport(Protocol):
         ...
 
     def show_stage(self, stage: str, done: int, total: int) -> None:
-        """Take the steps of a stage that comes when all files are done."""
+        """Take the steps `done` of a `stage` that comes when all files are, and their `total`."""
         ...
 
 

@@ -43,7 +43,7 @@ class ThrottledProgress:
         """Send nothing: programs follow the number of files."""
 
     def show_stage(self, stage: str, done: int, total: int) -> None:
-        """Send nothing: programs follow the number of files."""
+        """Send nothing of a `stage`, `done` and `total` steps: programs follow the number of files."""
 
     def __enter__(self) -> "ThrottledProgress":
         return self

@@ -16,7 +16,6 @@ from cbir.commands.command_summaries import SUMMARIES
 
 REQUIRED = re.compile(r"^\{(.+)\}")  # Typer's usage of an argument
 SUMMARY = 1000  # characters of a summary, which are never reached
-LIST = re.compile(r"list\[(.+)\]")
 WORDS = {
     "str": "TEXT",
     "int": "NUMBER",
@@ -61,7 +60,9 @@ class StrictCommand(typer.core.TyperCommand):
 def name_values(parameter: Any, ctx: Any) -> None:
     """Let the help of a parameter name its values by a word, unless it has one or lists them."""
     label = parameter.display_type(ctx).strip("<>")
-    label = LIST.sub(r"\1", label).removesuffix(" range")
+    if label.startswith("list["):
+        label = label[len("list[") : -1]
+    label = label.removesuffix(" range")
     word = WORDS.get(label.lower())
     if isinstance(parameter, typer.core.TyperArgument):
         setattr(parameter, "display_type_rich", lambda ctx: "" if word else label)  # noqa: B010 - a method

@@ -41,7 +41,7 @@ ShowStage = Callable[[str, int, int], None]
 
 
 def show_nothing(stage: str, done: int, total: int) -> None:
-    """Ignore the progress."""
+    """Ignore a stage, its steps `done` and their `total`."""
 
 
 def update_choice(
