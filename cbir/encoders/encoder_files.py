@@ -48,7 +48,9 @@ def stored_names(folder: Path) -> list[str]:
 def unreadable_advice(folder: Path) -> str:
     """Return the end of a sentence about a missing encoder, if the folder cannot be read; else ""."""
     try:
-        next(folder.glob("*"), None)
+        os.scandir(folder).close()
+    except FileNotFoundError:
+        return ""
     except OSError as error:
         return f": {folder} cannot be read ({error.strerror}; setting encoder_folder);"
     return ""
