@@ -221,7 +221,8 @@ def test_a_home_folder_that_cannot_be_read_has_no_added_encoders(unreadable, tmp
             pytest.skip("setpriv is not installed")
         rights = "-dac_override,-dac_read_search"
         as_user = ["setpriv", "--inh-caps", rights, "--bounding-set", rights]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+    others = ("XDG_", "CBIR_ENCODER_FOLDER")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(others)}
     environment["HOME"] = str(unreadable)
 
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
