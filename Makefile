@@ -30,30 +30,38 @@ WHOLE := -n $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)") 
 
 .PHONY: demo docs translations pictures check lint unit test test-again coverage test-lowest test-wheel test-docs format bench gpu-kit clean debian axe ohif fuzz lock audit-deps sbom lint-delivery release
 
+# Before pip, whose older versions complain about dependencies first.
+CHECK_PYTHON = @$(PYTHON) -c "import sys; sys.exit(None if sys.version_info >= (3, 11) else 'cbir needs Python 3.11 or later, and $(PYTHON) is ' + sys.version.split()[0] + '; name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)')"
+
 # Without bytecode of all modules, which takes longer than the rest of the installation: those that are imported get it then.
 $(VENV)/installed: pyproject.toml
+	$(CHECK_PYTHON)
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --no-compile --editable .
 	touch $@
 
 $(VENV)/installed-test: pyproject.toml
+	$(CHECK_PYTHON)
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --no-compile --editable '.[test]'
 	touch $@ $(VENV)/installed
 
 $(VENV)/installed-docs: pyproject.toml
+	$(CHECK_PYTHON)
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --editable '.[docs]'
 	touch $@ $(VENV)/installed
 
+# A collection for the phantoms, and one for each folder.
+COLLECTION = $(DEMO)/$(if $(IMAGES),collection-$(shell basename "$(IMAGES)")-$(shell realpath "$(IMAGES)" | cksum | cut -d ' ' -f 1),collection)
 demo: $(VENV)/installed
 ifdef IMAGES
-	$(VENV)/bin/cbir index "$(IMAGES)" --collection $(DEMO)/collection || [ $$? -eq 3 ]
+	$(VENV)/bin/cbir index "$(IMAGES)" --collection "$(COLLECTION)" || [ $$? -eq 3 ]
 else
 	$(VENV)/bin/cbir phantoms $(DEMO)/phantoms --count $(COUNT)
-	$(VENV)/bin/cbir index $(DEMO)/phantoms --labels $(DEMO)/phantoms/manifest.csv --collection $(DEMO)/collection
+	$(VENV)/bin/cbir index $(DEMO)/phantoms --labels $(DEMO)/phantoms/manifest.csv --collection "$(COLLECTION)"
 endif
-	$(VENV)/bin/cbir serve --collection $(DEMO)/collection --port $(PORT)
+	$(VENV)/bin/cbir serve --collection "$(COLLECTION)" --port $(PORT)
 
 # A browser and an archive for the end-to-end tests: installed if run as root, otherwise listed.
 debian:
@@ -149,6 +157,7 @@ fuzz: $(VENV)/installed-test
 	$(VENV)/bin/python -m tests.fuzz.campaign --seconds $(SECONDS)
 
 $(TOOLS)/installed: requirements-tools.lock
+	$(CHECK_PYTHON)
 	$(PYTHON) -m venv $(TOOLS)
 	$(TOOLS)/bin/pip install --quiet --require-hashes --requirement requirements-tools.lock
 	touch $@

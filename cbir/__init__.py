@@ -53,12 +53,14 @@ def __getattr__(name: str) -> Any:
     if name == "rerank":  # a package, which can be called
         return import_module("cbir.rerank")
     if name not in OBJECTS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        advice = "; a collection has: cbir.open(FOLDER).search(IMAGE)" if name == "search" else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{advice}")
     return resolve_name(OBJECTS[name])
 
 
 def __dir__() -> list[str]:
-    names = {*globals(), *OBJECTS, "rerank"}
+    """Return the names of the API, without what this module imports for itself."""
+    names = {name for name in globals() if name.startswith("__")} | {*OBJECTS, "rerank"}
     try:
         __getattr__("Client")
     except ModuleNotFoundError:  # help(cbir) reads every name

@@ -2,6 +2,8 @@
 
 Every write follows the same steps: temporary file beside the target, fsync, rename over the target, fsync of the
 folder. An error removes the temporary file; a kill may leave it, and the next write of the same path replaces it.
+
+Only its owner can read a new file or folder, unless the caller says otherwise: most are about patients.
 """
 
 import os
@@ -13,12 +15,17 @@ from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
 SUFFIX = ".partial"
+OWNER_FILE = 0o600
+OWNER_FOLDER = 0o700
+PUBLIC_FILE = (
+    0o666  # less the umask; for what is about no patient: tests/project/test_private_outputs.py lists it
+)
 BINARY: int = getattr(os, "O_BINARY", 0)  # for os.open: Windows else ends lines in its own way
 
 
 @contextmanager
 def atomic_binary(
-    path: Path, *, permissions: int = 0o666, suffix: str = SUFFIX, durable: bool = True
+    path: Path, *, permissions: int = OWNER_FILE, suffix: str = SUFFIX, durable: bool = True
 ) -> Iterator[BinaryIO]:
     """Open a binary file that appears under its name when the block ends without an error.
 
@@ -27,7 +34,7 @@ def atomic_binary(
     path : Path
         Target; its folder must exist.
     permissions : int
-        File mode, less the process's umask.
+        File mode, less the process's umask; the owner's alone by default.
     suffix : str
         Appended to the target's name for the temporary file. Processes that may write the same path at the same
         time need different ones.
@@ -58,7 +65,7 @@ def atomic_binary(
 
 @contextmanager
 def atomic_text(
-    path: Path, *, permissions: int = 0o666, suffix: str = SUFFIX, errors: str = "strict"
+    path: Path, *, permissions: int = OWNER_FILE, suffix: str = SUFFIX, errors: str = "strict"
 ) -> Iterator[TextIO]:
     """Open a UTF-8 text file that appears under its name when the block ends without an error.
 
@@ -69,7 +76,7 @@ def atomic_text(
     path : Path
         Target; its folder must exist.
     permissions : int
-        File mode, less the process's umask.
+        See `atomic_binary`.
     suffix : str
         Appended to the target's name for the temporary file, see `atomic_binary`.
     errors : str
@@ -84,7 +91,7 @@ def atomic_text(
 
 
 def write_bytes(
-    path: Path, content: bytes, *, permissions: int = 0o666, suffix: str = SUFFIX, durable: bool = True
+    path: Path, content: bytes, *, permissions: int = OWNER_FILE, suffix: str = SUFFIX, durable: bool = True
 ) -> None:
     """Replace a file by `content`.
 
@@ -103,7 +110,14 @@ def write_bytes(
 
 def open_private(path: str, flags: int) -> int:
     """Opener for `open`: a new file can be read by its owner alone."""
-    return os.open(path, flags, 0o600)
+    return os.open(path, flags, OWNER_FILE)
+
+
+def private_folder(folder: Path) -> None:
+    """Create a folder, and its missing parents, that only their owner can read; one that exists stays as it is."""
+    for each in (*reversed(folder.parents), folder):  # the mode of mkdir is not that of parents
+        if not each.is_dir():
+            each.mkdir(mode=OWNER_FOLDER, exist_ok=True)
 
 
 def copy_file(source: Path, target: Path) -> None:

@@ -32,6 +32,7 @@ from cbir.suggestion import close_name, did_you_mean
 
 PREFIX = "CBIR_"  # of environment variables
 OTHER_VARIABLES = (  # which are no settings, some of them since they are secrets
+    "CBIR_COLLECTION",
     "CBIR_COLLECTION_PASSWORDS",
     "CBIR_CONFIG",
     "CBIR_DICOMWEB_PASSWORD",

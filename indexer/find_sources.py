@@ -22,6 +22,15 @@ def find_sources(request: IndexRequest) -> Iterator[Path | StoredObject]:
                 yield stored
 
 
+def require_images(request: IndexRequest) -> None:
+    """Raise InvalidInput for a folder without an image: a disk that is not mounted must not look like a success."""
+    for folder in request.sources:
+        if folder.is_dir() and next(find_images([folder], request.within), None) is None:
+            raise InvalidInput(
+                f"{folder} has no image files; is its disk mounted? Name the folder of the images, or leave it out"
+            )
+
+
 def is_below(url: str, prefix: str) -> bool:
     """Return whether `url` is the object `prefix`, or below it."""
     return url == prefix or url.startswith(f"{prefix}/")

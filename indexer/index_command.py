@@ -13,7 +13,7 @@ import typer.core
 from cbir import settings
 from cbir.commands import options
 from cbir.commands.follow_index import follow_index
-from cbir.commands.lazy_commands import StrictCommand
+from cbir.commands.lazy_commands import StrictCommand, WholeSummaries
 from cbir.commands.output import OutputFormat
 from cbir.errors import InvalidInput
 from cbir.python_api.collection_address import address_or_folder
@@ -39,20 +39,23 @@ class ProgressFormat(StrEnum):
     json = "json"
 
 
-class FilesByDefault(typer.core.TyperGroup):
-    """`cbir index FOLDER` means `cbir index files FOLDER`; write a folder named dicomweb ./dicomweb."""
+class FilesByDefault(WholeSummaries):
+    """`cbir index FOLDER` means `cbir index files FOLDER`, also for a folder with the name of a command."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put the default command in front; `files` alone is a folder if there is one of that name."""
+        """Put the default command in front; a command's name alone is a folder if there is one of that name."""
         if not args or args[0] not in self.commands or self._names_folder(ctx, args):
             args = [FILES, *args]
         return super().parse_args(ctx, args)
 
     def _names_folder(self, ctx: Any, args: list[str]) -> bool:
-        """Return whether `files` is the one source; raise InvalidInput if it may be both command and source."""
-        if args[0] != FILES or not Path(FILES).exists():
+        """Return whether the name of a command is a source; raise InvalidInput if `files` may be both."""
+        name = args[0]
+        if not Path(name).exists():
             return False
-        command = self.commands[FILES].make_context(FILES, args[1:], ctx, resilient_parsing=True)
+        command = self.commands[name].make_context(name, args[1:], ctx, resilient_parsing=True)
+        if name != FILES:
+            return "://" not in (command.params.get("url") or "")
         if command.params.get("sources"):
             raise InvalidInput(
                 f"{FILES} is a folder here: write ./{FILES} for it, or leave the word {FILES} out"
@@ -112,7 +115,10 @@ def index_files(
     jobs: JobsOption = None,
     ray: RayOption = None,
     report: Annotated[
-        Path | None, typer.Option(help="Write refused files and the reasons to this CSV file.")
+        Path | None,
+        typer.Option(
+            help="Write refused files, and duplicates that were left out, with the reasons to this CSV file."
+        ),
     ] = None,
     duplicates: Annotated[
         bool, typer.Option(help="Also add pictures that the collection has already.")
@@ -147,7 +153,7 @@ def index_files(
     request.check()  # before a report or a collection is created
     with refusal_report(report) as report_refusal:
         progress_report = progress_lines() if progress is ProgressFormat.json else make_progress()
-        summary = run_request(request, progress_report, report_refusal)
+        summary = run_request(request, progress_report, report_refusal, report_refusal)
     if not summary.interrupted:
         follow_index(request.collection, loaded)
     if format is OutputFormat.json:
@@ -173,23 +179,40 @@ def parse_weights(texts: Sequence[str] | None) -> dict[str, float]:
 
 
 def _print_summary(summary: "IndexSummary", report: Path | None) -> None:
-    rate = summary.indexed / summary.seconds if summary.seconds else 0.0
-    typer.echo(f"{summary.indexed} images indexed in {summary.seconds:.1f} s ({rate:.0f} a second)")
+    rate = summary.indexed / summary.describing_seconds if summary.describing_seconds else 0.0
+    rest = summary.seconds - summary.describing_seconds
+    typer.echo(
+        f"{summary.indexed} {'image' if summary.indexed == 1 else 'images'} indexed "
+        f"in {summary.describing_seconds:.1f} s ({rate:.0f} a second)"
+        + (f"; index and re-rankers took {rest:.1f} s more" if rest >= 1.0 else "")
+    )
+    left_out = "of images in the collection (--duplicates adds them, --report names them)"
+    listed = "by the intake check (cbir collection quarantine lists them)"
     counts = (
-        (summary.already, "files were in the collection already"),
-        (summary.relabelled, "files got other labels"),
+        (summary.already, "file was in the collection already", "files were in the collection already"),
+        (summary.relabelled, "file got other labels", "files got other labels"),
         (
             summary.duplicates,
-            "images left out: duplicates of images in the collection (--duplicates adds them)",
+            f"image left out: a duplicate {left_out}",
+            f"images left out: duplicates {left_out}",
         ),
-        (summary.flagged, "images labelled by the intake check (label intake)"),
         (
-            summary.quarantined,
-            "images quarantined by the intake check (cbir collection quarantine lists them)",
+            summary.flagged,
+            "image labelled by the intake check (label intake)",
+            "images labelled by the intake check (label intake)",
         ),
-        (summary.deleted_earlier, "images left out: deleted earlier (--restore adds them)"),
-        (summary.manifest_unused, "rows of the manifest name no file in the sources"),
-        (summary.refused, "files refused:"),
+        (summary.quarantined, f"image quarantined {listed}", f"images quarantined {listed}"),
+        (
+            summary.deleted_earlier,
+            "image left out: deleted earlier (--restore adds it)",
+            "images left out: deleted earlier (--restore adds them)",
+        ),
+        (
+            summary.manifest_unused,
+            "row of the manifest names no file in the sources",
+            "rows of the manifest name no file in the sources",
+        ),
+        (summary.refused, "file refused:", "files refused:"),
     )
     print_counts(counts, summary.examples, summary.refused, report, summary.interrupted)
 

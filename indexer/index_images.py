@@ -31,6 +31,9 @@ class NoProgress:
     def begin_stage(self, stage: str) -> None:
         """Ignore the stage."""
 
+    def show_stage(self, stage: str, done: int, total: int) -> None:
+        """Ignore the steps `done` of a `stage`, and their `total`."""
+
 
 def index_images(
     sources: Source | Sequence[Source],

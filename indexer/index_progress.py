@@ -10,6 +10,7 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    TaskID,
     TaskProgressColumn,
     TextColumn,
     TimeRemainingColumn,
@@ -48,6 +49,10 @@ class ProgressInLog:
         self._stage = stage
         self._lines.show(stage, self._done, self.total)
 
+    def show_stage(self, stage: str, done: int, total: int) -> None:
+        """Show the steps `done` of a `stage`, and their `total`, in the next line."""
+        self._lines.show(stage, done, total)
+
 
 def make_progress() -> "ProgressBar | ProgressInLog":
     """Return a bar for a terminal, or lines for a log."""
@@ -60,16 +65,17 @@ class ProgressBar:
     def __init__(self) -> None:
         self.total: int | None = None
         self._bar = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TaskProgressColumn(),
             TextColumn("{task.fields[rate]:.0f}/s"),
             TimeRemainingColumn(),
-            TextColumn("[red]{task.fields[refused]}"),
+            TextColumn("{task.fields[refused]}", style="red", markup=False),
             console=Console(stderr=True),
         )
         self._task = self._bar.add_task("indexing", total=None, refused="", rate=0.0)
+        self._stages: dict[str, TaskID] = {}
         self._started = time.monotonic()
 
     def __enter__(self) -> "ProgressBar":
@@ -88,6 +94,13 @@ class ProgressBar:
     def begin_stage(self, stage: str) -> None:
         """Show the name of the stage in front of the bar."""
         self._bar.update(self._task, description=stage)
+
+    def show_stage(self, stage: str, done: int, total: int) -> None:
+        """Show the steps `done` of a `stage`, and their `total`, in a bar of its own."""
+        if stage not in self._stages:
+            self._stages[stage] = self._bar.add_task(stage, refused="", rate=0.0)
+        rate = done / max(self._bar.tasks[-1].elapsed or 0.0, 1e-3)
+        self._bar.update(self._stages[stage], completed=done, total=total, rate=rate)
 
 
 def progress_lines() -> ThrottledProgress:

@@ -23,7 +23,13 @@ from cbir.store import Collection
 from cbir.store.records import Record, add_labels, hash_patient
 from cbir.store.writer import Writer
 from indexer.describe_files import FileTask, describe_in, source_stamp
-from indexer.find_sources import check_series_sources, find_sources, read_manifest, source_exists
+from indexer.find_sources import (
+    check_series_sources,
+    find_sources,
+    read_manifest,
+    require_images,
+    source_exists,
+)
 from indexer.guarded_read import OUTSIDE, read_file_inside
 from indexer.index_request import IndexRequest, open_collection
 from indexer.open_file_pool import connect_cluster, open_file_pool
@@ -43,6 +49,7 @@ class IndexSummary:
     deleted_earlier: images left out because someone deleted them. flagged, quarantined: images with a finding of the
     intake check. refused: files without a usable image; the
     first few of them with their reasons in `examples`. manifest_unused: rows whose file is not in the sources.
+    seconds: of the whole run. describing_seconds: until all files were described and added.
     """
 
     files: int = 0
@@ -58,6 +65,7 @@ class IndexSummary:
     manifest_unused: int = 0
     interrupted: bool = False
     seconds: float = 0.0
+    describing_seconds: float = 0.0
 
 
 ReportRefusal = Callable[[str, str], None]
@@ -80,9 +88,16 @@ class ProgressReport(Protocol):
         """Take the name of what follows: the nodes at work, or what is done when all files are."""
         ...
 
+    def show_stage(self, stage: str, done: int, total: int) -> None:
+        """Take the steps `done` of a `stage` that comes when all files are, and their `total`."""
+        ...
+
 
 def run_request(
-    request: IndexRequest, progress: ProgressReport, report_refusal: ReportRefusal
+    request: IndexRequest,
+    progress: ProgressReport,
+    report_refusal: ReportRefusal,
+    report_duplicate: ReportRefusal = lambda path, reason: None,
 ) -> IndexSummary:
     """Index the sources of a request.
 
@@ -94,6 +109,8 @@ def run_request(
         Entered once the collection is open, and called as the run goes.
     report_refusal : callable
         Called with the path and the reason of every refused file.
+    report_duplicate : callable
+        Called with the path of every image that is left out as a duplicate, and the id of the image with its picture.
 
     Raises
     ------
@@ -101,6 +118,7 @@ def run_request(
         For a wrong request, before anything is written.
     """
     request.check()
+    require_images(request)
     manifest = read_manifest(request)
     with (
         connect_cluster(request.ray, request.jobs),
@@ -109,7 +127,7 @@ def run_request(
     ):
         if collection.profile.volume_grid is None:  # series are counted when they have been grouped
             threading.Thread(target=_count_files, args=(request, progress), daemon=True).start()
-        return IndexRun(collection, request, manifest, progress, report_refusal)()
+        return IndexRun(collection, request, manifest, progress, report_refusal, report_duplicate)()
 
 
 def _count_files(request: IndexRequest, progress: ProgressReport) -> None:
@@ -127,6 +145,7 @@ class IndexRun:
     manifest: Manifest | None
     progress: ProgressReport
     report_refusal: ReportRefusal
+    report_duplicate: ReportRefusal = lambda path, reason: None
     summary: IndexSummary = field(default_factory=IndexSummary)
     done: int = 0
     # of files under way
@@ -157,14 +176,15 @@ class IndexRun:
                 self._index(writer)
             except KeyboardInterrupt:
                 self.summary.interrupted = True
+            self.summary.describing_seconds = time.monotonic() - started
             # What came before an interrupt is no sample to compute the statistics from.
             if not self.summary.interrupted or self.collection.statistics():
                 self.progress.begin_stage("fitting and writing the index")
                 writer.finish()
                 if not self.summary.interrupted:
-                    self.progress.begin_stage("comparing re-rankers")
                     with suppress(KeyboardInterrupt):  # all images are stored; the next run chooses
-                        update_choice(self.collection, writer, self.summary.relabelled > 0)
+                        changed = self.summary.relabelled > 0
+                        update_choice(self.collection, writer, changed, self.progress.show_stage)
         if self.manifest and not self.summary.interrupted:
             self.summary.manifest_unused = self.manifest.unused()
         self.summary.seconds = time.monotonic() - started
@@ -304,6 +324,9 @@ class IndexRun:
         ]
         entries = self._intake.check(writer, entries, [described for _, described in batch])
         added = writer.add(entries, duplicates=self.request.duplicates, restore=self.request.restore)
+        for (record, _), (kind, image_id) in zip(entries, added.outcomes, strict=True):
+            if kind == "duplicate":
+                self.report_duplicate(record.source, f"left out: the same picture as {image_id}")
         self.summary.flagged += self._intake.count_flagged(entries, added)
         self.summary.quarantined += added.quarantined
         self.summary.indexed += len(added.ids)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from cbir.atomic import private_folder
 from cbir.datasets.irma import CodeTree, read_release
 from cbir.datasets.irma.irma_manifest import write_irma_manifest
 from cbir.datasets.irma.release import Release
@@ -68,7 +69,7 @@ def prepare_release(
         images = folder / "release"
         extract_release(source, images, lambda done, total: progress("extracting", done, total))
     release = read_release(images, year, labelling, tree)
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     for split in ("train", "test"):
         if not write_irma_manifest(release, folder / f"{split}.csv", tree, split):
             raise InvalidInput(f"{source} has no usable image in the part {split}")

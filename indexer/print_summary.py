@@ -7,7 +7,7 @@ import typer
 
 
 def print_counts(
-    counts: Iterable[tuple[int, str]],
+    counts: Iterable[tuple[int, str, str]],
     examples: Sequence[tuple[str, str]],
     listed: int,
     report: Path | None,
@@ -17,8 +17,8 @@ def print_counts(
 
     Parameters
     ----------
-    counts : iterable of (int, str)
-        Numbers with what they count.
+    counts : iterable of (int, str, str)
+        Numbers with what they count: one, and several.
     examples : sequence of (str, str)
         First few items with their reasons.
     listed : int
@@ -28,9 +28,9 @@ def print_counts(
     interrupted : bool
         Whether the run has to be continued.
     """
-    for count, text in counts:
+    for count, one, several in counts:
         if count:
-            typer.echo(f"{count} {text}")
+            typer.echo(f"{count} {one if count == 1 else several}")
     for name, reason in examples:
         typer.echo(f"  {name}: {reason}")
     if listed > len(examples):

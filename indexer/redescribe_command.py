@@ -106,11 +106,27 @@ def _print_redescribed(summary: "RedescribeSummary", report: Path | None) -> Non
     rate = summary.described / summary.seconds if summary.seconds else 0.0
     typer.echo(f"{summary.described} images described in {summary.seconds:.1f} s ({rate:.0f} a second)")
     counts = (
-        (summary.already, "images were in the second collection already"),
-        (summary.updated, "of them were brought up to date"),
-        (summary.removed, "images removed, which the first collection no longer has"),
-        (summary.quarantined, "images carried over to the quarantine"),
-        (summary.refused, "images cannot be described again"),
-        (summary.kept, "images are in the second collection only, and were kept"),
+        (
+            summary.already,
+            "image was in the second collection already",
+            "images were in the second collection already",
+        ),
+        (summary.updated, "of them was brought up to date", "of them were brought up to date"),
+        (
+            summary.removed,
+            "image removed, which the first collection no longer has",
+            "images removed, which the first collection no longer has",
+        ),
+        (
+            summary.quarantined,
+            "image carried over to the quarantine",
+            "images carried over to the quarantine",
+        ),
+        (summary.refused, "image cannot be described again", "images cannot be described again"),
+        (
+            summary.kept,
+            "image is in the second collection only, and was kept",
+            "images are in the second collection only, and were kept",
+        ),
     )
     print_counts(counts, summary.examples, summary.refused + summary.kept, report, summary.interrupted)

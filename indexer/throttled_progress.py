@@ -42,6 +42,9 @@ class ThrottledProgress:
     def begin_stage(self, stage: str) -> None:
         """Send nothing: programs follow the number of files."""
 
+    def show_stage(self, stage: str, done: int, total: int) -> None:
+        """Send nothing of a `stage`, `done` and `total` steps: programs follow the number of files."""
+
     def __enter__(self) -> "ThrottledProgress":
         return self
 

@@ -172,21 +172,20 @@ def _choose(loaded: "Settings", names: list[str] | None) -> "list[SiteClient]":
 
 
 def _print_answer(answer: "Answer") -> None:
-    from rich.markup import escape
     from rich.table import Table
 
     table = Table("rank", "site", "image", "distance", "labels", box=None)
     for hit in answer.results:
         labels = " ".join(f"{key}={value}" for key, value in hit.labels.items())
-        table.add_row(str(hit.rank), hit.site or "-", hit.image_id, f"{hit.distance:.3f}", escape(labels))
+        table.add_row(str(hit.rank), hit.site or "-", hit.image_id, f"{hit.distance:.3f}", labels)
     console = results_console()
     console.print(table)
     for report in answer.sites or []:
         name = report.name or "this collection"
         state = report.problem or f"{report.results} of {len(answer.results)} results, {report.images} images"
         style = "yellow" if report.problem else "dim"
-        console.print(escape(f"{name}: {state}"), style=style)
+        console.print(f"{name}: {state}", style=style)
         for note in report.notes:
-            console.print(escape(f"{name}: {note}"), style="yellow")
+            console.print(f"{name}: {note}", style="yellow")
     for note in answer.rerank.notes:
-        console.print(escape(note), style="yellow")
+        console.print(note, style="yellow")

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from cbir.atomic import BINARY, sync_folder
+from cbir.atomic import BINARY, OWNER_FILE, private_folder, sync_folder
 from cbir.errors import CollectionBusy, InvalidInput
 from cbir.file_lock import try_lock
 from cbir.store.disk_full import raise_when_full
@@ -98,8 +98,8 @@ class Journal:
         self.path = path
         self._writing = Lock()
         with raise_when_full(path.parent):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | BINARY, 0o600)
+            private_folder(path.parent)
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | BINARY, OWNER_FILE)
             try:
                 if not try_lock(self._file):
                     raise CollectionBusy(

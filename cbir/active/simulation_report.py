@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import cbir
 from cbir.active.simulation import SimulationResult
-from cbir.atomic import atomic_text
+from cbir.atomic import atomic_text, private_folder
 from cbir.evaluation.report import charts
 from cbir.evaluation.report.svg_figure import style_sheet
 
@@ -19,7 +19,7 @@ PAGE, NUMBERS = "report.html", "report.json"
 
 def write_simulation_report(results: Mapping[str, SimulationResult], folder: Path) -> None:
     """Write report.html and report.json of `results`, by name of the strategy, into `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     with atomic_text(folder / NUMBERS) as file:
         json.dump(strict_json({name: result.as_dict() for name, result in results.items()}), file, indent=2)
     with atomic_text(folder / PAGE) as file:

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from tempfile import mkdtemp
 
-from cbir.atomic import SUFFIX, atomic_text, sync_folder
+from cbir.atomic import OWNER_FOLDER, SUFFIX, atomic_text, sync_folder
 from cbir.errors import InvalidInput
 
 MARK = "audit.json"  # a folder with it is a report
 NEW, EARLIER = "new", "earlier"  # folders beside a report while it is replaced
-PRIVATE_FILE, PRIVATE_FOLDER = 0o600, 0o700  # the pictures are of patients
 
 
 def check_report_folder(folder: Path, names: frozenset[str]) -> None:
@@ -73,9 +72,9 @@ def write_report_folder(folder: Path, files: Mapping[str, str], names: frozenset
     shutil.rmtree(staging, ignore_errors=True)
     try:
         for each in (staging, new):
-            each.mkdir(PRIVATE_FOLDER)
+            each.mkdir(OWNER_FOLDER)
         for name, text in files.items():
-            with atomic_text(new / name, permissions=PRIVATE_FILE) as file:
+            with atomic_text(new / name) as file:
                 file.write(text)
         if folder.exists():
             folder.replace(earlier)

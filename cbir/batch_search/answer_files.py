@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from cbir.atomic import atomic_text
+from cbir.atomic import atomic_text, open_private
 from cbir.batch_search.batch_pool import BatchAnswer
 from cbir.csv_cells import harmless_cell
 from cbir.errors import InvalidInput
@@ -35,7 +35,9 @@ class AnswerJournal:
         self.done = 0
         terms = json.loads(json.dumps(terms))  # tuples become lists, as they are read
         try:
-            self._file = self.path.open("a", encoding="utf-8", newline="\n")
+            self._file = open(  # noqa: SIM115 - stays open
+                self.path, "a", encoding="utf-8", newline="\n", opener=open_private
+            )
             if not try_lock(self._file.fileno()):
                 self._file.close()
                 raise InvalidInput(f"another search writes {output}; wait for it, or name another file")

@@ -9,7 +9,7 @@ SUMMARIES = {  # by the entry point's object, so that a command of another packa
     "cbir.commands.find_similar_cases:find_similar_cases": "Search for similar studies, series or instances.",
     "cbir.commands.grade:app": "Grade new images by graded ones.",
     "cbir.commands.manage_collection:app": "Look after a collection.",
-    "cbir.commands.manage_encoders:app": "List, show, fetch and add pretrained networks.",
+    "cbir.commands.manage_encoders:app": "List, show, get and add pretrained networks.",
     "cbir.commands.prepare_dataset:app": "Prepare a published data set for indexing.",
     "cbir.commands.rank_images:rank_images": "Score images with a trained ranker.",
     "cbir.commands.report_hits:report_hits": "Report similar images as a DICOM Structured Report.",

@@ -10,6 +10,7 @@ from typer import Argument, Option
 from cbir import settings
 from cbir.commands.output import OutputFormat, Printed, print_json
 from cbir.errors import InvalidInput
+from cbir.store.default_profile import DEFAULT_PROFILE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,10 +26,12 @@ def describe_image(
     descriptor: Annotated[
         str,
         Option(
+            "--descriptor",
+            "--profile",
             help="One of color_layout, edge_histogram, edge_histogram_150, tamura, huang2012, an encoder, "
-            "the folder of a trained embedding, or a network and a descriptor: lite0+huang2012."
+            "the folder of a trained embedding, or a network and a descriptor: lite0+huang2012.",
         ),
-    ] = "huang2012",
+    ] = DEFAULT_PROFILE,
     frame: Annotated[int, Option(help="Frame of a multi-frame file, from 1.", min=1)] = 1,
     format: Printed = OutputFormat.text,
 ) -> None:

@@ -1,5 +1,6 @@
 """Command groups with subcommands of an entry-point group, which load when they are called."""
 
+import re
 from collections import Counter
 from difflib import get_close_matches
 from functools import cached_property
@@ -13,6 +14,17 @@ import typer.main
 from cbir.commands.command_examples import EXAMPLES
 from cbir.commands.command_summaries import SUMMARIES
 
+REQUIRED = re.compile(r"^\{(.+)\}")  # Typer's usage of an argument
+SUMMARY = 1000  # characters of a summary, which are never reached
+WORDS = {
+    "str": "TEXT",
+    "int": "NUMBER",
+    "float": "NUMBER",
+    "path": "PATH",
+    "file": "FILE",
+    "directory": "FOLDER",
+}
+
 
 class StrictCommand(typer.core.TyperCommand):
     """Shows an example in its help, and refuses an option that is given twice and keeps one value."""
@@ -23,6 +35,16 @@ class StrictCommand(typer.core.TyperCommand):
         if example := EXAMPLES.get(command_words(ctx)):
             with formatter.section("Example"):
                 formatter.write(f"  {example}\n")
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options with words for their values in place of Python's types."""
+        for parameter in self.get_params(ctx):
+            name_values(parameter, ctx)
+        super().format_options(ctx, formatter)
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Write a required argument as NAME."""
+        return [REQUIRED.sub(r"\1", piece) for piece in super().collect_usage_pieces(ctx)]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Count the options, then parse as usual: the first value of two would be dropped without a word."""
@@ -35,6 +57,19 @@ class StrictCommand(typer.core.TyperCommand):
         return super().parse_args(ctx, args)
 
 
+def name_values(parameter: Any, ctx: Any) -> None:
+    """Let the help of a parameter name its values by a word, unless it has one or lists them."""
+    label = parameter.display_type(ctx).strip("<>")
+    if label.startswith("list["):
+        label = label[len("list[") : -1]
+    label = label.removesuffix(" range")
+    word = WORDS.get(label.lower())
+    if isinstance(parameter, typer.core.TyperArgument):
+        setattr(parameter, "display_type_rich", lambda ctx: "" if word else label)  # noqa: B010 - a method
+    elif parameter.metavar is None:
+        parameter.metavar = word or label
+
+
 def command_words(ctx: Any) -> str:
     """Return the words of a command after `cbir`."""
     words: list[str] = []
@@ -42,6 +77,18 @@ def command_words(ctx: Any) -> str:
         words.insert(0, ctx.info_name)
         ctx = ctx.parent
     return " ".join(words)
+
+
+class WholeSummaries(typer.core.TyperGroup):
+    """Lists its commands with the whole first sentence of each."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """List the commands."""
+        commands: list[tuple[str, Any]] = [
+            (name, self.get_command(ctx, name)) for name in self.list_commands(ctx)
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.get_short_help_str(SUMMARY)) for name, command in commands])
 
 
 class LazyCommands(typer.core.TyperGroup):
@@ -73,7 +120,7 @@ class LazyCommands(typer.core.TyperGroup):
         rows = []
         for name in self.list_commands(ctx):
             summary = SUMMARIES.get(self._entries[name].value) if name in self._entries else None
-            rows.append((name, summary or self.get_command(ctx, name).get_short_help_str(formatter.width)))
+            rows.append((name, summary or self.get_command(ctx, name).get_short_help_str(SUMMARY)))
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 
@@ -96,6 +143,8 @@ def load_command(entry: EntryPoint) -> Any:
 
 def make_strict(app: typer.Typer) -> None:
     """Make StrictCommand the class of the commands of an app and its groups that have none of their own."""
+    if not isinstance(app.info.cls, type):  # by default a placeholder
+        app.info.cls = WholeSummaries
     for info in app.registered_commands:
         if info.cls in (None, typer.core.TyperCommand):
             info.cls = StrictCommand

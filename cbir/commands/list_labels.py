@@ -30,7 +30,6 @@ def list_labels(
 
 def _print_rows(values: dict[str, Any], format: OutputFormat) -> None:
     """Print JSON, or `items` as a table with a line about what is not in it."""
-    from rich.markup import escape
     from rich.table import Table
 
     if format is OutputFormat.json:
@@ -39,7 +38,7 @@ def _print_rows(values: dict[str, Any], format: OutputFormat) -> None:
     rows, console = values["items"], results_console()
     table = Table(*(rows[0] if rows else ()), box=None)
     for row in rows:
-        table.add_row(*(escape(str(value)) for value in row.values()))
+        table.add_row(*(str(value) for value in row.values()))
     console.print(table)
     if values.get("minimum") is not None:
         console.print(f"from {values['minimum']:g} to {values['maximum']:g}", style="dim")

@@ -215,8 +215,7 @@ def tune(
                 opened, label, method, queries, partial(bars.show, f"settings of {method}")
             )
             writer.set_profile(profile)
-        bars.show("comparing re-rankers")
-        choice = choose(opened, label)
+        choice = choose(opened, label, bars.show)
         writer.set_auto(choice.to_json())
     best = {method: asdict(tried[0]) for method, tried in trials.items()}
     values: dict[str, Any] = {**best.pop(METHODS[0], {}), "auto": f"{choice.method}: {choice.reason}"}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cbir.encoders.encoder_card import EncoderInput, VolumeInput
 
 app = typer.Typer(
-    no_args_is_help=True, add_completion=False, help="List, show, fetch and add pretrained networks."
+    no_args_is_help=True, add_completion=False, help="List, show, get and add pretrained networks."
 )
 
 Name = Annotated[str, Argument(help="Name of the encoder; `cbir encoder list` shows all.")]
@@ -27,7 +27,7 @@ Name = Annotated[str, Argument(help="Name of the encoder; `cbir encoder list` sh
 @app.command("list")
 def list_encoders(format: Printed = OutputFormat.text) -> None:
     """List the encoders, built in and added."""
-    from cbir import encoders
+    from cbir import descriptors, encoders
 
     rows = [_summary(name) for name in encoders.names()]
     if format is OutputFormat.json:
@@ -40,6 +40,10 @@ def list_encoders(format: Printed = OutputFormat.text) -> None:
     for row in rows:
         table.add_row(*(str(row[column]) for column in columns))
     results_console().print(table, highlight=False)
+    typer.echo(
+        "cbir index --profile NAME, cbir describe --descriptor NAME; both also take descriptors without a network: "
+        + ", ".join(descriptors.names())
+    )
 
 
 @app.command("show")

@@ -18,6 +18,7 @@ Folder = Annotated[
     Option(
         "--collection",
         parser=collection_folder,
+        envvar="CBIR_COLLECTION",
         metavar=FOLDER_OR_ADDRESS,
         help="Folder of the collection, or its address in PostgreSQL.",
     ),
@@ -34,6 +35,7 @@ CreatedFolder = Annotated[
     Option(
         "--collection",
         parser=collection_folder,
+        envvar="CBIR_COLLECTION",
         metavar=FOLDER_OR_ADDRESS,
         help="Folder of the collection, or its address in PostgreSQL; created if it does not exist.",
     ),

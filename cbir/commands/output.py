@@ -48,11 +48,14 @@ def print_values(values: Mapping[str, object], format: OutputFormat) -> None:
 
 
 def results_console() -> "Console":
-    """Return a console for tables, wide enough for results that are piped to another program."""
+    """Return a console for tables, wide enough for results that are piped to another program.
+
+    It prints text as it is: names of files and values of labels may look like Rich's markup.
+    """
     from rich.console import Console
 
-    console = Console()
-    return console if console.is_terminal else Console(width=TABLE_WIDTH)
+    width = None if Console().is_terminal else TABLE_WIDTH
+    return Console(width=width, markup=False, emoji=False)
 
 
 class StageBars:
@@ -74,12 +77,12 @@ class StageBars:
         )
 
         columns = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
+            TextColumn("{task.fields[note]}", markup=False),
         )
         self._bars = Progress(*columns, console=Console(stderr=True))
         self._tasks: dict[str, TaskID] = {}

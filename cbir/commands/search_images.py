@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from cbir.search.hits import Hits
 
 
+EMPTY = "no results: the collection is empty, or no image fulfils the conditions; see `cbir collection info`"
+
+
 def search_images(
     collection: options.Folder,
     images: Annotated[
@@ -308,7 +311,6 @@ def _group_text(group: "HitGroup") -> str:
 
 
 def _print_table(answer: "Answer") -> None:
-    from rich.markup import escape
     from rich.table import Table
 
     grouped = ["group"] if answer.grouping else []
@@ -320,15 +322,24 @@ def _print_table(answer: "Answer") -> None:
             hit.image_id,
             f"{hit.score:.4f}",
             f"{hit.distance:.3f}",
-            *map(escape, [*([_group_text(hit.group)] if hit.group else []), labels, hit.source or ""]),
+            *([_group_text(hit.group)] if hit.group else []),
+            labels,
+            hit.source or "",
         )
     console = results_console()
+    if not answer.results:
+        console.print(EMPTY, style="yellow")
+        return
     console.print(table)
     reranking, milliseconds = answer.rerank, answer.timings_ms["total"]
     console.print(f"{reranking.method} over the {reranking.scope}, {milliseconds:.1f} ms", style="dim")
     if reranking.reason:
-        console.print(f"auto chose {reranking.method}: {escape(reranking.reason)}", style="dim")
+        console.print(f"auto chose {reranking.method}: {reranking.reason}", style="dim")
     if answer.query.outlier:
-        console.print("nothing in the collection looks like the query image", style="yellow")
+        console.print(
+            "nothing in the collection looks like the query image: 99 of 100 images have a nearer neighbour; "
+            "scores are relative to the best result",
+            style="yellow",
+        )
     for note in reranking.notes:
-        console.print(escape(note), style="yellow")
+        console.print(note, style="yellow")

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 HTML = ".html"
 MOST_PICTURES = 5000  # of some 8 KB each
-OWNER_ONLY = 0o600
 
 
 def check_pictures(count: int) -> None:
@@ -76,7 +75,7 @@ def write_sheet(
     from cbir.python_api.collection_search import OpenCollection
     from cbir.search.contact_sheet import render_sheet
 
-    page = atomic_text(output, permissions=OWNER_ONLY, errors="backslashreplace")  # names that are not UTF-8
+    page = atomic_text(output, errors="backslashreplace")  # names that are not UTF-8
     with OpenCollection(folder, settings) as db, page as file:
         rows = _batch_rows(db, answers, part)
         file.writelines(

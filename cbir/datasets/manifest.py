@@ -8,6 +8,7 @@ import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import TextIO, TypeVar
 
@@ -15,6 +16,18 @@ from cbir.errors import InvalidInput
 
 SomePath = TypeVar("SomePath")  # a path, or what has an address as its text
 WHOLE_NUMBER = re.compile(r"-?[0-9]{1,7}")
+SEPARATORS = (",", ";", "\t")
+OTHER_NAMES = (
+    "file",
+    "filename",
+    "file_name",
+    "filepath",
+    "file_path",
+    "image",
+    "image_path",
+    "pfad",
+    "datei",
+)
 PATIENT = {"patient", "patientid", "patientidentifier", "patientname", "patientkey"}
 
 
@@ -42,6 +55,15 @@ def _open_text(path: Path, content: bytes | None) -> TextIO:
     return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8-sig", newline="")
 
 
+def _find_separator(header: str) -> str:
+    """Return the character that separates the values of a header, by which one of them is `path`."""
+    for separator in SEPARATORS:
+        names = next(csv.reader([header], delimiter=separator), [])
+        if any(name.strip().casefold() == "path" for name in names):
+            return separator
+    return ","
+
+
 def names_patient(column: str) -> bool:
     """Return whether a column of this name names the patient, in any spelling."""
     return re.sub("[_ -]", "", column.casefold()) in PATIENT
@@ -51,7 +73,8 @@ class Manifest:
     """Labels by file.
 
     Paths are relative to the csv's folder, or absolute. Every other column is a label, except `patient` (also
-    PatientID and the like), which identifies a person. Rows are in a temporary SQLite file, so that a million of
+    PatientID and the like), which identifies a person. Values are separated by commas, or as by some spreadsheets by
+    semicolons or tabs, and `path` may have capitals. Rows are in a temporary SQLite file, so that a million of
     them take no memory. Not thread-safe. Raises InvalidInput, naming the line, if the csv cannot be used.
     """
 
@@ -87,7 +110,9 @@ class Manifest:
             raise InvalidInput(f"the manifest {path} cannot be read: {error.strerror}") from error
 
     def _read(self, file: Iterable[str]) -> Iterable[tuple[str, str]]:
-        reader = csv.DictReader(file, strict=True)
+        lines = iter(file)
+        first = next(lines, "")
+        reader = csv.DictReader(chain([first], lines), strict=True, delimiter=_find_separator(first))
         reader.fieldnames = self._header(reader.fieldnames or ())
         self.columns = tuple(name for name in reader.fieldnames if name != "path")
         base = str(self.path.parent.resolve())
@@ -117,7 +142,13 @@ class Manifest:
         header = [name.strip() for name in names]
         header = ["patient" if names_patient(name) else name for name in header]
         if "path" not in header:
-            raise InvalidInput(f"{self.path} has no column `path`; its first line must name the columns")
+            header = ["path" if name.casefold() == "path" else name for name in header]
+        if "path" not in header:
+            paths = [name for name in header if name.casefold() in OTHER_NAMES]
+            advice = (
+                f"; rename its column `{paths[0]}`" if paths else "; its first line must name the columns"
+            )
+            raise InvalidInput(f"{self.path} has no column `path`{advice}")
         for name in header:
             if header.count(name) > 1:
                 raise InvalidInput(f"{self.path} has two columns `{name}`; names must be unique")

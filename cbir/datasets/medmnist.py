@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.atomic import write_bytes
+from cbir.atomic import private_folder, write_bytes
 from cbir.datasets.manifest_writer import write_manifest
 from cbir.errors import InvalidInput
 from cbir.images import Image
@@ -102,10 +102,10 @@ def _claim(npz: Path, folder: Path) -> None:
     try:
         with npz.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         mark = folder / "source.sha256"
         if not mark.exists():
-            mark.write_text(digest, encoding="utf-8")
+            write_bytes(mark, digest.encode())
         elif mark.read_text(encoding="utf-8") != digest:
             raise InvalidInput(
                 f"{folder} contains the pictures of another file than {npz}; choose another folder"
@@ -116,7 +116,7 @@ def _claim(npz: Path, folder: Path) -> None:
 
 def _write_png(path: Path, image: Image) -> None:
     try:
-        path.parent.mkdir(exist_ok=True)
+        private_folder(path.parent)
         write_bytes(path, encode_image(image.pixels, ".png"), durable=False)
     except OSError as error:
         raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error

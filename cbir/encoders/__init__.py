@@ -45,7 +45,7 @@ def get(name: str, folder: Path | None = None) -> Encoder:
     if name in built_in.CARDS:
         return Encoder(built_in.CARDS[name], folder)
     if name not in names(folder):
-        advice = did_you_mean(name, names(folder))
+        advice = did_you_mean(name, names(folder)) or encoder_files.unreadable_advice(folder)
         raise InvalidInput(
             f"there is no encoder {name!r}{advice or ';'} choose one of {', '.join(names(folder))}"
         )

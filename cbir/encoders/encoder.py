@@ -79,7 +79,7 @@ class Encoder:
     def check_available(self) -> None:
         """Raise InvalidInput, with the remedy, if the network is neither stored nor can be converted, or run."""
         check_onnxruntime()
-        if not encoder_files.network_path(self._folder, self.card).is_file():
+        if not encoder_files.is_stored(self._folder, self.card):
             _check_source(self.card)
 
     def store(self) -> Path:
@@ -88,10 +88,9 @@ class Encoder:
         Raises InvalidInput if it is missing or damaged, or the folder cannot be written to.
         """
         load_content(self.card, self._folder)
-        path = encoder_files.network_path(self._folder, self.card)
-        if not path.is_file():
+        if not encoder_files.is_stored(self._folder, self.card):
             raise InvalidInput(f"{self._folder} cannot be written to; change the setting encoder_folder")
-        return path
+        return encoder_files.network_path(self._folder, self.card)
 
 
 def load_content(card: EncoderCard, folder: Path) -> bytes:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from cbir.atomic import write_bytes
+from cbir.atomic import PUBLIC_FILE, write_bytes
 from cbir.encoders.encoder_card import EncoderCard
 from cbir.errors import InvalidInput
 from cbir.file_lock import wait_lock
@@ -38,8 +38,30 @@ def network_path(folder: Path, card: EncoderCard) -> Path:
 
 
 def stored_names(folder: Path) -> list[str]:
-    """Return the names of the stored encoders, sorted."""
-    return sorted({path.stem.rpartition("-")[0] for path in folder.glob("*-*.json")})
+    """Return the names of the stored encoders, sorted; none if the folder cannot be read."""
+    try:
+        return sorted({path.stem.rpartition("-")[0] for path in folder.glob("*-*.json")})
+    except OSError:  # often a home folder of another user; the built-in encoders need none
+        return []
+
+
+def unreadable_advice(folder: Path) -> str:
+    """Return the end of a sentence about a missing encoder, if the folder cannot be read; else ""."""
+    try:
+        os.scandir(folder).close()
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        return f": {folder} cannot be read ({error.strerror}; setting encoder_folder);"
+    return ""
+
+
+def is_stored(folder: Path, card: EncoderCard) -> bool:
+    """Return whether the folder has the network of a card, and can be read."""
+    try:
+        return network_path(folder, card).is_file()
+    except OSError:
+        return False
 
 
 def read_card(folder: Path, name: str) -> EncoderCard:
@@ -60,7 +82,7 @@ def read_network(folder: Path, card: EncoderCard) -> bytes | None:
     """
     path = network_path(folder, card)
     stored, sha256 = _read(path.with_suffix(".json"))
-    if not path.is_file() or stored is None:
+    if not is_stored(folder, card) or stored is None:
         return None
     if stored.hash != card.hash:
         raise InvalidInput(f"{path} belongs to another card")
@@ -110,9 +132,14 @@ def write_network(folder: Path, card: EncoderCard, network: bytes, text: TextFil
     content = {"card": fields, "network_sha256": hashlib.sha256(network).hexdigest()}
     suffix = f".{os.getpid()}.partial"
     for text_path, file in zip(text_paths(folder, card), text or (), strict=False):
-        write_bytes(text_path, file, suffix=suffix)
-    write_bytes(path, network, suffix=suffix)
-    write_bytes(path.with_suffix(".json"), json.dumps(content, indent=1).encode(), suffix=suffix)
+        write_bytes(text_path, file, permissions=PUBLIC_FILE, suffix=suffix)
+    write_bytes(path, network, permissions=PUBLIC_FILE, suffix=suffix)
+    write_bytes(
+        path.with_suffix(".json"),
+        json.dumps(content, indent=1).encode(),
+        permissions=PUBLIC_FILE,
+        suffix=suffix,
+    )
     return path
 
 

@@ -5,6 +5,7 @@ interrupted run continues where it was, and several processes may add to a folde
 """
 
 import hashlib
+import logging
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -12,12 +13,14 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.atomic import atomic_binary
+from cbir.atomic import atomic_binary, private_folder
 from cbir.encoders.encoder import Encoder
 from cbir.images import Image
 
 CHUNK = 512  # images of a file
 HASH = "S32"
+
+log = logging.getLogger(__name__)
 
 
 class FeatureCache:
@@ -37,12 +40,17 @@ class FeatureCache:
         self.dimensions = encoder.dimensions
         self._encoder, self._network = encoder, encoder.open_network(threads=1)
         self._folder = folder / f"{encoder.name}-{encoder.card.hash}"
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._is_stored = True
+        try:
+            private_folder(self._folder)
+        except OSError as error:  # a home folder of another user, for instance
+            self._is_stored = False
+            log.warning("%s cannot be used, so that nothing is kept there: %s", self._folder, error.strerror)
         self._dtype = np.dtype([("content", HASH), ("values", "<f2", (self.dimensions,))])
         self._known: dict[bytes, NDArray[np.float16]] = {}
         self._new: dict[bytes, NDArray[np.float16]] = {}
         self._lock = Lock()
-        for path in sorted(self._folder.glob("*.npy")):
+        for path in sorted(self._folder.glob("*.npy")) if self._is_stored else ():
             self._read(path)
 
     def __len__(self) -> int:
@@ -72,7 +80,8 @@ class FeatureCache:
 
     def _store(self) -> None:
         """Write the new values to a file named after their images."""
-        if not self._new:
+        if not self._new or not self._is_stored:
+            self._new = {}
             return
         rows = np.empty(len(self._new), self._dtype)
         rows["content"], rows["values"] = list(self._new), list(self._new.values())

@@ -1,6 +1,6 @@
 """Count, on images of a collection, how often the label that most of ten answers have is the query's own."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ def count_agreement(
     reranker: Reranker,
     queries: int,
     order: NDArray[np.int64],
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, AgreementBlocks]:
     """Search with images of the collection, without images of the query's patient, and count.
 
@@ -35,6 +36,8 @@ def count_agreement(
         Largest number of images to search with, drawn at random.
     order : (n,) int64
         Order of the rows that they are drawn in.
+    on_progress : callable
+        Called with the searches done, and of all.
 
     Returns
     -------
@@ -45,7 +48,8 @@ def count_agreement(
     first = next(iter(labels.values()))
     labelled = np.any([each.label >= 0 for each in labels.values()], axis=0)
     drawn = np.random.default_rng(0).permutation(order[labelled[order]])[:queries]
-    for index in drawn.tolist():
+    for done, index in enumerate(drawn.tolist()):
+        on_progress(done, len(drawn))
         patient = first.patient[index]
         others = first.patient != patient if patient >= 0 else np.ones(len(first.rows), bool)
         others[index] = False

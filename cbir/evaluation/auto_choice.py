@@ -1,7 +1,8 @@
 """Choose the re-ranker that `auto` stands for: compare candidates on labelled images of the collection itself."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,25 +37,47 @@ CLEAR, CLEAR_FIRST = 1.0, 2.0
 FIRST_WEIGHT = 0.5  # of P@1, which is several times as noisy as AP
 PLAIN: tuple[str, Mapping[str, float]] = (NoReranking.name, {})
 Quality = NDArray[np.float64]
+ShowStage = Callable[[str, int, int], None]
 
 
-def update_choice(collection: Collection, writer: Writer, labels_changed: bool = False) -> AutoChoice:
+def show_nothing(stage: str, done: int, total: int) -> None:
+    """Ignore a stage, its steps `done` and their `total`."""
+
+
+def update_choice(
+    collection: Collection,
+    writer: Writer,
+    labels_changed: bool = False,
+    show: ShowStage = show_nothing,
+) -> AutoChoice:
     """Choose again if the snapshot or labels have changed since, by the same label; store and return the choice.
 
     That of an earlier version, which had other candidates, is replaced too. Where a vector index stands for the
     vectors, which are too many to load, the choice stays.
+
+    Parameters
+    ----------
+    collection : Collection
+    writer : Writer
+        Of the collection.
+    labels_changed : bool
+        Choose again though the snapshot is the same.
+    show : callable
+        Receives the stage, steps done and all steps.
     """
     if collection.is_left_to_index():
         return read_choice(collection.auto_choice(), collection.profile.descriptor)
     view = collection.view()
     choice = read_choice(view.auto, collection.profile.descriptor)
     if choice.images is None or labels_changed or choice.generation != view.snapshot_generation:
-        choice = choose(collection, choice.label)
+        choice = choose(collection, choice.label, show)
         writer.set_auto(choice.to_json())
     return choice
 
 
-def choose(collection: Collection, label_key: str | None = None) -> AutoChoice:
+def choose(
+    collection: Collection, label_key: str | None = None, show: ShowStage = show_nothing
+) -> AutoChoice:
     """Return the best candidate on leave-one-out queries, without images of the query's patient: `best_candidate`.
 
     Parameters
@@ -62,6 +85,8 @@ def choose(collection: Collection, label_key: str | None = None) -> AutoChoice:
     collection : Collection
     label_key : str, optional
         Label that relevant images share; by default "label", or the key with the most classes.
+    show : callable
+        Receives the stage, steps done and all steps.
 
     Returns
     -------
@@ -69,10 +94,10 @@ def choose(collection: Collection, label_key: str | None = None) -> AutoChoice:
         The descriptor's default where fewer than LEAST_LABELLED images share a label. With how often its answers
         agree rightly.
     """
-    return with_agreement(collection, _choose(collection, label_key))
+    return with_agreement(collection, _choose(collection, label_key, show), show)
 
 
-def _choose(collection: Collection, label_key: str | None) -> AutoChoice:
+def _choose(collection: Collection, label_key: str | None, show: ShowStage) -> AutoChoice:
     view = collection.view()
     default = replace(
         default_choice(collection.profile.descriptor),
@@ -89,7 +114,7 @@ def _choose(collection: Collection, label_key: str | None) -> AutoChoice:
     rerankers = [get_tuned(method, tuned, parameters) for method, parameters in CANDIDATES]
     with OneBlasThread():  # more wait for each other, and take three times as long on cores that are busy
         drawn = draw_in_order(labelled, content_order(collection, view, labelled.rows), count)
-        scored = compare_candidates(view.gallery, labelled, rerankers, drawn)
+        scored = compare_candidates(view.gallery, labelled, rerankers, drawn, show)
     if not len(scored):
         return default
     means = np.mean(scored, axis=0)  # (candidates, 2)
@@ -108,7 +133,7 @@ def _choose(collection: Collection, label_key: str | None) -> AutoChoice:
     return replace(default, method=method, reason=reason, parameters=parameters)
 
 
-def with_agreement(collection: Collection, choice: AutoChoice) -> AutoChoice:
+def with_agreement(collection: Collection, choice: AutoChoice, show: ShowStage = show_nothing) -> AutoChoice:
     """Return the choice with how often its answers agree rightly, for each label that classes share."""
     view = collection.view()
     keys = sorted(collection.label_keys())[:KEYS]
@@ -119,7 +144,9 @@ def with_agreement(collection: Collection, choice: AutoChoice) -> AutoChoice:
     reranker = get_tuned(choice.method, collection.profile.rerank, choice.parameters)
     queries = int(np.clip(SEARCHED // max(len(view), 1), LEAST_SEARCHES, MOST_SEARCHES))
     with OneBlasThread():
-        return replace(choice, agreement=count_agreement(view.gallery, labels, reranker, queries, order))
+        step = partial(show, "counting answers that agree")
+        agreement = count_agreement(view.gallery, labels, reranker, queries, order, step)
+    return replace(choice, agreement=agreement)
 
 
 def best_candidate(scored: Quality, usual: int, plain: int) -> int:
@@ -164,7 +191,11 @@ def _quality(means: Quality) -> str:
 
 
 def compare_candidates(
-    gallery: Gallery, labelled: LabelledRows, rerankers: Sequence[Reranker], drawn: NDArray[np.int64]
+    gallery: Gallery,
+    labelled: LabelledRows,
+    rerankers: Sequence[Reranker],
+    drawn: NDArray[np.int64],
+    show: ShowStage = show_nothing,
 ) -> Quality:
     """Score leave-one-out queries, without images of the query's own patient.
 
@@ -178,13 +209,18 @@ def compare_candidates(
         r methods.
     drawn : (d,) int64
         Indices of `labelled` to query with.
+    show : callable
+        Receives the stage, queries done and all queries.
 
     Returns
     -------
     (q, r, 2) float64
         AP and P@1; queries without a relevant image are left out.
     """
-    scored = (score_query(gallery, labelled, index, rerankers) for index in drawn)
+    scored = []
+    for done, index in enumerate(drawn):
+        show("comparing re-rankers", done, len(drawn))
+        scored.append(score_query(gallery, labelled, index, rerankers))
     return np.array([quality for quality in scored if quality is not None])
 
 

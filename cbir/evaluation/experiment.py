@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.atomic import private_folder
 from cbir.errors import InvalidInput
 from cbir.evaluation.candidates import Candidates, select_candidates
-from cbir.evaluation.external_runs import read_external_run
+from cbir.evaluation.external_runs import long_run_name, read_external_run
 from cbir.evaluation.methods import Method
 from cbir.evaluation.metrics.anmrr import nmrr_depth
 from cbir.evaluation.metrics.interpolated_precision import interpolated_precision
@@ -137,9 +138,10 @@ def run_evaluation(plan: EvalPlan, settings: Settings, folder: Path, progress: P
             assign_folds(qrels.queries, qrels.query_classes, plan.folds, plan.seed) if plan.folds else None
         )
         protocol = SearchProtocol(plan.depth or max(len(candidates), 1), plan.where, plan.same_patient)
-        external = [read_external_run(path, candidates, qrels.queries, protocol) for path in plan.run_files]
-        _check_names(plan.methods, external)
-        folder.mkdir(parents=True, exist_ok=True)
+        external = _distinct_names(
+            plan, [read_external_run(path, candidates, qrels.queries, protocol) for path in plan.run_files]
+        )
+        private_folder(folder)
         writer = RunWriter(collection, candidates, qrels.queries, protocol, settings, folder)
         runs = [writer.run(method, pool, _counter(method.name, qrels, progress)) for method in plan.methods]
         facts = collection.info()
@@ -151,10 +153,19 @@ def run_evaluation(plan: EvalPlan, settings: Settings, folder: Path, progress: P
     return result
 
 
-def _check_names(methods: Sequence[Method], external: Sequence[EvalRun]) -> None:
-    counts = Counter([method.name for method in methods] + [run.method.name for run in external])
+def _distinct_names(plan: EvalPlan, external: Sequence[EvalRun]) -> list[EvalRun]:
+    """Return the runs of files, those that are named like another run by their folder too."""
+    counts = Counter(run.name for run in [*plan.methods, *(run.method for run in external)])
+    runs = [
+        replace(run, method=replace(run.method, name=long_run_name(path)))
+        if counts[run.method.name] > 1
+        else run
+        for path, run in zip(plan.run_files, external, strict=True)
+    ]
+    counts = Counter(run.name for run in [*plan.methods, *(run.method for run in runs)])
     if repeated := [name for name, count in counts.items() if count > 1]:
         raise InvalidInput(f"two runs are named {repeated[0]}; rename the run file")
+    return runs
 
 
 def _counter(stage: str, qrels: Qrels, progress: Progress) -> Callable[[int], None]:

@@ -73,6 +73,12 @@ def read_external_run(
     return EvalRun(Method(path.stem, ""), RunMatrix(matrix), facts)
 
 
+def long_run_name(path: Path) -> str:
+    """Return a name for a run file with that of its results: results/none for results/runs/none.run."""
+    folder = path.resolve().parent
+    return f"{(folder.parent if folder.name == 'runs' else folder).name}/{path.stem}"
+
+
 def _is_allowed(candidates: Candidates, position: int, query: EvalQuery, protocol: SearchProtocol) -> bool:
     record = candidates.records[position]
     other_patient = protocol.same_patient or not query.patient or record.patient_key != query.patient

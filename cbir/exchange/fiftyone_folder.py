@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.atomic import atomic_text, write_bytes
+from cbir.atomic import OWNER_FOLDER, atomic_text, write_bytes
 from cbir.errors import InvalidInput
 from cbir.exchange import fiftyone_documents as documents
 from cbir.exchange.shown_picture import ShownPictures
@@ -19,7 +19,7 @@ from cbir.images.thumbnail import encode_image
 from cbir.settings import Settings
 from cbir.store import Collection, Record
 from cbir.store.disk_full import raise_when_full
-from cbir.store.permissions import OWNER_FOLDER, restrict_files
+from cbir.store.permissions import restrict_files
 
 AT_ONCE = 500  # records
 

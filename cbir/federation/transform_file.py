@@ -65,7 +65,7 @@ class TransformFile(BaseModel):
     def write(self, path: Path) -> None:
         """Write the file; raises InvalidInput if it cannot be written."""
         try:
-            write_bytes(path, self.model_dump_json().encode(), permissions=0o600)
+            write_bytes(path, self.model_dump_json().encode())
         except OSError as error:
             raise InvalidInput(f"{path} cannot be written: {error.strerror}") from None
 

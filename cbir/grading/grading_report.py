@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from cbir.atomic import atomic_text
+from cbir.atomic import atomic_text, private_folder
 from cbir.evaluation.report.svg_figure import standalone_svg
 from cbir.grading.figures import error_histogram, grade_scatter, ndcg_boxes
 from cbir.grading.grader_evaluation import GraderEvaluation, compare_graders
@@ -13,7 +13,7 @@ from cbir.grading.grader_evaluation import GraderEvaluation, compare_graders
 
 def write_grading_report(evaluations: Sequence[GraderEvaluation], folder: Path) -> None:
     """Write ndcg.svg, errors-NAME.svg and grades-NAME.svg of each method, and summary.json into `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     charts = {"ndcg.svg": ndcg_boxes([(method.name, method.lists) for method in evaluations])}
     for method in evaluations:
         charts[f"errors-{method.name}.svg"] = error_histogram(method.predicted - method.grades)

@@ -19,7 +19,7 @@ class IndexCounts(Protocol):
     deleted_earlier: images left out because they were deleted. flagged, quarantined: images with a finding of the
     intake check, stored or set aside. refused: files without a usable image; the first few of them with their
     reasons in `examples`. manifest_unused: rows whose file is not in the sources. interrupted: whether the run was
-    stopped. seconds: its duration.
+    stopped. seconds: its duration. describing_seconds: until all files were described and added.
     """
 
     files: int
@@ -35,6 +35,7 @@ class IndexCounts(Protocol):
     manifest_unused: int
     interrupted: bool
     seconds: float
+    describing_seconds: float
 
 
 def index_folder(

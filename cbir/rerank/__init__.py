@@ -1,6 +1,7 @@
 """Registry of re-rankers: a new one is a file in this package and a line in RERANKERS.
 
-The package can be called: `cbir.rerank(query_vectors, gallery_vectors, "eprf")` is `rerank_vectors`.
+The package can be called: `cbir.rerank(query_vectors, gallery_vectors, "eprf")` is `cbir.rerank_vectors`, whose help
+has the parameters: `help(cbir.rerank_vectors)`.
 """
 
 import sys

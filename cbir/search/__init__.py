@@ -1,6 +1,8 @@
 """The one query path, for command line, HTTP and evaluation: image or image id in, ranked answer out."""
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from cbir.search.image_links import Links, image_links, record_links
@@ -54,3 +56,13 @@ def __getattr__(name: str) -> Any:
     if name not in MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(MODULES[name]), name)
+
+
+class _NotAFunction(ModuleType):
+    """Says how to search where this package is taken for a function."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError("cbir.search is a package; a collection searches: cbir.open(FOLDER).search(IMAGE)")
+
+
+sys.modules[__name__].__class__ = _NotAFunction

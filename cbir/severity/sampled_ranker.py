@@ -12,6 +12,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from cbir.atomic import private_folder
 from cbir.errors import InvalidInput
 from cbir.hardware.device_failure import device_failures
 from cbir.hardware.device_memory import full_precision, in_pieces, network_batch
@@ -240,7 +241,7 @@ class SampledRanker(ABC):
 
         `stored_network.load_severity_ranker` loads them.
         """
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         settings = {name: value for name, value in asdict(cast(Any, self)).items() if name not in LOCAL}
         card = {"ranker": settings, "calibrated": self.calibrated_, **self.network_facts(), **(facts or {})}
         save_model(self.network_, folder / WEIGHTS, folder / CARD, card)

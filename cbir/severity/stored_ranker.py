@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from cbir.errors import InvalidInput, NotFound
 from cbir.extras import install_command
 from cbir.store import Collection
+from cbir.store.permissions import share_with_group
 from cbir.store.severity_model import FOLDER
 from cbir.store.writer_lock import writer_lock
 
@@ -31,6 +32,7 @@ def store_ranker(collection: Collection, ranker: "SampledRanker", facts: dict[st
     """
     with writer_lock(collection.folder):
         ranker.save(collection.folder / FOLDER, facts)
+        share_with_group(collection.folder / FOLDER)
 
 
 def load_stored_ranker(collection: Collection) -> "SampledRanker":

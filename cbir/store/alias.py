@@ -7,7 +7,7 @@ alias never leads elsewhere, not by a path and not by a symbolic link.
 import json
 from pathlib import Path
 
-from cbir.atomic import write_bytes
+from cbir.atomic import PUBLIC_FILE, write_bytes
 from cbir.errors import InvalidInput, NotFound
 
 SUFFIX = ".alias"
@@ -57,7 +57,7 @@ def write_alias(path: Path, folder: Path) -> None:
     if folder.absolute().parent.resolve() != path.absolute().parent.resolve():
         raise InvalidInput(f"{folder} does not lie beside {path}: an alias names a folder in its own folder")
     _folder_beside(path, folder.name)
-    write_bytes(path, json.dumps({"folder": folder.name}).encode() + b"\n")
+    write_bytes(path, json.dumps({"folder": folder.name}).encode() + b"\n", permissions=PUBLIC_FILE)
 
 
 def list_aliases(folder: Path) -> dict[str, str]:

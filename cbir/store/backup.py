@@ -9,14 +9,14 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
-from cbir.atomic import rename_durably
+from cbir.atomic import OWNER_FOLDER, rename_durably
 from cbir.errors import CollectionBusy, CollectionDamaged, InvalidInput
 from cbir.store import change_log
 from cbir.store.collection import Collection
 from cbir.store.database import require_sqlite
 from cbir.store.disk_full import raise_when_full
 from cbir.store.folder_copy import copy_models, copy_originals
-from cbir.store.permissions import OWNER_FOLDER, create_private_file, restrict_files
+from cbir.store.permissions import create_private_file, restrict_files
 from cbir.store.schema import DATABASE, SECRET, connect
 from cbir.store.verify import verify_content
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
-from cbir.atomic import SUFFIX, atomic_binary, sync_folder
+from cbir.atomic import OWNER_FILE, OWNER_FOLDER, SUFFIX, atomic_binary, sync_folder
 from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.store import change_log, metadata, originals
 from cbir.store.checksums import NULL, row_checksum
 from cbir.store.collection import Collection
 from cbir.store.disk_full import raise_when_full
-from cbir.store.permissions import OWNER_FILE, OWNER_FOLDER, create_private_file
+from cbir.store.permissions import create_private_file
 from cbir.store.schema import DATABASE
 
 LOG_FILE = "changes.sqlite"

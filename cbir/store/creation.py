@@ -7,18 +7,23 @@ from pathlib import Path
 
 from sqlalchemy import inspect
 
-from cbir.atomic import write_bytes
+from cbir.atomic import OWNER_FILE, OWNER_FOLDER, write_bytes
 from cbir.errors import InvalidInput
 from cbir.store import descriptor_model, metadata, schema
 from cbir.store.damage import is_damage
 from cbir.store.disk_full import raise_when_full
 from cbir.store.last_good import drop_last_good
-from cbir.store.permissions import OWNER_FILE, OWNER_FOLDER, create_private_file
+from cbir.store.permissions import create_private_file
 from cbir.store.profile import Profile
 from cbir.store.row_totals import start_totals
 from cbir.store.schema import SECRET, meta
 from cbir.store.secret_key import SECRET_BYTES
 from cbir.store.writer_lock import writer_lock
+
+OWN_NAMES = {  # beside the database, with those of the service and of file systems
+    SECRET, "writer.lock", "device.lock", "snapshots", "last-good", "model", "severity", "originals", "regions",
+    "vector_index", "snapshot.json", "map.npz", "audit.json", "folder-id.json", "lost+found",
+}  # fmt: skip
 
 
 def collection_exists(folder: Path) -> bool:
@@ -56,6 +61,10 @@ def create_files(folder: Path, profile: Profile, secret: bytes | None = None) ->
     """
     if folder.exists() and not folder.is_dir():
         raise InvalidInput(f"{folder} is a file; a collection needs a folder")
+    if others := _other_files(folder):
+        raise InvalidInput(
+            f"{folder} holds other files than a collection, such as {others[0]}; name a new folder, or an empty one"
+        )
     with raise_when_full(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with suppress(PermissionError):  # a mounted volume may be someone else's; opening it warns
@@ -70,6 +79,19 @@ def create_files(folder: Path, profile: Profile, secret: bytes | None = None) ->
                 write_bytes(folder / SECRET, new_secret.hex().encode(), permissions=OWNER_FILE)
             drop_last_good(folder)  # of an earlier collection in this folder
             _create_database(folder, profile)
+
+
+def _other_files(folder: Path) -> list[str]:
+    """Return the names of files in a folder that are not of an interrupted creation or an earlier collection."""
+    if not folder.is_dir():
+        return []
+    return sorted(
+        entry.name
+        for entry in folder.iterdir()
+        if not (
+            entry.name.startswith((".", schema.DATABASE)) or entry.name.partition(".partial")[0] in OWN_NAMES
+        )
+    )
 
 
 def _create_database(folder: Path, profile: Profile) -> None:

@@ -11,11 +11,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.atomic import OWNER_FOLDER
 from cbir.errors import InvalidInput
 from cbir.store import originals
 from cbir.store.collection import Collection
 from cbir.store.collection_view import PAGE, vector_pages
-from cbir.store.permissions import OWNER_FOLDER, restrict_files
+from cbir.store.permissions import restrict_files
 from cbir.store.record_table import table_header, table_row
 from cbir.store.vector_format import vector_format
 

@@ -4,10 +4,9 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from cbir.atomic import SUFFIX
+from cbir.atomic import OWNER_FOLDER, SUFFIX
 from cbir.store import descriptor_model, severity_model
 from cbir.store.originals import FOLDER as ORIGINALS
-from cbir.store.permissions import OWNER_FOLDER
 
 
 def copy_models(folder: Path, target: Path) -> None:

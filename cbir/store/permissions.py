@@ -5,8 +5,8 @@ import os
 import stat
 from pathlib import Path
 
-OWNER_FOLDER = 0o700
-OWNER_FILE = 0o600
+from cbir.atomic import OWNER_FILE, OWNER_FOLDER
+
 GROUP_FILE = stat.S_IRGRP | stat.S_IWGRP
 
 log = logging.getLogger(__name__)
@@ -26,6 +26,14 @@ def folder_mode(folder: Path) -> int:
 def create_private_file(path: Path) -> None:
     """Create an empty file, unless it exists, before a library does so with rights for everyone."""
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT, file_mode(path.parent)))
+
+
+def share_with_group(folder: Path) -> None:
+    """Let the group into a folder in a collection as far as the collection's folder lets it in."""
+    collection = folder.parent
+    for path in folder.iterdir():
+        path.chmod(file_mode(collection))
+    folder.chmod(folder_mode(collection))
 
 
 def restrict_files(folder: Path) -> None:

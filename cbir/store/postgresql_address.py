@@ -13,9 +13,9 @@ from sqlalchemy.engine import URL, make_url
 
 from cbir import settings
 from cbir.addresses import collection_name, validate_collection_address
-from cbir.atomic import write_bytes
+from cbir.atomic import OWNER_FOLDER, write_bytes
 from cbir.errors import CollectionDamaged, DatabaseUnavailable, InvalidInput
-from cbir.store.permissions import OWNER_FOLDER, file_mode
+from cbir.store.permissions import file_mode
 
 NAME = "database.json"
 PASSWORDS = "CBIR_COLLECTION_PASSWORDS"  # JSON, by user and hash of the server; child processes inherit it

@@ -10,10 +10,10 @@ from pathlib import Path
 from sqlalchemy import Connection, text
 
 from cbir.addresses import collection_name
-from cbir.atomic import write_bytes
+from cbir.atomic import OWNER_FOLDER, write_bytes
 from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.store import descriptor_model, metadata, postgresql_migration, schema
-from cbir.store.permissions import OWNER_FOLDER, file_mode
+from cbir.store.permissions import file_mode
 from cbir.store.postgresql_address import DatabaseFile, read_database_file, write_database_file
 from cbir.store.postgresql_database import PostgresqlDatabase
 from cbir.store.profile import Profile

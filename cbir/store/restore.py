@@ -12,7 +12,7 @@ from typing import cast
 
 from sqlalchemy import Connection
 
-from cbir.atomic import rename_durably
+from cbir.atomic import OWNER_FOLDER, rename_durably
 from cbir.errors import CollectionDamaged, InvalidInput, NotFound
 from cbir.store import change_log, last_good, metadata, originals
 from cbir.store.backup_log import LOG_FILE, LogEntry, open_log, read_log
@@ -20,7 +20,7 @@ from cbir.store.collection import Collection
 from cbir.store.damage import raise_when_damaged
 from cbir.store.disk_full import raise_when_full
 from cbir.store.folder_copy import copy_models, copy_originals
-from cbir.store.permissions import OWNER_FOLDER, create_private_file, restrict_files
+from cbir.store.permissions import create_private_file, restrict_files
 from cbir.store.schema import DATABASE, SECRET
 from cbir.store.verify import verify_collection
 

@@ -15,7 +15,7 @@ import torchvision
 
 import cbir
 from cbir import encoders
-from cbir.atomic import atomic_text
+from cbir.atomic import atomic_text, private_folder
 from cbir.datasets.manifest import Manifest
 from cbir.evaluation.report.svg_figure import require_matplotlib
 from cbir.losses import ORDINAL
@@ -150,8 +150,8 @@ def train_embedding_folder(
         if encoder
         else Embedder(task.backbone, task.pooling, task.dimensions, task.side, task.weights)
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    _write_split(folder, images.examples, data.parts)
+    private_folder(folder)
+    _write_split(folder, task, images.examples, data.parts)
 
     def progress(step: int, steps: int, loss: float, best: float) -> None:
         show("training", step, steps, f"loss {loss:.4f}" + (f", mAP {best:.3f}" if best >= 0 else ""))
@@ -214,15 +214,24 @@ def _measure(vectors: Any, data: EmbeddingData, part: str) -> dict[str, float]:
     return {name: round(getattr(scores, name), 4) for name in ("map", "p_at_1", "p_at_10")}
 
 
-def _write_split(folder: Path, examples: list[ClassExample], parts: Parts) -> None:
-    """Write split.csv: a manifest of the readable images with their part, which `cbir index --labels` accepts."""
+def _write_split(folder: Path, task: EmbeddingTask, examples: list[ClassExample], parts: Parts) -> None:
+    """Write split.csv: a manifest of the readable images with their part, which `cbir index --labels` accepts.
+
+    Patients are numbered; the hash before the number keeps those of different manifests apart.
+    """
+    manifest = hashlib.sha256(task.manifest.read_bytes()).hexdigest()[:12]
+    named = dict.fromkeys(example.patient for example in examples if example.patient)
+    pseudonyms = {patient: f"{manifest}-{number}" for number, patient in enumerate(named, 1)}
     part_of = {int(row): name for name, rows in parts.items() for row in rows}
     columns = dict.fromkeys(["path", *(name for example in examples for name in example.labels), "split"])
     with atomic_text(folder / "split.csv") as file:
         writer = csv.DictWriter(file, list(columns))
         writer.writeheader()
         for row, example in enumerate(examples):
-            writer.writerow(example.labels | {"path": example.path, "split": part_of[row]})
+            row_of_file = example.labels | {"path": example.path, "split": part_of[row]}
+            if example.patient:
+                row_of_file["patient"] = pseudonyms[example.patient]
+            writer.writerow(row_of_file)
 
 
 def _write_history(folder: Path, history: History) -> None:
@@ -234,6 +243,7 @@ def _write_history(folder: Path, history: History) -> None:
     from torch.utils.tensorboard import SummaryWriter
 
     events = folder / "events"
+    private_folder(events)  # TensorBoard would let everyone read them
     for old in events.glob("events.*"):
         old.unlink()
     with closing(SummaryWriter(str(events))) as board:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from cbir import __version__
+from cbir.atomic import private_folder
 from cbir.errors import InvalidInput
 from cbir.models.sorters.cnn_sorter import CnnSorter
 from cbir.models.sorters.exact import exact_ranks
@@ -126,7 +127,7 @@ def train_sorter(
     identity = {"sorter": sorter.name, "options": sorter.options, "recipe": asdict(recipe)}
     if recipe.start == "counting" and not checkpoint.exists():
         sorter.start_counting()
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     sorter.to(device).train()
     if recipe.start == "counting":  # weights that count rely on the statistics of the batch normalisation
         sorter.counting_parts().requires_grad_(False)

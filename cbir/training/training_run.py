@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from cbir.atomic import private_folder
 from cbir.errors import InvalidInput
 from cbir.training.augmentation import augment_images
 from cbir.training.checkpoint import read_checkpoint, write_checkpoint
@@ -197,7 +198,7 @@ class TrainingRun(ABC):
         write_checkpoint(self.checkpoint, self._identity | state)
 
     def _resume(self) -> None:
-        self.checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(self.checkpoint.parent)
         if state := read_checkpoint(self.checkpoint, self._identity):
             for name in LEARNED:
                 getattr(self, name).load_state_dict(state[name])

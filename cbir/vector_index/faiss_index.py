@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from cbir.atomic import private_folder
 from cbir.errors import CollectionDamaged, IndexUnavailable
 from cbir.gallery.vector_blocks import Floats
 from cbir.vector_index.faiss_changes import ChangeFile
@@ -224,7 +225,7 @@ class FaissIndex:
 
     def _save(self, position: IndexPosition) -> None:
         """Write the whole file again; searches go on meanwhile."""
-        self._folder.mkdir(mode=0o700, exist_ok=True, parents=True)
+        private_folder(self._folder)
         self._content.finish()
         number = self._changes_number + 1
         changes = self._change_file(number)

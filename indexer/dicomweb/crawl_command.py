@@ -122,8 +122,7 @@ def crawl_dicomweb(
         if opened.statistics() and not stop.is_set():
             # Another writer is no failure: the next run chooses.
             with suppress(CollectionBusy), opened.writer("DICOMweb") as writer, StageBars() as bars:
-                bars.show("comparing re-rankers")
-                update_choice(opened, writer)
+                update_choice(opened, writer, show=bars.show)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)  # an index can be left at any moment
     if watch or not stop.is_set():

@@ -10,7 +10,7 @@ from typing import Any
 
 from flask import g
 
-from cbir.atomic import BINARY
+from cbir.atomic import BINARY, OWNER_FILE, private_folder
 from cbir.errors import InvalidInput
 from service.access.audit_chain import RESTARTED, chain_line
 from service.access.audit_files import AuditFiles, ChainState
@@ -38,7 +38,7 @@ class AuditLog(AuditWriter):
     def open(self) -> None:
         """Open the file again; raise InvalidInput if it cannot be written."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(self.path.parent)
             self._open_file()
             with self._files.locked() as chain:
                 self._note_restart(chain)
@@ -46,7 +46,7 @@ class AuditLog(AuditWriter):
             raise InvalidInput(f"audit_log {self.path} cannot be written: {error.strerror}") from error
 
     def _open_file(self) -> None:
-        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | BINARY, 0o600)
+        file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | BINARY, OWNER_FILE)
         self.close()
         self._file = file
 
@@ -68,7 +68,7 @@ class AuditLog(AuditWriter):
 
     def _append(self, chain: ChainState, fields: dict[str, object]) -> None:
         if self._was_moved():
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(self.path.parent)
             self._open_file()
         line, head = chain_line(chain.key, chain.head, fields)
         size = os.fstat(self._file).st_size

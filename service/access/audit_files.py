@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cbir.atomic import BINARY
+from cbir.atomic import BINARY, OWNER_FILE
 from cbir.errors import InvalidInput
 from cbir.file_lock import wait_lock
 from service.access.audit_chain import ChainHead, read_head, start_chain
@@ -67,7 +67,7 @@ class AuditFiles:
         Creates the key and the note of the last line, unless they exist.
         """
         had_note = self.note_file.exists()
-        note = os.open(self.note_file, os.O_RDWR | os.O_CREAT | BINARY, 0o600)
+        note = os.open(self.note_file, os.O_RDWR | os.O_CREAT | BINARY, OWNER_FILE)
         try:
             wait_lock(note)
             had_key = self.key_file.exists()

@@ -6,7 +6,7 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from cbir.atomic import BINARY
+from cbir.atomic import BINARY, OWNER_FILE
 from cbir.errors import InvalidInput
 
 KEY_BYTES = 32
@@ -17,7 +17,7 @@ def read_or_create_key(file: Path) -> bytes:
     with suppress(FileNotFoundError):
         return read_key(file)
     key = secrets.token_hex(KEY_BYTES)
-    opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o600)
+    opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, OWNER_FILE)
     try:
         os.write(opened, key.encode())
         os.fsync(opened)

@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Condition
 from typing import Any
 
+from cbir.atomic import private_folder
 from cbir.errors import CbirError, InvalidInput
 from service.access.audit_chain import RESTARTED, ChainHead, chain_line, read_head, start_chain
 from service.access.audit_key import read_key, read_or_create_key
@@ -193,7 +194,7 @@ def _read_shared_key(file: Path) -> bytes:
 
 def _create_key(file: Path) -> bytes:
     try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(file.parent)
         return read_or_create_key(file)
     except OSError as error:
         raise InvalidInput(f"audit_key_file {file} cannot be written: {error.strerror}") from error

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from cbir.access_rights import Scope
-from cbir.atomic import atomic_binary
+from cbir.atomic import OWNER_FILE, atomic_binary, private_folder
 from cbir.errors import InvalidInput
 from cbir.file_lock import wait_lock
 from service.access.token_list import Token, TokenStorage, TokensUnreadable
@@ -66,8 +66,8 @@ class TokenStore(TokenStorage):
         """Yield the tokens for a change, and write them back atomically; one process at a time."""
         folder = self.file.parent
         try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            lock = os.open(folder / f"{FILE}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+            private_folder(folder)
+            lock = os.open(folder / f"{FILE}.lock", os.O_RDWR | os.O_CREAT, OWNER_FILE)
         except OSError as error:
             raise InvalidInput(f"state_folder {folder} cannot be written: {error.strerror}") from error
         try:
@@ -82,6 +82,6 @@ class TokenStore(TokenStorage):
             os.close(lock)
 
     def _write(self, content: bytes) -> None:
-        with atomic_binary(self.file, permissions=0o600) as file:
+        with atomic_binary(self.file) as file:
             give_to_owner(file.fileno(), self.file.parent)
             file.write(content)

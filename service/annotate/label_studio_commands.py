@@ -47,6 +47,7 @@ def export_pairs(
     from cbir import settings
     from cbir.active.study import study_plan
     from cbir.active.study.label_studio_tasks import write_pairs
+    from cbir.atomic import private_folder
     from cbir.exchange.shown_picture import ShownPictures
     from cbir.severity.encoder_choice import NO_ENCODER, choose_encoder
     from cbir.store import Collection
@@ -65,7 +66,7 @@ def export_pairs(
         study = open_study(collection, study_dir)
         try:
             pairs = study.next_pairs(NOBODY, count or max(1, len(study.current.pairs)))
-            out.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(out)
             written = write_pairs(
                 out, pairs, study.plan, study.round_of, images, shown, partial(bars.show, "pictures")
             )  # fmt: skip

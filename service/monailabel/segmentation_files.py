@@ -5,7 +5,7 @@ from collections.abc import Collection as Ids
 from collections.abc import Sequence
 from pathlib import Path
 
-from cbir.atomic import write_bytes
+from cbir.atomic import private_folder, write_bytes
 from cbir.errors import InvalidInput, NotFound
 from cbir.settings import Settings
 from service.http.problems import NotAllowed
@@ -51,8 +51,8 @@ def store_segmentation(settings: Settings, image_id: str, tag: str, suffix: str,
         Without a folder.
     """
     folder = annotation_folder(settings) / image_id
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_bytes(folder / f"{tag}{suffix}", content, permissions=0o600)
+    private_folder(folder)
+    write_bytes(folder / f"{tag}{suffix}", content)
     for other in _files(folder, tag):
         if other.name != f"{tag}{suffix}":
             other.unlink(missing_ok=True)

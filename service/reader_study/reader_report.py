@@ -143,4 +143,4 @@ def _interval(facts: Facts) -> str:
 
 
 def _p(facts: Facts) -> str:
-    return "" if facts["p"] is None else f", p {format_p(facts['p'])}"
+    return "" if facts["p"] is None else f", p {escape(format_p(facts['p']))}"

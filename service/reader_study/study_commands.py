@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 MAX_QUERIES, MAX_ANSWERS, MAX_READERS = 1000, 50, 50
 MAX_SEED = 2**31 - 1  # fits into an integer of any database
-PRIVATE = 0o600  # file mode: notes may be about patients
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -147,7 +146,7 @@ def export_answers(
 
     database = _database()
     rows = reader_answer_rows(database, find_study(database, name))
-    with atomic_text(file, permissions=PRIVATE) as out:
+    with atomic_text(file) as out:
         csv.writer(out, lineterminator="\n").writerows(rows)
     typer.echo(f"{len(rows) - 1} answers in {file}")
 

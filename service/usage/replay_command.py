@@ -46,7 +46,7 @@ def replay_usage(
         raise InvalidInput(f"statsmodels is not installed: {install_command('evaluate')}")
     if out.exists() and not out.is_dir():
         raise InvalidInput(f"{out} is a file; the results need a folder")
-    from cbir.atomic import atomic_text
+    from cbir.atomic import atomic_text, private_folder
     from cbir.evaluation.methods import parse_methods
     from cbir.evaluation.replay import ReplayPlan, replay_log
     from cbir.evaluation.report.replay_report import query_rows, render_replay, replay_summary
@@ -59,7 +59,7 @@ def replay_usage(
     with StageBars() as bars:
         result = replay_log(plan, searches, loaded, bars.show)
     usage = usage_by_method(searches)
-    out.mkdir(parents=True, exist_ok=True)
+    private_folder(out)
     with atomic_text(out / "queries.csv") as file:
         csv.writer(file, lineterminator="\n").writerows(
             [("method", "query", "measure", "value"), *query_rows(result)]

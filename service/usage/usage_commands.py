@@ -11,7 +11,6 @@ from cbir.commands.output import OutputFormat, Printed, print_json, results_cons
 if TYPE_CHECKING:
     from service.state.database import StateDatabase
 
-PRIVATE = 0o600  # file mode: vectors describe images of patients
 NAMES = ("collection", "method", "searches", "opened", "relevant", "irrelevant", "useful", "not_useful")
 
 app = typer.Typer(
@@ -55,7 +54,7 @@ def export_usage(
     from cbir.evaluation.replay_log import write_usage_csv
     from service.state.usage_log import read_usage
 
-    with atomic_text(file, permissions=PRIVATE) as out:
+    with atomic_text(file) as out:
         count = write_usage_csv(read_usage(_database(), collection), out)
     typer.echo(f"{count} searches in {file}")
 

@@ -79,3 +79,25 @@ def test_however_the_patients_column_is_written_it_is_no_label(tmp_path, name):
 def test_headers_that_cannot_be_told_apart_or_filtered_by_are_refused(tmp_path, header):
     with pytest.raises(InvalidInput, match=r"two columns|character"):
         Manifest(write(tmp_path, header + "\n"))
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("name", ["path", "Path", " PATH "])
+def test_what_spreadsheets_write_is_read(tmp_path, separator, name):
+    rows = [[name, "label", "grade"], ["a.png", "knee", '"1,5"' if separator != "," else "2"]]
+    manifest = Manifest(write(tmp_path, "\r\n".join(separator.join(row) for row in rows)))
+    ((path, labels),) = manifest.rows()
+    assert (path, labels["label"]) == (tmp_path / "a.png", "knee")
+    assert manifest.columns == ("label", "grade")
+
+
+def test_a_column_of_another_name_gets_a_hint(tmp_path):
+    with pytest.raises(InvalidInput, match=r"no column `path`; rename its column `Filename`"):
+        Manifest(write(tmp_path, "Filename;label\na.png;x\n".replace(";", ",")))
+    with pytest.raises(InvalidInput, match="its first line must name the columns") as told:
+        Manifest(write(tmp_path, "DOE^JANE.png,knee\n"))
+    assert "DOE" not in str(told.value)
+
+
+def test_a_column_path_comes_before_one_with_capitals(tmp_path):
+    assert Manifest(write(tmp_path, "Path,path\nx,a.png\n")).columns == ("Path",)

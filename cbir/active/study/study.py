@@ -14,6 +14,7 @@ from cbir.active.study import study_models, study_rounds
 from cbir.active.study.image_queue import ImageQueue
 from cbir.active.study.study_plan import StudyPlan
 from cbir.active.study.study_rounds import AskedPair, StudyRound
+from cbir.atomic import private_folder
 from cbir.errors import InvalidInput
 
 JOURNAL = "judgements.jsonl"
@@ -39,7 +40,7 @@ class Study:
         self._row = {image_id: row for row, image_id in enumerate(self.ids)}
         self._lock = RLock()
         self._assigned: dict[Key, str] = {}  # the person who got a pair last, in memory only
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(folder)
         self.journal = Journal(folder / JOURNAL)
         try:
             self.rounds = study_rounds.read_rounds(folder)

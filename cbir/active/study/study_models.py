@@ -15,6 +15,7 @@ from cbir.atomic import sync_folder
 from cbir.errors import InvalidInput
 from cbir.severity.severity_estimate import SeverityEstimate
 from cbir.store import Collection, severity_model
+from cbir.store.permissions import share_with_group
 from cbir.store.writer_lock import writer_lock
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ def copy_ranker_to_collection(model: TrainedModel, collection: Collection) -> No
         for name in RANKER:
             content = (model.folder / name).read_bytes()
             write_study_file(collection.folder / severity_model.FOLDER / name, content)
+        share_with_group(collection.folder / severity_model.FOLDER)
 
 
 def read_trained_model(path: Path) -> TrainedModel:

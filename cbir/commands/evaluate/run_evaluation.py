@@ -3,7 +3,7 @@
 import json
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 from typer import Option
@@ -11,14 +11,11 @@ from typer import Option
 from cbir import settings
 from cbir.commands import options
 from cbir.commands.evaluate.run_options import stated_options, use_config, use_preset
-from cbir.commands.output import StageBars, results_console
+from cbir.commands.output import StageBars
 from cbir.errors import InvalidInput
 from cbir.evaluation.presets import Preset
 from cbir.extras import install_command
 from cbir.threads import cores
-
-if TYPE_CHECKING:
-    from cbir.evaluation.experiment import EvalResult
 
 LEAVE_ONE_OUT = "leave-one-out"
 
@@ -85,6 +82,7 @@ def evaluate_collection(
     if out.exists() and not out.is_dir():
         raise InvalidInput(f"{out} is a file; the results need a folder")
     from cbir.atomic import atomic_text
+    from cbir.commands.evaluate.means_table import print_means
     from cbir.evaluation import methods
     from cbir.evaluation import relevance as relevances
     from cbir.evaluation.experiment import EvalPlan, run_evaluation
@@ -127,7 +125,8 @@ def evaluate_collection(
             json.dump(summary, file, indent=2)
         drawing = ReportPictures(loaded.max_pixels) if pictures else None
         write_report(evaluation, out / "report.html", drawing, bars.show)
-    _print_means(evaluation, out)
+    print_means(evaluation)
+    typer.echo(out / "report.html")
     if differences is not None:
         _print_reproduction(differences, config)
 
@@ -137,35 +136,3 @@ def _print_reproduction(differences: list[str], config: Path | None) -> None:
         typer.echo(f"bit for bit the run files, qrels and queries.csv of {config}")
     for difference in differences:
         typer.echo(f"differs from {config}: {difference}", err=True)
-
-
-def _print_means(evaluation: "EvalResult", out: Path) -> None:
-    from rich.table import Table
-
-    table = Table("method", *(metric.name for metric in evaluation.plan.metrics), "seconds", box=None)
-    for method_run, means in zip(evaluation.runs, evaluation.means.tolist(), strict=True):
-        table.add_row(method_run.method.name, *(f"{mean:.4f}" for mean in means), method_run.seconds)
-    console = results_console()
-    console.print(table)
-    if evaluation.by_fold is not None:
-        console.print(f"mean ± standard deviation of {evaluation.by_fold.shape[2]} folds of the queries")
-        console.print(_fold_table(evaluation))
-    qrels = evaluation.qrels
-    console.print(f"{len(qrels.queries)} queries", highlight=False)
-    if qrels.without_relevant:
-        console.print(
-            f"{len(qrels.without_relevant)} more have no relevant image and are left out of the means",
-            style="yellow",
-        )
-    console.print(f"{out / 'report.html'}", highlight=False)
-
-
-def _fold_table(evaluation: "EvalResult") -> Any:
-    from rich.table import Table
-
-    assert evaluation.by_fold is not None
-    table = Table("method", *(metric.name for metric in evaluation.plan.metrics), box=None)
-    for run, folds in zip(evaluation.runs, evaluation.by_fold, strict=True):
-        cells = [f"{of_metric.mean():.4f} ± {of_metric.std(ddof=1):.4f}" for of_metric in folds]
-        table.add_row(run.method.name, *cells)
-    return table

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import typer
 from typer import Option
 
+from cbir.atomic import atomic_text
 from cbir.commands.output import OutputFormat, Printed, print_json
 from cbir.csv_cells import harmless_cell
 from cbir.errors import InvalidInput
@@ -38,7 +39,7 @@ def score_irma_codes(
     result = compare_codes(truths.by_image, answers, CodeTree.read(tree), rule, list(training.values()))
     if per_image:
         try:
-            with per_image.open("w", newline="", encoding="utf-8") as file:
+            with atomic_text(per_image) as file:
                 rows = [
                     (harmless_cell(truths.written.get(name, name)), repr(error))
                     for name, error in result.by_image.items()

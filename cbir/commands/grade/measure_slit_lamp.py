@@ -9,7 +9,7 @@ import typer
 from typer import Argument, Option
 
 from cbir import settings
-from cbir.atomic import write_bytes
+from cbir.atomic import private_folder, write_bytes
 from cbir.commands.output import StageBars, print_json
 from cbir.csv_cells import harmless_cell
 from cbir.errors import InvalidInput, UnreadableImage
@@ -73,6 +73,6 @@ def measure_slit_lamp(
 
 def _make_folder(folder: Path) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
     except OSError as error:
         raise InvalidInput(f"the report cannot be written into {folder}: {error.strerror}") from error

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.atomic import atomic_binary, atomic_text
+from cbir.atomic import PUBLIC_FILE, atomic_binary, atomic_text
 from cbir.datasets.irma.codes import AXES, DIGITS
 from cbir.datasets.irma.label_files import MISSING
 from cbir.datasets.phantoms import draw_phantom, phantom_classes
@@ -118,7 +118,10 @@ def write_phantom_release(
     pictures = _DrawnPictures(seed, size, distinct)
     tree = path.with_name(f"{path.stem}-tree.txt")
     try:
-        with atomic_binary(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        with (
+            atomic_binary(path, permissions=PUBLIC_FILE) as file,
+            zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
+        ):
             for done, image in enumerate(images, start=1):
                 pixels = pictures.draw(classes[image.class_number], image.number)
                 name = f"{FOLDERS[year][image.split]}/{image.number}.png"
@@ -127,7 +130,7 @@ def write_phantom_release(
                     on_progress(done, len(images))
             for name, text in _label_files(year, images, classes):
                 archive.writestr(zipfile.ZipInfo(name), text)
-        with atomic_text(tree) as text_file:
+        with atomic_text(tree, permissions=PUBLIC_FILE) as text_file:
             text_file.write(code_tree_text([item.code for item in classes]))
     except OSError as error:
         raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error

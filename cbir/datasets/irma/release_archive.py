@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
-from cbir.atomic import write_bytes
+from cbir.atomic import private_folder, write_bytes
 from cbir.errors import InvalidInput, StorageFull
 
 SUFFIXES = {".png", ".csv", ".txt"}
@@ -53,7 +53,7 @@ def extract_release(
             _check_space(folder, sum(member.file_size for member in missing))
             for done, member in enumerate(missing, start=1 + len(members) - len(missing)):
                 path = folder / member.filename
-                path.parent.mkdir(parents=True, exist_ok=True)
+                private_folder(path.parent)
                 write_bytes(path, opened.read(member), durable=False)
                 if on_progress is not None:
                     on_progress(done, len(members))
@@ -103,7 +103,7 @@ def _check_members(archive: Path, members: list[zipfile.ZipInfo]) -> list[zipfil
 def _claim_folder(archive: Path, folder: Path) -> None:
     with archive.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-    folder.mkdir(parents=True, exist_ok=True)
+    private_folder(folder)
     mark = folder / MARK
     if not mark.exists():
         write_bytes(mark, digest.encode(), durable=False)

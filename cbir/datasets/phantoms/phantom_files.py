@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
 
-from cbir.atomic import write_bytes
+from cbir.atomic import PUBLIC_FILE, write_bytes
 from cbir.datasets.phantoms.dicom_encoding import encode_dicom
 from cbir.datasets.phantoms.drawing import check_side, draw_phantom, phantom_facts
 from cbir.errors import InvalidInput
@@ -136,4 +136,4 @@ def _manifest(count: int, seed: int, suffix: str) -> str:
 def write_file(path: Path, data: bytes) -> None:
     """Write a file that is complete or absent."""
     # Not durable: a phantom that a power cut takes is drawn again.
-    write_bytes(path, data, suffix=f".{os.getpid()}.partial", durable=False)
+    write_bytes(path, data, permissions=PUBLIC_FILE, suffix=f".{os.getpid()}.partial", durable=False)

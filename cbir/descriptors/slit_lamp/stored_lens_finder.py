@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.atomic import atomic_text
+from cbir.atomic import atomic_text, private_folder
 from cbir.descriptors.slit_lamp.lens_finder import LensFinder
 from cbir.descriptors.slit_lamp.shape_model import ActiveShapeModel, Appearance
 from cbir.errors import InvalidInput
@@ -58,7 +58,7 @@ def write_lens_finder(finder: LensFinder, errors: Floats, folder: Path) -> dict[
         "left_out_error": {"mean": float(errors.mean()), "largest": float(errors.max())},
     }
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         with atomic_text(folder / LENS_CARD) as file:
             json.dump(card | {"model": model}, file)
     except OSError as error:

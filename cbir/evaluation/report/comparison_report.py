@@ -13,7 +13,6 @@ from cbir.evaluation.report.report_pictures import ReportPictures
 from cbir.evaluation.report.svg_figure import style_sheet
 from cbir.store import Collection, originals
 
-PRIVATE = 0o600  # file mode: the pictures are of patients
 DELETED = "deleted meanwhile"
 
 
@@ -61,7 +60,7 @@ file as you protect them.</p>{queries}
 <p class="note">cbir {cbir.__version__}.</p>
 </body></html>
 """
-    with atomic_text(path, permissions=PRIVATE) as file:
+    with atomic_text(path) as file:
         file.write(page)
 
 

@@ -127,7 +127,7 @@ def _cell(measure: ReplayedMeasure, row: int) -> str:
     if difference := measure.differences[row]:
         p = float(difference.p_holm[0])
         sure = "<b>*</b>" if p < SIGNIFICANT else ""
-        text += f"<small>{float(difference.mean[0]):+.4g}, p {format_p(p)}{sure}</small>"
+        text += f"<small>{float(difference.mean[0]):+.4g}, p {escape(format_p(p))}{sure}</small>"
     return f"<td>{text}</td>"
 
 

@@ -52,11 +52,11 @@ def _cell(result: EvalResult, number: int, m: int) -> str:
     if difference:
         p = float(difference.p_holm[m])
         sure = "<b>*</b>" if p < SIGNIFICANT else ""
-        compared = f"<small>{float(difference.mean[m]):+.4f}, p {format_p(p)}{sure}</small>"
+        compared = f"<small>{float(difference.mean[m]):+.4f}, p {escape(format_p(p))}{sure}</small>"
     kind = ' class="best"' if mean == best and len(column) > 1 else ""
     return f"<td{kind}><b>{mean:.4f}</b><small>[{low:.4f}, {high:.4f}]</small>{compared}</td>"
 
 
 def format_p(p: float) -> str:
     """Format a p value as papers print it."""
-    return "&lt; 0.001" if p < 0.001 else f"= {p:.3f}"
+    return "< 0.001" if p < 0.001 else f"= {p:.3f}"

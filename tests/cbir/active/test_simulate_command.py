@@ -25,6 +25,7 @@ from cbir.store.add_transaction import AddTransaction
 from cbir.store.backup import back_up_collection
 from cbir.store.filter_conditions import parse_filter
 from tests.cbir.active.drawn import collection_of, draw
+from tests.rights import open_to_others
 
 PICTURES, GRADES = draw(66, seed=4)
 QUICK = {
@@ -99,6 +100,7 @@ def test_it_leaves_a_report(learnt):
     kept = json.loads((folder.parent / "report" / "report.json").read_text())
     assert kept["new-images"]["overall"] == said["overall"]
     assert "<svg" in (folder.parent / "report" / "report.html").read_text()
+    assert open_to_others(folder.parent / "report") == []
 
 
 def test_severity_is_a_ranker_of_grades(learnt, tmp_path):

@@ -1,5 +1,6 @@
 """Training the ranker of a study on a real collection."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from cbir.active.study.study import Study
 from cbir.active.study.study_training import train_study
 from cbir.store import Collection, severity_model
 from tests.cbir.active.test_study import give_grade, judge_round
+from tests.rights import open_to_others
 
 
 def test_learning(tmp_path: Path, indexed: Path) -> None:
@@ -44,6 +46,12 @@ def test_learning(tmp_path: Path, indexed: Path) -> None:
     with Collection(labelled) as collection:
         study_models.copy_ranker_to_collection(study.model, collection)
         assert stored_ranker.load_stored_ranker(collection).side == 32, "where new images look for it"
+        assert open_to_others(labelled / severity_model.FOLDER) == []
+        labelled.chmod(0o770)
+        study_models.copy_ranker_to_collection(study.model, collection)
+    if os.name != "nt":
+        modes = [path.stat().st_mode & 0o777 for path in (labelled / severity_model.FOLDER).iterdir()]
+        assert modes == [0o660] * len(modes), "a group that the collection lets in reads its ranker too"
 
 
 def test_the_strategy_that_needs_the_encoders_features_gets_them(tmp_path: Path, indexed: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from cbir import descriptors
 from cbir.commands.describe_image import printable_values
 from cbir.images import Image
+from cbir.store.default_profile import DEFAULT_PROFILE
 from tests.cbir.descriptors.pictures import draw
 
 
@@ -40,7 +41,7 @@ def test_json(png: Path, name: str):
 
 
 def test_text_has_a_line_for_every_part(png: Path):
-    done = run(png)
+    done = run(png, "--profile", "huang2012")
     lines = [line.split() for line in done.stdout.splitlines()]
     assert [(line[0], len(line) - 1) for line in lines] == [
         ("color_layout", 12),
@@ -49,11 +50,16 @@ def test_text_has_a_line_for_every_part(png: Path):
     ]
 
 
+def test_the_default_is_that_of_new_collections(png: Path):
+    values = [run(png, *more, "--format", "json").stdout for more in ((), ("--descriptor", DEFAULT_PROFILE))]
+    assert values[0] == values[1] != ""
+
+
 def test_frames(tmp_path: Path):
     path = tmp_path / "pages.tif"
     pages = [draw("smooth", (40, 50), seed) for seed in (1, 2)]
     cv2.imwritemulti(str(path), pages)
-    second = json.loads(run(path, "--frame", 2, "--format", "json").stdout)
+    second = json.loads(run(path, "--frame", 2, "--format", "json", "--descriptor", "huang2012").stdout)
     expected = descriptors.get("huang2012")(Image(pages[1]))
     assert np.array(second["values"], np.float32).tolist() == expected.tolist()
     assert run(path, "--format", "json").stdout == run(path, "--frame", 1, "--format", "json").stdout

@@ -1,5 +1,6 @@
 """Common tests of all built-in encoders, with their real weights."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
@@ -201,3 +203,35 @@ def test_threads_of_a_session(variable, threads, monkeypatch, converted):
     monkeypatch.setenv("OMP_NUM_THREADS", variable)
     session = open_onnx_session(encoders.get("lite0", converted).store().read_bytes())
     assert session.get_session_options().intra_op_num_threads == threads
+
+
+@pytest.fixture
+def unreadable(tmp_path):
+    """A home folder that the command's user cannot read; root can, unless it gives up that right."""
+    (tmp_path / "home").mkdir(mode=0)
+    yield tmp_path / "home"
+    (tmp_path / "home").chmod(0o700)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="setpriv is of Linux")
+def test_a_home_folder_that_cannot_be_read_has_no_added_encoders(unreadable, tmp_path):
+    as_user: list[str] = []
+    if os.geteuid() == 0:
+        if shutil.which("setpriv") is None:
+            pytest.skip("setpriv is not installed")
+        rights = "-dac_override,-dac_read_search"
+        as_user = ["setpriv", "--inh-caps", rights, "--bounding-set", rights]
+    others = ("XDG_", "CBIR_ENCODER_FOLDER")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(others)}
+    environment["HOME"] = str(unreadable)
+
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        command = [*as_user, sys.executable, "-m", "cbir.main", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+    assert run("encoder", "list").stdout.count(" ready ") >= 5
+    picture = tmp_path / "picture.png"
+    assert cv2.imwrite(str(picture), draw("noise", (70, 71), 1))
+    described = run("describe", picture, "--descriptor", "lite0-global")
+    assert described.returncode == 0, described.stderr
+    assert "Permission denied; setting encoder_folder" in run("encoder", "show", "mine").stderr

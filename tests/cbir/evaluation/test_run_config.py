@@ -191,8 +191,19 @@ def test_a_fused_run_is_evaluated_under_the_same_rules(collection, tmp_path, mon
     assert (copied["file"], copied["seconds"]) == (str(copy), None)
     assert both["measures"]["AP"]["mean"] != pearson["measures"]["AP"]["mean"]
     assert "p_holm" in both["measures"]["AP"]
-    shutil.copy(copy, tmp_path / "none.run")
-    assert "two runs are named none" in refused(*common, "--rerank", "none", "--run", tmp_path / "none.run")
+    for name in ("none.run", "other/runs/none.run", "third/other/none.run"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(copy, tmp_path / name)
+    printed = run(
+        *common, "--rerank", "none", "--run", tmp_path / "none.run", "--run", tmp_path / "other/runs/none.run"
+    )
+    names = [each["name"] for each in summary(tmp_path / "out")["runs"]]
+    assert names == ["none", f"{tmp_path.name}/none", "other/none"]
+    assert "difference from none with its p value" in printed
+    alike = [
+        word for name in ("other/runs", "third/other") for word in ("--run", tmp_path / name / "none.run")
+    ]
+    assert "two runs are named other/none" in refused(*common, "--rerank", "none", *alike)
     (tmp_path / "other.run").write_text("nothing Q0 unknown 1 1 x\n")
     assert "of another collection?" in refused(*common, "--run", tmp_path / "other.run")
 

@@ -10,6 +10,7 @@ import pytrec_eval
 from cbir import rerank, settings
 from cbir.search import Request, Searcher, Stopwatch
 from tests.cbir.evaluation.small_run import COUNT, FAST, draw, index, lines, rows, run, summary
+from tests.rights import open_to_others
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +68,12 @@ def test_same_patient_is_left_out_of_answers_and_judgements(collection, out):
         assert all(patient[line[0]] != patient[line[2]] for line in lines(path))
     answers = [line[0] for line in lines(out / "runs" / "none.run")]
     assert len(answers) == 45 * (COUNT - 4)
+
+
+def test_only_the_owner_reads_what_is_written(collection, tmp_path):
+    tmp_path.chmod(0o755)
+    run("--collection", collection.folder, "--out", tmp_path / "new" / "results", *FAST)
+    assert open_to_others(tmp_path) == [str(tmp_path)], "the folder that was there keeps its rights"
 
 
 def test_the_summary_says_on_what_terms(out):

@@ -46,8 +46,17 @@ def test_every_name_of_the_api_can_be_imported_and_is_documented():
     for name in cbir.OBJECTS:
         assert getattr(cbir, name).__doc__
         assert name in dir(cbir)
+    assert not {"Any", "import_module", "OBJECTS", "TYPE_CHECKING"} & set(dir(cbir))
     with pytest.raises(AttributeError, match="no attribute 'serch'"):
         cbir.serch  # noqa: B018
+
+
+def test_a_search_without_a_collection_says_what_to_open():
+    with pytest.raises(TypeError, match=r"cbir\.open\(FOLDER\)\.search"):
+        cbir.search("knee.png")
+    code = "import cbir\ntry: cbir.search('x')\nexcept AttributeError as error: print(error)"
+    printed = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert "cbir.open(FOLDER).search(IMAGE)" in printed
 
 
 def test_search_gives_the_hits_of_the_searcher(db, query):

@@ -1,6 +1,7 @@
 """`cbir train embedding`."""
 
 import csv
+import hashlib
 import json
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from cbir.models import embedding_card
 from cbir.training.embedding_training import EmbeddingRecipe, train_embedding
 from cbir.training.labelled_examples import order_classes
 from tests.cbir.training.stripes import SHORT, SIDE, command, made
+from tests.rights import open_to_others
 
 
 @pytest.mark.parametrize(
@@ -59,9 +61,26 @@ class TestCommand:
         assert {row["path"] for row in rows} == {str(path) for path in images.glob("*.png")}
         told = dict(Manifest(images / "manifest.csv").rows())
         again = dict(Manifest(model / "split.csv").rows())
-        assert {path: labels | {"split": again[path]["split"]} for path, labels in told.items()} == again
+        changed = {path: {name: again[path][name] for name in ("split", "patient")} for path in told}
+        assert {path: labels | changed[path] for path, labels in told.items()} == again
         for patient in {row["patient"] for row in rows}:
             assert len({row["split"] for row in rows if row["patient"] == patient}) == 1
+
+    def test_patients_are_numbered(self, model, images):
+        told = dict(Manifest(images / "manifest.csv").rows())
+        split = Manifest(model / "split.csv").rows()
+        numbers = {(told[path]["patient"], labels["patient"]) for path, labels in split}
+        patients, pseudonyms = zip(*numbers, strict=True)
+        assert len(set(patients)) == len(set(pseudonyms)) == len(numbers)
+        manifest = hashlib.sha256((images / "manifest.csv").read_bytes()).hexdigest()[:12]
+        assert set(pseudonyms) == {f"{manifest}-{number}" for number in range(1, len(numbers) + 1)}
+        assert not [name for name in set(patients) if name in (model / "split.csv").read_text()]
+
+    def test_only_the_owner_reads_the_folder(self, model):
+        readable = open_to_others(model)
+        assert not [path for path in readable if "events.out" not in path], (
+            "TensorBoard's are in a private folder"
+        )
 
     def test_rows_come_while_it_trains(self, material, tmp_path):
         told = []

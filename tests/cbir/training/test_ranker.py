@@ -34,6 +34,7 @@ from cbir.training.ranker_training import (
     recipe_loss,
     train_ranker,
 )
+from tests.rights import open_to_others
 
 torch.set_num_threads(1)  # the work is small, and other tests want the cores
 
@@ -304,6 +305,10 @@ def test_the_command(files, trained):
     assert "Not a medical device" in card["intended_use"]
     for name in ("report.html", "report.json", "ranker.json"):
         assert "Doe" not in (out / name).read_text()
+
+
+def test_only_the_owner_reads_the_folder(trained):
+    assert open_to_others(trained[0]) == []
 
 
 def test_the_page_stands_alone(trained):
