@@ -14,6 +14,7 @@ import pytest
 from pydicom import uid
 from pydicom.encaps import encapsulate
 from pydicom.pixels.decoders.base import get_decoder
+from pydicom.pixels.processing import convert_color_space
 
 from cbir.errors import UnreadableImage
 from cbir.images.dicom_frames import stored_frames
@@ -22,6 +23,8 @@ from tests.cbir.images.test_corpus import SHIPPED
 
 JPEG_LS = {uid.JPEGLSLossless, uid.JPEGLSNearLossless}
 LOSSY_JPEG = {uid.JPEGBaseline8Bit, uid.JPEGExtended12Bit}
+JFIF = b"\xff\xe0\0\x10JFIF\0\1\1\0\0\1\0\1\0\0"
+ADOBE_RGB, ADOBE_YBR = (b"\xff\xee\0\x0eAdobe\0\x64\0\0\0\0" + bytes([colours]) for colours in (0, 1))
 LOSSY_GREY = [(uid.JPEGBaseline8Bit, 8), (uid.JPEGExtended12Bit, 8), (uid.JPEGExtended12Bit, 12)]
 BY_DCMTK = {*JPEG_LS, *LOSSY_JPEG, uid.JPEGLossless, uid.JPEGLosslessSV1}
 ROWS, COLUMNS = np.mgrid[0:70, 0:93]
@@ -113,6 +116,22 @@ def test_lossless_colours(order, planar, tmp_path):
     dataset = data_set(coded, syntax, COLOURS, 8, PlanarConfiguration=planar)
     np.testing.assert_array_equal(decoded(dataset), COLOURS)
     np.testing.assert_array_equal(by_dcmtk(dataset, tmp_path).reshape(COLOURS.shape), COLOURS)
+
+
+@pytest.mark.filterwarnings("ignore")  # of pydicom: header and stream differ
+@pytest.mark.parametrize("marker", [b"", JFIF, ADOBE_RGB, ADOBE_YBR], ids=["none", "JFIF", "RGB", "YBR"])
+@pytest.mark.parametrize("identifiers", [b"RGB", b"\1\2\3"])
+def test_lossless_luma_and_chroma(identifiers, marker):
+    """The header says what they are; whatever the stream says, the decoder converts nothing."""
+    coded = imagecodecs.jpeg8_encode(COLOURS, lossless=True)
+    coded = coded[:2] + marker + coded[coded.index(b"\xff\xc3") :]  # without the encoder's own marker
+    for old, new in zip(b"RGB", identifiers, strict=True):
+        coded = coded.replace(bytes([old, 0x11, 0]), bytes([new, 0x11, 0]), 1)
+        coded = coded.replace(bytes([old, 0]), bytes([new, 0]), 1)
+    luma = identifiers != b"RGB"  # to pydicom, these mean RGB
+    expected = convert_color_space(COLOURS, "YBR_FULL", "RGB") if luma else COLOURS
+    dataset = data_set(coded, uid.JPEGLosslessSV1, COLOURS, 8, PhotometricInterpretation="YBR_FULL")
+    np.testing.assert_array_equal(decoded(dataset), expected)
 
 
 @pytest.mark.parametrize("error", [1, 3])
