@@ -44,7 +44,7 @@ LABEL org.opencontainers.image.title="cbir" \
 RUN useradd --uid 10001 --no-create-home --home-dir /data --shell /usr/sbin/nologin cbir \
     && install --directory --owner=cbir --group=cbir --mode=0700 /data
 COPY --from=build /opt/cbir /opt/cbir
-COPY deploy/healthcheck.py deploy/prepare.sh /opt/cbir/
+COPY deploy/healthcheck.py deploy/prepare.sh LICENSE THIRD_PARTY.md /opt/cbir/
 # Few malloc arenas: one per thread would hold on to memory.
 ENV PATH=/opt/cbir/bin:$PATH MALLOC_ARENA_MAX=2 PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 CBIR_STATE_FOLDER=/data/state
 USER 10001:10001

@@ -95,6 +95,7 @@ lint: $(VENV)/installed-test
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/lint-imports
 	$(VENV)/bin/mypy
+	$(VENV)/bin/python -m release.check_licences
 
 unit: $(VENV)/installed-test
 	$(PYTEST) --quiet $(PARALLEL) -m "not slow and not e2e and not deep and not pacs"

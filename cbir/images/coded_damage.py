@@ -118,10 +118,10 @@ def _fills_segments(coded: bytes, pixels: int) -> bool:
 
 
 def _fills_segment(segment: bytes, pixels: int) -> bool:
-    place = decoded = 0
-    while decoded < pixels and place < len(segment):
-        control = segment[place]
+    position = decoded = 0
+    while decoded < pixels and position < len(segment):
+        control = segment[position]
         literal = control < 128
         decoded += control + 1 if literal else 257 - control if control > 128 else 0
-        place += control + 2 if literal else 2 if control > 128 else 1
-    return decoded == pixels and place <= len(segment) and not segment[place:].strip(RLE_PADDING)
+        position += control + 2 if literal else 2 if control > 128 else 1
+    return decoded == pixels and position <= len(segment) and not segment[position:].strip(RLE_PADDING)

@@ -13,8 +13,9 @@ from pydicom.pixels.utils import as_pixel_options
 from pydicom.uid import UID
 
 from cbir.errors import UnreadableImage
-from cbir.images.coded_damage import is_damaged_frame
+from cbir.images.coded_damage import EOI, is_damaged_frame
 from cbir.images.dicom_dataset import frame_count, integer
+from cbir.images.imagecodecs_plugin import LABEL, register_plugin
 from cbir.images.jpeg_2000_header import read_jpeg_2000_size
 from cbir.images.jpeg_markers import read_jpeg_frame
 
@@ -23,6 +24,9 @@ Stored = NDArray[np.generic]
 JPEGS = {*uid.JPEGTransferSyntaxes, *uid.JPEGLSTransferSyntaxes}
 JPEG_2000S = {*uid.JPEG2000TransferSyntaxes, uid.HTJ2K, uid.HTJ2KLossless, uid.HTJ2KLosslessRPCL}
 MAX_COMPONENTS, MAX_TILES = 4, 4096  # of a JPEG or JPEG 2000 stream
+SOS = b"\xff\xda"  # start of a scan, which cannot contain it
+
+register_plugin()
 
 
 def stored_frames(dataset: Dataset, find_damage: bool = False) -> Iterator[tuple[Stored, bool]]:
@@ -76,9 +80,8 @@ def _decoded(dataset: Dataset, decoder: Decoder, find_damage: bool) -> Iterator[
         for _ in range(count):
             coded = next(coded_frames)
             _check_size(coded, dataset, syntax)
-            if syntax == uid.JPEGExtended12Bit:
-                coded = _fix_spectral_end(coded)
-            stored = decoder.as_array(encapsulate([coded]), index=0, **options)[0]
+            plugin = _plugin(coded, syntax)
+            stored = decoder.as_array(encapsulate([coded]), index=0, decoding_plugin=plugin, **options)[0]
             yield stored, find_damage and is_damaged_frame(coded, syntax, stored.shape[0] * stored.shape[1])
     except (UnreadableImage, MemoryError):
         raise
@@ -88,11 +91,23 @@ def _decoded(dataset: Dataset, decoder: Decoder, find_damage: bool) -> Iterator[
         ) from None
 
 
+def _plugin(coded: bytes, syntax: UID) -> str:
+    """Return the decoder of a frame: always the same one, whatever else pydicom finds installed."""
+    if syntax in JPEG_2000S:
+        return "pylibjpeg"
+    if syntax == uid.RLELossless:
+        return "pydicom"
+    eight_bits = syntax == uid.JPEGExtended12Bit and read_jpeg_frame(coded).bits == 8
+    return "pillow" if syntax == uid.JPEGBaseline8Bit or eight_bits else LABEL
+
+
 def _check_size(coded: bytes, dataset: Dataset, syntax: UID) -> None:
     """Refuse a frame whose size differs from the data set's: it may be far larger."""
     expected = integer(dataset, "Columns", 0), integer(dataset, "Rows", 0)
     if syntax in JPEGS:
         (width, height, components, _), tiles = read_jpeg_frame(coded), 1
+        if coded.rfind(EOI) < coded.rfind(SOS):  # decoders make up the rest
+            raise UnreadableImage("has a truncated compressed frame; copy or export it again")
     elif syntax in JPEG_2000S:
         width, height, components, tiles = read_jpeg_2000_size(coded)
     else:
@@ -107,15 +122,3 @@ def _check_size(coded: bytes, dataset: Dataset, syntax: UID) -> None:
         raise UnreadableImage(
             f"has a compressed frame of {components} components and {tiles} tiles; export it as RGB, untiled"
         )
-
-
-def _fix_spectral_end(coded: bytes) -> bytes:
-    """Set the last coefficient of a sequential JPEG scan to 63 where a writer put 0.
-
-    ISO/IEC 10918-1, B.2.3 requires 63, and libjpeg refuses anything else.
-    """
-    scan = coded.find(b"\xff\xda")
-    end = scan + 2 + int.from_bytes(coded[scan + 2 : scan + 4], "big")
-    if scan > 0 and coded[end - 3 : end] == b"\0\0\0":
-        return coded[: end - 2] + b"\x3f" + coded[end - 1 :]
-    return coded

@@ -3,12 +3,20 @@
 import gzip
 
 import cv2
+import imagecodecs
 import nibabel
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydicom.uid import JPEG2000Lossless, JPEGBaseline8Bit, RLELossless
+from pydicom.uid import (
+    JPEG2000Lossless,
+    JPEGBaseline8Bit,
+    JPEGExtended12Bit,
+    JPEGLosslessSV1,
+    JPEGLSLossless,
+    RLELossless,
+)
 
 from cbir.errors import UnreadableImage
 from cbir.images import Limits, decode
@@ -73,6 +81,15 @@ SEEDS = {
     "dicom enhanced": enhanced(),
     "dicom rle": run_lengths(),
     "dicom jpeg": compressed(coded(".jpg", SMALL), *SMALL.shape, JPEGBaseline8Bit),
+    "dicom jpeg lossless": compressed(
+        imagecodecs.jpeg8_encode(SMALL, lossless=True), *SMALL.shape, JPEGLosslessSV1
+    ),
+    "dicom jpeg extended": compressed(
+        imagecodecs.jpeg8_encode(SMALL.astype(np.uint16) * 16, bitspersample=12),
+        *SMALL.shape,
+        JPEGExtended12Bit,
+    ),
+    "dicom jpeg ls": compressed(imagecodecs.jpegls_encode(SMALL), *SMALL.shape, JPEGLSLossless),
     "dicom jpeg 2000": compressed(saved(SMALL, "JPEG2000", no_jp2=True), *SMALL.shape, JPEG2000Lossless),
 }
 
