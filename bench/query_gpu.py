@@ -49,9 +49,16 @@ SVM_METHODS = ("eprf", "nsu-eprf", "svm-eprf", "fuzzy-eprf", "nprf")
 
 
 def linked(gallery: Gallery) -> Gallery:
-    """Return the gallery with NEAREST random neighbours per image, so that a query finds nothing in cache."""
+    """Return the gallery with NEAREST neighbours per image, those beside it in a ring of random order.
+
+    A query finds nothing in cache, and relevance comes back to where it starts, as in a graph of real neighbours.
+    """
     random, n = np.random.default_rng(2), len(gallery)
-    rows = random.integers(0, n, (n, NEAREST), dtype=np.int32)
+    ring = random.permutation(n).astype(np.int32)
+    rows = np.empty((n, NEAREST), np.int32)
+    for column in range(NEAREST):
+        step = (column // 2 + 1) * (1 if column % 2 else -1)
+        rows[ring, column] = np.roll(ring, step)
     squared = np.sort(random.uniform(0.2, 1.0, (n, NEAREST)).astype(np.float32), axis=1)
     space = gallery.space_of(np.arange(n))
     lengths = np.empty(n, np.float32)
