@@ -22,7 +22,7 @@ HEAD = """# On a GPU
 Every figure of a GPU in the documents comes from here.
 """
 SIZES = (1_000_000, 10_000_000)
-METHODS = ("none", "auto", "eprf", "fuzzy-eprf", "aqe", "flat", "ivf")
+METHODS = ("none", "auto", "diffusion", "eprf", "fuzzy-eprf", "aqe", "flat", "ivf")
 FAILURES = {
     "none": ("exact", "flat", "faiss-ivf"),
     "memory": ("exact", "flat", "faiss-ivf"),
@@ -68,7 +68,7 @@ def _end_of_step(results: Results, row: str) -> str | None:
     name = kind
     if kind == "query_gpu":
         size = "1m" if rest[-1] == "1000000" else "10m"
-        name = f"default_{size}" if (rest[0], size) == ("auto", "10m") else f"queries_{size}"
+        name = f"default_{size}" if rest[0] in ("auto", "diffusion") and size == "10m" else f"queries_{size}"
     step = results.get(name, {})
     if step.get("exit") == 124:
         return f"its step did not end in {step['seconds']} s"

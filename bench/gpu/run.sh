@@ -66,13 +66,13 @@ export PY
 step environment 40 "$PY" bench/gpu/step_environment.py
 step tests 90 "$PY" bench/gpu/step_tests.py
 step faiss 70 "$PY" bench/gpu/step_faiss.py
-step queries_1m 80 bash -c "queries 5 $million none eprf fuzzy-eprf flat auto aqe ivf"
+step queries_1m 80 bash -c "queries 5 $million none eprf fuzzy-eprf flat auto diffusion aqe ivf"
 step failures 45 "$PY" bench/gpu/step_failures.py
 step description 45 "$PY" bench/gpu/step_description.py
 step training 50 "$PY" bench/gpu/step_training.py
 step severity 40 "$PY" bench/gpu/step_severity.py
 step processes 30 "$PY" bench/gpu/step_processes.py
 step queries_10m 150 bash -c "queries 3 $most none eprf flat fuzzy-eprf aqe ivf"
-step default_10m 150 bash -c "queries 3 $most auto"  # last: its graph takes longest to make
+step default_10m 150 bash -c "queries 3 $most auto diffusion"  # last: its graph takes longest to make
 echo "in all $((SECONDS - START)) s"
 cat "$OUT/results.jsonl"
