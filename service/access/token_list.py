@@ -106,7 +106,9 @@ class TokenStorage(ABC):
         Raises
         ------
         InvalidInput
-            If an argument is out of range or the state folder cannot be written.
+            If an argument is out of range.
+        StorageFull, StateUnavailable
+            If the token cannot be stored.
         """
         now = datetime.now(UTC).replace(microsecond=0)
         if not scopes:

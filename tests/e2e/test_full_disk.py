@@ -16,6 +16,8 @@ from cbir.errors import StorageFull
 from cbir.main import app
 from cbir.store import Collection
 from cbir.store.verify import verify_collection
+from service.access.audit_key import read_or_create_key
+from service.access.tokens import Scope, TokenStore
 from tests.cbir.store.conftest import entry
 from tests.service.conftest import CBIR, ids, indexed, pictures, problem, serving
 
@@ -134,6 +136,52 @@ def test_the_service_searches_on(disk: Path, indexed: Path, pictures: list[Path]
         assert httpx.get(f"{running.address}/readyz").json()["images"] == 31
     with Collection(folder) as collection:
         assert verify_collection(collection) == []
+
+
+def test_every_writer_of_the_state_says_that_the_disk_is_full(
+    disk: Path, tmp_path: Path, indexed: Path, ids: list[str]
+) -> None:
+    state = disk / "state"
+    _, text = TokenStore(state).create(list(Scope))
+    other, _ = TokenStore(state).create([Scope.search])
+    environment = {
+        "CBIR_STATE_FOLDER": str(state),
+        "CBIR_REQUIRE_TOKENS": "true",
+        "CBIR_AUDIT_LOG": str(tmp_path / "audit.jsonl"),
+        "CBIR_ANNOTATION_FOLDER": str(disk / "segmentations"),
+        "CBIR_INDEX_ROOTS": str(tmp_path),
+    }
+    with (
+        serving(indexed, **environment) as running,
+        httpx.Client(base_url=running.address, headers={"Authorization": f"Bearer {text}"}) as client,
+    ):
+        assert client.get("/v1/cases").status_code == 200  # the state database exists
+        fill(disk)
+        segmentation = {"label": ("a.nii", b"x" * 100_000)}
+        kept = {"search": {"image_id": ids[0]}, "note": "x" * 1000}
+        writes = [
+            client.post("/v1/admin/tokens", json={"scopes": ["search"]}),
+            client.post(f"/v1/admin/tokens/{other.token_id}/revoke"),
+            *[client.post("/v1/cases", json={"title": f"{n}", **kept}) for n in range(20)],
+            *[client.post("/v1/cohorts", json={"title": f"{n}", "relevant": ids[:9]}) for n in range(20)],
+            client.post("/v1/audit", json={}),
+            client.put("/monailabel/datastore/label", params={"image": ids[0]}, files=segmentation),
+        ]
+        assert {answer.status_code for answer in writes} <= {201, 202, 507}, [a.text for a in writes]
+        for answer in (writes[0], writes[1], writes[-1]):
+            assert "is full" in problem(answer, 507)
+        assert client.post("/v1/search", json={"image_id": ids[0]}).status_code == 200
+        make_room(disk)
+        assert client.post("/v1/admin/tokens", json={"scopes": ["search"]}).status_code == 201
+
+
+def test_half_a_key_of_the_audit_log_is_not_left(disk: Path) -> None:
+    fill(disk)
+    with pytest.raises(OSError, match="No space"):
+        read_or_create_key(disk / "audit.key")
+    assert not (disk / "audit.key").exists()
+    make_room(disk)
+    assert read_or_create_key(disk / "audit.key") == read_or_create_key(disk / "audit.key")
 
 
 def test_the_service_starts_on_a_full_disk(disk: Path, indexed: Path, pictures: list[Path]) -> None:
