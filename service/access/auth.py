@@ -22,6 +22,7 @@ from service.access.security import SAFE_METHODS, allow_frames, is_loopback
 from service.access.sessions import Sessions, User
 from service.access.shared_tokens import open_tokens
 from service.access.token_list import TokensUnreadable
+from service.collections.part_checks import audit_part
 from service.http import request_body
 from service.http.problems import TooManyRequests, problem_response
 from service.state.database import EXTENSION as STATE
@@ -53,8 +54,16 @@ class AccessControl:
         self.new_patients = PatientRate(settings.patients_per_hour, database=database)
         self.identifiers = PatientRate(settings.identifiers_per_hour, database=database, name="identifiers")
         self.audit = startup_checks.open_audit_log(settings, database)
+        self.audit_part = audit_part(self.audit) if self.audit else None
         self.audit_required = settings.audit_failure == "closed"
         self.frame_origins = settings.frame_origins
+
+
+    def audit_is_down(self) -> bool:
+        """Return whether the next line of the audit log could not be written; asked in the background."""
+        if not self.audit or not self.audit_part:
+            return False
+        return self.audit_part.is_down() or self.audit.failed
 
 
 def access_control() -> AccessControl:
@@ -159,11 +168,12 @@ def _refuse_without_audit(control: AccessControl) -> Response | None:
     rule = scopes.rule_of_request(request)
     if control.audit and control.audit_required and rule and rule.action and not control.audit.is_writable():
         g.not_logged = True
-        return _audit_unwritable()
+        return audit_unwritable()
     return None
 
 
-def _audit_unwritable() -> Response:
+def audit_unwritable() -> Response:
+    """Return the answer of a service that refuses requests since it cannot log them."""
     detail = "the audit log cannot be written, so the service refuses requests; see its log"
     return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, detail, "not-ready")
 
@@ -351,7 +361,7 @@ def _write_audit_line(response: Response) -> Response:
         sent=g.get("audit_sent", ()),
     )
     if not written and control.audit_required:
-        return _audit_unwritable()
+        return audit_unwritable()
     return response
 
 

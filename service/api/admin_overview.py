@@ -138,13 +138,8 @@ def _state_of(check: Callable[[], object]) -> str:
 
 def _disks() -> Iterator[messages.DiskSpace]:
     """Yield the disks of the folders that the service writes to, each once."""
-    state = current_state()
-    folders = [state.settings.state_folder]
-    for handle in state.collections.values():
-        with suppress(NotReady):
-            folders.append(handle.folder)
     seen = set()
-    for folder in folders:
+    for folder in current_state().folders().values():
         with suppress(OSError):
             device = folder.stat().st_dev
             if device not in seen:

@@ -1,16 +1,25 @@
 """Check in the background whether the servers that the service depends on answer, so that requests do not wait."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from threading import Event, Lock, Thread
 
 from cbir.archive_client import ArchiveClient
-from cbir.errors import ArchiveFailed, CbirError
+from cbir.disk_space import free_bytes
+from cbir.errors import ArchiveFailed, CbirError, StorageFull
 from cbir.settings import Settings
+from service.access.audit_writer import AuditWriter
+from service.access.startup_checks import audit_log_folder
+from service.collections.mounted_collection import CollectionHandle
+from service.http.problems import NotReady
 from service.state.database import StateDatabase
 
 STATE_DATABASE, COLLECTION_DATABASE, ARCHIVE = "state database", "collection database", "archive"
-INDEX = "index"
+INDEX, AUDIT_LOG, DISK = "index", "audit log", "disk"
+DISK_SECONDS = 5.0
+ROOM_BYTES = 16 * 2**20  # free bytes of a disk below which it counts as full
 STATE_SECONDS, ARCHIVE_SECONDS = 2.0, 30.0  # for which an answer holds
 ANSWER_SECONDS = 3.0  # after which a part that has not answered counts as down
 
@@ -58,11 +67,23 @@ class PartCheck:
             self._answered.set()
 
 
-def checked_parts(settings: Settings, database: StateDatabase) -> list[PartCheck]:
-    """Return checks of the parts that are on other machines by `settings`: a shared `database`, and the archive."""
-    parts = []
-    if database.shared:
-        parts.append(PartCheck(STATE_DATABASE, lambda: _ask_database(database), STATE_SECONDS))
+def checked_parts(
+    settings: Settings, database: StateDatabase, folders: Callable[[], Mapping[str, Path]]
+) -> list[PartCheck]:
+    """Return checks of what the service depends on besides its collections and its audit log.
+
+    Parameters
+    ----------
+    settings : Settings
+    database : StateDatabase
+        Database of the state.
+    folders : callable
+        Returns the folders that the service writes to, by what they hold.
+    """
+    parts = [
+        PartCheck(STATE_DATABASE, lambda: _ask_database(database), STATE_SECONDS),
+        PartCheck(DISK, lambda: _check_room(folders()), DISK_SECONDS),
+    ]
     if settings.archive_url:
         client = ArchiveClient(settings.archive_url, ANSWER_SECONDS)
         parts.append(PartCheck(ARCHIVE, lambda: _ask_archive(client), ARCHIVE_SECONDS))
@@ -88,7 +109,34 @@ def names_of_down_parts(
     return [*names, INDEX] if any(index_problems) else names
 
 
+def audit_part(audit: AuditWriter) -> PartCheck:
+    """Return the check of an audit log."""
+    return PartCheck(AUDIT_LOG, audit.check, STATE_SECONDS)
+
+
+def written_folders(settings: Settings, handles: Iterable[CollectionHandle]) -> dict[str, Path]:
+    """Return the folders that the service writes to, by what they hold: the state, the audit log, each collection and so on."""
+    folders = {"state": settings.state_folder}
+    if settings.annotation_folder:
+        folders["segmentations"] = settings.annotation_folder
+    if folder := audit_log_folder(settings):
+        folders[AUDIT_LOG] = folder
+    for handle in handles:
+        with suppress(NotReady):
+            folders[f"collection {handle.name}"] = handle.folder
+    return folders
+
+
+def _check_room(folders: Mapping[str, Path]) -> None:
+    for content, folder in folders.items():
+        free = free_bytes(folder)
+        if free is not None and free < ROOM_BYTES:
+            raise StorageFull(f"the disk with the {content} is full, or nearly so")
+
+
 def _ask_database(database: StateDatabase) -> None:
+    if not database.shared and not database.exists():  # nothing has been stored yet
+        return
     with database.writing(in_turn=False):
         pass
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,7 @@ from cbir.errors import StorageFull
 from cbir.main import app
 from cbir.store import Collection
 from cbir.store.verify import verify_collection
+from service.access.audit_files import AuditFiles
 from service.access.audit_key import read_or_create_key
 from service.access.tokens import Scope, TokenStore
 from tests.cbir.store.conftest import entry
@@ -173,6 +175,61 @@ def test_every_writer_of_the_state_says_that_the_disk_is_full(
         assert client.post("/v1/search", json={"image_id": ids[0]}).status_code == 200
         make_room(disk)
         assert client.post("/v1/admin/tokens", json={"scopes": ["search"]}).status_code == 201
+
+
+@pytest.mark.parametrize("failure", ["closed", "open"])
+def test_an_audit_log_without_room_shows_in_readiness_and_metrics(
+    disk: Path, tmp_path: Path, indexed: Path, ids: list[str], failure: str
+) -> None:
+    log = disk / "audit.jsonl"
+    _, text = TokenStore(tmp_path / "state").create(list(Scope))
+    environment = {
+        "CBIR_STATE_FOLDER": str(tmp_path / "state"),
+        "CBIR_REQUIRE_TOKENS": "true",
+        "CBIR_AUDIT_LOG": str(log),
+        "CBIR_AUDIT_FAILURE": failure,
+    }
+    with (
+        serving(indexed, **environment) as running,
+        httpx.Client(base_url=running.address, headers={"Authorization": f"Bearer {text}"}) as client,
+    ):
+
+        def search() -> int:
+            return client.post("/v1/search", json={"image_id": ids[0]}).status_code
+
+        def wait_ready(status: int, parts: list[str] | None) -> httpx.Response:
+            for _ in range(150):
+                answer = client.get("/readyz")
+                if answer.status_code == status and (status == 503 or answer.json().get("degraded") == parts):
+                    return answer
+                time.sleep(0.2)
+            raise AssertionError(answer.text)
+
+        assert (search(), client.get("/readyz").status_code) == (200, 200)
+        assert {'cbir_part_up{part="audit log"} 1.0', "cbir_audit_lines_lost_total 0.0"} <= set(
+            client.get("/metrics").text.splitlines()
+        )
+        fill(disk)
+        if failure == "closed":  # nobody has sent a request that would have failed
+            assert "audit log" in problem(wait_ready(503, None), 503)
+            while search() != 503:  # some lines still fit into the last block of the file
+                pass
+            assert client.get("/readyz").status_code == 503
+        else:
+            while "are not in the audit log" not in str(client.get("/readyz").json().get("warning")):
+                assert search() == 200
+            assert wait_ready(200, ["disk", "audit log"]).json()["status"] == "ready"
+        assert client.get("/healthz").json()["degraded"] == ["disk", "audit log"]
+        metrics = client.get("/metrics").text
+        assert 'cbir_part_up{part="audit log"} 0.0' in metrics
+        assert failure == "closed" or "cbir_audit_lines_lost_total 0.0" not in metrics
+        make_room(disk)
+        wait_ready(200, ["disk"])  # it is never large
+        assert search() == 200
+        assert 'cbir_part_up{part="audit log"} 1.0' in client.get("/metrics").text
+    if failure == "open":
+        assert '"action": "lines not written"' in log.read_text()
+    assert AuditFiles(log).verify().faults == []
 
 
 def test_half_a_key_of_the_audit_log_is_not_left(disk: Path) -> None:
