@@ -17,6 +17,7 @@ from cbir.external_links import public_archive_url, resource_url
 from cbir.ingest.decoder_tasks import render_choice
 from cbir.store import Record
 from cbir.store.image_order import parse_order
+from service.api.label_limits import check_label_change
 from service.access.audit import log_images
 from service.access.auth import access_control, identify, too_many_failures
 from service.access.caller import actor_name, current_caller
@@ -166,7 +167,11 @@ def put_segmentation() -> Response:
     store_segmentation(state.settings, record.image_id, tag, suffix, content)
     if tag == FINAL:
         with state.handle(None).writer(actor_name()) as writer:
-            writer.set_labels(record.image_id, {ANNOTATION: tag})
+            labels: dict[str, str | None] = {ANNOTATION: tag}
+            whole = state.handle(None).whole_searcher().collection
+            writer.set_labels(
+                record.image_id, labels, lambda: check_label_change(whole, [record.image_id], labels)
+            )
     return jsonify({"image": record.image_id, "label": record.image_id})
 
 
