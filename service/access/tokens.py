@@ -79,7 +79,7 @@ class TokenStore(TokenStorage):
             tokens = dict(self.all())
             yield tokens
             with self._translated_errors(self.file):
-                self._write(TOKEN_LIST.dump_json(list(tokens.values()), indent=1))
+                self._write(TOKEN_LIST.dump_json(list(tokens.values()), indent=1, exclude_none=True))
         finally:
             os.close(lock)
 
