@@ -4,7 +4,7 @@ import math
 import re
 from typing import Any
 
-# Where a spreadsheet separates by ; or tabs, as in much of Europe, quotes hold no cell together and a line break ends a row.
+# Where a spreadsheet separates by ; or tabs, quotes of ours hold no cell together, and a line break ends a row.
 SEPARATORS = re.compile(r"([;\t\r\n])")
 FORMULA = re.compile(r"[\s\"]*[=+\-@\uff1d\uff0b\uff0d\uff20]")  # also full-width, which Excel reads alike
 CONTROL_STARTS = ("\t", "\r", "\n")

@@ -21,7 +21,7 @@ from cbir.addresses import (
 
 
 def _parse_list(value: Any) -> Any:
-    """Return the words of a list in an environment variable: JSON as other programs write it, else text with commas."""
+    """Return the words of a list in an environment variable: JSON, or text with commas."""
     if not isinstance(value, str):
         return value
     if not value.strip().startswith("["):

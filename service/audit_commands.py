@@ -48,7 +48,7 @@ def verify(
         ),
     ] = None,
 ) -> None:
-    """Report every changed, removed, added or reordered line and file, also rotated ones. Exit code 1 if there is one."""
+    """Report every changed, removed, added or reordered line, and files that do not belong; then exit with 1."""
     from service.access.audit_files import AuditFiles
 
     heads = tuple(map(_parse_head, head or []))
@@ -96,11 +96,10 @@ def export_lines(
 
 
 def _log(file: Path | None) -> "AuditFiles | SharedAuditLines":
+    from service.access.audit_files import AuditFiles
     from service.access.shared_audit_check import SharedAuditLines
     from service.access.startup_checks import audit_key_file, audit_log_place
     from service.state.database import open_state
-
-    from service.access.audit_files import AuditFiles
 
     active = settings.load()
     path = file or audit_log_place(active)

@@ -62,8 +62,8 @@ class TokenInfo(BaseModel):
     revoked: datetime | None = Field(description="When it was revoked; null unless it was.", examples=[None])
     made_by: str | None = Field(
         default=None,
-        description="Id of the token, or name of the user, that created it over HTTP; null for the command line.",
-        examples=[None],
+        description="Who created it over HTTP, as `token ID` or `user NAME`; null for the command line.",
+        examples=[f"token {TOKEN_ID}"],
     )
     last_used: datetime | None = Field(
         description="When it was last used, to some minutes; null for never, or not since this is noted.",

@@ -40,9 +40,7 @@ def merge_by_distance(sites: Sequence[Sequence[AnyHit]], k: int, reserved: int =
     reserved : int
         Places that each site keeps, see `reserved_places`.
     """
-    numbered = [
-        [(hit, position < reserved) for position, hit in enumerate(hits)] for hits in sites
-    ]
+    numbered = [[(hit, position < reserved) for position, hit in enumerate(hits)] for hits in sites]
     merged = list(heapq.merge(*numbered, key=lambda item: item[0].distance))
     free = k - sum(kept for _, kept in merged)
     chosen = []

@@ -84,7 +84,7 @@ def _sixteen_bits(samples: NDArray[np.uint16]) -> Pixels:
 
 
 def _in_blocks(samples: Samples, convert: Callable[[NDArray[np.float64]], Pixels]) -> Pixels:
-    """Convert samples to float64 and on to pixels some rows at a time: an array of all would be eight times as large."""
+    """Convert samples to float64 and on to pixels some rows at a time: all would take eight times the memory."""
     if samples.size <= BLOCK_PIXELS or samples.ndim < 2:
         return convert(samples.astype(np.float64))
     pixels = np.empty(samples.shape, np.uint8)
@@ -136,10 +136,10 @@ def weighted_percentiles(values: NDArray[np.float64], counts: NDArray[np.int64])
 
 def _interpolate(lower: Samples, upper: Samples, fraction: NDArray[np.float64]) -> Window:
     """Return the values between two `lower` and two `upper` ones."""
-    lower, upper = lower.astype(np.float64), upper.astype(np.float64)
+    start, end = lower.astype(np.float64), upper.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):  # the difference of two huge values
-        step = upper - lower
-        low, high = np.where(fraction < 0.5, lower + step * fraction, upper - step * (1 - fraction))
+        step = end - start
+        low, high = np.where(fraction < 0.5, start + step * fraction, end - step * (1 - fraction))
     return float(low), float(high)
 
 

@@ -24,7 +24,7 @@ from cbir.images.other_files import SLIDE_ADVICE
 PIXELS = ("PixelData", "FloatPixelData", "DoubleFloatPixelData")
 SEGMENTATIONS = (uid.SegmentationStorage, "1.2.840.10008.5.1.4.1.1.66.7")  # the second: of label maps
 CHUNK_BYTES = 2**20  # inflated at a time
-# Bounds of a file and what each frame adds, since reading an element takes microseconds and enhanced frames have dozens.
+# Bounds of a file, and what each frame adds: an element takes 10 microseconds, and enhanced frames have dozens.
 ITEMS_OF_FILE, ITEMS_OF_FRAME = 50_000, 20  # of all sequences, fragments of pixel data included
 READS_OF_FILE, READS_OF_FRAME = 200_000, 100  # two for an element, and one more for a long one
 NUMBER_OF_FRAMES = 0x00280008
@@ -184,7 +184,9 @@ def _convert_element(raw: RawDataElement, data: dict[str, Any], **options: Any) 
         return
     encoding = options.get("encoding") or default_encoding
     # Items of sequences do not know their file; their thread has just read it.
-    budget = getattr(options.get("ds"), "read_budget", None) or getattr(_latest, "budget", None) or ReadBudget(1)
+    budget = (
+        getattr(options.get("ds"), "read_budget", None) or getattr(_latest, "budget", None) or ReadBudget(1)
+    )
     with CountingFile(raw.value, budget) as file:
         data["value"] = read_sequence(
             file, raw.is_implicit_VR, raw.is_little_endian, len(raw.value), encoding, raw.value_tell

@@ -32,6 +32,7 @@ def memory_limit(most_bytes: int, above: int | None = None) -> Iterator[None]:
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    largest = 0  # frame
     limit = (private_memory() if above is None else above) + most_bytes
 
     def allow(frame_bytes: int) -> None:
@@ -41,7 +42,6 @@ def memory_limit(most_bytes: int, above: int | None = None) -> Iterator[None]:
         least = min(value for value in bounds if value != resource.RLIM_INFINITY)
         resource.setrlimit(resource.RLIMIT_DATA, (least, hard))
 
-    largest = 0
     allow(0)
     try:
         with watch_frames(allow):

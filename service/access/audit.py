@@ -88,9 +88,7 @@ class AuditLog(AuditWriter):
 
     def _note_missing(self, chain: ChainState) -> None:
         if self._missing:
-            self._append(
-                chain, {"time": time_of_line(), "action": NOT_WRITTEN, "count": self._missing}
-            )
+            self._append(chain, {"time": time_of_line(), "action": NOT_WRITTEN, "count": self._missing})
             self._missing = 0
 
     def _append(self, chain: ChainState, fields: dict[str, object]) -> None:

@@ -90,7 +90,9 @@ class AuditFiles:
         current = self.path.stat().st_size if self.path.is_file() else 0
         state = ChainState(key, noted or ChainHead(0, ""), size, self.path, note)
         if noted is None:
-            state.head = self._last_line(key) or start_chain(key, _earlier_content([*self.rotated(), self.path]))
+            state.head = self._last_line(key) or start_chain(
+                key, _earlier_content([*self.rotated(), self.path])
+            )
             state.size = -1  # the last line may be incomplete
             state.restarted = True
         elif current != size and (last := self._last_line(key)) and last.number > noted.number:
@@ -112,7 +114,9 @@ class AuditFiles:
 
     def rotated(self) -> list[Path]:
         """Return the rotated files, the oldest first."""
-        numbered = {int(suffix): file for suffix, file in self._siblings().items() if ROTATED.fullmatch(suffix)}
+        numbered = {
+            int(suffix): file for suffix, file in self._siblings().items() if ROTATED.fullmatch(suffix)
+        }
         return [numbered[number] for number in sorted(numbered) if numbered[number].is_file()]
 
     def _siblings(self) -> dict[str, Path]:

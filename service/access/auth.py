@@ -58,7 +58,6 @@ class AccessControl:
         self.audit_required = settings.audit_failure == "closed"
         self.frame_origins = settings.frame_origins
 
-
     def audit_is_down(self) -> bool:
         """Return whether the next line of the audit log could not be written; asked in the background."""
         if not self.audit or not self.audit_part:

@@ -67,9 +67,7 @@ def verify_chain(
 
 
 class _ChainCheck:
-    def __init__(
-        self, key: bytes, first: int, known: Iterable[ChainHead], earlier: Collection[str]
-    ) -> None:
+    def __init__(self, key: bytes, first: int, known: Iterable[ChainHead], earlier: Collection[str]) -> None:
         self.report = ChainReport()
         self._key, self._first = key, first
         self._missing = {noted.number: noted.mac for noted in known}

@@ -49,7 +49,9 @@ class EarlierLines:
             if name in covered:
                 continue
             if name in self._trusted:
-                report.notes.append(f"{name}: lines that nothing protects, named as those of an earlier version")
+                report.notes.append(
+                    f"{name}: lines that nothing protects, named as those of an earlier version"
+                )
             else:
                 report.faults.append(
                     f"{name}: lines before the chain that it does not cover; if an earlier version of cbir wrote "

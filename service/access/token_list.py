@@ -37,7 +37,7 @@ class Token(Rights):
     created: AwareDatetime
     expires: AwareDatetime | None = None
     revoked: AwareDatetime | None = None
-    made_by: str | None = None  # id of the token, or name of the user, that created it over HTTP
+    made_by: str | None = None  # over HTTP: "token ID" or "user NAME"
 
     @property
     def state(self) -> str:
@@ -99,7 +99,7 @@ class TokenStorage(ABC):
         where : sequence of str
             Conditions that an image must fulfil to be visible; empty for every image.
         made_by : str, optional
-            Id of the token, or name of the user, that creates it; None for the command line.
+            "token ID" or "user NAME" of the caller that creates it; None for the command line.
 
         Returns
         -------
@@ -141,7 +141,7 @@ class TokenStorage(ABC):
     def revoke(self, token_id: str, *, with_made: bool = False) -> list[Token]:
         """Revoke a token, and with `with_made` those that it has made, those that they have made, and so on.
 
-        Returns the tokens that are named so, the given one first; they stay in the list, for readers of the audit log.
+        Returns these tokens, the given one first; they stay in the list, for readers of the audit log.
         Raises NotFound if `token_id` is unknown.
         """
         with self._changing() as tokens:
@@ -157,10 +157,10 @@ class TokenStorage(ABC):
 
 def made_tokens(tokens: Mapping[str, Token], token_id: str) -> list[str]:
     """Return the ids of the tokens that a token has made, those that they have made, and so on."""
-    made, makers = [], {token_id}
+    made, makers = [], {f"token {token_id}"}
     for other in tokens.values():  # in order of creation, so that makers come first
-        if other.made_by in makers and other.token_id not in makers:
-            makers.add(other.token_id)
+        if other.made_by in makers:
+            makers.add(f"token {other.token_id}")
             made.append(other.token_id)
     return made
 

@@ -139,7 +139,9 @@ def _write(
         if replayed := identity.replay(handle):  # the same request may have run at the same time
             return replayed
         records = (record for upload in uploads for record in upload.description.records)
-        check_new_keys(handle.whole_searcher().collection, {key for record in records for key in record.labels})
+        check_new_keys(
+            handle.whole_searcher().collection, {key for record in records for key in record.labels}
+        )
 
         def in_transaction(transaction: AddTransaction, added: Added) -> None:
             if identity.key and transaction.find_reply(identity.key):

@@ -24,7 +24,6 @@ from service.api.operations import json_response, operation
 from service.api.request_history import KEPT_DAYS, request_history
 from service.collections.app_state import current_state
 from service.collections.mounted_collection import CollectionHandle
-from service.http.problems import NotReady
 from service.http.request_params import query_parameters
 from service.state.database import state_database
 

@@ -97,7 +97,7 @@ def _lost_lines() -> str | None:
     audit = access_control().audit
     if not audit or not audit.lost:
         return None
-    return f"{audit.lost} requests since the start of the service are not in the audit log, which could not be written"
+    return f"{audit.lost} requests since the start are not in the audit log, which could not be written"
 
 
 def _down_databases() -> dict[str, str]:

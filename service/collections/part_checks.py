@@ -115,7 +115,7 @@ def audit_part(audit: AuditWriter) -> PartCheck:
 
 
 def written_folders(settings: Settings, handles: Iterable[CollectionHandle]) -> dict[str, Path]:
-    """Return the folders that the service writes to, by what they hold: the state, the audit log, each collection and so on."""
+    """Return the folders that the service writes to, by what they hold, such as the state and each collection."""
     folders = {"state": settings.state_folder}
     if settings.annotation_folder:
         folders["segmentations"] = settings.annotation_folder

@@ -49,7 +49,9 @@ def merge_answers(
     if not reranked and merged != merge_by_distance(lists, k):
         note = PLACES_KEPT.format(reserved)
         reports = [
-            report.model_copy(update={"notes": [*report.notes, note]}) if report.results == reserved else report
+            report.model_copy(update={"notes": [*report.notes, note]})
+            if report.results == reserved
+            else report
             for report in reports
         ]
     facts = local.rerank

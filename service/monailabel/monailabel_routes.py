@@ -17,12 +17,12 @@ from cbir.external_links import public_archive_url, resource_url
 from cbir.ingest.decoder_tasks import render_choice
 from cbir.store import Record
 from cbir.store.image_order import parse_order
-from service.api.label_limits import check_label_change
 from service.access.audit import log_images
 from service.access.auth import access_control, identify, too_many_failures
 from service.access.caller import actor_name, current_caller
 from service.access.image_tickets import make_ticket, ticket_image
 from service.api.image_routes import check_own_filter
+from service.api.label_limits import check_label_change
 from service.collections.app_state import AppState, current_state
 from service.collections.image_sources import decode_source
 from service.http import request_body, request_params

@@ -56,7 +56,9 @@ def store_segmentation(settings: Settings, image_id: str, tag: str, suffix: str,
     folder = annotation_folder(settings) / image_id
     others = segmentations(settings, image_id).keys() - {tag}
     if len(others) >= MAX_SEGMENTATIONS:
-        raise InvalidInput(f"tag: an image has at most {MAX_SEGMENTATIONS} segmentations; use a tag that it has")
+        raise InvalidInput(
+            f"tag: an image has at most {MAX_SEGMENTATIONS} segmentations; use a tag that it has"
+        )
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_bytes(folder / f"{tag}{suffix}", content, permissions=0o600)
     for other in _files(folder, tag):

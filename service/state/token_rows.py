@@ -18,7 +18,7 @@ tokens = Table(
     Column("created", WholeNumber, nullable=False),
     Column("expires", WholeNumber),
     Column("revoked", WholeNumber),
-    Column("made_by", Text),  # id of a token, or name of a user
+    Column("made_by", Text),  # "token ID" or "user NAME"
 )
 
 

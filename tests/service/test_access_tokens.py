@@ -12,8 +12,8 @@ import pytest
 
 from cbir.errors import InvalidInput, NotFound
 from service.access.token_expiry import parse_expiry
-from service.state.errors import StateUnavailable
 from service.access.tokens import Scope, Token, TokenStore, TokensUnreadable
+from service.state.errors import StateUnavailable
 from tests.service.conftest import command
 
 NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)

@@ -233,12 +233,12 @@ def test_tokens_of_a_revoked_administrator_are_listed_with_it_and_revoked(
     first = client.post(TOKENS, json={"scopes": ["admin"]}, headers=bearer(text)).json
     second = client.post(TOKENS, json={"scopes": ["search"]}, headers=bearer(first["token"])).json
     assert (first["info"]["made_by"], second["info"]["made_by"]) == (
-        stolen.token_id,
-        first["info"]["token_id"],
+        f"token {stolen.token_id}",
+        f"token {first['info']['token_id']}",
     )
     monkeypatch.setenv("CBIR_STATE_FOLDER", str(state))
     runner = CliRunner()
-    assert f"made by {stolen.token_id}" in runner.invoke(commands, ["token", "list"]).output
+    assert f"made by token {stolen.token_id}" in runner.invoke(commands, ["token", "list"]).output
     plain = runner.invoke(commands, ["token", "revoke", stolen.token_id])
     made = [first["info"]["token_id"], second["info"]["token_id"]]
     assert all(name in plain.output for name in [*made, "--with-made"])

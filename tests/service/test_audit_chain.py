@@ -204,7 +204,9 @@ def test_a_log_of_an_earlier_version(tmp_path: Path) -> None:
     for file, old, new in ((path, '"1"', '"3"'), (path.with_name("audit.jsonl.1"), '"0"', '"4"')):
         text = file.read_text()
         file.write_text(text.replace(f'"token": {old}', f'"token": {new}'))
-        assert "does not continue" in verify(path).faults[0], "the first line of the chain covers what was there"
+        assert "does not continue" in verify(path).faults[0], (
+            "the first line of the chain covers what was there"
+        )
         file.write_text(text)
     path.with_name("audit.jsonl.1").unlink()
     assert "changed or removed" in verify(path).faults[0]

@@ -51,7 +51,13 @@ def test_a_liar_takes_no_more_than_its_share() -> None:
     honest, liar = hits_of([[3.0] * 20, [0.0] * 20])
     merged = merge_by_distance([honest, liar], 20, reserved_places(2, 20))
     assert [hit.site for hit in merged] == [1] * 15 + [0] * 5
-    assert [reserved_places(sites, k) for sites, k in ((1, 20), (2, 1), (2, 2), (3, 2), (3, 20))] == [0, 0, 1, 0, 3]
+    assert [reserved_places(sites, k) for sites, k in ((1, 20), (2, 1), (2, 2), (3, 2), (3, 20))] == [
+        0,
+        0,
+        1,
+        0,
+        3,
+    ]
 
 
 @given(several, st.integers(1, 20))
