@@ -42,12 +42,12 @@ def merge_by_distance(sites: Sequence[Sequence[AnyHit]], k: int, reserved: int =
     """
     numbered = [[(hit, position < reserved) for position, hit in enumerate(hits)] for hits in sites]
     merged = list(heapq.merge(*numbered, key=lambda item: item[0].distance))
-    free = k - sum(kept for _, kept in merged)
+    free = k - sum(is_reserved for _, is_reserved in merged)
     chosen = []
-    for hit, kept in merged:
-        if kept or free > 0:
+    for hit, is_reserved in merged:
+        if is_reserved or free > 0:
             chosen.append(hit)
-            free -= not kept
+            free -= not is_reserved
     return chosen[:k]
 
 

@@ -22,16 +22,17 @@ from service.access.security import SAFE_METHODS, allow_frames, is_loopback
 from service.access.sessions import Sessions, User
 from service.access.shared_tokens import open_tokens
 from service.access.token_list import TokensUnreadable
-from service.collections.part_checks import audit_part
 from service.http import request_body
 from service.http.problems import TooManyRequests, problem_response
 from service.state.database import EXTENSION as STATE
 from service.state.database import StateDatabase
 from service.state.errors import StateUnavailable
+from service.state.part_check import PartCheck
 
 EXTENSION = "cbir-access"
 CSRF_HEADER = "X-CSRF-Token"
 CSRF_FIELD = "csrf"
+AUDIT_SECONDS = 2.0  # for which the answer holds whether the audit log can be written
 LOGGED_IN_PAGE = "/login/done"
 FRAMED_PAGE, DEST = "/similar", "Sec-Fetch-Dest"
 
@@ -54,7 +55,7 @@ class AccessControl:
         self.new_patients = PatientRate(settings.patients_per_hour, database=database)
         self.identifiers = PatientRate(settings.identifiers_per_hour, database=database, name="identifiers")
         self.audit = startup_checks.open_audit_log(settings, database)
-        self.audit_part = audit_part(self.audit) if self.audit else None
+        self.audit_part = PartCheck("audit log", self.audit.check, AUDIT_SECONDS) if self.audit else None
         self.audit_required = settings.audit_failure == "closed"
         self.frame_origins = settings.frame_origins
 

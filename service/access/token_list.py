@@ -147,12 +147,12 @@ class TokenStorage(ABC):
         with self._changing() as tokens:
             if token_id not in tokens:
                 raise NotFound(f"there is no token {token_id!r}; `cbir token list` shows all tokens")
-            named = [token_id, *(made_tokens(tokens, token_id) if with_made else ())]
+            revoked_ids = [token_id, *(made_tokens(tokens, token_id) if with_made else ())]
             now = datetime.now(UTC).replace(microsecond=0)
-            for name in named:
+            for name in revoked_ids:
                 if not tokens[name].revoked:
                     tokens[name] = tokens[name].model_copy(update={"revoked": now})
-        return [tokens[name] for name in named]
+        return [tokens[name] for name in revoked_ids]
 
 
 def made_tokens(tokens: Mapping[str, Token], token_id: str) -> list[str]:

@@ -75,9 +75,9 @@ def patch_images() -> Response:
     with handle.writer(actor_name()) as writer:
         handle.searcher().collection.numbers_of(change.ids)  # raises NotFound
         log_images(change.ids)
-        whole = handle.whole_searcher().collection
+        collection = handle.whole_searcher().collection
         writer.set_labels_of(
-            change.ids, change.labels, lambda: check_label_change(whole, change.ids, change.labels)
+            change.ids, change.labels, lambda: check_label_change(collection, change.ids, change.labels)
         )
     return json_response(LabelledCount(labelled=len(set(change.ids))))
 

@@ -53,9 +53,9 @@ def check_new_keys(collection: Collection, keys: Ids[str]) -> None:
     """Raise InvalidInput if labels with these keys would give the collection more keys than it may have."""
     if all(_is_known(collection, key) for key in keys):  # as nearly always; all keys take longer to list
         return
-    known = collection.label_keys().keys()
-    new = set(keys) - known
-    if new and len(known) + len(new) > MAX_KEYS:
+    present = collection.label_keys().keys()
+    new = set(keys) - present
+    if new and len(present) + len(new) > MAX_KEYS:
         raise InvalidInput(
             f"labels: {min(new)} would be a new key, and a collection has at most {MAX_KEYS}; use one of "
             "those that `labels` lists"

@@ -168,9 +168,9 @@ def put_segmentation() -> Response:
     if tag == FINAL:
         with state.handle(None).writer(actor_name()) as writer:
             labels: dict[str, str | None] = {ANNOTATION: tag}
-            whole = state.handle(None).whole_searcher().collection
+            collection = state.handle(None).whole_searcher().collection
             writer.set_labels(
-                record.image_id, labels, lambda: check_label_change(whole, [record.image_id], labels)
+                record.image_id, labels, lambda: check_label_change(collection, [record.image_id], labels)
             )
     return jsonify({"image": record.image_id, "label": record.image_id})
 
