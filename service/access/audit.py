@@ -11,7 +11,7 @@ from typing import Any
 
 from flask import g
 
-from cbir.atomic import BINARY
+from cbir.atomic import BINARY, OWNER_FILE, private_folder
 from cbir.disk_space import has_room
 from cbir.errors import InvalidInput
 from service.access.audit_chain import NOT_WRITTEN, RESTARTED, chain_line
@@ -54,7 +54,7 @@ class AuditLog(AuditWriter):
         self._file = file
 
     def _reopen(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(self.path.parent)
         self._open_file()
 
     def close(self) -> None:

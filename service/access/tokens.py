@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from cbir.access_rights import Scope
-from cbir.atomic import atomic_binary
+from cbir.atomic import OWNER_FILE, atomic_binary, private_folder
 from cbir.file_lock import wait_lock
 from cbir.store.disk_full import raise_when_full
 from service.access.token_list import Token, TokenStorage, TokensUnreadable
@@ -70,8 +70,8 @@ class TokenStore(TokenStorage):
         """
         folder = self.file.parent
         with self._translated_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            lock = os.open(folder / f"{FILE}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+            private_folder(folder)
+            lock = os.open(folder / f"{FILE}.lock", os.O_RDWR | os.O_CREAT, OWNER_FILE)
         try:
             with self._translated_errors(self.file):
                 give_to_owner(lock, folder)

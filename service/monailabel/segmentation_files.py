@@ -59,8 +59,8 @@ def store_segmentation(settings: Settings, image_id: str, tag: str, suffix: str,
         raise InvalidInput(
             f"tag: an image has at most {MAX_SEGMENTATIONS} segmentations; use a tag that it has"
         )
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_bytes(folder / f"{tag}{suffix}", content, permissions=0o600)
+    private_folder(folder)
+    write_bytes(folder / f"{tag}{suffix}", content)
     for other in _files(folder, tag):
         if other.name != f"{tag}{suffix}":
             other.unlink(missing_ok=True)

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
-from cbir.atomic import BINARY
+from cbir.atomic import BINARY, OWNER_FILE, private_folder
 from cbir.store.disk_full import raise_when_full
 from service.state.errors import StateUnavailable
 from service.state.private_file import give_to_owner, permission_problem
@@ -72,8 +72,8 @@ class SqliteFile:
             raise StateUnavailable(problem)
 
     def _create_file(self) -> os.stat_result:
-        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        file = os.open(self.file, os.O_RDWR | os.O_CREAT | BINARY, 0o600)
+        private_folder(self.folder)
+        file = os.open(self.file, os.O_RDWR | os.O_CREAT | BINARY, OWNER_FILE)
         try:
             status = os.fstat(file)
             if status.st_size == 0:
