@@ -75,6 +75,7 @@ def get_readyz() -> Response:
         profile=collection.profile.name,
         collections={name: collection_state(other) for name, other in others.items()} or None,
         folders=_alias_folders(state.collections.values()) or None,
+        device=str(choose_device(state.settings.device)),
         warning="; ".join(filter(None, (_problem(handle), _lost_lines()))) or None,
     )
     return _ready(facts)
