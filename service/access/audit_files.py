@@ -127,8 +127,8 @@ class AuditFiles:
 
     def _foreign_files(self) -> list[str]:
         """Return the names of files that look like the log's, but that no service makes."""
-        known = {path.name for path in (*self.rotated(), self.key_file, self.note_file)}
-        return sorted(path.name for path in self._siblings().values() if path.name not in known)
+        expected = {path.name for path in (*self.rotated(), self.key_file, self.note_file)}
+        return sorted(path.name for path in self._siblings().values() if path.name not in expected)
 
     def rotate(self) -> None:
         """Rename the current file to the next number; raises OSError."""

@@ -60,8 +60,8 @@ def audit_log_folder(settings: Settings) -> Path | None:
     """Return the folder of the audit log; None if there is no log, or it is in the state database."""
     if not settings.audit_log and not settings.sites and not tokens_required(settings):
         return None
-    place = audit_log_place(settings)
-    return place.parent if place else None
+    file = audit_log_place(settings)
+    return file.parent if file else None
 
 
 def open_audit_log_of_commands(settings: Settings, database: StateDatabase) -> AuditWriter:

@@ -157,12 +157,12 @@ class TokenStorage(ABC):
 
 def made_tokens(tokens: Mapping[str, Token], token_id: str) -> list[str]:
     """Return the ids of the tokens that a token has made, those that they have made, and so on."""
-    made, makers = [], {f"token {token_id}"}
+    made_ids, makers = [], {f"token {token_id}"}
     for other in tokens.values():  # in order of creation, so that makers come first
         if other.made_by in makers:
             makers.add(f"token {other.token_id}")
-            made.append(other.token_id)
-    return made
+            made_ids.append(other.token_id)
+    return made_ids
 
 
 def token_id_of(text: str) -> str:

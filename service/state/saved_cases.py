@@ -83,9 +83,9 @@ class Viewer(NamedTuple):
         A caller whose rights are limited to some images sees no uploaded image of others, since no one can tell
         whether its rights would cover it.
         """
-        own = cases.c.owner == self.owner
+        of_owner = cases.c.owner == self.owner
         of_others = and_(cases.c.shared, cases.c.picture.is_(None)) if self.limited else cases.c.shared
-        allowed = true() if self.sees_all else or_(own, of_others)
+        allowed = true() if self.sees_all else or_(of_owner, of_others)
         return and_(allowed, cases.c.collection.in_(self.collections))
 
 
