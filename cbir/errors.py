@@ -15,6 +15,10 @@ class InvalidInput(CbirError):
     """An option, label filter, vector or profile that does not fit."""
 
 
+class NotEnoughMemory(UnreadableImage):
+    """An image that needs more memory than decoding may take."""
+
+
 class UndescribableImage(UnreadableImage):
     """An image that a network gives values for that cannot be stored."""
 

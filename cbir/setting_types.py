@@ -1,5 +1,6 @@
 """Types of settings: how their texts are read and checked."""
 
+import json
 from ipaddress import ip_network
 from typing import Annotated, Any
 
@@ -19,12 +20,19 @@ from cbir.addresses import (
 )
 
 
-def _split_commas(value: Any) -> Any:
-    """Split a list in an environment variable at its commas."""
-    return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
+def _parse_list(value: Any) -> Any:
+    """Return the words of a list in an environment variable: JSON, or text with commas."""
+    if not isinstance(value, str):
+        return value
+    if not value.strip().startswith("["):
+        return [word.strip() for word in value.split(",") if word.strip()]
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        raise ValueError('begins with [ but is no JSON list; write a,b or ["a", "b"]') from None
 
 
-Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_commas)]
+Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_parse_list)]
 Networks = Annotated[Words, AfterValidator(lambda words: tuple(str(ip_network(word)) for word in words))]
 Origins = Annotated[Words, AfterValidator(lambda words: tuple(map(validate_origin, words)))]
 HeaderName = Annotated[str, AfterValidator(validate_header_name)]

@@ -80,7 +80,9 @@ class Settings(BaseSettings):
     )
     decoders: int = Field(2, ge=1, le=64, description="processes of the service that decode images")
     decoder_bytes: int = Field(
-        512 * 2**20, ge=64 * 2**20, description="memory that decoding and describing an image may take"
+        512 * 2**20,
+        ge=64 * 2**20,
+        description="memory that decoding and describing an image may take besides four times its frame",
     )
     decode_seconds: float = Field(
         30, gt=0, description="time limit of the service for decoding and describing a frame"

@@ -9,7 +9,12 @@ from urllib.parse import urlsplit
 
 ROOT = Path(__file__).parents[1]
 SOURCE_URL = "https://github.com/cbir-contributors/cbir"
-OUTSIDE = {"README.md": "index.md", "CHANGELOG.md": "changes.md", "CONTRIBUTING.md": "contributing.md"}
+OUTSIDE = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changes.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "SECURITY.md": "security.md",
+}
 
 CODE = re.compile(r"^( *)(```+|~~~+).*?^\1\2 *$|`(?:[^`\n]|\n(?!\n))+`", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(?<=\]\()([^()\s]+)(?=(?: \"[^\"]*\")?\))|(?<=\]: )(\S+)$", re.MULTILINE)

@@ -40,12 +40,27 @@ def verify(
         list[str] | None,
         typer.Option(help="A line that `cbir audit-log head` printed earlier; it must be there. Repeatable."),
     ] = None,
+    earlier: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="File beside the log that a version of cbir without a chain wrote, as you know. Repeatable.",
+        ),
+    ] = None,
 ) -> None:
-    """Report every changed, removed, added or reordered line, also in rotated files. Exit code 1 if there is one."""
+    """Report every changed, removed, added or reordered line, and files that do not belong; then exit with 1."""
+    from service.access.audit_files import AuditFiles
+
     heads = tuple(map(_parse_head, head or []))
+    log = _log(file)
     with StageBars() as bars:
         bars.show("reading the log")
-        report = _log(file).verify(first, heads)
+        if isinstance(log, AuditFiles):
+            report = log.verify(first, heads, earlier or ())
+        elif earlier:
+            raise InvalidInput("--earlier names files, but the audit log is in state_database; leave it out")
+        else:
+            report = log.verify(first, heads)
     for note in report.notes:
         typer.echo(f"note: {note}")
     for fault in report.faults[:MAX_FAULTS]:

@@ -10,6 +10,7 @@ from cbir import settings
 from cbir.access_rights import Scope
 from cbir.commands.output import OutputFormat
 from service.access.token_expiry import parse_expiry
+from service.access.token_list import made_tokens
 
 if TYPE_CHECKING:
     from service.access.token_list import Token, TokenStorage
@@ -63,11 +64,19 @@ def list_tokens(
 @app.command()
 def revoke(
     token_ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of the tokens to revoke.")],
+    with_made: Annotated[
+        bool, typer.Option("--with-made", help="Also the tokens that they have made, and so on.")
+    ] = False,
 ) -> None:
-    """Revoke tokens at once, and end all logins made with them."""
+    """Revoke tokens at once, and end all logins made with them. Tokens that they have made stay valid by default."""
     store = _store()
-    for token_id in token_ids:
-        typer.echo(_line(store.revoke(token_id)))
+    revoked = [token for token_id in token_ids for token in store.revoke(token_id, with_made=with_made)]
+    for token in revoked:
+        typer.echo(_line(token))
+    tokens = store.all()
+    names = dict.fromkeys(name for token in revoked for name in made_tokens(tokens, token.token_id))
+    if valid := [name for name in names if tokens[name].state == "valid"]:
+        typer.echo(f"still valid, made by these: {' '.join(valid)}; --with-made revokes them too", err=True)
 
 
 def _store() -> "TokenStorage":
@@ -81,5 +90,7 @@ def _store() -> "TokenStorage":
 def _line(token: "Token") -> str:
     expiry = f"until {token.expires:%Y-%m-%d %H:%M} UTC" if token.expires else "no expiry"
     limits = [f"collection {name}" for name in token.collections] + [f"where {text}" for text in token.where]
+    if token.made_by:
+        limits.append(f"made by {token.made_by}")
     line = f"{token.token_id}  {token.state:8} {','.join(token.scopes):24} {expiry:26} {token.name}".rstrip()
     return f"{line}  [{', '.join(limits)}]" if limits else line

@@ -162,17 +162,20 @@ def dicom_of_items(items: int, deflate: bool = True) -> bytes:
 
 def dicom_of_elements(elements: int, deflate: bool = False) -> bytes:
     """A DICOM file with many empty private elements."""
-    return dicom(_private_elements(elements), deflate)
+    return dicom(private_elements(elements), deflate)
 
 
-def dicom_of_sequence(elements: int) -> bytes:
-    """A DICOM file whose functional groups, a sequence of explicit length, have many empty private elements."""
-    content = _private_elements(elements)
-    item = b"\xfe\xff\x00\xe0" + struct.pack("<I", len(content)) + content
-    return dicom(b"\x00\x52\x30\x92SQ\0\0" + struct.pack("<I", len(item)) + item)
+def dicom_of_sequence(elements: int, *, shared: int = 0) -> bytes:
+    """A DICOM file with functional groups, sequences of explicit length, that have many empty private elements."""
+    tail = b""
+    for tag, count in ((b"\x00\x52\x29\x92", shared), (b"\x00\x52\x30\x92", elements)):
+        content = private_elements(count)
+        item = b"\xfe\xff\x00\xe0" + struct.pack("<I", len(content)) + content
+        tail += tag + b"SQ\0\0" + struct.pack("<I", len(item)) + item if count else b""
+    return dicom(tail)
 
 
-def _private_elements(elements: int) -> bytes:
+def private_elements(elements: int) -> bytes:
     """Empty private elements."""
     numbers = np.arange(elements)
     table = np.zeros((elements, 8), np.uint8)

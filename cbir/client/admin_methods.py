@@ -32,10 +32,11 @@ class AdminMethods(ServiceConnection):
         body = {"scopes": scopes, **options}
         return self._fetch(messages.NewToken, "POST", "/v1/admin/tokens", with_collection=False, json=body)
 
-    def revoke_token(self, token_id: str) -> messages.TokenInfo:
-        """Revoke a token at once, and end all logins made with it."""
+    def revoke_token(self, token_id: str, *, with_made: bool = False) -> messages.TokenInfo:
+        """Revoke a token at once, and end all logins made with it; `with_made`: also the tokens that it has made."""
         path = f"/v1/admin/tokens/{quote(token_id, safe='')}/revoke"
-        return self._fetch(messages.TokenInfo, "POST", path, with_collection=False)
+        params = {"with_made": "true"} if with_made else {}
+        return self._fetch(messages.TokenInfo, "POST", path, with_collection=False, params=params)
 
     def collection_states(self) -> list[messages.CollectionStatus]:
         """Return all collections of the service, their facts and states."""

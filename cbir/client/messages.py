@@ -251,8 +251,8 @@ class Health(BaseModel):
     )
     degraded: list[str] | None = Field(
         default=None,
-        description="Parts that do not answer: state database, collection database, index, archive; absent if there "
-        "are none.",
+        description="Parts that do not answer, or cannot be written: state database, collection database, index, "
+        "archive, audit log, disk; absent if there are none.",
         examples=[["state database"]],
     )
     down: dict[str, str] | None = Field(
@@ -300,7 +300,8 @@ class Readiness(BaseModel):
     )
     warning: str | None = Field(
         default=None,
-        description="Damage of the default collection that searches work around; absent if there is none.",
+        description="Damage of the default collection that searches work around, and requests that the audit log "
+        "lacks since it could not be written; absent if there is none.",
         examples=[None],
     )
 

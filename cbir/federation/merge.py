@@ -17,10 +17,19 @@ class HasDistance(Protocol):
 AnyHit = TypeVar("AnyHit", bound=HasDistance)
 
 
-def merge_by_distance(sites: Sequence[Sequence[AnyHit]], k: int) -> list[AnyHit]:
+def reserved_places(sites: int, k: int) -> int:
+    """Return the places among k results that each of several sites keeps: half of all are shared out evenly.
+
+    One at least, where there is one for each: a site that claims distances of 0 cannot take every place.
+    """
+    return max(k // (2 * sites), int(k >= sites)) if sites > 1 else 0
+
+
+def merge_by_distance(sites: Sequence[Sequence[AnyHit]], k: int, reserved: int = 0) -> list[AnyHit]:
     """Return the k nearest images; of equal distances those of the first site first, in the order of the site.
 
-    It is the order of a collection to which the images of all sites were added, one site after another.
+    It is the order of a collection to which the images of all sites were added, one site after another. Where a site
+    has fewer than its `reserved` places, its nearest images take those of the last ones of other sites.
 
     Parameters
     ----------
@@ -28,8 +37,18 @@ def merge_by_distance(sites: Sequence[Sequence[AnyHit]], k: int) -> list[AnyHit]
         Hits of each site, nearest first.
     k : int
         Number of hits; fewer where there are no more.
+    reserved : int
+        Places that each site keeps, see `reserved_places`.
     """
-    return list(heapq.merge(*sites, key=lambda hit: hit.distance))[:k]
+    numbered = [[(hit, position < reserved) for position, hit in enumerate(hits)] for hits in sites]
+    merged = list(heapq.merge(*numbered, key=lambda item: item[0].distance))
+    free = k - sum(is_reserved for _, is_reserved in merged)
+    chosen = []
+    for hit, is_reserved in merged:
+        if is_reserved or free > 0:
+            chosen.append(hit)
+            free -= not is_reserved
+    return chosen[:k]
 
 
 def merge_by_rank(sites: Sequence[Sequence[AnyHit]], k: int) -> list[AnyHit]:

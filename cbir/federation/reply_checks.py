@@ -1,4 +1,4 @@
-"""Checks of what another site answers: it may be slow, broken or dishonest, and harms only its own part."""
+"""Checks of what another site answers: it may be slow, broken or dishonest, and changes no hit of another."""
 
 import base64
 from dataclasses import dataclass

@@ -1,11 +1,13 @@
 """Conversion of samples of any depth to eight bits."""
 
+from collections.abc import Callable
+
 import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cbir.errors import UnreadableImage
-from cbir.images.image import Image, Window, row_blocks
+from cbir.images.image import BLOCK_PIXELS, Image, Window, row_blocks
 
 Samples = NDArray[np.generic]
 Pixels = NDArray[np.uint8]
@@ -69,11 +71,11 @@ def to_bytes(samples: Samples) -> Pixels:
     if kind == "u" and samples.dtype.itemsize == 2:
         return _sixteen_bits(samples.astype(np.uint16, copy=False))  # in native byte order
     if kind == "f":
-        return _floats(samples.astype(np.float64))
-    values = samples.astype(np.float64)
-    if values.min() >= 0 and values.max() <= 255:
+        return _floats(samples)
+    if samples.min() >= 0 and samples.max() <= 255:
         return samples.astype(np.uint8)
-    return apply_window(values, *percentiles(values))
+    window = percentiles(samples)
+    return _in_blocks(samples, lambda values: apply_window(values, *window))
 
 
 def _sixteen_bits(samples: NDArray[np.uint16]) -> Pixels:
@@ -81,20 +83,39 @@ def _sixteen_bits(samples: NDArray[np.uint16]) -> Pixels:
     return np.asarray(cv2.convertScaleAbs(samples, alpha=scale), np.uint8).reshape(samples.shape)
 
 
-def _floats(samples: NDArray[np.float64]) -> Pixels:
+def _in_blocks(samples: Samples, convert: Callable[[NDArray[np.float64]], Pixels]) -> Pixels:
+    """Convert samples to float64 and on to pixels some rows at a time: all would take eight times the memory."""
+    if samples.size <= BLOCK_PIXELS or samples.ndim < 2:
+        return convert(samples.astype(np.float64))
+    pixels = np.empty(samples.shape, np.uint8)
+    for rows in row_blocks(len(samples), samples[0].size):
+        pixels[rows] = convert(samples[rows].astype(np.float64))
+    return pixels
+
+
+def _floats(samples: Samples) -> Pixels:
+    if samples.dtype.itemsize > 8:
+        samples = samples.astype(np.float64)
     minimum, maximum = samples.min(), samples.max()
     if not (np.isfinite(minimum) and np.isfinite(maximum)):  # NaN if any sample is NaN
         raise UnreadableImage("has values that are not finite; replace NaN and infinity")
     if minimum >= 0 and maximum <= 1:
-        return np.rint(samples * 255).astype(np.uint8)
-    return apply_window(samples, *percentiles(samples))
+        return _in_blocks(samples, lambda values: np.rint(values * 255).astype(np.uint8))
+    window = percentiles(samples)
+    return _in_blocks(samples, lambda values: apply_window(values, *window))
 
 
-def percentiles(values: NDArray[np.float64]) -> Window:
-    """Return the 1st and 99th percentile of finite values of any shape, or minimum and maximum if they are equal."""
-    with np.errstate(over="ignore", invalid="ignore"):  # the difference of two huge values
-        low, high = np.percentile(values, (LOWEST, HIGHEST))
-    return (float(low), float(high)) if low < high < np.inf else (float(values.min()), float(values.max()))
+def percentiles(values: Samples) -> Window:
+    """Return the 1st and 99th percentile of finite values of any shape, or minimum and maximum if they are equal.
+
+    They are those of float64, bit for bit as numpy interpolates them, without such a copy of all values.
+    """
+    position = (values.size - 1) * (np.array((LOWEST, HIGHEST)) / 100)
+    before = np.floor(position).astype(np.int64)
+    after = np.minimum(before + 1, values.size - 1)
+    ordered = np.partition(values, [*before, *after], axis=None)
+    low, high = _interpolate(ordered[before], ordered[after], position - before)
+    return (low, high) if low < high < np.inf else (float(values.min()), float(values.max()))
 
 
 def weighted_percentiles(values: NDArray[np.float64], counts: NDArray[np.int64]) -> Window:
@@ -109,11 +130,17 @@ def weighted_percentiles(values: NDArray[np.float64], counts: NDArray[np.int64])
     before = np.floor(position)
     lower = values[np.searchsorted(cumulative, before, "right")]
     upper = values[np.searchsorted(cumulative, np.minimum(before + 1, cumulative[-1] - 1), "right")]
-    fraction = position - before
+    low, high = _interpolate(lower, upper, position - before)
+    return (low, high) if low < high < np.inf else (float(values[0]), float(values[-1]))
+
+
+def _interpolate(lower: Samples, upper: Samples, fraction: NDArray[np.float64]) -> Window:
+    """Return the values between two `lower` and two `upper` ones."""
+    start, end = lower.astype(np.float64), upper.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):  # the difference of two huge values
-        step = upper - lower
-        low, high = np.where(fraction < 0.5, lower + step * fraction, upper - step * (1 - fraction))
-    return (float(low), float(high)) if low < high < np.inf else (float(values[0]), float(values[-1]))
+        step = end - start
+        low, high = np.where(fraction < 0.5, start + step * fraction, end - step * (1 - fraction))
+    return float(low), float(high)
 
 
 def apply_window(values: NDArray[np.float64], low: float, high: float) -> Pixels:

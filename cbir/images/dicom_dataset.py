@@ -1,5 +1,6 @@
 """Parsing of DICOM bytes to a data set with pixels and a transfer syntax."""
 
+import threading
 import zlib
 from collections.abc import Iterator, Sequence
 from io import BytesIO
@@ -11,7 +12,7 @@ from pydicom import uid
 from pydicom.charset import default_encoding
 from pydicom.dataelem import RawDataElement
 from pydicom.dataset import Dataset
-from pydicom.filereader import read_dataset, read_preamble, read_sequence
+from pydicom.filereader import read_dataset, read_partial, read_preamble, read_sequence
 from pydicom.hooks import hooks, raw_element_value
 from pydicom.multival import MultiValue
 from pydicom.valuerep import VR
@@ -23,19 +24,33 @@ from cbir.images.other_files import SLIDE_ADVICE
 PIXELS = ("PixelData", "FloatPixelData", "DoubleFloatPixelData")
 SEGMENTATIONS = (uid.SegmentationStorage, "1.2.840.10008.5.1.4.1.1.66.7")  # the second: of label maps
 CHUNK_BYTES = 2**20  # inflated at a time
-MAX_ITEMS = 200_000  # of all sequences, fragments of pixel data included; enough for 10,000 enhanced frames
-MAX_READS = 1_000_000  # two for an element, and one more for a long one
+# Bounds of a file, and what each frame adds: an element takes 10 microseconds, and enhanced frames have dozens.
+ITEMS_OF_FILE, ITEMS_OF_FRAME = 50_000, 20  # of all sequences, fragments of pixel data included
+READS_OF_FILE, READS_OF_FRAME = 200_000, 100  # two for an element, and one more for a long one
+NUMBER_OF_FRAMES = 0x00280008
 ITEM_TAGS = b"\xfe\xff\x00\xe0", b"\xff\xfe\xe0\x00"  # (FFFE,E000) in either byte order
 
 
-class CountingFile(BytesIO):
-    """File that ends with UnreadableImage after MAX_READS reads: pydicom reads each element and item by itself."""
+class ReadBudget:
+    """Reads that are left for a file, its sequences included, which pydicom reads on their first use."""
 
-    reads = 0
+    def __init__(self, frames: int) -> None:
+        self.left = READS_OF_FILE + READS_OF_FRAME * frames
+
+
+_latest = threading.local()  # its budget: of the file that this thread read last
+
+
+class CountingFile(BytesIO):
+    """File that ends with UnreadableImage when its budget is used up: pydicom reads each element by itself."""
+
+    def __init__(self, content: bytes, budget: ReadBudget) -> None:
+        super().__init__(content)
+        self._budget = budget
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Read as BytesIO does."""
-        self.reads += 1
+        self._budget.left -= 1
         self.check()
         return super().read(size)
 
@@ -45,7 +60,7 @@ class CountingFile(BytesIO):
 
     def check(self) -> None:
         """Raise UnreadableImage if there were too many reads; pydicom replaces what `read` raises."""
-        if self.reads > MAX_READS:
+        if self._budget.left < 0:
             raise UnreadableImage("has too many DICOM elements; export it without private ones")
 
 
@@ -104,12 +119,35 @@ def read_header(data: bytes, limits: Limits, keywords: Sequence[str] | None) -> 
 
 
 def _read_bounded(data: bytes, limits: Limits, **options: Any) -> Dataset:
-    """Call `dcmread` for data with a bounded number of elements and items, and a bounded size once inflated."""
+    """Call `dcmread` for data with a bounded number of elements and items, and a bounded size once inflated.
+
+    Frames that the file declares raise the bounds.
+    """
     data = _inflated(data, limits)
-    if max(map(data.count, ITEM_TAGS)) > MAX_ITEMS:
-        raise UnreadableImage(f"has more than {MAX_ITEMS} items in DICOM sequences; split it")
-    with CountingFile(data) as file:
-        return pydicom.dcmread(file, force=True, **options)
+    frames = _declared_frames(data, limits)
+    most_items = ITEMS_OF_FILE + ITEMS_OF_FRAME * frames
+    if max(map(data.count, ITEM_TAGS)) > most_items:
+        raise UnreadableImage(f"has more than {most_items} items in DICOM sequences; split it")
+    budget = ReadBudget(frames)
+    with CountingFile(data, budget) as file:
+        dataset = pydicom.dcmread(file, force=True, **options)
+    dataset.read_budget = _latest.budget = budget
+    return dataset
+
+
+def _declared_frames(data: bytes, limits: Limits) -> int:
+    """Return the number of frames that a file declares, at least 1 and at most that of `limits`."""
+    with CountingFile(data, ReadBudget(1)) as file:
+        header = read_partial(
+            file,
+            stop_when=lambda tag, vr, length: tag > NUMBER_OF_FRAMES,
+            force=True,
+            specific_tags=[NUMBER_OF_FRAMES],
+        )
+    try:
+        return min(max(frame_count(header), 1), limits.frames)
+    except UnreadableImage:  # a wrong number is refused where frames are needed
+        return 1
 
 
 def _inflated(data: bytes, limits: Limits) -> bytes:
@@ -145,10 +183,16 @@ def _convert_element(raw: RawDataElement, data: dict[str, Any], **options: Any) 
         raw_element_value(raw, data, **options)
         return
     encoding = options.get("encoding") or default_encoding
-    with CountingFile(raw.value) as file:
+    # Items of sequences do not know their file; their thread has just read it.
+    budget = (
+        getattr(options.get("ds"), "read_budget", None) or getattr(_latest, "budget", None) or ReadBudget(1)
+    )
+    with CountingFile(raw.value, budget) as file:
         data["value"] = read_sequence(
             file, raw.is_implicit_VR, raw.is_little_endian, len(raw.value), encoding, raw.value_tell
         )
+    for item in data["value"]:
+        item.read_budget = budget
 
 
 hooks.register_callback("raw_element_value", _convert_element)

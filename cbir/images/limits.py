@@ -1,5 +1,8 @@
 """Limits on image size: a small file can declare more pixels than fit in memory."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -7,6 +10,19 @@ from cbir.errors import UnreadableImage
 
 if TYPE_CHECKING:
     from cbir.settings import Settings
+
+
+_on_frame: ContextVar[Callable[[int], None] | None] = ContextVar("on_frame", default=None)
+
+
+@contextmanager
+def watch_frames(on_frame: Callable[[int], None]) -> Iterator[None]:
+    """Call `on_frame` with the size in bytes of each frame that a header declares within the limits."""
+    before = _on_frame.set(on_frame)
+    try:
+        yield
+    finally:
+        _on_frame.reset(before)
 
 
 @dataclass(frozen=True)
@@ -57,6 +73,8 @@ class Limits:
                 f"declares {width} x {height} pixels of {pixel_bytes} bytes; frames of at most "
                 f"{self.frame_bytes} bytes are decoded (max_frame_bytes)"
             )
+        if on_frame := _on_frame.get():
+            on_frame(width * height * pixel_bytes)
 
     def check_frames(self, frames: int) -> None:
         """Raise UnreadableImage for a file that declares no frames or more than `frames`."""

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from cbir.errors import InvalidInput, UnreadableImage
+from cbir.errors import InvalidInput, NotEnoughMemory, UnreadableImage
 from cbir.images import Image, Limits, Region, crop, decode, read_images
 from cbir.images.bit_depth import apply_window
 from cbir.images.image import Window, Windowing
@@ -18,7 +18,7 @@ from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.images.thumbnail import encode_view, make_thumbnail
 from cbir.images.volume import Volume, VolumeGrid
 from cbir.images.zipped_files import is_zip
-from cbir.ingest.description import DescribedFile, DescribeTask, describe_images, with_deadline
+from cbir.ingest.description import DescribedFile, DescribeTask, Refusal, describe_images, with_deadline
 from cbir.ingest.memory_limit import memory_limit, private_memory
 from cbir.ingest.query_file import QueryOptions
 from cbir.ingest.query_volume import decode_query_volume, middle_slice
@@ -89,14 +89,16 @@ class OtherPicture(UnreadableImage):
 
 
 def run_limited(task: Callable[[], Result], memory_bytes: int) -> Result:
-    """Run `task` with a limit of the memory that it allocates; raises UnreadableImage where that ends it."""
+    """Run `task` with a limit of the memory that it allocates; raises NotEnoughMemory where that ends it."""
     try:
         with memory_limit(memory_bytes, above=_memory_at_start()):
-            return task()
+            result = task()
+        if not (isinstance(result, DescribedFile) and result.refusal is Refusal.out_of_memory):
+            return result
     except Exception as error:
         if not is_out_of_memory(error) and not is_out_of_memory(error.__cause__):
             raise
-    raise UnreadableImage("the image needs more memory than decoding may take (decoder_bytes)")
+    raise NotEnoughMemory("the image needs more memory than decoding may take (decoder_bytes)")
 
 
 @cache

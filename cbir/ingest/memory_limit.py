@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from cbir.images.limits import watch_frames
+
 try:
     import resource
 except ImportError:  # Windows
@@ -15,21 +17,35 @@ except ImportError:  # Windows
 STATM = Path("/proc/self/statm")
 
 
+FRAME_COPIES = 4  # of a frame that the decoder of any format and the steps after it hold at a time
+
+
 @contextmanager
 def memory_limit(most_bytes: int, above: int | None = None) -> Iterator[None]:
     """Let this process have at most `most_bytes` of private memory (RLIMIT_DATA) above what it has, or `above`.
 
-    Allocations beyond that fail, usually with MemoryError. On systems without /proc there is no limit.
+    A frame that the header of an image declares within its limits adds `FRAME_COPIES` times its size, so that the
+    limit depends on the image alone. Allocations beyond that fail, usually with MemoryError. On systems without /proc
+    there is no limit.
     """
     if resource is None or not STATM.exists():
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    largest = 0  # frame
     limit = (private_memory() if above is None else above) + most_bytes
-    bounds = [value for value in (limit, soft, hard) if value != resource.RLIM_INFINITY]
-    resource.setrlimit(resource.RLIMIT_DATA, (min(bounds), hard))
+
+    def allow(frame_bytes: int) -> None:
+        nonlocal largest
+        largest = max(largest, frame_bytes)
+        bounds = [limit + FRAME_COPIES * largest, soft, hard]
+        least = min(value for value in bounds if value != resource.RLIM_INFINITY)
+        resource.setrlimit(resource.RLIMIT_DATA, (least, hard))
+
+    allow(0)
     try:
-        yield
+        with watch_frames(allow):
+            yield
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 

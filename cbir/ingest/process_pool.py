@@ -62,6 +62,9 @@ class ProcessPool(Generic[Task, Result]):
         Called in every process before its first task.
     seconds : float
         Time that a task may take; then its process is killed. `extend_deadline` gives it more.
+    again : tuple of exception types
+        A task that raises one of these in a process that has worked before is given to a new one: what earlier tasks
+        left behind in a process decides nothing.
     """
 
     def __init__(
@@ -70,8 +73,10 @@ class ProcessPool(Generic[Task, Result]):
         jobs: int,
         initializer: Callable[[], None] | None = None,
         seconds: float = inf,
+        again: tuple[type[Exception], ...] = (),
     ) -> None:
         self.jobs, self.seconds = jobs, seconds
+        self._again = again
         self._arguments = function, initializer
         self._idle: Queue[_WorkerProcess] = Queue()
         self._started = 0
@@ -111,6 +116,9 @@ class ProcessPool(Generic[Task, Result]):
             if not worker.process.is_alive():  # killed while it was idle
                 worker = self._replace(worker)
             succeeded, value = worker.call(task, self.seconds, check)
+            if not succeeded and isinstance(value, self._again) and worker.tasks > 1:
+                worker = self._replace(worker)
+                succeeded, value = worker.call(task, self.seconds, check)
         except BaseException as error:
             worker = self._replace(worker)
             if isinstance(error, EOFError | OSError):
@@ -188,6 +196,7 @@ class _WorkerProcess:
         atexit.register(self.process.kill)  # else Python would wait for it
         child_end.close()  # so that the pipe breaks when the process dies
         self._ready = False
+        self.tasks = 0  # begun
 
     def wait_ready(self) -> None:
         """Wait until the process has imported its modules."""
@@ -198,6 +207,7 @@ class _WorkerProcess:
     def call(self, task: Any, seconds: float, check: Callable[[], None]) -> tuple[bool, Any]:
         """Return whether the task succeeded, and its result or exception. EOFError, OSError: the process died."""
         self.wait_ready()
+        self.tasks += 1
         self._pipe.send(task)
         return cast(tuple[bool, Any], self._receive(seconds, check))
 

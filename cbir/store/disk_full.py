@@ -21,14 +21,15 @@ def raise_when_full(folder: Path) -> Iterator[None]:
     try:
         yield
     except (DBAPIError, sqlite3.Error, OSError) as error:
-        if not _is_full(error):
+        if not is_full(error):
             raise
         raise StorageFull(
             f"the disk of {folder} is full; no data is damaged or lost: free some space and repeat the step"
         ) from error
 
 
-def _is_full(error: BaseException) -> bool:
+def is_full(error: BaseException) -> bool:
+    """Return whether an error says that a disk is full."""
     if isinstance(error, OSError):
         return error.errno in FULL
     cause = error.orig if isinstance(error, DBAPIError) else error

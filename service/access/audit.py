@@ -1,5 +1,6 @@
 """Append-only audit log of JSON lines: who did what, when."""
 
+import errno
 import logging
 import os
 import re
@@ -11,10 +12,11 @@ from typing import Any
 from flask import g
 
 from cbir.atomic import BINARY, OWNER_FILE, private_folder
+from cbir.disk_space import has_room
 from cbir.errors import InvalidInput
-from service.access.audit_chain import RESTARTED, chain_line
+from service.access.audit_chain import NOT_WRITTEN, RESTARTED, chain_line
 from service.access.audit_files import AuditFiles, ChainState
-from service.access.audit_writer import AuditWriter, time_of_line
+from service.access.audit_writer import CHECK, AuditWriter, time_of_line
 
 IMAGE_ID = re.compile(r"[0-9a-f]{32}(-[0-9]{1,9})?")
 
@@ -33,6 +35,7 @@ class AuditLog(AuditWriter):
         self._lock = Lock()
         self._files = AuditFiles(path)
         self._file = -1
+        self._missing = 0  # lines that could not be written and are not counted by a later line yet
         self.open()
 
     def open(self) -> None:
@@ -50,6 +53,10 @@ class AuditLog(AuditWriter):
         self.close()
         self._file = file
 
+    def _reopen(self) -> None:
+        private_folder(self.path.parent)
+        self._open_file()
+
     def close(self) -> None:
         """Close the file."""
         if self._file >= 0:
@@ -57,19 +64,36 @@ class AuditLog(AuditWriter):
             self._file = -1
 
     def _add(self, fields: dict[str, Any]) -> None:
-        with self._lock, self._files.locked() as chain:
-            self._note_restart(chain)
-            self._append(chain, fields)
+        with self._lock:
+            try:
+                with self._files.locked() as chain:
+                    self._note_restart(chain)
+                    self._note_missing(chain)
+                    self._append(chain, fields)
+            except OSError:
+                self._missing += fields["action"] != CHECK
+                raise
+
+    def _check_place(self) -> None:
+        with self._lock, self._files.locked():
+            if self._was_moved():
+                self._reopen()
+            if not has_room(self.path.parent):  # even where a line or two may fit into the file's last block
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
 
     def _note_restart(self, chain: ChainState) -> None:
         if chain.restarted:
             log.error("%s is missing, so lines of the audit log may have been removed", self._files.note_file)
             self._append(chain, {"time": time_of_line(), "action": RESTARTED})
 
+    def _note_missing(self, chain: ChainState) -> None:
+        if self._missing:
+            self._append(chain, {"time": time_of_line(), "action": NOT_WRITTEN, "count": self._missing})
+            self._missing = 0
+
     def _append(self, chain: ChainState, fields: dict[str, object]) -> None:
         if self._was_moved():
-            private_folder(self.path.parent)
-            self._open_file()
+            self._reopen()
         line, head = chain_line(chain.key, chain.head, fields)
         size = os.fstat(self._file).st_size
         if self.max_bytes and size and size + len(line) > self.max_bytes:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 RESTARTED = "chain restarted"  # action of the line that follows a missing note of the last line
+NOT_WRITTEN = "lines not written"  # action of the line that counts those that were lost
 MAC_BYTES = 16
 MAC_AT_END = re.compile(rb', "mac": "([0-9a-f]{32})"\}')
 MAC_LENGTH = len(b', "mac": ""}') + 2 * MAC_BYTES

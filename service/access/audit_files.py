@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +13,13 @@ from cbir.errors import InvalidInput
 from cbir.file_lock import wait_lock
 from service.access.audit_chain import ChainHead, read_head, start_chain
 from service.access.audit_key import read_key, read_or_create_key
-from service.access.chain_check import ChainReport, LogLine, verify_chain
+from service.access.chain_check import LogLine, verify_chain
+from service.access.chain_report import ChainReport
 
 HEAD_BYTES = 160  # fixed, so that the note is written in place
 TAIL_BYTES = 64 * 2**10  # longer than any line
 BLOCK_BYTES = 2**20
+ROTATED = re.compile("[1-9][0-9]{0,17}")  # numbers of rotated files
 
 
 @dataclass
@@ -87,7 +90,9 @@ class AuditFiles:
         current = self.path.stat().st_size if self.path.is_file() else 0
         state = ChainState(key, noted or ChainHead(0, ""), size, self.path, note)
         if noted is None:
-            state.head = self._last_line(key) or start_chain(key, _earlier_content(self.path))
+            state.head = self._last_line(key) or start_chain(
+                key, _earlier_content([*self.rotated(), self.path])
+            )
             state.size = -1  # the last line may be incomplete
             state.restarted = True
         elif current != size and (last := self._last_line(key)) and last.number > noted.number:
@@ -110,11 +115,20 @@ class AuditFiles:
     def rotated(self) -> list[Path]:
         """Return the rotated files, the oldest first."""
         numbered = {
-            int(suffix): file
-            for file in self.path.parent.glob(f"{self.path.name}.*")
-            if (suffix := file.name.removeprefix(f"{self.path.name}.")).isdecimal()
+            int(suffix): file for suffix, file in self._siblings().items() if ROTATED.fullmatch(suffix)
         }
-        return [numbered[number] for number in sorted(numbered)]
+        return [numbered[number] for number in sorted(numbered) if numbered[number].is_file()]
+
+    def _siblings(self) -> dict[str, Path]:
+        """Return what is in the folder under a name that begins with the log's, by the rest of the name."""
+        prefix = f"{self.path.name}."
+        names = (path for path in self.path.parent.iterdir() if path.name.startswith(prefix))
+        return {path.name.removeprefix(prefix): path for path in names}
+
+    def _foreign_files(self) -> list[str]:
+        """Return the names of files that look like the log's, but that no service makes."""
+        expected = {path.name for path in (*self.rotated(), self.key_file, self.note_file)}
+        return sorted(path.name for path in self._siblings().values() if path.name not in expected)
 
     def rotate(self) -> None:
         """Rename the current file to the next number; raises OSError."""
@@ -132,7 +146,9 @@ class AuditFiles:
             raise InvalidInput(f"{self.note_file} notes no line")
         return noted
 
-    def verify(self, first: int = 1, known: tuple[ChainHead, ...] = ()) -> ChainReport:
+    def verify(
+        self, first: int = 1, known: tuple[ChainHead, ...] = (), earlier: Collection[str] = ()
+    ) -> ChainReport:
         """Check all files, the rotated ones first.
 
         Parameters
@@ -141,6 +157,8 @@ class AuditFiles:
             Number of the first line, if older files have been archived elsewhere.
         known : tuple of ChainHead
             Heads that were noted elsewhere.
+        earlier : collection of str
+            Names of files of an earlier version, without a chain, that the first line of the chain does not cover.
 
         Raises
         ------
@@ -150,7 +168,11 @@ class AuditFiles:
         try:
             key = read_key(self.key_file)
             noted, sizes = self._snapshot()
-            return verify_chain(key, _lines(sizes), noted, first, known)
+            report = verify_chain(key, _lines(sizes), noted, first, known, earlier, self.path.name)
+            report.faults += [
+                f"{name}: is not part of the log; move it elsewhere" for name in self._foreign_files()
+            ]
+            return report
         except OSError as error:
             raise InvalidInput(f"{error.filename} cannot be read: {error.strerror}") from error
 
@@ -179,9 +201,9 @@ def _parse_note(content: bytes) -> tuple[ChainHead | None, int]:
         return None, 0
 
 
-def _earlier_content(path: Path) -> Iterator[bytes]:
-    """Yield the content of a log of an earlier version, with the newline that the next line will add."""
-    if path.is_file():
+def _earlier_content(files: Iterable[Path]) -> Iterator[bytes]:
+    """Yield the content of a log of an earlier version, with the newlines that its files lack at their end."""
+    for path in filter(Path.is_file, files):
         block = b"\n"
         with path.open("rb") as file:
             while part := file.read(BLOCK_BYTES):

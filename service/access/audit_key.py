@@ -1,5 +1,6 @@
 """File with the key of an audit log's chain."""
 
+import errno
 import os
 import re
 import secrets
@@ -19,10 +20,13 @@ def read_or_create_key(file: Path) -> bytes:
     key = secrets.token_hex(KEY_BYTES)
     opened = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, OWNER_FILE)
     try:
-        os.write(opened, key.encode())
-        os.fsync(opened)
-    finally:
-        os.close(opened)
+        with os.fdopen(opened, "wb", buffering=0) as written:
+            if written.write(key.encode()) < len(key):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
+            os.fsync(opened)
+    except OSError:
+        file.unlink(missing_ok=True)  # half a key would be a damaged one at the next start
+        raise
     return bytes.fromhex(key)
 
 

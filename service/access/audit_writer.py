@@ -4,19 +4,27 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from threading import Lock
 from typing import Any
 
 from cbir.errors import CbirError
+from service.state.errors import StateUnavailable
 
+CHECK = "audit"  # action of the line that tries whether lines can be written
 MAX_IMAGES = 50  # listed in a line; image_count counts them all
 
 log = logging.getLogger(__name__)
 
 
 class AuditWriter(ABC):
-    """Writer of an audit log. Thread-safe."""
+    """Writer of an audit log. Thread-safe.
 
-    _failed = False
+    failed: the last line could not be written. lost: lines of requests that could not be written since the start.
+    """
+
+    failed = False
+    lost = 0
+    _counting = Lock()
 
     @abstractmethod
     def open(self) -> None:
@@ -85,18 +93,43 @@ class AuditWriter(ABC):
             fields["changed_token"] = changed_token
         if sent:
             fields["sent"] = list(sent)
+        if self._try(fields):
+            return True
+        with self._counting:
+            self.lost += 1
+        return False
+
+    def _try(self, fields: dict[str, Any]) -> bool:
         try:
             self._add(fields)
         except (OSError, CbirError) as error:
-            self._failed = True
+            self.failed = True
             log.error("the audit log cannot be written: %s", error)
             return False
-        self._failed = False
+        self.failed = False
         return True
 
     def is_writable(self) -> bool:
         """Return False if the last line could not be written, and another one cannot be either."""
-        return not self._failed or self.write(None, "", "audit", (), 200)
+        return not self.failed or self._try(line_of_check())
+
+    def check(self) -> None:
+        """Raise StateUnavailable if the next line could not be written; writes one only if the last one failed."""
+        try:
+            self._check_place()
+        except (OSError, CbirError) as error:
+            raise StateUnavailable(f"the audit log cannot be written: {error}") from error
+        if not self.is_writable():
+            raise StateUnavailable("the audit log cannot be written")
+
+    @abstractmethod
+    def _check_place(self) -> None:
+        """Raise OSError or CbirError if the place of the lines cannot be written."""
+
+
+def line_of_check() -> dict[str, Any]:
+    """Return the fields of the line that tries whether lines can be written."""
+    return {"time": time_of_line(), "action": CHECK, "images": [], "image_count": 0, "status": 200}
 
 
 def time_of_line() -> str:

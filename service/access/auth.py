@@ -27,10 +27,12 @@ from service.http.problems import TooManyRequests, problem_response
 from service.state.database import EXTENSION as STATE
 from service.state.database import StateDatabase
 from service.state.errors import StateUnavailable
+from service.state.part_check import PartCheck
 
 EXTENSION = "cbir-access"
 CSRF_HEADER = "X-CSRF-Token"
 CSRF_FIELD = "csrf"
+AUDIT_SECONDS = 2.0  # for which the answer holds whether the audit log can be written
 LOGGED_IN_PAGE = "/login/done"
 FRAMED_PAGE, DEST = "/similar", "Sec-Fetch-Dest"
 
@@ -53,8 +55,15 @@ class AccessControl:
         self.new_patients = PatientRate(settings.patients_per_hour, database=database)
         self.identifiers = PatientRate(settings.identifiers_per_hour, database=database, name="identifiers")
         self.audit = startup_checks.open_audit_log(settings, database)
+        self.audit_part = PartCheck("audit log", self.audit.check, AUDIT_SECONDS) if self.audit else None
         self.audit_required = settings.audit_failure == "closed"
         self.frame_origins = settings.frame_origins
+
+    def audit_is_down(self) -> bool:
+        """Return whether the next line of the audit log could not be written; asked in the background."""
+        if not self.audit or not self.audit_part:
+            return False
+        return self.audit_part.is_down() or self.audit.failed
 
 
 def access_control() -> AccessControl:
@@ -159,11 +168,12 @@ def _refuse_without_audit(control: AccessControl) -> Response | None:
     rule = scopes.rule_of_request(request)
     if control.audit and control.audit_required and rule and rule.action and not control.audit.is_writable():
         g.not_logged = True
-        return _audit_unwritable()
+        return audit_unwritable()
     return None
 
 
-def _audit_unwritable() -> Response:
+def audit_unwritable() -> Response:
+    """Return the answer of a service that refuses requests since it cannot log them."""
     detail = "the audit log cannot be written, so the service refuses requests; see its log"
     return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, detail, "not-ready")
 
@@ -351,7 +361,7 @@ def _write_audit_line(response: Response) -> Response:
         sent=g.get("audit_sent", ()),
     )
     if not written and control.audit_required:
-        return _audit_unwritable()
+        return audit_unwritable()
     return response
 
 

@@ -1,8 +1,7 @@
 """Check of an audit log's chain: finds changed, removed, added and reordered lines."""
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from service.access.audit_chain import (
@@ -10,10 +9,10 @@ from service.access.audit_chain import (
     MAC_LENGTH,
     RESTARTED,
     ChainHead,
-    begin_digest,
     read_head,
-    start_head,
 )
+from service.access.chain_report import ChainReport
+from service.access.earlier_lines import EarlierLines
 
 
 class LogLine(NamedTuple):
@@ -29,23 +28,14 @@ class LogLine(NamedTuple):
         return f"{self.file}:{self.number}"
 
 
-@dataclass
-class ChainReport:
-    """Result of a check. faults: changed, removed, added and reordered lines; notes: what cannot be checked."""
-
-    lines: int = 0
-    first: int | None = None
-    head: ChainHead | None = None
-    faults: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-
 def verify_chain(
     key: bytes,
     lines: Iterable[LogLine],
     head: ChainHead | None,
     first: int = 1,
     known: Iterable[ChainHead] = (),
+    earlier: Collection[str] = (),
+    newest: str = "",
 ) -> ChainReport:
     """Check every line of an audit log.
 
@@ -61,44 +51,62 @@ def verify_chain(
         Number of the first line; larger than 1 if the lines before it have been archived.
     known : iterable of ChainHead
         Heads that were noted elsewhere; their lines must be there unchanged.
+    earlier : collection of str
+        Names of files that an earlier version wrote, without a chain, and that no line of the chain covers.
+    newest : str
+        Name of the file that is written to; the first line of the chain may not be in it yet.
 
     Returns
     -------
     ChainReport
     """
-    check = _ChainCheck(key, first, known)
+    check = _ChainCheck(key, first, known, earlier)
     for line in lines:
         check.read(line)
-    return check.finish(head)
+    return check.finish(head, newest)
 
 
 class _ChainCheck:
-    def __init__(self, key: bytes, first: int, known: Iterable[ChainHead]) -> None:
+    def __init__(self, key: bytes, first: int, known: Iterable[ChainHead], earlier: Collection[str]) -> None:
         self.report = ChainReport()
         self._key, self._first = key, first
         self._missing = {noted.number: noted.mac for noted in known}
         self._previous: ChainHead | None = None
-        self._file, self._start = "", begin_digest(key)
+        self._earlier = EarlierLines(key, earlier)
+        self._chained_file = ""  # of the last line of the chain
+        self._unchained = ""  # file that has lines, but none of the chain so far
 
     def read(self, line: LogLine) -> None:
         """Check the next line."""
         current = _parse(line.content)
-        if self._previous is None and line.file != self._file:
-            self._file, self._start = line.file, begin_digest(self._key)
-        if current is None:
-            _report_unchained(self.report, line, self._previous is not None)
-            if self._previous is None:
-                self._start.update(line.content)
+        if self._previous is None and current is None:
+            self._earlier.read(line.file, line.content)
             return
-        self._previous = self._check_line(line.file_and_line, current)
+        self._check_file(line, current is not None)
+        if current is None:
+            _report_unchained(self.report, line)
+            return
+        self._previous = self._check_line(line, current)
         if self._missing.get(current.number) == self._previous.mac:
             del self._missing[current.number]
         self.report.lines += 1
 
-    def _check_line(self, file_and_line: str, current: "_ChainedLine") -> ChainHead:
+    def _check_file(self, line: LogLine, chained: bool) -> None:
+        """Report a file with lines, but none of the chain, when the next file begins: rotation makes none."""
+        if self._unchained not in ("", line.file):
+            self._report_file()
+        if chained:
+            self._unchained, self._chained_file = "", line.file
+        elif line.file != self._chained_file:
+            self._unchained = line.file
+
+    def _report_file(self) -> None:
+        self.report.faults.append(f"{self._unchained}: has no line of the chain; move it elsewhere")
+
+    def _check_line(self, line: LogLine, current: "_ChainedLine") -> ChainHead:
         """Compare a line of the chain with the one before it; return the new head."""
-        number, faults = current.number, self.report.faults
-        previous = self._previous or self._begin(file_and_line, current)
+        number, faults, file_and_line = current.number, self.report.faults, line.file_and_line
+        previous = self._previous or self._begin(line, current)
         authentic = read_head(self._key, current.content)
         if authentic is None:
             faults.append(f"{file_and_line}: line {number} was changed")
@@ -112,19 +120,24 @@ class _ChainCheck:
             )
         return authentic or ChainHead(number, current.mac)
 
-    def _begin(self, file_and_line: str, current: "_ChainedLine") -> ChainHead:
+    def _begin(self, line: LogLine, current: "_ChainedLine") -> ChainHead:
         """Return what the first line of the chain should follow."""
+        file_and_line = line.file_and_line
         self.report.first = current.number
         if current.number != self._first:
             self.report.faults.append(
                 f"{file_and_line}: the log begins at line {current.number}, not at line {self._first}"
             )
-        if current.number == 1:
-            return start_head(self._start)
-        return ChainHead(current.number - 1, current.previous_mac)
+        start = ChainHead(current.number - 1, current.previous_mac)
+        self._earlier.check(self.report, start, line.file)
+        return start
 
-    def finish(self, head: ChainHead | None) -> ChainReport:
-        """Compare the end with the noted head, and return the report."""
+    def finish(self, head: ChainHead | None, newest: str) -> ChainReport:
+        """Compare the end with the noted head, and return the report. newest: see `verify_chain`."""
+        if self._unchained not in ("", newest):
+            self._report_file()
+        if self._previous is None and head is not None:
+            self._earlier.check(self.report, head, None)
         self.report.head = self._previous
         self.report.faults += [
             f"the noted line {number} is missing or was changed" for number in sorted(self._missing)
@@ -155,11 +168,7 @@ def _parse(line: bytes) -> _ChainedLine | None:
         return None
 
 
-def _report_unchained(report: ChainReport, line: LogLine, in_chain: bool) -> None:
-    if not in_chain:
-        if not report.notes:
-            report.notes.append(f"{line.file_and_line}: lines of an earlier version, which had no chain")
-        return
+def _report_unchained(report: ChainReport, line: LogLine) -> None:
     try:
         json.loads(line.content)
     except (ValueError, RecursionError):

@@ -10,7 +10,7 @@ from typing import Any
 
 from cbir.atomic import private_folder
 from cbir.errors import CbirError, InvalidInput
-from service.access.audit_chain import RESTARTED, ChainHead, chain_line, read_head, start_chain
+from service.access.audit_chain import NOT_WRITTEN, RESTARTED, ChainHead, chain_line, read_head, start_chain
 from service.access.audit_key import read_key, read_or_create_key
 from service.access.audit_writer import AuditWriter, time_of_line
 from service.state.audit_lines import (
@@ -28,7 +28,6 @@ from service.state.audit_lines import (
 from service.state.database import StateDatabase
 from service.state.schema import unix_time
 
-NOT_WRITTEN = "lines not written"  # action of the line that counts those that were lost
 REMOVED_AT_ONCE = 10_000  # lines
 HOUR, SOON = 3600.0, 10.0  # seconds until old lines are looked for again
 DAY = 86_400
@@ -94,6 +93,10 @@ class SharedAuditLog(AuditWriter):
             raise entry.error
         if self._days and time.monotonic() >= self._clean_at:
             self._remove_old_lines()
+
+    def _check_place(self) -> None:
+        with self._database.writing(in_turn=self._key is None) as connection:
+            self._locked_chain(connection)
 
     def _write(self, entries: list[_WaitingLine]) -> None:
         """Write lines in one transaction, and tell the threads that wait for them."""

@@ -7,7 +7,8 @@ from pathlib import Path
 from cbir.errors import InvalidInput
 from service.access.audit_chain import ChainHead
 from service.access.audit_key import read_key
-from service.access.chain_check import ChainReport, LogLine, verify_chain
+from service.access.chain_check import LogLine, verify_chain
+from service.access.chain_report import ChainReport
 from service.access.shared_audit import key_check, mac_of_removed, read_stored_chain
 from service.state.audit_lines import lines, read_audit_lines
 from service.state.database import StateDatabase

@@ -130,5 +130,12 @@ def _token(row: TokenRow) -> Token:
 def _row(token: Token) -> TokenRow:
     rights = token.model_dump(mode="json", include={"scopes", "collections", "where"})
     return TokenRow(
-        token.token_id, token.name, token.digest, rights, token.created, token.expires, token.revoked
+        token.token_id,
+        token.name,
+        token.digest,
+        rights,
+        token.created,
+        token.expires,
+        token.revoked,
+        token.made_by,
     )

@@ -56,6 +56,14 @@ def open_audit_log(settings: Settings, database: StateDatabase) -> AuditWriter |
     return open_audit_log_of_commands(settings, database)
 
 
+def audit_log_folder(settings: Settings) -> Path | None:
+    """Return the folder of the audit log; None if there is no log, or it is in the state database."""
+    if not settings.audit_log and not settings.sites and not tokens_required(settings):
+        return None
+    file = audit_log_place(settings)
+    return file.parent if file else None
+
+
 def open_audit_log_of_commands(settings: Settings, database: StateDatabase) -> AuditWriter:
     """Return the audit log for commands that let something leave, which they do for no one without a line."""
     path = audit_log_place(settings)

@@ -4,7 +4,7 @@ import hashlib
 import hmac
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 
@@ -37,6 +37,7 @@ class Token(Rights):
     created: AwareDatetime
     expires: AwareDatetime | None = None
     revoked: AwareDatetime | None = None
+    made_by: str | None = None  # over HTTP: "token ID" or "user NAME"
 
     @property
     def state(self) -> str:
@@ -81,6 +82,7 @@ class TokenStorage(ABC):
         name: str = "",
         collections: Sequence[str] = (),
         where: Sequence[str] = (),
+        made_by: str | None = None,
     ) -> tuple[Token, str]:
         """Create a token.
 
@@ -96,6 +98,8 @@ class TokenStorage(ABC):
             Names of the collections that it may use; empty for all.
         where : sequence of str
             Conditions that an image must fulfil to be visible; empty for every image.
+        made_by : str, optional
+            "token ID" or "user NAME" of the caller that creates it; None for the command line.
 
         Returns
         -------
@@ -106,7 +110,9 @@ class TokenStorage(ABC):
         Raises
         ------
         InvalidInput
-            If an argument is out of range or the state folder cannot be written.
+            If an argument is out of range.
+        StorageFull, StateUnavailable
+            If the token cannot be stored.
         """
         now = datetime.now(UTC).replace(microsecond=0)
         if not scopes:
@@ -127,22 +133,36 @@ class TokenStorage(ABC):
                 digest=_digest(secret),
                 created=now,
                 expires=expires,
+                made_by=made_by,
                 **dict(rights),
             )
         return tokens[token_id], f"{PREFIX}_{token_id}_{secret}"
 
-    def revoke(self, token_id: str) -> Token:
-        """Revoke a token; raise NotFound if `token_id` is unknown.
+    def revoke(self, token_id: str, *, with_made: bool = False) -> list[Token]:
+        """Revoke a token, and with `with_made` those that it has made, those that they have made, and so on.
 
-        The token stays in the list, for readers of the audit log.
+        Returns these tokens, the given one first; they stay in the list, for readers of the audit log.
+        Raises NotFound if `token_id` is unknown.
         """
         with self._changing() as tokens:
             if token_id not in tokens:
                 raise NotFound(f"there is no token {token_id!r}; `cbir token list` shows all tokens")
-            if not tokens[token_id].revoked:
-                now = datetime.now(UTC).replace(microsecond=0)
-                tokens[token_id] = tokens[token_id].model_copy(update={"revoked": now})
-        return tokens[token_id]
+            revoked_ids = [token_id, *(made_tokens(tokens, token_id) if with_made else ())]
+            now = datetime.now(UTC).replace(microsecond=0)
+            for name in revoked_ids:
+                if not tokens[name].revoked:
+                    tokens[name] = tokens[name].model_copy(update={"revoked": now})
+        return [tokens[name] for name in revoked_ids]
+
+
+def made_tokens(tokens: Mapping[str, Token], token_id: str) -> list[str]:
+    """Return the ids of the tokens that a token has made, those that they have made, and so on."""
+    made_ids, makers = [], {f"token {token_id}"}
+    for other in tokens.values():  # in order of creation, so that makers come first
+        if other.made_by in makers:
+            makers.add(f"token {other.token_id}")
+            made_ids.append(other.token_id)
+    return made_ids
 
 
 def token_id_of(text: str) -> str:

@@ -9,9 +9,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from cbir.access_rights import Scope
 from cbir.atomic import OWNER_FILE, atomic_binary, private_folder
-from cbir.errors import InvalidInput
 from cbir.file_lock import wait_lock
+from cbir.store.disk_full import raise_when_full
 from service.access.token_list import Token, TokenStorage, TokensUnreadable
+from service.state.errors import StateUnavailable
 from service.state.private_file import give_to_owner, permission_problem
 
 __all__ = ["FILE", "Scope", "Token", "TokenStore", "TokensUnreadable"]
@@ -63,23 +64,34 @@ class TokenStore(TokenStorage):
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Token]]:
-        """Yield the tokens for a change, and write them back atomically; one process at a time."""
+        """Yield the tokens for a change, and write them back atomically; one process at a time.
+
+        Raises StorageFull, and StateUnavailable if the folder cannot be written for another reason.
+        """
         folder = self.file.parent
-        try:
+        with self._translated_errors(folder):
             private_folder(folder)
             lock = os.open(folder / f"{FILE}.lock", os.O_RDWR | os.O_CREAT, OWNER_FILE)
-        except OSError as error:
-            raise InvalidInput(f"state_folder {folder} cannot be written: {error.strerror}") from error
         try:
-            give_to_owner(lock, folder)
-            wait_lock(lock)
+            with self._translated_errors(self.file):
+                give_to_owner(lock, folder)
+                wait_lock(lock)
             tokens = dict(self.all())
             yield tokens
-            self._write(TOKEN_LIST.dump_json(list(tokens.values()), indent=1))
-        except OSError as error:
-            raise InvalidInput(f"{self.file} cannot be written: {error.strerror}") from error
+            with self._translated_errors(self.file):
+                self._write(TOKEN_LIST.dump_json(list(tokens.values()), indent=1, exclude_none=True))
         finally:
             os.close(lock)
+
+    @contextmanager
+    def _translated_errors(self, path: Path) -> Iterator[None]:
+        try:
+            with raise_when_full(self.file.parent):
+                yield
+        except OSError as error:
+            raise StateUnavailable(
+                f"{path} in state_folder cannot be written: {error.strerror}; make it writable for the service"
+            ) from error
 
     def _write(self, content: bytes) -> None:
         with atomic_binary(self.file) as file:

@@ -20,6 +20,7 @@ from service.access.audit import log_images
 from service.access.caller import actor_name
 from service.access.patient_identifiers import limit_new_patients
 from service.api.image_routes import CollectionParameters, check_labels
+from service.api.label_limits import check_label_sum, check_new_keys
 from service.api.operations import IMAGE_FILES, operation
 from service.collections.app_state import current_state
 from service.collections.intake_checks import intake_check
@@ -137,6 +138,10 @@ def _write(
     with handle.writer(actor_name()) as writer:
         if replayed := identity.replay(handle):  # the same request may have run at the same time
             return replayed
+        records = (record for upload in uploads for record in upload.description.records)
+        check_new_keys(
+            handle.whole_searcher().collection, {key for record in records for key in record.labels}
+        )
 
         def in_transaction(transaction: AddTransaction, added: Added) -> None:
             if identity.key and transaction.find_reply(identity.key):
@@ -224,6 +229,7 @@ def parse_labels(text: str | None, files: int) -> list[dict[str, str]]:
         if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
             raise InvalidInput('labels: values must be text, for instance {"severity": "1.5"}')
         check_labels({key: value for key, value in labels.items() if key != "patient"})
+        check_label_sum(labels)
         if any("\ud800" <= letter <= "\udfff" for letter in json.dumps(labels, ensure_ascii=False)):
             raise InvalidInput("labels: half a surrogate pair is not text")
     return per_file

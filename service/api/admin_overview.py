@@ -24,7 +24,6 @@ from service.api.operations import json_response, operation
 from service.api.request_history import KEPT_DAYS, request_history
 from service.collections.app_state import current_state
 from service.collections.mounted_collection import CollectionHandle
-from service.http.problems import NotReady
 from service.http.request_params import query_parameters
 from service.state.database import state_database
 
@@ -138,13 +137,8 @@ def _state_of(check: Callable[[], object]) -> str:
 
 def _disks() -> Iterator[messages.DiskSpace]:
     """Yield the disks of the folders that the service writes to, each once."""
-    state = current_state()
-    folders = [state.settings.state_folder]
-    for handle in state.collections.values():
-        with suppress(NotReady):
-            folders.append(handle.folder)
     seen = set()
-    for folder in folders:
+    for folder in current_state().folders().values():
         with suppress(OSError):
             device = folder.stat().st_dev
             if device not in seen:

@@ -10,12 +10,12 @@ from cbir.client.admin_messages import TOKEN_ID, NewToken, TokenInfo, TokenList,
 from cbir.errors import InvalidInput
 from service.access.audit import log_changed_token
 from service.access.auth import access_control
-from service.access.caller import current_caller
+from service.access.caller import actor_name, current_caller
 from service.access.token_expiry import parse_expiry
 from service.access.token_list import Token
 from service.api.operations import json_response, operation
 from service.http.problems import NotAllowed
-from service.http.request_params import JSON, json_body, require_json
+from service.http.request_params import JSON, Parameters, json_body, query_parameters, require_json
 
 blueprint = Blueprint("admin_tokens", __name__, url_prefix="/v1/admin")
 
@@ -59,17 +59,30 @@ def post_token() -> Response:
         raise NotAllowed("this service needs no tokens; create one with `cbir token create` on the server")
     try:
         expires = _expiry(body.expires)
-        token, text = control.tokens.create(body.scopes, expires, body.name, body.collections, body.where)
+        token, text = control.tokens.create(
+            body.scopes, expires, body.name, body.collections, body.where, actor_name()
+        )
     except InvalidInput as error:  # of the command's options
         raise InvalidInput(str(error).removeprefix("--")) from error
     log_changed_token(token.token_id)
     return json_response(NewToken(token=text, info=_info(token, {})), 201)
 
 
+class RevocationParameters(Parameters):
+    """Which tokens are revoked."""
+
+    with_made: bool = Field(
+        default=False,
+        description="Also revoke the tokens that this one has made, those that they have made, and so on.",
+        examples=[True],
+    )
+
+
 @blueprint.post("/tokens/<token_id>/revoke")
 @operation(
     "revoke_token",
     {200: TokenInfo},
+    query=RevocationParameters,
     problems=(404,),
     confirm="Revoke this token, and end all logins made with it?",
     python=f'client.revoke_token("{TOKEN_ID}")',
@@ -77,9 +90,11 @@ def post_token() -> Response:
 def revoke_token(token_id: TokenId) -> Response:
     """Revoke a token, and end all logins made with it.
 
-    It ends with the next request, and stays in the list for readers of the audit log.
+    It ends with the next request, and stays in the list for readers of the audit log. Tokens that it has made, field
+    `made_by` of the list, stay valid unless `with_made` is set.
     """
-    token = access_control().tokens.revoke(token_id)
+    with_made = query_parameters(RevocationParameters).with_made
+    token, *_ = access_control().tokens.revoke(token_id, with_made=with_made)
     log_changed_token(token.token_id)
     return json_response(_info(token, access_control().last_uses.all()))
 

@@ -9,13 +9,13 @@ from cbir.client.messages import Health, Readiness
 from cbir.errors import CbirError, DatabaseUnavailable
 from cbir.hardware.device import choose_device
 from cbir.store import DatabaseError
-from service.access.auth import access_control, is_anonymous
+from service.access.auth import access_control, audit_unwritable, is_anonymous
 from service.access.caller import current_rights, has_admin_rights
 from service.access.private_details import public_text
 from service.api.operations import operation
 from service.collections.app_state import current_state
 from service.collections.mounted_collection import CollectionHandle
-from service.collections.part_checks import names_of_down_parts
+from service.collections.part_checks import AUDIT_LOG, names_of_down_parts
 from service.http.problems import NotReady
 
 blueprint = Blueprint("health", __name__)
@@ -50,10 +50,15 @@ def get_livez() -> Response:
 def get_readyz() -> Response:
     """Report that the default collection can be searched; a 503 problem says that it cannot.
 
+    So does an audit log that cannot be written while the setting `audit_failure` is `closed`: all requests that are
+    logged are refused then.
     If tokens are required, only clients with a token that is not limited to a part of the images see more.
     """
-    if access_control().required:
-        access_control().tokens.all()  # raises if they cannot be read: then no client gets in
+    control = access_control()
+    if control.required:
+        control.tokens.all()  # raises if they cannot be read: then no client gets in
+    if control.audit_required and control.audit_is_down():
+        return audit_unwritable()
     state, stranger = current_state(), is_anonymous()
     rights = current_rights()
     handle = state.collections[state.default]
@@ -71,7 +76,7 @@ def get_readyz() -> Response:
         collections={name: collection_state(other) for name, other in others.items()} or None,
         folders=_alias_folders(state.collections.values()) or None,
         device=str(choose_device(state.settings.device)),
-        warning=_problem(handle),
+        warning="; ".join(filter(None, (_problem(handle), _lost_lines()))) or None,
     )
     return _ready(facts)
 
@@ -85,7 +90,15 @@ def _degraded_parts() -> list[str]:
     state = current_state()
     handles = state.collections.values()
     databases = [handle.database_problem for handle in handles]
-    return names_of_down_parts(state.parts, databases, [handle.index_problem for handle in handles])
+    names = names_of_down_parts(state.parts, databases, [handle.index_problem for handle in handles])
+    return [*names, AUDIT_LOG] if access_control().audit_is_down() else names
+
+
+def _lost_lines() -> str | None:
+    audit = access_control().audit
+    if not audit or not audit.lost:
+        return None
+    return f"{audit.lost} requests since the start are not in the audit log, which could not be written"
 
 
 def _down_databases() -> dict[str, str]:

@@ -20,6 +20,7 @@ from cbir.store.patient_erasers import delete_segmentations
 from service.access.audit import log_images
 from service.access.caller import actor_name, current_rights
 from service.api.image_cursor import check_position, parse_position, write_position
+from service.api.label_limits import check_label_change
 from service.api.operations import json_response, operation
 from service.collections.app_state import current_state
 from service.collections.thumbnail_response import thumbnail_response
@@ -195,6 +196,7 @@ def patch_image(image_id: ImageIdInPath) -> Response:
         collection.numbers_of([image_id])  # raises NotFound
 
         def check_unchanged() -> None:
+            check_label_change(handle.whole_searcher().collection, [image_id], change.labels)
             if request.if_match:  # else a damaged label can be set again
                 before = _record_response(image_record(collection, collection.record(image_id), name))
                 check_if_match(before, f"the image {image_id}")

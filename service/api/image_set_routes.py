@@ -25,6 +25,7 @@ from cbir.store.record_table import table_header, table_row
 from service.access.audit import log_images
 from service.access.caller import actor_name
 from service.api.image_routes import CollectionParameters, Sort, check_labels, check_own_filter, image_record
+from service.api.label_limits import check_label_change
 from service.api.operations import json_response, operation
 from service.collections.app_state import current_state
 from service.http import request_params
@@ -74,7 +75,10 @@ def patch_images() -> Response:
     with handle.writer(actor_name()) as writer:
         handle.searcher().collection.numbers_of(change.ids)  # raises NotFound
         log_images(change.ids)
-        writer.set_labels_of(change.ids, change.labels)
+        collection = handle.whole_searcher().collection
+        writer.set_labels_of(
+            change.ids, change.labels, lambda: check_label_change(collection, change.ids, change.labels)
+        )
     return json_response(LabelledCount(labelled=len(set(change.ids))))
 
 

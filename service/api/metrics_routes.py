@@ -10,11 +10,14 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from cbir.disk_space import free_bytes
 from cbir.errors import CbirError
 from cbir.hardware.device_failure import failure_count
 from cbir.store import DatabaseError
+from service.access.auth import access_control
 from service.api.operations import operation
 from service.collections.app_state import AppState
+from service.collections.part_checks import AUDIT_LOG
 
 EXTENSION = "cbir-metrics"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -35,6 +38,7 @@ class ServiceMetrics:
         self.seconds = histogram("cbir_request_seconds", "Duration of a request.", ("route",))
         self.stages = histogram("cbir_query_stage_seconds", "Duration of a stage of a search.", ("stage",))
         self.registry.register(CollectionGauges(state))
+        self.registry.register(PartGauges(state))
 
 
 class CollectionGauges(Collector):
@@ -84,6 +88,31 @@ class CollectionGauges(Collector):
                 lag.add_metric([name], status.lacking)
         yield up
         yield lag
+
+
+class PartGauges(Collector):
+    """Collector of what the service depends on besides its collections: state, audit log, disks, archive."""
+
+    def __init__(self, state: AppState) -> None:
+        self.state = state
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield whether each part works, lines that the audit log lacks, and the free space of disks."""
+        control = access_control()
+        up_text = "1 if a part that the service depends on answers, and can be written."
+        up = GaugeMetricFamily("cbir_part_up", up_text, labels=["part"])
+        for part in self.state.parts:
+            up.add_metric([part.name], int(not part.is_down()))
+        if control.audit:
+            up.add_metric([AUDIT_LOG], int(not control.audit_is_down()))
+            lost_text = "Requests that are not in the audit log, which could not be written."
+            yield CounterMetricFamily("cbir_audit_lines_lost", lost_text, control.audit.lost)
+        yield up
+        free = GaugeMetricFamily("cbir_disk_free_bytes", "Bytes free on a disk.", labels=["of"])
+        for content, folder in self.state.folders().items():
+            if (left := free_bytes(folder)) is not None:
+                free.add_metric([content], left)
+        yield free
 
 
 def install(app: Flask, state: AppState) -> None:

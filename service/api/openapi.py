@@ -22,7 +22,9 @@ from service.http import problem_kinds, problems
 REFERENCE = "#/components/schemas/{model}"
 METHODS = ("GET", "POST", "PATCH", "DELETE")
 OWN_TAGS = ("dicomweb", "annotate")  # first segments of paths that are tags
-COMMON_PROBLEMS = (400, 401, 403, 421, 429, 500, 503)  # any endpoint may respond with these
+COMMON_PROBLEMS = (400, 401, 403, 408, 414, 421, 429, 431, 500, 503)  # any endpoint may respond with these
+BODY_PROBLEMS = (413, 415)
+QIDO_PREFIX = "/dicomweb/"  # its answers to wrong parameters are 400 (PS3.18, 8.5)
 STATUS_DESCRIPTIONS = {
     200: "Done.",
     201: "Added and on disk.",
@@ -131,11 +133,21 @@ def _operation(
         | {"description": STATUS_DESCRIPTIONS[status]}
         for status, model in operation.responses.items()
     }
-    failures = sorted({*COMMON_PROBLEMS, *operation.problems})
+    failures = sorted({*COMMON_PROBLEMS, *operation.problems, *_implied_problems(rule, operation)})
     described["responses"] = responses | {
         str(status): {"$ref": f"#/components/responses/{status}"} for status in failures
     }
     return described
+
+
+def _implied_problems(rule: Rule, operation: Operation) -> Iterator[int]:
+    """Yield the statuses that follow from parameters and bodies, which no view needs to declare."""
+    if operation.query and not rule.rule.startswith(QIDO_PREFIX):
+        yield HTTPStatus.UNPROCESSABLE_ENTITY
+    if operation.body or operation.form:
+        yield from BODY_PROBLEMS
+    if operation.confirm:  # it writes to a collection or the state
+        yield HTTPStatus.INSUFFICIENT_STORAGE
 
 
 def _tag(path: str) -> str:

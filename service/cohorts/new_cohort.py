@@ -49,7 +49,7 @@ def check_judged(collection: Collection, judged: Iterable[tuple[str, bool]]) -> 
     for image_id, relevant in judged:
         if by_id.setdefault(image_id, relevant) != relevant:
             raise InvalidInput(f"image {image_id} is judged relevant and not relevant; choose one of them")
-    known = collection.numbers_by_id(by_id)
-    if unknown := [image_id for image_id in by_id if image_id not in known]:
+    numbers = collection.numbers_by_id(by_id)
+    if unknown := [image_id for image_id in by_id if image_id not in numbers]:
         raise NotFound(f"there is no image {unknown[0]}")
     return by_id

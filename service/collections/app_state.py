@@ -23,7 +23,7 @@ from service.collections.grader_cache import GraderCache
 from service.collections.lru_cache import LruCache
 from service.collections.map_cache import MapCache
 from service.collections.mounted_collection import CollectionHandle
-from service.collections.part_checks import checked_parts
+from service.collections.part_checks import checked_parts, written_folders
 from service.federation.ask_sites import Sites
 from service.http.concurrency import ConcurrencyLimit
 from service.http.problems import error_location
@@ -60,7 +60,7 @@ class AppState:
         self.collections = {handle.name: handle for handle in handles}
         self.default = handles[0].name
         self.database = open_state(settings)
-        self.parts = checked_parts(settings, self.database)
+        self.parts = checked_parts(settings, self.database, self.folders)
         place = WorkerPlace({handle.name: handle.path for handle in handles}, settings, self._lock_collection)
         self.worker = JobWorker(self.database, place, settings.job_workers)
         self.jobs = JobQueue(self.database, self.worker)
@@ -68,6 +68,10 @@ class AppState:
         self.sites = Sites(settings.sites)
         self.decoders = Decoders(settings)
         self.archive_thumbnails = ArchiveThumbnails(settings, self.decoders)
+
+    def folders(self) -> dict[str, Path]:
+        """Return the folders that the service writes to, by what they hold."""
+        return written_folders(self.settings, self.collections.values())
 
     def _lock_collection(self, name: str, folder: Path) -> AbstractContextManager[None]:
         return self.collections[name].indexing(folder, wait=False)

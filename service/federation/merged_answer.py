@@ -3,13 +3,14 @@
 import math
 from collections.abc import Sequence
 
-from cbir.federation.merge import merge_by_distance, merge_by_rank, score_of_distance
+from cbir.federation.merge import merge_by_distance, merge_by_rank, reserved_places, score_of_distance
 from cbir.federation.site_messages import FederatedHit
 from cbir.search import Answer, Hit, Links
 from cbir.search.label_agreement import label_agreements
 from cbir.search.search_models import QueryFacts, SiteReport
 from service.federation.ask_sites import SiteOutcome
 
+PLACES_KEPT = "{} places are kept for its images, although others are said to be nearer"
 RANKS_MERGED = "each site has re-ranked its own images, and their ranks are merged"
 
 
@@ -36,7 +37,8 @@ def merge_answers(
         [_hit_of(outcome.name, hit) for hit in outcome.reply.hits] if outcome.reply else []
         for outcome in outcomes
     ]
-    merged = (merge_by_rank if reranked else merge_by_distance)(lists, k)
+    reserved = reserved_places(sum(map(bool, lists)), k)
+    merged = merge_by_rank(lists, k) if reranked else merge_by_distance(lists, k, reserved)
     hits = [_placed(hit, rank, reranked) for rank, hit in enumerate(merged, 1)]
     reports = [_report(None, hits, images, local.timings_ms.get("total", 0.0))]
     for outcome in outcomes:
@@ -44,6 +46,14 @@ def merge_answers(
         report = _report(outcome.name, hits, reply.images if reply else None, outcome.milliseconds)
         notes = list(reply.notes) if reply else []
         reports.append(report.model_copy(update={"problem": outcome.problem, "notes": notes}))
+    if not reranked and merged != merge_by_distance(lists, k):
+        note = PLACES_KEPT.format(reserved)
+        reports = [
+            report.model_copy(update={"notes": [*report.notes, note]})
+            if report.results == reserved
+            else report
+            for report in reports
+        ]
     facts = local.rerank
     if reranked:
         facts = facts.model_copy(update={"notes": (*facts.notes, RANKS_MERGED)})

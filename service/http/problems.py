@@ -15,6 +15,7 @@ from werkzeug.exceptions import HTTPException
 from cbir import errors
 from cbir.errors import CbirError
 from cbir.store import DatabaseError
+from cbir.store.disk_full import is_full
 from service.http.problem_kinds import BY_STATUS, KINDS, problem_type
 from service.state.errors import StateUnavailable
 
@@ -29,6 +30,8 @@ SPARE_FILES = 8  # SQLite opens several at a time, and other requests may have c
 NO_RESOURCES = (
     "the service cannot open more files, or has no free memory, at the moment; try again in a moment"
 )
+
+DISK_FULL = "a disk of the service is full, so this was not done; free some space and repeat the step"
 
 log = logging.getLogger(__name__)
 
@@ -200,6 +203,9 @@ def _handle_unexpected_error(error: Exception) -> Response:
         return problem_response(HTTPStatus.BAD_REQUEST, NOT_HTTP)
     if isinstance(error, OSError) and error.errno in OUT_OF_RESOURCES:
         return _no_resources(error)
+    if is_full(error):
+        log.error("a disk is full: %s", error_location(error))
+        return problem_response(HTTPStatus.INSUFFICIENT_STORAGE, DISK_FULL, "storage-full")
     log.error("unexpected error: %s", error_location(error))
     return problem_response(HTTPStatus.INTERNAL_SERVER_ERROR, UNEXPECTED)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any, TypeVar, cast
 
-from cbir.errors import UnreadableImage
+from cbir.errors import NotEnoughMemory, UnreadableImage
 from cbir.images import Limits
 from cbir.ingest.decoder_tasks import describe_bytes, run_limited
 from cbir.ingest.description import DescribeTask
@@ -86,4 +86,4 @@ class Decoders:
 def _shared_pool(jobs: int, memory_bytes: int, seconds: float) -> tuple[ProcessPool[Task, Any], FairTurns]:
     """Return the decoders of this process and the turns at them; apps with equal settings share them."""
     run = partial(run_limited, memory_bytes=memory_bytes)
-    return ProcessPool(run, jobs, use_one_thread_silently, seconds), FairTurns(jobs)
+    return ProcessPool(run, jobs, use_one_thread_silently, seconds, (NotEnoughMemory,)), FairTurns(jobs)

@@ -22,6 +22,7 @@ from service.access.auth import access_control, identify, too_many_failures
 from service.access.caller import actor_name, current_caller
 from service.access.image_tickets import make_ticket, ticket_image
 from service.api.image_routes import check_own_filter
+from service.api.label_limits import check_label_change
 from service.collections.app_state import AppState, current_state
 from service.collections.image_sources import decode_source
 from service.http import request_body, request_params
@@ -166,7 +167,11 @@ def put_segmentation() -> Response:
     store_segmentation(state.settings, record.image_id, tag, suffix, content)
     if tag == FINAL:
         with state.handle(None).writer(actor_name()) as writer:
-            writer.set_labels(record.image_id, {ANNOTATION: tag})
+            labels: dict[str, str | None] = {ANNOTATION: tag}
+            collection = state.handle(None).whole_searcher().collection
+            writer.set_labels(
+                record.image_id, labels, lambda: check_label_change(collection, [record.image_id], labels)
+            )
     return jsonify({"image": record.image_id, "label": record.image_id})
 
 

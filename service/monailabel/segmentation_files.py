@@ -11,6 +11,7 @@ from cbir.settings import Settings
 from service.http.problems import NotAllowed
 
 SUFFIXES = (".seg.nrrd", ".nrrd", ".nii.gz", ".nii", ".json")
+MAX_SEGMENTATIONS = 16  # of an image
 TAG = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
 
@@ -49,8 +50,15 @@ def store_segmentation(settings: Settings, image_id: str, tag: str, suffix: str,
     ------
     NotAllowed
         Without a folder.
+    InvalidInput
+        If the image has as many segmentations with other tags as it may have.
     """
     folder = annotation_folder(settings) / image_id
+    others = segmentations(settings, image_id).keys() - {tag}
+    if len(others) >= MAX_SEGMENTATIONS:
+        raise InvalidInput(
+            f"tag: an image has at most {MAX_SEGMENTATIONS} segmentations; use a tag that it has"
+        )
     private_folder(folder)
     write_bytes(folder / f"{tag}{suffix}", content)
     for other in _files(folder, tag):

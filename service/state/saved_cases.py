@@ -32,7 +32,7 @@ from service.state.database import StateDatabase
 from service.state.schema import WholeNumber, tables, unix_time
 
 MAX_CASES = 1000  # of an owner
-MAX_BYTES = 2**30  # of the pictures of an owner
+MAX_BYTES = 2**30  # of the cases of an owner, pictures included
 ID_BYTES = 8
 
 cases = Table(
@@ -83,9 +83,9 @@ class Viewer(NamedTuple):
         A caller whose rights are limited to some images sees no uploaded image of others, since no one can tell
         whether its rights would cover it.
         """
-        own = cases.c.owner == self.owner
+        of_owner = cases.c.owner == self.owner
         of_others = and_(cases.c.shared, cases.c.picture.is_(None)) if self.limited else cases.c.shared
-        allowed = true() if self.sees_all else or_(own, of_others)
+        allowed = true() if self.sees_all else or_(of_owner, of_others)
         return and_(allowed, cases.c.collection.in_(self.collections))
 
 
@@ -130,19 +130,22 @@ def add_case(
         "patient_key": patient_key,
     }
     with database.writing() as connection:
-        _check_limits(connection, owner, len(picture.data) if picture else 0)
+        size = len(str(values["content"])) + len(case.note) + (len(picture.data) if picture else 0)
+        _check_limits(connection, owner, size)
         connection.execute(insert(cases).values(**values))
     return case_id
 
 
 def _check_limits(connection: Connection, owner: str, size: int) -> None:
-    query = select(func.count(), func.coalesce(func.sum(func.length(cases.c.picture)), 0))
+    text = func.length(cases.c.content) + func.length(cases.c.note)
+    pictures = func.coalesce(func.length(cases.c.picture), 0)
+    query = select(func.count(), func.coalesce(func.sum(text + pictures), 0))
     count, used = connection.execute(query.where(cases.c.owner == owner)).one()
     if count >= MAX_CASES:
         raise InvalidInput(f"this caller has {count} saved cases already, as many as allowed; delete some")
     if used + size > MAX_BYTES:
         raise InvalidInput(
-            f"the pictures of this caller's cases have {MAX_BYTES // 2**20} MiB, as many as allowed; delete some"
+            f"this caller's cases have {MAX_BYTES // 2**20} MiB, as many as allowed; delete some"
         )
 
 

@@ -9,6 +9,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
 from cbir.atomic import BINARY, OWNER_FILE, private_folder
+from cbir.store.disk_full import raise_when_full
 from service.state.errors import StateUnavailable
 from service.state.private_file import give_to_owner, permission_problem
 
@@ -60,14 +61,8 @@ class SqliteFile:
     def create(self) -> None:
         """Create the file unless it exists; raises StateUnavailable, also if other users could change it."""
         try:
-            private_folder(self.folder)
-            file = os.open(self.file, os.O_RDWR | os.O_CREAT | BINARY, OWNER_FILE)
-            try:
-                status = os.fstat(file)
-                if status.st_size == 0:
-                    give_to_owner(file, self.folder)
-            finally:
-                os.close(file)
+            with raise_when_full(self.folder):
+                status = self._create_file()
             problem = permission_problem(self.file, status.st_mode)
         except OSError as error:
             raise StateUnavailable(
@@ -75,6 +70,17 @@ class SqliteFile:
             ) from error
         if problem:
             raise StateUnavailable(problem)
+
+    def _create_file(self) -> os.stat_result:
+        private_folder(self.folder)
+        file = os.open(self.file, os.O_RDWR | os.O_CREAT | BINARY, OWNER_FILE)
+        try:
+            status = os.fstat(file)
+            if status.st_size == 0:
+                give_to_owner(file, self.folder)
+            return status
+        finally:
+            os.close(file)
 
     def create_schema(self, _connection: Connection) -> None:
         """Do nothing: a file has no schemas."""

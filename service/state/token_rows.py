@@ -18,6 +18,7 @@ tokens = Table(
     Column("created", WholeNumber, nullable=False),
     Column("expires", WholeNumber),
     Column("revoked", WholeNumber),
+    Column("made_by", Text),  # "token ID" or "user NAME"
 )
 
 
@@ -31,6 +32,7 @@ class TokenRow(NamedTuple):
     created: datetime
     expires: datetime | None
     revoked: datetime | None
+    made_by: str | None
 
 
 def read_tokens(connection: Connection) -> list[TokenRow]:
@@ -45,6 +47,7 @@ def read_tokens(connection: Connection) -> list[TokenRow]:
             datetime.fromtimestamp(row.created, UTC),
             _date(row.expires),
             _date(row.revoked),
+            row.made_by,
         )
         for row in rows
     ]

@@ -2,12 +2,17 @@
 
 const COLUMNS = ["rank", "image_id", "score", "distance", "patient", "study", "series", "instance", "frame"];
 
-/** A cell of a csv file, quoted where needed; text that a spreadsheet takes for a formula begins with an apostrophe. */
+/** A cell of a csv file, quoted where needed; what a spreadsheet takes for a formula begins with an apostrophe. */
 function cell(value) {
-  let text = String(value ?? "");
-  const isNumber = text.trim() === text && text !== "" && Number.isFinite(Number(text));
-  if (/^[=+\-@\t\r]/.test(text) && !isNumber) text = `'${text}`;
+  // A formula may also follow ; or a tab, which separate cells in many spreadsheets, or a line break.
+  let text = String(value ?? "").split(/([;\t\r\n])/).map(harmlessPart).join("");
+  if (/^[\t\r\n]/.test(text)) text = `'${text}`;
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+function harmlessPart(part) {
+  const isNumber = part.trim() === part && Number.isFinite(Number(part));
+  return /^[\s"]*[=+\-@\uff1d\uff0b\uff0d\uff20]/.test(part) && !isNumber ? `'${part}` : part;
 }
 
 function csv(rows) {

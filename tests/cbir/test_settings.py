@@ -35,6 +35,38 @@ def test_settings_file_from_the_environment(tmp_path, monkeypatch):
     assert settings.load().port == 9000
 
 
+LISTS = {
+    "index_roots": "/a",
+    "allowed_hosts": "cbir.example",
+    "trusted_proxies": "10.0.0.0/8",
+    "frame_origins": "https://ris.example",
+    "federation_labels": "modality",
+    "dicom_peers": "CT1@10.0.0.0/8",
+    "dicom_commitment": "CT1=10.0.0.1:104",
+    "oidc_scopes": "openid",
+}
+
+
+def test_lists_in_the_environment_are_json_or_separated_by_commas(monkeypatch):
+    assert set(LISTS) == {
+        name for name, field in settings.Settings.model_fields.items() if "tuple" in str(field.annotation)
+    }
+    for name, word in LISTS.items():
+        for text in (json.dumps([word]), f" [ {json.dumps(word)} ] ", word):
+            monkeypatch.setenv(f"CBIR_{name.upper()}", text)
+            assert getattr(settings.load(), name) == (word,)
+        monkeypatch.delenv(f"CBIR_{name.upper()}")
+    monkeypatch.setenv("CBIR_INDEX_ROOTS", "[]")
+    assert settings.load().index_roots == ()
+
+
+@pytest.mark.parametrize("text", ['["/a"', "[/a]", "[1]", '[["/a"]]', "[" * 100_000])
+def test_list_that_is_no_json_is_refused(monkeypatch, text):
+    monkeypatch.setenv("CBIR_INDEX_ROOTS", text)
+    with pytest.raises(InvalidInput, match="setting index_roots"):
+        settings.load()
+
+
 @pytest.mark.parametrize("text", ["port = 70000", "unknown = 1", "port = 'x'", "not toml"])
 def test_invalid_settings_are_named(tmp_path, text):
     (tmp_path / "cbir.toml").write_text(text + "\n")

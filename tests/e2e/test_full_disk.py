@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,9 @@ from cbir.errors import StorageFull
 from cbir.main import app
 from cbir.store import Collection
 from cbir.store.verify import verify_collection
+from service.access.audit_files import AuditFiles
+from service.access.audit_key import read_or_create_key
+from service.access.tokens import Scope, TokenStore
 from tests.cbir.store.conftest import entry
 from tests.service.conftest import CBIR, ids, indexed, pictures, problem, serving
 
@@ -134,6 +138,107 @@ def test_the_service_searches_on(disk: Path, indexed: Path, pictures: list[Path]
         assert httpx.get(f"{running.address}/readyz").json()["images"] == 31
     with Collection(folder) as collection:
         assert verify_collection(collection) == []
+
+
+def test_every_writer_of_the_state_says_that_the_disk_is_full(
+    disk: Path, tmp_path: Path, indexed: Path, ids: list[str]
+) -> None:
+    state = disk / "state"
+    _, text = TokenStore(state).create(list(Scope))
+    other, _ = TokenStore(state).create([Scope.search])
+    environment = {
+        "CBIR_STATE_FOLDER": str(state),
+        "CBIR_REQUIRE_TOKENS": "true",
+        "CBIR_AUDIT_LOG": str(tmp_path / "audit.jsonl"),
+        "CBIR_ANNOTATION_FOLDER": str(disk / "segmentations"),
+        "CBIR_INDEX_ROOTS": str(tmp_path),
+    }
+    with (
+        serving(indexed, **environment) as running,
+        httpx.Client(base_url=running.address, headers={"Authorization": f"Bearer {text}"}) as client,
+    ):
+        assert client.get("/v1/cases").status_code == 200  # the state database exists
+        fill(disk)
+        segmentation = {"label": ("a.nii", b"x" * 100_000)}
+        kept = {"search": {"image_id": ids[0]}, "note": "x" * 1000}
+        writes = [
+            client.post("/v1/admin/tokens", json={"scopes": ["search"]}),
+            client.post(f"/v1/admin/tokens/{other.token_id}/revoke"),
+            *[client.post("/v1/cases", json={"title": f"{n}", **kept}) for n in range(20)],
+            *[client.post("/v1/cohorts", json={"title": f"{n}", "relevant": ids[:9]}) for n in range(20)],
+            client.post("/v1/audit", json={}),
+            client.put("/monailabel/datastore/label", params={"image": ids[0]}, files=segmentation),
+        ]
+        assert {answer.status_code for answer in writes} <= {201, 202, 507}, [a.text for a in writes]
+        for answer in (writes[0], writes[1], writes[-1]):
+            assert "is full" in problem(answer, 507)
+        assert client.post("/v1/search", json={"image_id": ids[0]}).status_code == 200
+        make_room(disk)
+        assert client.post("/v1/admin/tokens", json={"scopes": ["search"]}).status_code == 201
+
+
+@pytest.mark.parametrize("failure", ["closed", "open"])
+def test_an_audit_log_without_room_shows_in_readiness_and_metrics(
+    disk: Path, tmp_path: Path, indexed: Path, ids: list[str], failure: str
+) -> None:
+    log = disk / "audit.jsonl"
+    _, text = TokenStore(tmp_path / "state").create(list(Scope))
+    environment = {
+        "CBIR_STATE_FOLDER": str(tmp_path / "state"),
+        "CBIR_REQUIRE_TOKENS": "true",
+        "CBIR_AUDIT_LOG": str(log),
+        "CBIR_AUDIT_FAILURE": failure,
+    }
+    with (
+        serving(indexed, **environment) as running,
+        httpx.Client(base_url=running.address, headers={"Authorization": f"Bearer {text}"}) as client,
+    ):
+
+        def search() -> int:
+            return client.post("/v1/search", json={"image_id": ids[0]}).status_code
+
+        def wait_ready(status: int, parts: list[str] | None) -> httpx.Response:
+            for _ in range(150):
+                answer = client.get("/readyz")
+                if answer.status_code == status and (status == 503 or answer.json().get("degraded") == parts):
+                    return answer
+                time.sleep(0.2)
+            raise AssertionError(answer.text)
+
+        assert (search(), client.get("/readyz").status_code) == (200, 200)
+        assert {'cbir_part_up{part="audit log"} 1.0', "cbir_audit_lines_lost_total 0.0"} <= set(
+            client.get("/metrics").text.splitlines()
+        )
+        fill(disk)
+        if failure == "closed":  # nobody has sent a request that would have failed
+            assert "audit log" in problem(wait_ready(503, None), 503)
+            while search() != 503:  # some lines still fit into the last block of the file
+                pass
+            assert client.get("/readyz").status_code == 503
+        else:
+            while "are not in the audit log" not in str(client.get("/readyz").json().get("warning")):
+                assert search() == 200
+            assert wait_ready(200, ["disk", "audit log"]).json()["status"] == "ready"
+        assert client.get("/healthz").json()["degraded"] == ["disk", "audit log"]
+        metrics = client.get("/metrics").text
+        assert 'cbir_part_up{part="audit log"} 0.0' in metrics
+        assert failure == "closed" or "cbir_audit_lines_lost_total 0.0" not in metrics
+        make_room(disk)
+        wait_ready(200, ["disk"])  # it is never large
+        assert search() == 200
+        assert 'cbir_part_up{part="audit log"} 1.0' in client.get("/metrics").text
+    if failure == "open":
+        assert '"action": "lines not written"' in log.read_text()
+    assert AuditFiles(log).verify().faults == []
+
+
+def test_half_a_key_of_the_audit_log_is_not_left(disk: Path) -> None:
+    fill(disk)
+    with pytest.raises(OSError, match="No space"):
+        read_or_create_key(disk / "audit.key")
+    assert not (disk / "audit.key").exists()
+    make_room(disk)
+    assert read_or_create_key(disk / "audit.key") == read_or_create_key(disk / "audit.key")
 
 
 def test_the_service_starts_on_a_full_disk(disk: Path, indexed: Path, pictures: list[Path]) -> None:

@@ -17,6 +17,11 @@ test("a row of csv has the facts and a column for each label", () => {
   );
 });
 
+test("a formula after ; or a tab gets an apostrophe, a number does not", () => {
+  const row = toCsv([hit(1, { a: "x;=1+1", b: "x\t@A1", c: "x;-1", d: 'x;"=2"' })]).split("\r\n")[1];
+  assert.equal(row, `1,id1,1,0.5,,,,,,x;'=1+1,x\t'@A1,x;-1,"x;'""=2"""`);
+});
+
 test("no results are a row of titles", () => {
   assert.equal(toCsv([]).split("\r\n").length, 2);
 });

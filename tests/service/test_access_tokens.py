@@ -13,6 +13,7 @@ import pytest
 from cbir.errors import InvalidInput, NotFound
 from service.access.token_expiry import parse_expiry
 from service.access.tokens import Scope, Token, TokenStore, TokensUnreadable
+from service.state.errors import StateUnavailable
 from tests.service.conftest import command
 
 NOW = datetime(2030, 1, 31, 12, tzinfo=UTC)
@@ -150,7 +151,7 @@ def test_what_cannot_be_made(tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="--name"):
             tokens.create([Scope.search], name=name)
     (tmp_path / "file").touch()
-    with pytest.raises(InvalidInput, match="state_folder"):
+    with pytest.raises(StateUnavailable, match="state_folder"):
         TokenStore(tmp_path / "file").create([Scope.search])
 
 

@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
+from typer.testing import CliRunner
 from werkzeug.test import TestResponse
 
 from cbir import settings
 from cbir.access_rights import Rights
+from cbir.main import app as commands
 from service.access import last_uses
+from service.access.shared_tokens import open_tokens
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
 from service.state.database import open_state
@@ -217,3 +220,43 @@ def test_guesses_are_limited(closed: Flask, tokens: TokenStore) -> None:
     codes = [client.post(TOKENS, json={}, headers=bearer("cbir_x_y")).status_code for _ in range(12)]
     assert codes == [401] * 10 + [429] * 2
     problem(client.get(TOKENS, headers=bearer(tokens.create([Scope.admin])[1])), 429)
+
+
+@pytest.mark.usefixtures("each_database")
+def test_tokens_of_a_revoked_administrator_are_listed_with_it_and_revoked(
+    indexed: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    active = settings.load(require_tokens=True, state_folder=state)
+    client, store = create_app(indexed, active).test_client(), open_tokens(active, open_state(active))
+    stolen, text = store.create([Scope.admin])
+    other, _ = store.create([Scope.search])
+    first = client.post(TOKENS, json={"scopes": ["admin"]}, headers=bearer(text)).json
+    second = client.post(TOKENS, json={"scopes": ["search"]}, headers=bearer(first["token"])).json
+    assert (first["info"]["made_by"], second["info"]["made_by"]) == (
+        f"token {stolen.token_id}",
+        f"token {first['info']['token_id']}",
+    )
+    monkeypatch.setenv("CBIR_STATE_FOLDER", str(state))
+    runner = CliRunner()
+    assert f"made by token {stolen.token_id}" in runner.invoke(commands, ["token", "list"]).output
+    plain = runner.invoke(commands, ["token", "revoke", stolen.token_id])
+    made = [first["info"]["token_id"], second["info"]["token_id"]]
+    assert all(name in plain.output for name in [*made, "--with-made"])
+    assert client.get("/v1/collection", headers=bearer(second["token"])).status_code == 200
+    again = runner.invoke(commands, ["token", "revoke", stolen.token_id, "--with-made"])
+    assert (again.exit_code, again.output.count("revoked")) == (0, 3)
+    fresh = open_tokens(active, open_state(active))
+    assert [fresh.all()[name].state for name in (stolen.token_id, *made, other.token_id)] == [
+        *["revoked"] * 3,
+        "valid",
+    ]
+
+
+def test_revoking_with_what_it_has_made_over_http(
+    closed: Flask, tokens: TokenStore, admin: dict[str, str]
+) -> None:
+    client = closed.test_client()
+    stolen, text = tokens.create([Scope.admin])
+    made = client.post(TOKENS, json={"scopes": ["search"]}, headers=bearer(text)).json
+    assert client.post(f"{TOKENS}/{stolen.token_id}/revoke?with_made=true", headers=admin).status_code == 200
+    problem(client.get("/v1/collection", headers=bearer(made["token"])), 401)

@@ -21,7 +21,7 @@ from service.access.audit import AuditLog
 from service.access.audit_chain import ChainHead
 from service.access.audit_files import AuditFiles
 from service.access.audit_writer import MAX_IMAGES
-from service.access.chain_check import ChainReport
+from service.access.chain_report import ChainReport
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
 from tests.service.conftest import problem
@@ -200,8 +200,88 @@ def test_a_log_of_an_earlier_version(tmp_path: Path) -> None:
     write(AuditLog(path), 3)
     report = verify(path)
     assert (report.lines, report.faults, len(report.notes)) == (3, [], 1)
-    path.write_text(path.read_text().replace('"token": "1"', '"token": "3"'))
-    assert "does not continue" in verify(path).faults[0], "the first line of the chain covers what was there"
+    assert report.notes == ["audit.jsonl.1, audit.jsonl: lines of an earlier version, which the chain covers"]
+    for file, old, new in ((path, '"1"', '"3"'), (path.with_name("audit.jsonl.1"), '"0"', '"4"')):
+        text = file.read_text()
+        file.write_text(text.replace(f'"token": {old}', f'"token": {new}'))
+        assert "does not continue" in verify(path).faults[0], (
+            "the first line of the chain covers what was there"
+        )
+        file.write_text(text)
+    path.with_name("audit.jsonl.1").unlink()
+    assert "changed or removed" in verify(path).faults[0]
+
+
+def test_a_log_of_an_earlier_version_without_a_line_since(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    path.write_text('{"token": "1"}\n{"token": "2"}')
+    AuditLog(path)
+    assert (verify(path).faults, len(verify(path).notes)) == ([], 1)
+    path.write_text('{"token": "2"}')
+    assert verify(path).faults
+
+
+def test_rotated_files_that_the_chain_does_not_cover_are_named_by_the_reader(tmp_path: Path) -> None:
+    """As of version 1.0, whose chains covered the lines before them in their own file only."""
+    path = tmp_path / "audit.jsonl"
+    path.write_text('{"token": "1"}\n')
+    write(AuditLog(path), 3)
+    path.with_name("audit.jsonl.1").write_text('{"token": "0"}\n')
+    (fault,) = verify(path).faults
+    assert "--earlier audit.jsonl.1" in fault
+    report = verify(path, earlier=["audit.jsonl.1"])
+    assert (report.faults, len(report.notes)) == ([], 2)
+    assert verify(path, earlier=["audit.jsonl.2"]).faults == [fault]
+
+
+FORGED = '{"time": "2026-01-01T00:00:00Z", "user": "dr.smith", "action": "erase", "images": []}\n'
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["0", "00", "01", "1", "9", "\u0663", "bak", "1.gz", "key.old", "head~", "99999999999999999999"],
+)
+@pytest.mark.parametrize("content", [FORGED, FORGED[:50], FORGED[:50] + "\n", "\n"])
+def test_a_file_that_does_not_belong_is_found(path: Path, name: str, content: str) -> None:
+    noted = AuditFiles(path).head()
+    path.with_name(f"audit.jsonl.{name}").write_text(content)
+    for _ in range(2):
+        assert any(f"audit.jsonl.{name}" in fault for fault in verify(path, known=(noted,)).faults)
+        write(AuditLog(path), 1)
+
+
+def test_a_folder_with_the_name_of_a_rotated_file(path: Path) -> None:
+    path.with_name("audit.jsonl.3").mkdir()
+    assert "audit.jsonl.3" in verify(path).faults[0]
+    write(AuditLog(path), 1)
+
+
+def test_forged_lines_around_a_chain_that_was_rotated(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    write(AuditLog(path, 2000), 40)
+    for file in (*AuditFiles(path).rotated(), path):
+        text = file.read_text()
+        for forged in (FORGED + text, text + FORGED):
+            file.write_text(forged)
+            assert verify(path).faults, file
+            file.write_text(text)
+    assert verify(path).faults == []
+    last = AuditFiles(path).rotated()[-1]
+    last.write_text(FORGED[:50])
+    path.unlink()
+    assert any("no line of the chain" in fault for fault in verify(path).faults)
+
+
+def test_forged_lines_before_a_chain_whose_beginning_was_archived(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    write(AuditLog(path, 2000), 40)
+    oldest, second = AuditFiles(path).rotated()[:2]
+    first = json.loads(second.read_text().splitlines()[0])["n"]
+    oldest.write_text(FORGED)
+    assert "audit.jsonl.1" in verify(path, first=first).faults[0]
+    oldest.unlink()
+    second.write_text(FORGED + second.read_text())
+    assert "audit.jsonl.2" in verify(path, first=first).faults[0]
 
 
 def test_the_process_stopped_between_line_and_note(path: Path) -> None:

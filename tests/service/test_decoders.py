@@ -3,6 +3,7 @@
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ from flask.testing import FlaskClient
 from pydicom.uid import JPEGBaseline8Bit
 
 from cbir import settings
-from cbir.images import read_images
+from cbir.errors import NotEnoughMemory
+from cbir.images import Limits, read_images
+from cbir.ingest.decoder_tasks import ImageChoice, render_choice, run_limited
+from cbir.ingest.process_pool import ProcessPool
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.store import Collection
 from service.app import create_app
@@ -76,8 +80,52 @@ def test_a_decoder_is_killed_at_its_deadline(writable: Path, pictures: list[Path
 @pytest.mark.slow
 def test_memory_of_a_decoder_is_limited(indexed: Path, pictures: list[Path]) -> None:
     client = create_app(indexed, settings.load(decoder_bytes=64 * 2**20)).test_client()
-    assert "memory" in problem(post(client, SEARCH, SLOW), 422)
+    content = bytes(120 * 2**20)  # beside a small frame
+    large = hostile.dicom(
+        b"\xe1\x7f\x10\x10OB\0\0" + len(content).to_bytes(4, "little") + content, deflate=True
+    )
+    for _ in range(2):
+        assert "memory" in problem(post(client, SEARCH, large, "application/dicom"), 422)
     assert post(client, SEARCH, pictures[-1].read_bytes()).status_code == 200
+
+
+@pytest.mark.slow
+def test_acceptance_does_not_depend_on_what_the_decoder_did_before(
+    indexed: Path, pictures: list[Path]
+) -> None:
+    """An image of exactly `max_pixels`, and others between, in one process."""
+    client = create_app(
+        indexed, settings.load(decoders=1, query_seconds=120, decode_seconds=120)
+    ).test_client()
+    largest, colour = hostile.png_of_zeros(10_000), hostile.png_of_zeros(7000, 8, 2)
+    for file in (largest, colour, largest, pictures[-1].read_bytes(), largest):
+        assert post(client, SEARCH, file).status_code == 200
+
+
+_tasks = 0
+
+
+def _count_tasks(most: int) -> int:
+    global _tasks
+    _tasks += 1
+    if _tasks > most:
+        raise NotEnoughMemory(f"{_tasks} tasks")
+    return _tasks
+
+
+def test_a_task_that_lacks_memory_is_tried_again_in_a_new_process() -> None:
+    with ProcessPool(_count_tasks, 1, again=(NotEnoughMemory,)) as pool:
+        assert [pool.run(1) for _ in range(3)] == [1, 1, 1]
+        for _ in range(2):
+            with pytest.raises(NotEnoughMemory, match=r"^1 tasks"):
+                pool.run(0)
+
+
+def test_a_declared_frame_raises_the_limit_of_memory() -> None:
+    """The limit is told from the header: 64 MiB would not hold the pixels."""
+    choice = ImageChoice(hostile.png_of_zeros(9000), "scan", Limits())
+    with ProcessPool(partial(run_limited, memory_bytes=64 * 2**20), 1) as pool:
+        assert pool.run(partial(render_choice, choice, 64)).width == 9000
 
 
 @pytest.mark.slow

@@ -17,9 +17,11 @@ from cbir.store import Collection
 from cbir.store.last_good import NAME
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
-from service.collections import mounted_collection, part_checks
+from service.collections import mounted_collection
 from service.collections.app_state import EXTENSION
-from service.collections.part_checks import PartCheck, names_of_down_parts
+from service.collections.part_checks import names_of_down_parts
+from service.state import part_check
+from service.state.part_check import PartCheck
 from tests.service.conftest import COUNT, cbir, problem
 
 
@@ -102,7 +104,7 @@ def test_an_archive_that_does_not_answer(indexed: Path) -> None:
 
 
 def test_a_part_that_never_answers_counts_as_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(part_checks, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(part_check, "ANSWER_SECONDS", 0.05)
     hangs = Event()
     part = PartCheck("archive", hangs.wait, 0)
     try:

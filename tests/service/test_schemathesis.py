@@ -1,9 +1,11 @@
 """Requests made from the OpenAPI document, sensible ones and others: none is answered with a server error."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -52,8 +54,18 @@ def test_no_request_is_a_server_error(changing: Served, operation, mode, data) -
     case = data.draw(operation.as_strategy(generation_mode=mode))
     answer = case.call(base_url=changing.address, timeout=30)
     assert answer.status_code < 500, (answer.status_code, answer.text, case.as_curl_command())
+    assert str(answer.status_code) in case.operation.definition.raw["responses"], case.as_curl_command()
     if answer.status_code >= 400:
         assert answer.headers["content-type"][0] == "application/problem+json"
+
+
+@pytest.mark.parametrize("extra", ["nonsense=1", f"nonsense={'9' * 9000}"], ids=["unknown", "too long"])
+def test_answer_to_wrong_parameters_is_described(changing: Served, extra: str) -> None:
+    with httpx.Client(base_url=changing.address, timeout=30) as client:
+        for item in OPERATIONS:
+            path = re.sub(r"\{\w+\}", "1", item.path)
+            answer = client.request(item.method, f"{path}?{extra}")
+            assert str(answer.status_code) in item.definition.raw["responses"], (item.label, answer.text)
 
 
 def test_the_document_has_operations() -> None:

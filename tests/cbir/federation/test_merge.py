@@ -5,7 +5,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbir.federation.merge import merge_by_distance, merge_by_rank, score_of_distance
+from cbir.federation.merge import merge_by_distance, merge_by_rank, reserved_places, score_of_distance
 
 
 class Near(NamedTuple):
@@ -30,6 +30,34 @@ def test_distances_are_in_the_order_of_the_pooled_images(sites: list[list[float]
     lists = hits_of(sites)
     pooled = sorted((hit for found in lists for hit in found), key=lambda hit: hit.distance)  # stable
     assert merge_by_distance(lists, k) == pooled[:k]
+
+
+@given(several, st.integers(1, 20))
+def test_each_site_keeps_its_places(sites: list[list[float]], k: int) -> None:
+    lists = hits_of(sites)
+    reserved = reserved_places(sum(map(bool, lists)), k)
+    merged = merge_by_distance(lists, k, reserved)
+    assert len(merged) == min(k, sum(map(len, lists)))
+    assert [hit.distance for hit in merged] == sorted(hit.distance for hit in merged)
+    for site, found in enumerate(lists):
+        mine = [hit for hit in merged if hit.site == site]
+        assert mine == found[: len(mine)]
+        assert len(mine) >= min(len(found), reserved)
+    nearest = merge_by_distance(lists, k)
+    assert {*nearest[: k // 2]} <= {*merged}, "the nearer half is that of all images together"
+
+
+def test_a_liar_takes_no_more_than_its_share() -> None:
+    honest, liar = hits_of([[3.0] * 20, [0.0] * 20])
+    merged = merge_by_distance([honest, liar], 20, reserved_places(2, 20))
+    assert [hit.site for hit in merged] == [1] * 15 + [0] * 5
+    assert [reserved_places(sites, k) for sites, k in ((1, 20), (2, 1), (2, 2), (3, 2), (3, 20))] == [
+        0,
+        0,
+        1,
+        0,
+        3,
+    ]
 
 
 @given(several, st.integers(1, 20))

@@ -127,14 +127,13 @@ def test_chunks_of_a_png_are_limited() -> None:
 def test_items_of_dicom_sequences_are_limited(deflate: bool) -> None:
     (image,) = decode(hostile.dicom_of_items(1000, deflate))
     assert image.width == 16
-    assert "200000 items" in refused(hostile.dicom_of_items(300_000, deflate))
+    assert "50020 items" in refused(hostile.dicom_of_items(60_000, deflate))
 
 
 @pytest.fixture
 def few_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lower the limit: a million of reads take seconds."""
-    assert dicom_dataset.MAX_READS == 1_000_000
-    monkeypatch.setattr(dicom_dataset, "MAX_READS", 10_000)
+    """Lower the limit: many reads take seconds."""
+    monkeypatch.setattr(dicom_dataset, "READS_OF_FILE", 10_000)
 
 
 @pytest.mark.usefixtures("few_reads")
@@ -148,6 +147,27 @@ def test_elements_of_a_dicom_file_are_limited(deflate: bool) -> None:
 def test_elements_of_a_dicom_sequence_are_limited() -> None:
     assert len(list(decode(hostile.dicom_of_sequence(1000)))) == 1
     assert "too many DICOM elements" in refused(hostile.dicom_of_sequence(11_000))
+
+
+def test_a_million_elements_take_no_time_to_speak_of() -> None:
+    assert "too many DICOM elements" in refused(hostile.dicom_of_elements(900_000, deflate=True))
+
+
+@pytest.mark.usefixtures("few_reads")
+def test_frames_have_elements_of_their_own() -> None:
+    frames = {"NumberOfFrames": 40, "Rows": 2, "Columns": 2}
+    content = hostile.private_elements(11_000)
+    (image, *_) = decode(hostile.dicom(content, **frames))
+    assert image.frames == 40
+    assert "too many DICOM elements" in refused(hostile.dicom(content, **frames | {"NumberOfFrames": 3}))
+
+
+@pytest.mark.usefixtures("few_reads")
+def test_sequences_of_a_file_are_counted_together() -> None:
+    """They are read on their first use, each by itself."""
+    for elements, shared in ((6000, 0), (1, 6000)):
+        assert len(list(decode(hostile.dicom_of_sequence(elements, shared=shared)))) == 1
+    assert "too many DICOM elements" in refused(hostile.dicom_of_sequence(6000, shared=6000))
 
 
 def test_a_deflated_file_is_read_as_the_same_file_uncompressed() -> None:

@@ -304,3 +304,14 @@ def test_decoding_in_threads_equals_one_thread(noise):
     for thread in threads:
         thread.join()
     assert all((result[number] == picture).all() for number, picture in enumerate(pictures))
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", ">f4", "f8", "i4", "u4", "i8"])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 2), (7, 13), (1100, 1000)])
+def test_percentiles_are_those_of_numpy_in_double_precision(dtype: str, shape: tuple[int, int]) -> None:
+    values = (np.random.default_rng(3).random(shape) * 60_000 + 1000).astype(dtype)
+    low, high = np.percentile(values.astype(np.float64), (1, 99))
+    expected = (low, high) if low < high else (values.min(), values.max())
+    assert percentiles(values) == tuple(map(float, expected))
+    pixels = from_array(values).pixels
+    np.testing.assert_array_equal(pixels, apply_window(values.astype(np.float64), *percentiles(values)))
