@@ -6,6 +6,7 @@ folder. An error removes the temporary file; a kill may leave it, and the next w
 Only its owner can read a new file or folder, unless the caller says otherwise: most are about patients.
 """
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
@@ -117,6 +118,8 @@ def private_folder(folder: Path) -> None:
     """Create a folder, and its missing parents, that only their owner can read; one that exists stays as it is."""
     for each in (*reversed(folder.parents), folder):  # the mode of mkdir is not that of parents
         if not each.is_dir():
+            if each.exists() and each != folder:
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
             each.mkdir(mode=OWNER_FOLDER, exist_ok=True)
 
 

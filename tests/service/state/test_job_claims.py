@@ -340,6 +340,7 @@ def test_tables_of_the_first_version_are_upgraded(each_database: str, state: Pat
     with old.writing() as connection:  # makes the newest tables
         for table in ("jobs", "job_files", "job_workers", "schema_version"):
             connection.exec_driver_sql(f"DROP TABLE {table}")
+        connection.exec_driver_sql("ALTER TABLE tokens DROP COLUMN made_by")
         for statement in OLD_TABLES:
             connection.exec_driver_sql(statement.format(**types))
     upgraded = open_state(settings.load(state_folder=state))
