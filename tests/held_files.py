@@ -1,8 +1,8 @@
 """A folder of images whose indexing cannot end before a test lets it, however fast the machine is.
 
-The interpreters of processes that are started meanwhile import a hook: each file takes a while, and the last one waits for
-`release`. The process that stores the images waits for it too, once it has stored a part of the others, so that a
-signal ends it in order.
+Processes that are started meanwhile import a hook: each file takes a while, and the last one waits for `release`.
+The process that stores the images waits for it too, once it has stored a part of the others, so that a signal ends it
+in order.
 """
 
 import os

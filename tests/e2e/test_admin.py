@@ -161,7 +161,6 @@ def test_revoked_login_is_asked_for_again(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-@pytest.mark.long
 def test_killed_service_remembers_logins_and_jobs(
     indexed: Path, tmp_path: Path, pictures: list[Path], browser: sync_api.Browser
 ) -> None:

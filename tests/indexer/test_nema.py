@@ -146,7 +146,6 @@ def test_from_a_folder(sent: list[Path], pictures: set[str], tmp_path: Path) -> 
     assert pictures_in(tmp_path / "collection") == pictures
 
 
-@pytest.mark.long
 @needs_orthanc
 def test_through_orthanc_by_asking_and_by_being_sent(
     sent: list[Path], pictures: set[str], network: Namespace, tmp_path: Path

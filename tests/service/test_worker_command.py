@@ -93,7 +93,7 @@ def test_a_service_that_ends_hands_its_job_back(
         with serving(folder) as served, httpx.Client(base_url=served.address, timeout=60) as client:
             name = name or client.post("/v1/jobs", json=request).json()["job"]
             until(lambda: client.get(f"/v1/jobs/{name}").json()["state"] == "running")  # noqa: B023
-            until(lambda: client.get("/v1/collection").json()["images"] > 0)  # noqa: B023
+            until(lambda: client.get("/v1/collection").json()["images"] > 0)
             served.process.send_signal(number)
             assert served.process.wait(60) == 0
         (row,) = load_jobs(StateDatabase(state))
@@ -102,11 +102,14 @@ def test_a_service_that_ends_hands_its_job_back(
         assert 0 < len(collection) < count
 
 
+@pytest.mark.slow
 def test_what_a_worker_refuses(
     tmp_path: Path, indexed: Path, postgresql: PostgresqlServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "missing" in refusal("worker", "--collection", tmp_path / "missing")
-    monkeypatch.setenv("CBIR_STATE_DATABASE", f"postgresql+psycopg://postgres@/nowhere?host={postgresql.folder}")
+    monkeypatch.setenv(
+        "CBIR_STATE_DATABASE", f"postgresql+psycopg://postgres@/nowhere?host={postgresql.folder}"
+    )
     assert "state_database" in (said := refusal("worker", "--collection", indexed))
     assert "does not exist" in said
 

@@ -14,7 +14,6 @@ from cbir.search import Request
 from tests.cbir.evaluation.small_run import FAST, index, refused, run, summary
 
 
-@pytest.mark.long
 def test_finished_runs_are_used_again_while_nothing_has_changed(tmp_path):
     own = index(tmp_path / "own", tmp_path)
     out = tmp_path / "out"

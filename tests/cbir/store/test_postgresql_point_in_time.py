@@ -17,7 +17,7 @@ from cbir.store.verify import verify_collection
 from tests.cbir.store.conftest import entry
 from tests.postgresql_server import PostgresqlServer, missing_reason
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.slow
 
 RECOVERY = """restore_command = 'cp {archive}/%f %p'
 recovery_target_time = '{moment}'

@@ -67,7 +67,6 @@ def count(collection: Path) -> int:
     return len(instances_in(collection)) if (collection / "collection.sqlite").exists() else 0
 
 
-@pytest.mark.long
 def test_an_archive_is_fetched_filtered_followed_and_may_go_away(
     network: Namespace, phantoms: Path, tmp_path: Path
 ) -> None:
