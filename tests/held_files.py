@@ -8,9 +8,9 @@ in order.
 import os
 from pathlib import Path
 
+import cv2
+import numpy as np
 import pytest
-
-from tests.service.test_api_jobs import noise
 
 COUNT = 400
 HOOK = """
@@ -26,6 +26,15 @@ def held_stat(self, **options):
     return stat(self, **options)
 pathlib.Path.is_file, pathlib.Path.stat = slow_is_file, held_stat
 """
+
+
+def noise(folder: Path, count: int) -> Path:
+    """A folder of pictures that differ."""
+    folder.mkdir(parents=True, exist_ok=True)
+    random = np.random.default_rng(count)
+    for number in range(count):
+        cv2.imwrite(str(folder / f"{number:03d}.png"), random.integers(0, 256, (48, 48), np.uint8))
+    return folder
 
 
 def held_files(folder: Path, patch: pytest.MonkeyPatch, count: int = COUNT) -> int:
