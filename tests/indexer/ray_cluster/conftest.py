@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 if not find_spec("ray"):
     pytest.skip("ray is not installed", allow_module_level=True)
 LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # 0: Ray takes 127.0.0.1 for this machine's address
+TRIES = 3  # a node gives up when its agents need more than 15 seconds to start, as on a busy machine
 KILLER, ENDLESS, SLOW, UNSEEN = "killer.png", "endless.png", "slow-", "unseen-"
 HELD = f"{SLOW}held-"
 HOOK = f"""
@@ -63,24 +65,34 @@ def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoNodes]:
     path = os.pathsep.join(filter(None, (str(hook), os.environ.get("PYTHONPATH"))))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(LOOPBACK, "0")
-        yield from _run_cluster(os.environ | {"PYTHONPATH": path})
+        yield from _run_cluster(os.environ | {"PYTHONPATH": path}, hook / "errors")
 
 
-def _run_cluster(environment: dict[str, str]) -> Iterator[TwoNodes]:
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.indexer.ray_cluster.two_nodes"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=environment,
-    ) as process:
-        address, _, folder = _pipe(process.stdout).readline().strip().partition(" ")
-        assert address, "the cluster did not start"
+def _run_cluster(environment: dict[str, str], errors: Path) -> Iterator[TwoNodes]:
+    with ExitStack() as stack:
+        for _ in range(TRIES):
+            process = stack.enter_context(_started(environment, errors))
+            address, _, folder = _pipe(process.stdout).readline().strip().partition(" ")
+            if address:
+                break
+            print(f"the cluster was started in vain:\n{errors.read_text()[-2000:]}", file=sys.stderr)
+        assert address, f"the cluster did not start in {TRIES} tries"
         yield TwoNodes(address, Path(folder), process)
         _pipe(process.stdin).close()
         try:
-            process.wait(timeout=30)
+            process.wait(timeout=120)
         except subprocess.TimeoutExpired:
             process.kill()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _started(environment: dict[str, str], errors: Path) -> "subprocess.Popen[str]":
+    with errors.open("a") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.indexer.ray_cluster.two_nodes"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env=environment,
+        )
