@@ -95,7 +95,8 @@ def pytest_configure() -> None:
     """Make tests independent of the load of the machine, and of how a shell starts them."""
     # Threads of BLAS and OpenMP wait for each other in a loop, which takes the cores from the other processes.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    hypothesis.settings.register_profile("without deadline", deadline=None)
+    # Half of Hypothesis' own number: they differ from run to run, and every change is a run.
+    hypothesis.settings.register_profile("without deadline", deadline=None, max_examples=50)
     hypothesis.settings.load_profile("without deadline")
     # A shell that starts pytest with `&` has it ignore SIGINT, and so would the processes that tests interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 import pytest
 
-COUNT = 400
+COUNT = 800
 HOOK = """
 import pathlib, time
 is_file, stat = pathlib.Path.is_file, pathlib.Path.stat
@@ -40,8 +40,8 @@ def noise(folder: Path, count: int) -> Path:
 def held_files(folder: Path, patch: pytest.MonkeyPatch, count: int = COUNT) -> int:
     """Write images into `folder`, and beside it the hook for processes to come; return how many images.
 
-    All but the last 360 are stored for sure before the last one is reached: `describe_in` reads 256 files ahead, and
-    files of one second are stored together.
+    Of 800 new images 512 are stored before the last one is reached, and mostly some earlier: `describe_in` reads 256
+    files ahead, and those of a second are stored together, or 512.
     """
     hook = folder.with_name(f"hook-of-{folder.name}")
     hook.mkdir(parents=True)

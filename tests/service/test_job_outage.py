@@ -55,7 +55,7 @@ def test_a_job_goes_on_after_two_outages_and_loses_and_repeats_nothing(
     server: PostgresqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive = tmp_path / "archive"
-    count = held_files(archive, monkeypatch, 800)
+    count = held_files(archive, monkeypatch, 1400)
     monkeypatch.setenv("CBIR_COLLECTION_FILES", str(tmp_path / "files"))
     monkeypatch.setenv("CBIR_STATE_DATABASE", server.new_schema())
     monkeypatch.setenv("CBIR_INDEX_ROOTS", str(archive))

@@ -21,7 +21,7 @@ def related(_context: object, value: object) -> bytes:
     return b"--edge\r\n\r\n" + str(value).encode(errors="replace") + b"\r\n--edge--\r\n"
 
 
-EXAMPLES = 3  # of each operation
+EXAMPLES = 6  # of each operation
 DOCUMENT = schemathesis.openapi.from_path(Path(__file__).parents[2] / "docs" / "openapi.json")
 OPERATIONS = [results.ok() for results in DOCUMENT.get_all_operations()]
 MODES = schemathesis.GenerationMode
