@@ -124,7 +124,7 @@ class MilvusServer:
         assert self._process
         if self.runs:
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait(timeout=60)
+        self._process.wait(timeout=300)
         self._guard.watch(self._relay.pid)
 
     def stop(self) -> None:

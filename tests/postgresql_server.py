@@ -17,7 +17,7 @@ from tests.server_guard import ServerGuard
 
 USER = "postgres"
 UNPRIVILEGED = "nobody"  # the server refuses to run as root
-START_SECONDS = 30
+START_SECONDS = 180
 
 
 def missing_reason() -> str | None:
@@ -63,7 +63,7 @@ class PostgresqlServer:
             [self.programs / program, *arguments],
             check=True,
             capture_output=True,
-            timeout=60,
+            timeout=300,
             **self.as_user,
         )
 
@@ -99,7 +99,7 @@ class PostgresqlServer:
         self._guard.watch(self._process.pid)
         end = time.monotonic() + START_SECONDS
         ready = [self.programs / "pg_isready", "-h", self.folder, "-U", USER]
-        while subprocess.run(ready, capture_output=True, timeout=10).returncode:
+        while subprocess.run(ready, capture_output=True, timeout=60).returncode:
             assert time.monotonic() < end, (self.folder / "log").read_text()
             time.sleep(0.05)
 

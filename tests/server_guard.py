@@ -40,4 +40,4 @@ class ServerGuard:
         """Kill the groups and remove the folder now."""
         assert self._process.stdin
         self._process.stdin.close()
-        self._process.wait(timeout=60)
+        self._process.wait(timeout=300)

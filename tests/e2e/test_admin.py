@@ -183,7 +183,7 @@ def test_killed_service_remembers_logins_and_jobs(
                 post(page, "/v1/jobs", {"folder": str(pictures[0].parent), "duplicates": True}).status == 202
             )
         os.kill(first.process.pid, signal.SIGKILL)
-        first.process.wait(timeout=60)
+        first.process.wait(timeout=300)
         with StateDatabase(state).writing() as connection:  # as after half a minute
             connection.exec_driver_sql("UPDATE jobs SET claimable_from = 0 WHERE ended IS NULL")
         with serving(own, **environment) as second:

@@ -237,7 +237,7 @@ def test_an_interrupt_ends_in_order_and_the_run_goes_on(tmp_path, target, monkey
     while json.loads(process.stderr.readline())["done"] == 0:
         pass
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=300)
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
     first = json.loads(output)

@@ -64,7 +64,7 @@ def test_a_job_moves_from_worker_to_worker_and_loses_nothing(
             until(lambda: client.get(address).json()["done"] > 20)
             assert client.get(address).json()["worker"].split(":")[1] == str(first.pid)
             first.send_signal(signal.SIGTERM)
-            out, err = first.communicate(timeout=60)
+            out, err = first.communicate(timeout=300)
             assert (first.returncode, err) == (0, ""), out
         stopped = client.get(address).json()
         assert (stopped["state"], stopped["attempts"]) == ("waiting", 0)
@@ -95,7 +95,7 @@ def test_a_service_that_ends_hands_its_job_back(
             until(lambda: client.get(f"/v1/jobs/{name}").json()["state"] == "running")  # noqa: B023
             until(lambda: client.get("/v1/collection").json()["images"] > 0)
             served.process.send_signal(number)
-            assert served.process.wait(60) == 0
+            assert served.process.wait(300) == 0
         (row,) = load_jobs(StateDatabase(state))
         assert (row.state, row.attempts) == ("waiting", 0), number
     with Collection(folder) as collection:
