@@ -216,17 +216,21 @@ def test_wrong_addresses_are_one_line(address: str, reason: str, tmp_path: Path)
     assert not (tmp_path / "none").exists()
 
 
+def listens_on(process: psutil.Process) -> set[str]:
+    """Return the addresses where a process listens, none if it has ended."""
+    try:
+        found = process.net_connections()
+    except psutil.NoSuchProcess:
+        return set()
+    return {each.laddr.ip for each in found if each.status == psutil.CONN_LISTEN}
+
+
 def test_a_cluster_made_on_the_spot_listens_on_loopback_and_ends(tmp_path: Path) -> None:
     folder = pictures(tmp_path / "images", 100)
     with started(folder, tmp_path / "collection", "local", "--jobs", "1") as process:
         wait_for(process, 1)
         family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-        listening = {
-            found.laddr.ip
-            for member in family
-            for found in member.net_connections()
-            if found.status == psutil.CONN_LISTEN
-        }
+        listening = {address for member in family for address in listens_on(member)}
         assert listening <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
         assert listening
         output, errors = process.communicate(timeout=300)
