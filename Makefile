@@ -1,6 +1,6 @@
 # make demo    index synthetic radiographs (or IMAGES=folder) and serve a page to search them
 # make check   style, import contracts, types and the unit tests: under 90 seconds once installed
-# make test    every test (LEAVE_OUT=long: without the longest)        make bench   the benchmarks, small
+# make test    every test; as root it installs a browser and an archive for them        make bench   the benchmarks, small
 # make test-docs    follow README, docs/start.md and the guides, each in a clean clone and an empty environment (PAGES)
 # make docs    build the documentation site into site/
 # make pictures  take the pictures of pages in the documents (NAMES)
@@ -63,12 +63,13 @@ else
 endif
 	$(VENV)/bin/cbir serve --collection "$(COLLECTION)" --port $(PORT)
 
-# A browser and an archive for the end-to-end tests: installed if run as root, otherwise listed.
+# A browser and an archive for the end-to-end tests: installed for the whole machine if run as root, otherwise listed.
 debian:
 	@missing=""; for package in $(DEBIAN); do \
 		dpkg -s $$package >/dev/null 2>&1 || missing="$$missing $$package"; done; \
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "installing with apt-get, for the tests:$$missing"; \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $$missing >/dev/null \
 			|| echo "could not install:$$missing; tests that need them are skipped"; \
 	else echo "not installed:$$missing; tests that need them are skipped"; fi
@@ -100,17 +101,13 @@ lint: $(VENV)/installed-test
 unit: $(VENV)/installed-test
 	$(PYTEST) --quiet $(PARALLEL) -m "not slow and not e2e and not deep and not pacs"
 
-# OHIF is used by tests that LEAVE_OUT=long leaves out.
-test: $(VENV)/installed-test debian axe $(if $(filter long,$(LEAVE_OUT)),,ohif)
+test: $(VENV)/installed-test debian axe ohif
 	@rm -f .pytest_cache/v/cache/lastfailed
-	$(PYTEST) $(WHOLE) $(if $(LEAVE_OUT),-m "not $(LEAVE_OUT)") --durations=25 || { [ $$? -eq 1 ] && $(MAKE) --no-print-directory test-again; }
+	$(PYTEST) $(WHOLE) --durations=25 || { [ $$? -eq 1 ] && $(MAKE) --no-print-directory test-again; }
 
-# Run up to three failed tests again, one at a time: a busy machine can make a test wait too long. More are no accident.
+# Run up to three failed tests again, alone, and list those that pass only then: each is a defect.
 test-again:
-	@failed=$$($(PYTEST) --last-failed --last-failed-no-failures none --collect-only -q | grep -c ::); \
-	if [ $$failed -lt 1 ] || [ $$failed -gt 3 ]; then exit 1; fi; \
-	echo "running $$failed failed test(s) again, alone"; \
-	$(PYTEST) --last-failed --last-failed-no-failures none
+	@$(VENV)/bin/python -m tests.run_again
 
 # Branch coverage of the library by the tests that run in one process; fails below the floor in pyproject.toml.
 coverage: $(VENV)/installed-test

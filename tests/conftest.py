@@ -87,61 +87,16 @@ MARKED = {
     "service/test_alias.py": "slow",
     "service/test_schemathesis.py": "slow",
 }
-# The longest tests: with servers of databases, clusters, training and processes that are killed.
-LONG = (
-    "cbir/evaluation/test_bench_feedback.py",
-    "cbir/evaluation/test_rerank_quality.py",
-    "cbir/grading/test_bench_grading.py",
-    "cbir/grading/test_tuned_cnn_command.py",
-    "cbir/store/test_both_databases.py",
-    "cbir/store/test_collection_copy.py",
-    "cbir/store/test_postgresql.py",
-    "cbir/training/test_bench_sorter_comparison.py",
-    "cbir/training/test_bench_sorters.py",
-    "cbir/training/test_bench_toprank.py",
-    "cbir/vector_index/test_adapters_down.py",
-    "cbir/vector_index/test_follower_kill.py",
-    "cbir/vector_index/test_milvus_tls.py",
-    "docs/test_notebooks.py",
-    "e2e/test_annotate.py",
-    "e2e/test_annotate_page.py",
-    "e2e/test_damage.py",
-    "e2e/test_framed.py",
-    "e2e/test_kill_service.py",
-    "e2e/test_ohif.py",
-    "e2e/test_other_systems.py",
-    "e2e/test_page_audit.py",
-    "e2e/test_page_collections.py",
-    "e2e/test_page_no_grade.py",
-    "e2e/test_page_other_sites.py",
-    "e2e/test_page_speed.py",
-    "e2e/test_postgresql_messages.py",
-    "e2e/test_postgresql_services.py",
-    "e2e/test_vector_index_answers.py",
-    "e2e/test_vector_index_services.py",
-    "faults/test_campaigns.py",
-    "indexer/ray_cluster",
-    "indexer/receive/test_connection_limits.py",
-    "indexer/receive/test_storage_commitment.py",
-    "indexer/test_redescribe_quarantine.py",
-    "indexer/xnat/test_xnat_index.py",
-    "service/state/test_replicas.py",
-    "service/test_job_outage.py",
-    "service/test_job_worker.py",
-    "service/test_worker_command.py",
-)
 MODULES = {"deep": "torch", "pacs": "pynetdicom", "e2e": "playwright"}
 SERVED = {"served", "browser"}  # fixtures that start a service or a browser
 
 
-def pytest_configure(config: pytest.Config) -> None:
+def pytest_configure() -> None:
     """Make tests independent of the load of the machine, and of how a shell starts them."""
     # Threads of BLAS and OpenMP wait for each other in a loop, which takes the cores from the other processes.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    without_long = "not long" in config.option.markexpr
-    hypothesis.settings.register_profile(
-        "without deadline", deadline=None, max_examples=50 if without_long else 100
-    )
+    # Half of Hypothesis' own number: they differ from run to run, and every change is a run.
+    hypothesis.settings.register_profile("without deadline", deadline=None, max_examples=50)
     hypothesis.settings.load_profile("without deadline")
     # A shell that starts pytest with `&` has it ignore SIGINT, and so would the processes that tests interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -152,8 +107,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def _marks(path: Path) -> set[str]:
     """Return the marks of the tests in a file."""
     relative = path.relative_to(TESTS).as_posix()
-    named = [*MARKED.items(), *((prefix, "long") for prefix in LONG)]
-    return {mark for prefix, mark in named if f"{relative}/".startswith(f"{prefix}/")}
+    return {mark for prefix, mark in MARKED.items() if f"{relative}/".startswith(f"{prefix}/")}
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -188,12 +142,14 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_report_header() -> list[str]:
-    """Name the extras that are missing, whose tests are left out."""
-    return [
+    """Name the extras that are missing, whose tests are left out, and whether there are real images."""
+    missing = [
         f"{module} is not installed: the tests marked {mark} are left out"
         for mark, module in MODULES.items()
         if not find_spec(module)
     ]
+    images = [] if os.environ.get("CBIR_DATA") else ["CBIR_DATA is not set: tests on real images are skipped"]
+    return missing + images
 
 
 @pytest.fixture(scope="session", autouse=True)

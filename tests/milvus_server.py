@@ -15,7 +15,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-START_SECONDS = 120
+from tests.server_guard import ServerGuard
+
+TRIES, START_SECONDS = 3, 150
 SCRIPT = Path(__file__).with_name("relay.py")
 RELAY = 'ip link set lo up && exec "$0" "$@"'  # a namespace begins without a network
 HEALTH = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:9091/healthz', timeout=5).read())"
@@ -50,7 +52,10 @@ class MilvusServer:
                 ["unshare", "-n", "sh", "-c", RELAY, sys.executable, SCRIPT, str(config.get("proxy_port"))],
                 stdin=listener,
                 stdout=subprocess.PIPE,
+                start_new_session=True,
             )
+        self._guard = ServerGuard(self.folder)
+        self._guard.watch(self._relay.pid)
         assert self._relay.stdout
         assert self._relay.stdout.readline()
         self._inside = ["nsenter", f"--net=/proc/{self._relay.pid}/ns/net"]
@@ -70,7 +75,18 @@ class MilvusServer:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start the server, and wait until it is healthy."""
+        """Start the server, and wait until it is healthy; a try that ends or hangs is followed by another."""
+        for _ in range(TRIES):
+            self._process = self._started()
+            self._guard.watch(self._relay.pid, self._process.pid)
+            if (reason := self._wait()) is None:
+                return
+            log = (self.folder / "log").read_text(errors="replace")[-2000:]
+            print(f"Milvus was started in vain: {reason}; the end of its log:\n{log}", file=sys.stderr)
+            self.kill()
+        raise AssertionError(f"Milvus did not start in {TRIES} tries; the last one {reason}:\n{log}")
+
+    def _started(self) -> "subprocess.Popen[bytes]":
         programs = self.folder / "bin"
         variables: dict[str, Any] = {
             **os.environ,
@@ -79,7 +95,7 @@ class MilvusServer:
             "LD_LIBRARY_PATH": str(programs),
         }
         with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
+            return subprocess.Popen(
                 [*self._inside, programs / "milvus", "run", "standalone"],
                 env=variables,
                 cwd=self.folder,
@@ -87,16 +103,20 @@ class MilvusServer:
                 stderr=log,
                 start_new_session=True,
             )
+
+    def _wait(self) -> str | None:
+        """Wait until the server is healthy; return why it is not."""
         end = time.monotonic() + START_SECONDS
         while not self._is_healthy():
-            assert self._process.poll() is None, (self.folder / "log").read_text()[-2000:]
-            assert time.monotonic() < end, (self.folder / "log").read_text()[-2000:]
+            if not self.runs:
+                return f"ended with {self._process and self._process.returncode}"
+            if time.monotonic() > end:
+                return f"was not healthy after {START_SECONDS} seconds"
             time.sleep(0.2)
+        return None
 
     def _is_healthy(self) -> bool:
-        asked = subprocess.run(
-            [*self._inside, sys.executable, "-S", "-c", HEALTH], capture_output=True, timeout=30
-        )
+        asked = subprocess.run([*self._inside, sys.executable, "-S", "-c", HEALTH], capture_output=True)
         return b"OK" in asked.stdout
 
     def kill(self) -> None:
@@ -104,13 +124,13 @@ class MilvusServer:
         assert self._process
         if self.runs:
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=300)
+        self._guard.watch(self._relay.pid)
 
     def stop(self) -> None:
         """End the server and remove its files."""
         self.kill()
-        self._relay.kill()
-        self._relay.wait(timeout=30)
+        self._guard.end()
+        self._relay.wait(timeout=60)
         if self._relay.stdout:
             self._relay.stdout.close()
-        shutil.rmtree(self.folder, ignore_errors=True)

@@ -3,7 +3,6 @@
 import os
 import pwd
 import secrets
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,9 +13,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from tests.server_guard import ServerGuard
+
 USER = "postgres"
 UNPRIVILEGED = "nobody"  # the server refuses to run as root
-START_SECONDS = 30
+START_SECONDS = 180
 
 
 def missing_reason() -> str | None:
@@ -49,6 +50,7 @@ class PostgresqlServer:
             os.chown(self.folder, entry.pw_uid, entry.pw_gid)
             self.as_user |= {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
         self._process: subprocess.Popen[bytes] | None = None
+        self._guard = ServerGuard(self.folder)
         data = str(self.folder / "data")
         self._run(
             "initdb", "--auth=trust", "--encoding=utf8", "--no-sync", "--locale=C", "-U", USER, "-D", data
@@ -61,7 +63,7 @@ class PostgresqlServer:
             [self.programs / program, *arguments],
             check=True,
             capture_output=True,
-            timeout=60,
+            timeout=300,
             **self.as_user,
         )
 
@@ -94,9 +96,10 @@ class PostgresqlServer:
                 start_new_session=True,
                 **self.as_user,
             )
+        self._guard.watch(self._process.pid)
         end = time.monotonic() + START_SECONDS
         ready = [self.programs / "pg_isready", "-h", self.folder, "-U", USER]
-        while subprocess.run(ready, capture_output=True, timeout=10).returncode:
+        while subprocess.run(ready, capture_output=True, timeout=60).returncode:
             assert time.monotonic() < end, (self.folder / "log").read_text()
             time.sleep(0.05)
 
@@ -108,11 +111,12 @@ class PostgresqlServer:
         end = time.monotonic() + START_SECONDS
         while _exists(self._process.pid) and time.monotonic() < end:  # its children
             time.sleep(0.02)
+        self._guard.watch()
 
     def stop(self) -> None:
         """End the server and remove its files."""
         self.kill()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self._guard.end()
 
 
 def _exists(group: int) -> bool:

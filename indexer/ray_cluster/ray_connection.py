@@ -7,8 +7,8 @@ import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -22,6 +22,7 @@ CLIENT = "ray://"
 CLIENT_PORT = 10001
 ANSWER_SECONDS = 5.0  # for the head to accept a connection
 STORE_BYTES = 512 * 2**20  # of the object store of a local cluster
+LOCAL_STARTS = 3  # a node gives up when its agents need more than 15 seconds to start, as on a busy machine
 _token = cache(partial(secrets.token_hex, 32))  # of local clusters; Ray reads it once a process
 
 
@@ -52,8 +53,9 @@ def connect_ray(address: str, jobs: int | None) -> Iterator[None]:
             raise InvalidInput("this process uses Ray already; call ray.shutdown() before")
         with _replaced_functions():
             try:
+                options |= {"log_to_driver": False, "logging_level": logging.CRITICAL, "namespace": "cbir"}
                 with _silent_stderr():
-                    ray.init(**options, log_to_driver=False, logging_level=logging.CRITICAL, namespace="cbir")
+                    init_cluster(partial(ray.init, **options), LOCAL_STARTS if address == LOCAL else 1)
             except Exception as error:  # Ray raises anything, in several lines
                 raise ClusterFailed(_init_message(address, error)) from None
             _end_in_order_at_sigterm()
@@ -61,6 +63,15 @@ def connect_ray(address: str, jobs: int | None) -> Iterator[None]:
                 yield
             finally:
                 ray.shutdown()
+
+
+def init_cluster(init: Callable[[], object], tries: int) -> None:
+    """Call `init` until it raises nothing, at most `tries` times."""
+    for _ in range(tries - 1):
+        with suppress(Exception):  # Ray raises anything
+            init()
+            return
+    init()
 
 
 def check_address(address: str) -> None:

@@ -17,7 +17,7 @@ def test_ctrl_c_leaves_whole_files_and_one_line(tmp_path):
     while not list(tmp_path.glob("out/*.png")) and time.monotonic() < give_up:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    printed, errors = process.communicate(timeout=60)
+    printed, errors = process.communicate(timeout=300)
     assert process.returncode == 130
     assert printed == ""
     assert errors.splitlines()[-1] == "cbir: interrupted"

@@ -15,11 +15,6 @@ from tests.docs.reader import BlockFailed, Reader
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 names = [str(page.relative_to(ROOT)) for page in PAGES]
-# Guides and the start page take up to a minute each; the README has the first commands of the start page.
-MARKED_PAGES = [
-    pytest.param(page, id=name, marks=[] if name == "README.md" else [pytest.mark.long])
-    for page, name in zip(PAGES, names, strict=True)
-]
 
 
 def environment(folder: Path, port: int) -> dict[str, str]:
@@ -52,7 +47,7 @@ def read(blocks: list[Block], folder: Path, **options: float) -> list[str]:
         ]
 
 
-@pytest.mark.parametrize("page", MARKED_PAGES)
+@pytest.mark.parametrize("page", PAGES, ids=names)
 def test_the_blocks_of_a_page_run_in_order(page: Path, tmp_path: Path) -> None:
     read(read_blocks(page), tmp_path)
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from playwright import sync_api
 
 PATIENCE_SECONDS = 60  # the machine may be busy
-SETTLED = "#columns:not([aria-busy]) .column"
+SETTLED = "#columns:not([aria-busy]) .column:not([data-before])"
+MARK_BEFORE = "document.querySelectorAll('#columns .column').forEach(each => { each.dataset.before = ''; })"
 
 
 def ids(page: sync_api.Page, column: str = "After re-ranking") -> list[str]:
@@ -16,7 +17,8 @@ def ids(page: sync_api.Page, column: str = "After re-ranking") -> list[str]:
 
 
 def choose(page: sync_api.Page, path: Path) -> None:
-    """Choose a file, and wait for its answers with what moved."""
+    """Choose a file, and wait for its answers with what moved; those of before stay for a moment."""
+    page.evaluate(MARK_BEFORE)
     page.set_input_files("#file", path)
     page.wait_for_selector(f"{SETTLED} .move")
 

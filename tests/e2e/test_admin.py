@@ -161,7 +161,6 @@ def test_revoked_login_is_asked_for_again(
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
-@pytest.mark.long
 def test_killed_service_remembers_logins_and_jobs(
     indexed: Path, tmp_path: Path, pictures: list[Path], browser: sync_api.Browser
 ) -> None:
@@ -184,7 +183,7 @@ def test_killed_service_remembers_logins_and_jobs(
                 post(page, "/v1/jobs", {"folder": str(pictures[0].parent), "duplicates": True}).status == 202
             )
         os.kill(first.process.pid, signal.SIGKILL)
-        first.process.wait(timeout=60)
+        first.process.wait(timeout=300)
         with StateDatabase(state).writing() as connection:  # as after half a minute
             connection.exec_driver_sql("UPDATE jobs SET claimable_from = 0 WHERE ended IS NULL")
         with serving(own, **environment) as second:

@@ -102,7 +102,6 @@ def test_originals_are_part_of_it(writable: Path, tmp_path: Path) -> None:
     assert kept.read_bytes() == b"a file as it was sent"
 
 
-@pytest.mark.long
 def test_backup_while_images_come_in(tmp_path: Path) -> None:
     """The copy holds a moment between two additions, whole."""
     from cbir.store import profile as profiles

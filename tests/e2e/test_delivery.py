@@ -95,7 +95,7 @@ def test_health_of_a_service_that_others_reach(
         assert not unhealthy(tmp_path, **settings)
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=300)
     assert unhealthy(tmp_path, **settings)
 
 
@@ -191,4 +191,4 @@ def test_a_clean_install_serves(tmp_path: Path, indexed: Path, pictures: list[Pa
         assert httpx.get(f"{address}/").status_code == 200
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        process.communicate(timeout=300)

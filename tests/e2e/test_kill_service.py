@@ -11,7 +11,6 @@ import cv2
 import httpx
 import numpy as np
 import psutil
-import pytest
 
 from cbir.store import Collection
 from cbir.store.verify import verify_collection
@@ -55,7 +54,6 @@ class Sender(threading.Thread):
             return
 
 
-@pytest.mark.timeout(300)
 def test_what_was_acknowledged_is_there(writable: Path) -> None:
     moments, acknowledged = random.Random(0), set[str]()
     for turn in range(KILLS):
@@ -65,7 +63,7 @@ def test_what_was_acknowledged_is_there(writable: Path) -> None:
                 sender.start()
             started = time.monotonic()
             while not any(sender.acknowledged for sender in senders):
-                assert time.monotonic() - started < 30, [sender.statuses for sender in senders]
+                assert time.monotonic() - started < 120, [sender.statuses for sender in senders]
                 time.sleep(0.01)
             time.sleep(moments.uniform(0, 0.7))
             processes = [psutil.Process(running.process.pid)]
@@ -73,7 +71,7 @@ def test_what_was_acknowledged_is_there(writable: Path) -> None:
             for process in processes:
                 os.kill(process.pid, signal.SIGKILL)
             for sender in senders:
-                sender.join(30)
+                sender.join(120)
                 assert not sender.is_alive()
                 acknowledged.update(sender.acknowledged)
         with Collection(writable) as collection:

@@ -74,12 +74,12 @@ def served(environment: dict[str, str], collection: Path) -> Iterator[tuple[str,
     try:
         assert process.stdout is not None
         page = process.stdout.readline()
-        assert page.startswith("The page: "), process.communicate(timeout=30)
+        assert page.startswith("The page: "), process.communicate(timeout=300)
         yield page.split()[-1].rstrip("/"), process
     finally:
         if process.poll() is None:
             process.kill()
-        process.communicate(timeout=30)
+        process.communicate(timeout=300)
 
 
 def test_the_calls_are_gone(environment: dict[str, str], system: str) -> None:
@@ -104,7 +104,7 @@ def test_one_writer_at_a_time(environment: dict[str, str], indexed: Path) -> Non
         refused = run(environment, "collection", "compact", "--collection", indexed, code=2)
         assert len(refused.splitlines()) == 1
     finally:
-        holder.communicate("", timeout=30)
+        holder.communicate("", timeout=300)
     run(environment, "collection", "compact", "--collection", indexed)
     run(environment, "collection", "verify", "--collection", indexed)
 
@@ -120,7 +120,7 @@ def test_serve_with_tokens_and_an_audit_log(environment: dict[str, str], indexed
         )
         assert len(answer.json()["results"]) == 3
         process.send_signal(signal.SIGINT)
-        _, log = process.communicate(timeout=30)
+        _, log = process.communicate(timeout=300)
     assert process.returncode == 0
     assert ("waitress serves" in log) == (system == "windows")
     assert "unbroken" in run(environment, "audit-log", "verify")

@@ -107,7 +107,7 @@ def test_a_case_that_is_gone(page: sync_api.Page, served: Served, tolerated: lis
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="there is no axe-core")
-@pytest.mark.parametrize("width", [pytest.param(400, marks=pytest.mark.long), 1280])
+@pytest.mark.parametrize("width", [400, 1280])
 def test_accessible(page: sync_api.Page, served: Served, pictures: list[Path], width: int) -> None:
     page.set_viewport_size({"width": width, "height": 900})
     page.goto(f"{served.address}/?k=5")

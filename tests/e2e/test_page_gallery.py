@@ -198,7 +198,7 @@ def test_series_and_their_slices(blank_page: sync_api.Page, tmp_path_factory: py
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="there is no axe-core")
-@pytest.mark.parametrize("width", [pytest.param(400, marks=pytest.mark.long), 1280])
+@pytest.mark.parametrize("width", [400, 1280])
 def test_accessible(gallery: sync_api.Page, width: int) -> None:
     gallery.set_viewport_size({"width": width, "height": 900})
     gallery.goto(gallery.url + "&where=label%3Dodd")

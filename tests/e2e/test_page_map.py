@@ -162,7 +162,7 @@ def test_without_webgl(map_page: sync_api.Page) -> None:
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="there is no axe-core")
-@pytest.mark.parametrize("width", [pytest.param(400, marks=pytest.mark.long), 1280])
+@pytest.mark.parametrize("width", [400, 1280])
 def test_accessible(map_page: sync_api.Page, width: int) -> None:
     map_page.set_viewport_size({"width": width, "height": 900})
     lasso(map_page)

@@ -10,7 +10,7 @@ import pytest
 from playwright import sync_api
 
 from cbir.datasets.phantoms import write_phantoms
-from tests.e2e.browsing import SETTLED, ids, until
+from tests.e2e.browsing import SETTLED, choose, ids, until
 from tests.e2e.conftest import PATIENCE_MS
 from tests.indexer.commands import call
 from tests.service.conftest import Served, serving
@@ -89,8 +89,7 @@ def test_first_results_are_painted_at_once(long: sync_api.Page, many: tuple[Serv
     long.evaluate(WATCH)
     painted: list[float] = []
     while len(painted) < 3 or (len(painted) < PAINT_TRIES and min(painted) >= PAINT_MS):
-        long.set_input_files("#file", many[1])
-        long.wait_for_selector(f"{SETTLED} .move")
+        choose(long, many[1])
         assert len(ids(long)) == 200
         assert len(long.evaluate("window.painted")) == len(painted) + 1
         painted = long.evaluate("window.painted")

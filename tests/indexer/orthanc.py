@@ -17,7 +17,7 @@ from tests.indexer.commands import without_progress
 PLUGIN = Path("/usr/share/orthanc/plugins/libOrthancDicomWeb.so")
 HTTP, DICOM, RECEIVER = 8042, 4242, 11112
 URL = f"http://127.0.0.1:{HTTP}"
-FOREVER = [sys.executable, "-c", "import time; time.sleep(600)"]
+UNTIL_THE_TESTS_END = [sys.executable, "-c", "import sys; sys.stdin.read()"]
 
 
 def why_not() -> str:
@@ -41,7 +41,7 @@ class Namespace:
     """A network of one machine; what runs in it reaches nothing else."""
 
     def __init__(self) -> None:
-        self.holder = subprocess.Popen(["unshare", "-n", *FOREVER])
+        self.holder = subprocess.Popen(["unshare", "-n", *UNTIL_THE_TESTS_END], stdin=subprocess.PIPE)
         deadline = time.monotonic() + 20
         while not self._separate() and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -81,7 +81,7 @@ class Namespace:
     def close(self) -> None:
         """End it."""
         self.holder.kill()
-        self.holder.wait()
+        self.holder.communicate()
 
 
 def start_orthanc(namespace: Namespace, folder: Path, **settings: Any) -> "subprocess.Popen[str]":

@@ -90,7 +90,7 @@ class Receiver:
     def stop(self) -> str:
         """What it printed after SIGTERM; it must end in order."""
         self.process.send_signal(signal.SIGTERM)
-        printed, _ = self.process.communicate(timeout=120)
+        printed, _ = self.process.communicate(timeout=300)
         assert self.process.returncode == 0, self.log.read_text()
         assert "Traceback" not in self.log.read_text()
         return str(printed)
@@ -98,7 +98,7 @@ class Receiver:
     def kill(self) -> None:
         """As `kill -9`."""
         self.process.kill()
-        self.process.communicate(timeout=120)
+        self.process.communicate(timeout=300)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from cbir.images import read_images
 from cbir.store import Collection
 from cbir.store.default_profile import DEFAULT_PROFILE
 from cbir.store.verify import verify_collection
+from tests.held_files import held_files, release
 from tests.indexer.commands import call, index
 from tests.indexer.conftest import picture
 
@@ -226,24 +227,21 @@ def count(target: Path) -> int:
         return len(collection)
 
 
-def test_an_interrupt_ends_in_order_and_the_run_goes_on(tmp_path, target):
-    folder, total = (
-        tmp_path / "many",
-        300,
-    )  # some seconds of work after the first report, on a fast machine too
-    for seed in range(total):
-        picture(folder / f"{seed:03d}.png", seed)
-    command = [*CBIR, "index", str(folder), "--collection", str(target), "--jobs", "1"]
+def test_an_interrupt_ends_in_order_and_the_run_goes_on(tmp_path, target, monkeypatch):
+    folder = tmp_path / "many"
+    total = held_files(folder, monkeypatch)
+    command = [*CBIR, "index", str(folder), "--collection", str(target), "--jobs", "1", "--profile", "tamura"]
     command += ["--format", "json", "--progress", "json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stderr
     while json.loads(process.stderr.readline())["done"] == 0:
         pass
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=300)
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
     first = json.loads(output)
     assert 0 < first["indexed"] < total
+    release(folder)
     second = index(folder, target)
     assert (second["indexed"], second["already"]) == (total - first["indexed"], first["indexed"])

@@ -114,7 +114,6 @@ def disc(seed: int) -> np.ndarray:
 
 
 @pytest.mark.slow
-@pytest.mark.long
 def test_a_negative_is_flagged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = tmp_path / "collection"
     for name, pictures in {

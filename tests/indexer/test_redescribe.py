@@ -231,7 +231,7 @@ def test_an_interrupted_run_is_continued(many, new, number, code):
             assert process.poll() is None
             time.sleep(0.02)
         process.send_signal(number)
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
     assert process.returncode == code
     done = len(rows(new)["images"])
     assert 0 < done < 603

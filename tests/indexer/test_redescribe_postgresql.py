@@ -13,7 +13,7 @@ from tests.indexer.commands import call, index
 from tests.indexer.conftest import picture
 from tests.indexer.test_redescribe_replies import replies, send
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.slow
 
 
 def test_images_go_from_a_folder_through_postgresql_and_back(postgresql, tmp_path, monkeypatch):

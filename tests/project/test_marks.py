@@ -2,17 +2,13 @@
 
 import pytest
 
-from tests.conftest import LONG, MARKED, MODULES, TESTS
+from tests.conftest import MARKED, MODULES, TESTS
 
 
 def test_marked_files_exist() -> None:
-    assert [name for name in (*MARKED, *LONG) if not (TESTS / name).exists()] == []
-
-
-def test_long_files_are_in_order_without_doubles() -> None:
-    assert list(LONG) == sorted(set(LONG))
+    assert [name for name in MARKED if not (TESTS / name).exists()] == []
 
 
 def test_marks_are_described(pytestconfig: pytest.Config) -> None:
     described = {line.partition(":")[0] for line in pytestconfig.getini("markers")}
-    assert {*MARKED.values(), *MODULES, "long"} <= described
+    assert {*MARKED.values(), *MODULES} <= described

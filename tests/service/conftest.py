@@ -201,7 +201,7 @@ class Served:
         """Press Ctrl-C; its exit code, and what it wrote to the log."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
-        _, log = self.process.communicate(timeout=120)
+        _, log = self.process.communicate(timeout=300)
         return self.process.returncode, log
 
 

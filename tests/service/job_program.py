@@ -24,6 +24,7 @@ from service.state.job_claims import JobCandidate
 from service.state.job_requests import NewJob
 
 STEP_SECONDS = 0.02
+HELD_STEP = 50  # is not taken while the folder has a file `hold`: a job that must be unfinished stays so
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ def take_steps(request: StepRequest, pipe: Connection) -> StepSummary:
     try:
         for step in range(done.stat().st_size if done.exists() else 0, request.steps):
             time.sleep(STEP_SECONDS)
+            while step >= HELD_STEP and (request.collection / "hold").exists():
+                time.sleep(STEP_SECONDS)
             with done.open("a") as file:
                 file.write(".")
             pipe.send(JobProgress(step + 1, request.steps, 0))

@@ -251,8 +251,6 @@ class Reader(threading.Thread):
 
 
 @pytest.mark.e2e
-@pytest.mark.long
-@pytest.mark.timeout(300)
 def test_no_request_fails_while_a_running_service_is_switched(
     alias: Path, ids: list[str], pictures: list[Path]
 ) -> None:

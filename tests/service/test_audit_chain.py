@@ -319,7 +319,7 @@ for number in range(100):
 def test_two_processes_write_one_chain(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     processes = [subprocess.Popen([sys.executable, "-c", WRITE, path]) for _ in range(2)]
-    assert [process.wait(60) for process in processes] == [0, 0]
+    assert [process.wait(300) for process in processes] == [0, 0]
     report = verify(path)
     assert (report.lines, report.faults) == (200, [])
 

@@ -17,12 +17,11 @@ from service.state.database import open_state
 from service.state.errors import StateUnavailable
 from service.state.job_history import JobRow, load_jobs
 from service.state.job_tables import ENDED
+from tests.held_files import held_files, release
 from tests.postgresql_server import PostgresqlServer, missing_reason
-from tests.service.test_api_jobs import noise
 from tests.service.test_worker_command import until, working
 
 pytestmark = pytest.mark.slow
-COUNT = 900
 OUTAGE_SECONDS = 3.0
 
 
@@ -55,15 +54,16 @@ def has_done_more_than(count: int) -> bool:
 def test_a_job_goes_on_after_two_outages_and_loses_and_repeats_nothing(
     server: PostgresqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    noise(tmp_path / "archive", COUNT)
+    archive = tmp_path / "archive"
+    count = held_files(archive, monkeypatch, 1400)
     monkeypatch.setenv("CBIR_COLLECTION_FILES", str(tmp_path / "files"))
     monkeypatch.setenv("CBIR_STATE_DATABASE", server.new_schema())
-    monkeypatch.setenv("CBIR_INDEX_ROOTS", str(tmp_path / "archive"))
+    monkeypatch.setenv("CBIR_INDEX_ROOTS", str(archive))
     address = server.new_address()
     folder = files_folder(address)
     collection = Collection.create(folder, profiles.get("tamura"))
     client = create_app(folder, settings.load(job_workers=0)).test_client()
-    request = {"folder": str(tmp_path / "archive"), "processes": 1}
+    request = {"folder": str(archive), "processes": 1}
     assert client.post("/v1/jobs", json=request).status_code == 202
     with working(address) as worker:
         for least in (20, 300):
@@ -72,14 +72,15 @@ def test_a_job_goes_on_after_two_outages_and_loses_and_repeats_nothing(
             time.sleep(OUTAGE_SECONDS)
             server.start()
             assert worker.poll() is None
-            assert 0 < len(collection) < COUNT
+            assert 0 < len(collection) < count
+        release(archive)
         until(lambda: (job := the_job()) and job.state in ENDED)
     job = the_job()
     assert job
     assert job.state == "done", job.error
-    assert len(collection) == COUNT
+    assert len(collection) == count
     sources = [record.source for _, record in collection.iterate()]
-    assert len(set(sources)) == COUNT
-    assert sum(change.images for change in collection.history() if change.what == "added") == COUNT
+    assert len(set(sources)) == count
+    assert sum(change.images for change in collection.history() if change.what == "added") == count
     assert verify_collection(collection) == []
     collection.close()

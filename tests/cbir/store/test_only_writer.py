@@ -13,7 +13,7 @@ from cbir.store.carry_over import open_counterpart
 from cbir.store.postgresql_address import files_folder
 from tests.cbir.store.conftest import entry
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

@@ -40,7 +40,6 @@ def test_there_is_one_of_the_present_revision() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.long
 def test_all_is_read_and_more_is_added(collection: Collection, request: pytest.FixtureRequest) -> None:
     stored = request.node.callspec.params["collection"]
     expected = list(csv.reader((stored / "expected.csv").read_text().splitlines()))

@@ -26,7 +26,6 @@ from tests.postgresql_server import USER, PostgresqlServer
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.long,
     pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed"),
 ]
 SSL_REQUEST = bytes([0, 0, 0, 8, 4, 210, 22, 47])

@@ -89,7 +89,6 @@ class TestCommand:
         )
         assert told == [1, 2, 3] == list(range(1, len(found["history"]) + 1))
 
-    @pytest.mark.long
     def test_killed_and_started_again(self, model, images, tmp_path):
         killed, args = tmp_path / "killed", ("--epochs", "2", "--save-every", "0")
         process = subprocess.Popen(

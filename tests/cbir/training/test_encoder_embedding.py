@@ -167,7 +167,6 @@ class TestCommand:
         with pytest.raises(InvalidInput, match="is missing; copy the whole folder"):
             described(tmp_path, images)
 
-    @pytest.mark.long
     def test_fine_tuned_network_equals_its_export(self, images, cache, tmp_path):
         outcome = trained(images, tmp_path, "--fine-tune", "1", "--fine-tune-epochs", "1", "--loss", "focal")
         assert outcome.exit_code == 0, outcome.output

@@ -156,7 +156,6 @@ def test_a_parallel_loss_is_added_in_the_first_epochs(material, tmp_path):
     assert added[2] == pytest.approx(0, abs=1e-3)
 
 
-@pytest.mark.long
 def test_the_command_trains_with_a_trained_sorter(trained_sorter, images, tmp_path):
     more = ["--loss", "sodeep-map", "--sorter", str(trained_sorter), "--form", "ranks", "--parallel", "l1"]
     arguments = command(images, tmp_path / "out", *more, "--epochs", "1")

@@ -349,7 +349,6 @@ def test_ranking_files(files, trained):
     assert row["top"] == (row["score"] > scoring_network.highest_negative_score(card))
 
 
-@pytest.mark.long
 def test_killed_and_gone_on_with(files, trained, tmp_path):
     out, _ = trained
     arguments = [sys.executable, "-m", "cbir.main", *command(files, tmp_path, "--save-every", "0")]

@@ -20,8 +20,8 @@ from tests.cbir.vector_index.subjects import DIMENSIONS, Subject, matching_numbe
 KINDS = (
     "hnsw",
     "ivf",
-    pytest.param("pgvector", marks=(pytest.mark.slow, pytest.mark.long)),
-    pytest.param("milvus", marks=(pytest.mark.slow, pytest.mark.long)),
+    pytest.param("pgvector", marks=pytest.mark.slow),
+    pytest.param("milvus", marks=pytest.mark.slow),
 )
 
 LOCAL_KINDS = {"hnsw": HNSW, "ivf": inverted_lists(probes=24)}

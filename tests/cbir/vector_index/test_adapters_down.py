@@ -55,7 +55,7 @@ def test_server_killed_and_started_again(subject: Subject, server: Any) -> None:
             start = time.monotonic()
             with pytest.raises(IndexUnavailable) as raised:
                 call()
-            assert time.monotonic() - start < 30
+            assert time.monotonic() - start < 120
             assert "\n" not in str(raised.value)
             assert "cannot be used" in str(raised.value)
     finally:

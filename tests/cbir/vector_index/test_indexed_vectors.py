@@ -68,10 +68,7 @@ def change(followed: Followed, choose: random.Random, next_number: int) -> int:
     ("followed", "seed"),
     [
         *(("hnsw", seed) for seed in range(3)),
-        *(
-            pytest.param(kind, 0, marks=(pytest.mark.slow, pytest.mark.long))
-            for kind in ("pgvector", "milvus")
-        ),
+        *(pytest.param(kind, 0, marks=pytest.mark.slow) for kind in ("pgvector", "milvus")),
     ],
     indirect=["followed"],
 )

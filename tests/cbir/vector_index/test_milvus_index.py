@@ -14,7 +14,7 @@ from cbir.vector_index.port import IndexPosition, IndexScope
 from tests.cbir.vector_index.subjects import DIMENSIONS, make_images, make_vectors
 from tests.milvus_server import MilvusServer
 
-pytestmark = [pytest.mark.slow, pytest.mark.long]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

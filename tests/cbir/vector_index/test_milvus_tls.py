@@ -35,7 +35,6 @@ def address(milvus: MilvusServer, signed: tuple[Path, Path]) -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.long
 def test_answers_over_tls(address: str, signed: tuple[Path, Path]) -> None:
     connection = MilvusConnection(address, SECRET, signed[0])
     index = MilvusIndex(connection, f"cbir_{secrets.token_hex(8)}_1", DIMENSIONS)
@@ -52,7 +51,6 @@ def test_answers_over_tls(address: str, signed: tuple[Path, Path]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.long
 def test_certificate_of_an_unknown_authority(
     address: str, signed: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,7 +67,6 @@ def count(collection: Path) -> int:
     return len(instances_in(collection)) if (collection / "collection.sqlite").exists() else 0
 
 
-@pytest.mark.long
 def test_an_archive_is_fetched_filtered_followed_and_may_go_away(
     network: Namespace, phantoms: Path, tmp_path: Path
 ) -> None:
@@ -102,7 +101,7 @@ def test_an_archive_is_fetched_filtered_followed_and_may_go_away(
             archive.kill()
             assert any("trying again" in line for line in watching.stdout)
             watching.terminate()
-            watching.communicate(timeout=120)
+            watching.communicate(timeout=300)
             assert watching.returncode == 0
         finally:
             watching.kill()
@@ -135,7 +134,7 @@ def test_stable_studies_are_forwarded(network: Namespace, phantoms: Path, tmp_pa
             missing = [*references[:2], [references[0][0], "1.2.3"]]
             assert commitment(network, missing) == ("Failure", 2, 1)
         receiver.terminate()
-        printed, _ = receiver.communicate(timeout=120)
+        printed, _ = receiver.communicate(timeout=300)
         assert json.loads(printed.splitlines()[-1])["stored"] == 12
     finally:
         receiver.kill()

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,13 +16,16 @@ import pytest
 if not find_spec("ray"):
     pytest.skip("ray is not installed", allow_module_level=True)
 LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # 0: Ray takes 127.0.0.1 for this machine's address
+TRIES = 3  # a node gives up when its agents need more than 15 seconds to start, as on a busy machine
 KILLER, ENDLESS, SLOW, UNSEEN = "killer.png", "endless.png", "slow-", "unseen-"
+HOLD = "hold"
 HOOK = f"""
 import os, pathlib, time
-before = pathlib.Path.stat
+before, exists = pathlib.Path.stat, os.path.exists
 def stat(self, **options):
     if self.name == {KILLER!r}: os._exit(11)
-    if self.name.startswith({SLOW!r}): time.sleep(0.1)
+    if self.name.startswith({SLOW!r}): time.sleep(0.05)
+    while self.name.startswith({SLOW!r}) and exists(self.with_name({HOLD!r})): time.sleep(0.05)
     if self.name == {ENDLESS!r}: time.sleep(600)
     if self.name.startswith({UNSEEN!r}): raise FileNotFoundError(2, "No such file")
     return before(self, **options)
@@ -54,31 +58,41 @@ def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoNodes]:
     """Yield a cluster of two nodes with a CPU each.
 
     Their processes die when they touch a file KILLER, wait when they touch ENDLESS, are slow with those whose names
-    begin with SLOW, and do not see those whose names begin with UNSEEN.
+    begin with SLOW, wait with these while a file HOLD is beside them, and do not see those with UNSEEN.
     """
     hook = tmp_path_factory.mktemp("hook")
     (hook / "sitecustomize.py").write_text(HOOK)
     path = os.pathsep.join(filter(None, (str(hook), os.environ.get("PYTHONPATH"))))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(LOOPBACK, "0")
-        yield from _run_cluster(os.environ | {"PYTHONPATH": path})
+        yield from _run_cluster(os.environ | {"PYTHONPATH": path}, hook / "errors")
 
 
-def _run_cluster(environment: dict[str, str]) -> Iterator[TwoNodes]:
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.indexer.ray_cluster.two_nodes"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=environment,
-    ) as process:
-        address, _, folder = _pipe(process.stdout).readline().strip().partition(" ")
-        assert address, "the cluster did not start"
+def _run_cluster(environment: dict[str, str], errors: Path) -> Iterator[TwoNodes]:
+    with ExitStack() as stack:
+        for _ in range(TRIES):
+            process = stack.enter_context(_started(environment, errors))
+            address, _, folder = _pipe(process.stdout).readline().strip().partition(" ")
+            if address:
+                break
+            print(f"the cluster was started in vain:\n{errors.read_text()[-2000:]}", file=sys.stderr)
+        assert address, f"the cluster did not start in {TRIES} tries"
         yield TwoNodes(address, Path(folder), process)
         _pipe(process.stdin).close()
         try:
-            process.wait(timeout=30)
+            process.wait(timeout=120)
         except subprocess.TimeoutExpired:
             process.kill()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _started(environment: dict[str, str], errors: Path) -> "subprocess.Popen[str]":
+    with errors.open("a") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.indexer.ray_cluster.two_nodes"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env=environment,
+        )

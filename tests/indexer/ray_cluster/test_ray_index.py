@@ -18,7 +18,7 @@ from tests import hostile_images as hostile
 from tests.indexer.commands import call
 from tests.indexer.conftest import picture
 from tests.indexer.dicomweb.small_archive import SmallArchive, serving
-from tests.indexer.ray_cluster.conftest import ENDLESS, KILLER, SLOW, UNSEEN, TwoNodes
+from tests.indexer.ray_cluster.conftest import ENDLESS, HOLD, KILLER, SLOW, UNSEEN, TwoNodes
 from tests.indexer.receiving import instances_in, slices
 from tests.object_store import serve_bucket
 
@@ -134,17 +134,21 @@ def _is_worker(process: psutil.Process) -> bool:
         return False
 
 
-def test_lost_workers_nodes_and_an_interrupt(two_nodes: TwoNodes, tmp_path: Path) -> None:
+def test_lost_workers_nodes_and_an_interrupt(
+    two_nodes: TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What they worked on is described by others, or by the next run."""
-    count = 256
+    monkeypatch.setenv("CBIR_INDEX_DECODE_SECONDS", "1000")  # more than those files are held
+    count = 512
     folder, place = pictures(tmp_path / "images", count, SLOW), tmp_path / "collection"
     with started(folder, place, two_nodes.address) as process:
         wait_for(process, 1)
-        (worker, *_) = [found for found in psutil.process_iter() if _is_worker(found)]
+        (worker, *_) = filter(_is_worker, psutil.Process(two_nodes.process.pid).children(recursive=True))
         worker.kill()
         wait_for(process, 64)
+        (folder / HOLD).touch()
         process.send_signal(signal.SIGTERM)  # the same as SIGINT, which Ray leaves alone
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=300)
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
     first = json.loads(output)
@@ -152,10 +156,13 @@ def test_lost_workers_nodes_and_an_interrupt(two_nodes: TwoNodes, tmp_path: Path
     assert first["refused"] == 0
     with Collection(place) as collection:
         assert len(collection) == first["indexed"]
+    (folder / HOLD).unlink()
     with started(folder, place, two_nodes.address) as process:
         wait_for(process, first["indexed"] + 1)
+        (folder / HOLD).touch()
         two_nodes.tell("kill")
-        output, errors = process.communicate(timeout=100)
+        (folder / HOLD).unlink()
+        output, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
     second = json.loads(output)
     assert (second["already"], second["refused"]) == (first["indexed"], 0)
@@ -209,20 +216,24 @@ def test_wrong_addresses_are_one_line(address: str, reason: str, tmp_path: Path)
     assert not (tmp_path / "none").exists()
 
 
+def listens_on(process: psutil.Process) -> set[str]:
+    """Return the addresses where a process listens, none if it has ended."""
+    try:
+        found = process.net_connections()
+    except psutil.NoSuchProcess:
+        return set()
+    return {each.laddr.ip for each in found if each.status == psutil.CONN_LISTEN}
+
+
 def test_a_cluster_made_on_the_spot_listens_on_loopback_and_ends(tmp_path: Path) -> None:
     folder = pictures(tmp_path / "images", 100)
     with started(folder, tmp_path / "collection", "local", "--jobs", "1") as process:
         wait_for(process, 1)
         family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-        listening = {
-            found.laddr.ip
-            for member in family
-            for found in member.net_connections()
-            if found.status == psutil.CONN_LISTEN
-        }
+        listening = {address for member in family for address in listens_on(member)}
         assert listening <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
         assert listening
-        output, errors = process.communicate(timeout=100)
+        output, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
     assert json.loads(output)["indexed"] == 100
-    assert psutil.wait_procs(family, timeout=20)[1] == []
+    assert psutil.wait_procs(family, timeout=120)[1] == []

@@ -11,7 +11,6 @@ os.environ |= {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_health_check_period_ms": "1000",
-    "RAY_raylet_start_wait_time_s": "180",
 }
 
 from ray.cluster_utils import Cluster

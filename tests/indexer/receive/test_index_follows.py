@@ -29,7 +29,6 @@ def until(true: Callable[[], bool], seconds: float = 120) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.long
 def test_index_follows_while_images_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CBIR_INDEX", "hnsw")
     collection, sent = tmp_path / "collection", list(slices(9, 48))

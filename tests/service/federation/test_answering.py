@@ -150,7 +150,6 @@ def test_with_a_vector_index(collections: dict[str, Path], tmp_path: Path) -> No
     assert [hit["distance"] for hit in found] == pytest.approx([hit["distance"] for hit in whole], abs=1e-5)
 
 
-@pytest.mark.long
 def test_in_postgresql(
     collections: dict[str, Path], postgresql: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:

@@ -14,10 +14,7 @@ from cbir.remote_site import RemoteSite
 from service.federation.site_client import tls_context
 from tests.service.federation.hospitals import VECTOR, Hospital, site_of
 
-pytestmark = [
-    pytest.mark.long,
-    pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed"),
-]
+pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not installed")
 
 
 def certificate(folder: Path, name: str) -> tuple[Path, Path]:
