@@ -15,9 +15,9 @@ from sqlalchemy import Engine
 from cbir.atomic import sync_folder
 from cbir.store import change_log, metadata
 from cbir.store.permissions import create_private_file, folder_mode
+from cbir.store.schema import COPY as NAME
 from cbir.store.schema import DATABASE, connect
 
-NAME = "last-good"
 PARTIAL = f"{NAME}.partial"
 
 
