@@ -14,6 +14,7 @@ from sqlalchemy import Column, Connection, LargeBinary, Table, Text
 from cbir.errors import InvalidInput
 from cbir.store import metadata
 from cbir.store.quarantine_table import create_quarantine, has_quarantine, quarantine
+from cbir.store.row_totals import keep_history
 from cbir.store.schema import (
     changed_images,
     changes,
@@ -76,6 +77,8 @@ def ensure_quarantine(connection: Connection) -> None:
     """Make the table of quarantined images, unless it is there, and log its changes if those of others are logged."""
     if not has_quarantine(connection):
         create_quarantine(connection)
+        if not is_postgresql(connection):
+            keep_history(connection)
         if is_logged(connection):
             _log_table(connection, quarantine)
 

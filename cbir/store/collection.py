@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlalchemy import Engine
 
 from cbir.errors import CollectionBusy, CollectionDamaged, InvalidInput, NotFound
 from cbir.gallery.vector_blocks import Rows, VectorBlocks
@@ -46,6 +47,7 @@ from cbir.store.profile import Profile
 from cbir.store.read_only_file import is_read_only
 from cbir.store.record_queries import LabelledImage, RecordQueries, numbers_where, read_labelled_images
 from cbir.store.records import hash_patient
+from cbir.store.row_totals import keep_history
 from cbir.store.schema import images
 from cbir.store.stored_snapshot import read_snapshot_info, snapshot_statistics, statistics_fingerprint
 from cbir.store.vector_format import vector_format
@@ -93,6 +95,7 @@ class Collection(RecordQueries):
         self._joint = JointVectors(self._engine)
         self.fallback_for: str | None = None
         self._key_check: str | None = None  # stored hash of the key, once it has been read
+        self._has_history = False  # whether sums of the history are kept, once that has been looked at
 
     @staticmethod
     def exists(folder: Path | str) -> bool:
@@ -140,9 +143,24 @@ class Collection(RecordQueries):
         with raise_when_full(self.folder), lock:
             if is_sqlite(self._engine):
                 note_key(self._engine, self.folder)
+                last_good.finish_replacement(self.folder)
+                self._keep_history()
             else:
                 _ = self.secret
             yield Writer(self.folder, self._engine, who)
+
+    def trust_key(self) -> None:
+        """Take the present `patient.key` for that of a collection without a hash of it; raises CollectionDamaged."""
+        with writer_lock(self.folder), raise_when_damaged(self.folder):
+            if is_sqlite(self._engine):
+                note_key(self._engine, self.folder, trust=True)
+
+    def _keep_history(self) -> None:
+        """Keep the sums of the history in a collection of an earlier version too."""
+        if isinstance(self._engine, Engine) and not self._has_history:
+            with self._engine.begin() as connection:
+                keep_history(connection)
+            self._has_history = True
 
     @contextmanager
     def only_writer(self) -> Iterator[Writer]:

@@ -37,7 +37,7 @@ def raise_when_damaged(folder: Path) -> Iterator[None]:
     except (*DAMAGE, OSError) as error:
         if is_read_only(folder) and "unable to open" in str(error):
             raise InvalidInput(
-                f"{folder} is not writable, and has a log ({DATABASE}-wal) that only reading with write access applies; "
+                f"{folder} is not writable, and has a log ({DATABASE}-wal) that can only be read with write access; "
                 "copy it to a folder that is writable"
             ) from error
         if isinstance(error, OSError):

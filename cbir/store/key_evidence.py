@@ -1,4 +1,4 @@
-"""Check that `patient.key` is the key of its collection: by a stored hash of it, or in old collections by what is known.
+"""Check that `patient.key` is the key of its collection: by its stored hash, or in old collections by what is known.
 
 A wrong key gives patients other keys: their images would not be found, and erased ones come back.
 """
@@ -97,7 +97,7 @@ def note_key(engine: Engine, folder: Path, trust: bool = False) -> None:
 
 
 def _require_evidence(connection: Connection, folder: Path, secret: bytes) -> None:
-    """Raise CollectionDamaged if the key of an old collection contradicts its images, or that of the last good copy."""
+    """Raise CollectionDamaged if the key of an old collection contradicts its images or its last good copy."""
     agrees = _hashes_patients(connection, folder, secret)
     if agrees:
         return
@@ -114,8 +114,8 @@ def _require_evidence(connection: Connection, folder: Path, secret: bytes) -> No
         )
     if agrees is False:
         raise CollectionDamaged(
-            f"the patient keys of the images in {folder} do not come from its key file {SECRET} and their files: copy "
-            f"{SECRET} from a backup. If the patients came from a list (--labels) and the key is right, {TRUST}"
+            f"the patient keys of the images in {folder} do not come from its key file {SECRET} and their files: "
+            f"copy {SECRET} from a backup. If the patients came from a list (--labels) and the key is right, {TRUST}"
         )
 
 

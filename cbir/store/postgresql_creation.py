@@ -36,8 +36,9 @@ def require_tables(folder: Path) -> None:
 
 def _describe_lost_tables(folder: Path, address: str) -> str:
     return (
-        f"the tables of {address} are gone, but {folder} has files of its collection: nothing was created or deleted; "
-        f"restore the database by `pg_restore` (docs/postgresql.md). For a new collection there, move {folder} away"
+        f"the tables of {address} are gone, but {folder} has files of its collection: nothing was created or "
+        f"deleted; restore the database by `pg_restore` (docs/postgresql.md). "
+        f"For a new collection there, move {folder} away"
     )
 
 

@@ -1,32 +1,36 @@
 """Integrity check of a collection's files."""
 
 from collections.abc import Sequence
-from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 from sqlalchemy import Connection, func, select, text
 from sqlalchemy.exc import DatabaseError
 
 from cbir.atomic import SUFFIX
-from cbir.errors import CbirError, CollectionDamaged
-from cbir.store import descriptor_model, last_good, originals, stored_snapshot
+from cbir.errors import CollectionDamaged
+from cbir.store import descriptor_model, originals, stored_snapshot
 from cbir.store.agreement import describe_disagreement, differing_numbers, open_intact_snapshot
 from cbir.store.collection import Collection
 from cbir.store.collection_view import vector_pages
+from cbir.store.damage import describe_damage_of
+from cbir.store.key_evidence import require_key
 from cbir.store.quarantine import quarantine_problems
+from cbir.store.restore_advice import restore_advice
 from cbir.store.row_damage import Progress, missing_vectors, row_problems
-from cbir.store.schema import CHECKED, DATABASE, images, vectors
+from cbir.store.row_totals import changed_history
+from cbir.store.schema import CHECKED, images, vectors
 from cbir.store.snapshot import Snapshot, SnapshotInfo, file_checksum, open_snapshot
 from cbir.store.statements import is_postgresql
 from cbir.store.tombstones import deleted_numbers
 from cbir.store.vector_format import VectorFormat, vector_format
+from cbir.store.verify_files import COMPACT, backup_problems, copy_problems, derived_problems, is_backup
 
-COMPACT = "`cbir collection compact` writes it again"
 LISTED = 5  # originals named in a message
 
 
 def verify_collection(collection: Collection, progress: Progress | None = None) -> list[str]:
-    """Read all files of a collection and compare them with their checksums; return the problems, empty if none.
+    """Read all files of a collection, or of a backup, and compare them with their checksums; return the problems.
 
     Damage of the snapshot or the last good copy alone loses no data: `cbir collection compact` writes them again.
 
@@ -37,51 +41,69 @@ def verify_collection(collection: Collection, progress: Progress | None = None) 
         Called with stage, steps done and steps in all.
     """
     problems = verify_content(collection, progress)
+    if is_backup(collection):
+        return problems + backup_problems(collection.folder)
     try:
-        problems = problems or _vector_problems(collection) or _snapshot_problems(collection)
+        problems = problems or _vector_problems(collection) or snapshot_problems(collection)
     except CollectionDamaged as damage:
         problems = [str(damage)]
     except DatabaseError as error:
-        return [f"the database is damaged: {error.orig}; restore it from a backup"]
-    return problems + _copy_problems(collection)
+        return [describe_damage_of(collection.folder, error)]
+    return problems + derived_problems(collection.folder) + copy_problems(collection)
 
 
 def verify_content(collection: Collection, progress: Progress | None = None) -> list[str]:
     """Check everything that is not derived from the database: key, model, database and originals.
 
-    `progress` is called as by `verify_collection`.
+    `progress` is called as by `verify_collection`. Without the right key nothing else is read.
     """
     try:
-        collection.secret  # noqa: B018 - raises if the key file is damaged
+        with collection._engine.connect() as connection:
+            require_key(connection, collection.folder)
     except CollectionDamaged as damage:
         return [str(damage)]
+    except DatabaseError as error:
+        return [describe_damage_of(collection.folder, error)]
     model_problem = descriptor_model.model_problem(collection.folder, collection.profile)
     if model_problem:
         return [f"{model_problem}; restore the model's folder ({descriptor_model.FOLDER}) from a backup"]
     try:
-        problems = _database_problems(collection, progress)
+        problems = database_problems(collection, progress)
     except DatabaseError as error:
-        return [f"the database is damaged: {error.orig}; restore it from a backup"]
+        return [describe_damage_of(collection.folder, error)]
     return problems + _original_problems(collection, progress)
 
 
-def _database_problems(collection: Collection, progress: Progress | None = None) -> list[str]:
+def database_problems(collection: Collection, progress: Progress | None = None) -> list[str]:
     """Check the structure of the database, and each row against its checksum."""
     with collection._engine.connect() as connection:
-        problems = [] if is_postgresql(connection) else _structure_problems(connection)
+        problems = [] if is_postgresql(connection) else _structure_problems(connection, collection.folder)
         problems += missing_vectors(connection)
         if not problems:
             problems += _size_problems(connection, vector_format(collection.profile))
         problems += row_problems(connection, CHECKED, progress=progress)
+        problems += [] if is_postgresql(connection) else _history_problems(connection)
         return problems + quarantine_problems(connection)
 
 
-def _structure_problems(connection: Connection) -> list[str]:
+def _history_problems(connection: Connection) -> list[str]:
+    changed = changed_history(connection)
+    return (
+        [
+            f"rows of the history ({', '.join(changed)}) are not what was written; compare it with that of a backup, "
+            "then `cbir collection verify --repair` takes it as it is"
+        ]
+        if changed
+        else []
+    )
+
+
+def _structure_problems(connection: Connection, folder: Path) -> list[str]:
     """Check a SQLite file; PostgreSQL checks every page that it reads, and keeps rows without an image out."""
     report = connection.scalars(text("PRAGMA integrity_check(10)")).all()
     orphans = connection.execute(text("PRAGMA foreign_key_check")).all()
     problems = [
-        f"the database is damaged: {line}; restore it from a backup" for line in report if line != "ok"
+        f"the database is damaged ({line}); {restore_advice(folder)}" for line in report if line != "ok"
     ]
     if orphans:
         problems.append(f"{len(orphans)} rows of the database belong to no image")
@@ -106,7 +128,7 @@ def _vector_problems(collection: Collection) -> list[str]:
         return [describe_disagreement(connection, differing)] if differing else []
 
 
-def _snapshot_problems(collection: Collection) -> list[str]:
+def snapshot_problems(collection: Collection) -> list[str]:
     with collection._engine.connect() as connection:
         info = stored_snapshot.read_snapshot_info(connection, collection.folder)
         if info is None:
@@ -164,16 +186,3 @@ def _original_problems(collection: Collection, progress: Progress | None) -> lis
 
 def _listed(names: Sequence[str]) -> str:
     return f"{len(names)} originals ({', '.join(names[:LISTED])}{', ...' if len(names) > LISTED else ''})"
-
-
-def _copy_problems(collection: Collection) -> list[str]:
-    """Check the last good copy, which restores rows of the collection."""
-    copy = collection.folder / last_good.NAME
-    if not (copy / DATABASE).is_file():
-        return []
-    try:
-        with closing(Collection(copy)) as opened:
-            problems = _database_problems(opened)
-    except (CbirError, DatabaseError) as error:
-        problems = [str(error)]
-    return [f"the last good copy is damaged; {COMPACT}"] if problems and copy.is_dir() else []
