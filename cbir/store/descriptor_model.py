@@ -67,7 +67,7 @@ def model_problem(folder: Path, profile: Profile) -> str | None:
     """Describe damage of the model in a collection's folder; None if it is sound or the profile has none."""
     try:
         if changed := changed_files(folder / FOLDER):
-            return f"{', '.join(changed)} of the model are missing or have changed"
+            return f"files of the model are missing or have changed: {', '.join(changed)}"
         if slit_lamp_descriptor.SLIT_LAMP.fullmatch(profile.descriptor):
             return _lens_problem(folder, profile)
         name = embedding_descriptor.NAME.fullmatch(profile.descriptor)

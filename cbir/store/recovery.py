@@ -1,6 +1,5 @@
 """Open a collection, or the last good copy of a damaged one."""
 
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from cbir.store import last_good, metadata
 from cbir.store.alias import resolve_alias
 from cbir.store.collection import Collection
 from cbir.store.damage import raise_when_damaged
-from cbir.store.restore_advice import restore_advice
+from cbir.store.restore_advice import restore_advice, time_of_copy
 from cbir.store.statements import is_postgresql
 from cbir.store.stored_snapshot import read_snapshot_info
 
@@ -33,10 +32,9 @@ def open_or_fallback(folder: Path) -> Collection:
             collection = _open_checked(copy)
         except CbirError:
             raise damage from None
-        made_at = time.strftime("%Y-%m-%d %H:%M", time.gmtime(copy.stat().st_mtime))
         collection.fallback_for = (
-            f"{damage}. Searching in the last good copy, of {made_at} UTC: images added since are missing, and "
-            "nothing can be changed until the collection is restored"
+            f"{damage}. Searching in the last good copy, of {time_of_copy(folder)}: images added since are missing, "
+            "and nothing can be changed until the collection is restored"
         )
         return collection
 

@@ -20,6 +20,7 @@ from cbir.store.collection_view import vector_pages
 from cbir.store.damage import describe_damage_of, raise_when_damaged
 from cbir.store.database import require_sqlite
 from cbir.store.key_evidence import check_key, find_key_check
+from cbir.store.lost_database import describe_loss
 from cbir.store.lost_rows import SAME_IMAGE, insert_row, repair_list, restore_missing, restore_vectors
 from cbir.store.profile import Profile
 from cbir.store.restore_advice import restore_advice
@@ -59,6 +60,8 @@ def repair_rows(collection: Collection) -> Repair:
 
 def repair_folder(folder: Path) -> Repair:
     """Do the same for a collection that cannot be opened, for instance since its profile is damaged."""
+    if loss := describe_loss(folder):
+        raise CollectionDamaged(loss)
     engine = connect(folder)
     try:
         with raise_when_damaged(folder), writer_lock(folder):

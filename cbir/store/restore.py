@@ -115,7 +115,7 @@ def _require_intact(backup: Path, from_copy: bool) -> None:
         raise NotFound(f"there is no backup in {backup}") from None
     if changed := changed_files(backup, (DATABASE, SECRET) if from_copy else None):
         raise CollectionDamaged(
-            f"{backup} is damaged: {', '.join(changed)} are missing or have changed; use another backup"
+            f"{backup} is damaged: missing or changed since it was written: {', '.join(changed)}; use another backup"
         )
 
 

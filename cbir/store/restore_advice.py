@@ -16,12 +16,19 @@ def restore_advice(folder: Path) -> str:
     copy = folder / COPY / DATABASE
     if not _has_content(copy):
         return f"restore a backup: `{move} && cbir collection restore BACKUP {shlex.quote(str(folder))}`"
-    made_at = time.strftime("%Y-%m-%d %H:%M", time.gmtime(copy.parent.stat().st_mtime))
     source = shlex.quote(str(aside / COPY))
     return (
-        f"restore a newer backup, or the last good copy, of {made_at} UTC: "
+        f"restore a newer backup, or the last good copy, of {time_of_copy(folder)}: "
         f"`{move} && cbir collection restore {source} {shlex.quote(str(folder))}`"
     )
+
+
+def time_of_copy(folder: Path) -> str:
+    """Return when the last good copy of the collection in `folder` was made, by its snapshot, which never changes."""
+    copy = folder / COPY
+    paths = [path for path in (copy / "snapshots").glob("*") if path.is_file()] or [copy]
+    newest = max(path.stat().st_mtime for path in paths)
+    return f"{time.strftime('%Y-%m-%d %H:%M', time.gmtime(newest))} UTC"
 
 
 def _has_content(path: Path) -> bool:

@@ -38,7 +38,7 @@ def backup_problems(folder: Path) -> list[str]:
     except CollectionDamaged as damage:
         return [f"{damage}; use another backup"]
     problems = (
-        [f"{', '.join(changed)} of the backup are missing or have changed; use another backup"]
+        [f"files of the backup are missing or have changed: {', '.join(changed)}; use another backup"]
         if changed
         else []
     )
@@ -59,7 +59,9 @@ def derived_problems(folder: Path) -> list[str]:
     ):
         try:
             if changed := file_manifest.changed_files(folder / name):
-                problems.append(f"{', '.join(changed)} in {name} are missing or have changed; {remedy}")
+                problems.append(
+                    f"files in {name} are missing or have changed: {', '.join(changed)}; {remedy}"
+                )
         except CollectionDamaged as damage:
             problems.append(f"{damage}; {remedy}")
     return problems
