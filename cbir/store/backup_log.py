@@ -18,7 +18,9 @@ from cbir.store.collection import Collection
 from cbir.store.damage import DAMAGE
 from cbir.store.disk_full import raise_when_full
 from cbir.store.permissions import create_private_file
+from cbir.store.row_totals import changed_history
 from cbir.store.schema import DATABASE
+from cbir.store.schema import change_log as schema_log
 
 LOG_FILE = "changes.sqlite"
 TABLE = (
@@ -87,6 +89,8 @@ def append_log(collection: Collection, backup: Path) -> int:
                 f"the log does not continue {backup}: another backup was made with --log, a patient was erased, or "
                 "damage repaired; make a new backup with --log"
             )
+        if schema_log.name in changed_history(connection):
+            raise CollectionDamaged("the log of changes is damaged; make a new backup with --log")
         with raise_when_full(backup):  # originals first: an entry in the log must find its own
             file_manifest.update_manifest(backup, leave_out=(LOG_FILE,))
             copied = _copy_originals(collection.folder / originals.FOLDER, backup / originals.FOLDER)

@@ -162,13 +162,25 @@ def _decode(column: Column[Any], value: str | int | None) -> str | bytes | int |
     return content.decode() if isinstance(column.type, Text) else content
 
 
+def logging_triggers() -> dict[str, str]:
+    """Return the statements that create all triggers, by the name of the trigger."""
+    return {name: sql for table in (*LOGGED, quarantine) for name, sql in _triggers_of(table).items()}
+
+
 def _log_table(connection: Connection, table: Table) -> None:
+    for sql in _triggers_of(table).values():
+        connection.exec_driver_sql(sql)
+
+
+def _triggers_of(table: Table) -> dict[str, str]:
+    triggers = {}
     for event, row in (("INSERT", "NEW"), ("UPDATE", "NEW"), ("DELETE", "OLD")):
         exempt = f"WHEN {row}.key NOT IN ({NOT_LOGGED})" if table is meta else ""
-        connection.exec_driver_sql(
+        triggers[_trigger(table, event)] = (
             f"CREATE TRIGGER {_trigger(table, event)} AFTER {event} ON {table.name} {exempt} "
             f"BEGIN INSERT INTO change_log (row) VALUES ({_logged_row(table, event, row)}); END"
         )
+    return triggers
 
 
 def _trigger(table: Table, event: str) -> str:

@@ -198,7 +198,7 @@ row_totals = Table(
 original_files = Table("originals", tables, Column("name", Text, primary_key=True), _checksum())
 
 LISTS = (forgotten, erased, instance_copies, original_files)
-HISTORY = (changes, changed_images, replies)  # tables whose rows have none: only their sum is known
+HISTORY = (changes, changed_images, replies, change_log)  # their rows have none: only their sum is known
 CHECKED = (meta, images, vectors, labels, thumbnails, *LISTS)  # tables whose rows have a checksum
 
 

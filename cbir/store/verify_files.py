@@ -18,6 +18,7 @@ from cbir.store import (
 from cbir.store.backup_log import LOG_FILE, log_problems
 from cbir.store.change_log import MADE_AT
 from cbir.store.collection import Collection
+from cbir.store.definitions import differing_definitions
 
 TRIES = 3  # of a copy that others change meanwhile
 COMPACT = "`cbir collection compact` writes it again"
@@ -75,7 +76,21 @@ def copy_problems(collection: Collection) -> list[str]:
         problems = _copy_problems(copy, collection) if copy.is_dir() else []
         if not problems or _state(copy) == before:
             break
-    return [f"the last good copy is damaged ({problems[0]}); {COMPACT}"] if problems else []
+    if problems:
+        return [f"the last good copy is damaged ({problems[0]}); {COMPACT}"]
+    return _definition_problems(copy, collection) if copy.is_dir() else []
+
+
+def _definition_problems(copy: Path, collection: Collection) -> list[str]:
+    with (
+        closing(Collection(copy)) as opened,
+        collection._engine.connect() as ours,
+        opened._engine.connect() as theirs,
+    ):
+        names = differing_definitions(ours, theirs)
+    return (
+        [f"the last good copy defines {', '.join(names)} in another way; restore a backup"] if names else []
+    )
 
 
 def _copy_problems(copy: Path, collection: Collection) -> list[str]:
