@@ -93,7 +93,10 @@ def test_a_missing_key_is_named_with_what_restores_it(full: Collection) -> None:
     ):
         opened.writer().__enter__()
     shutil.rmtree(full.folder / "last-good")
-    with Collection(full.folder) as opened, pytest.raises(CollectionDamaged, match=r"`cp BACKUP/patient\.key"):
+    with (
+        Collection(full.folder) as opened,
+        pytest.raises(CollectionDamaged, match=r"`cp BACKUP/patient\.key"),
+    ):
         opened.writer().__enter__()
 
 
