@@ -152,7 +152,7 @@ def test_nothing_is_made_over_what_is_left_of_a_collection(
     if left == "last-good":  # the service searches in it
         assert prepared.returncode == 0
     else:
-        assert prepared.returncode == 2
+        assert prepared.returncode == 1
         assert left in prepared.stderr
     assert not (collection / "collection.sqlite").stat().st_size
 
