@@ -1,6 +1,7 @@
 """State database in a SQLite file of the state folder; all that is particular to SQLite is in this module."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from service.state.errors import StateUnavailable
 from service.state.private_file import give_to_owner, permission_problem
 
 FILE = "state.sqlite"
+MADE = "state.sqlite.made"  # there once the file has tables
 PRAGMAS = (
     "busy_timeout=10000",  # first: another process may be creating the tables
     "journal_mode=WAL",
@@ -61,6 +63,7 @@ class SqliteFile:
     def create(self) -> None:
         """Create the file unless it exists; raises StateUnavailable, also if other users could change it."""
         try:
+            self._check_not_lost()
             with raise_when_full(self.folder):
                 status = self._create_file()
             problem = permission_problem(self.file, status.st_mode)
