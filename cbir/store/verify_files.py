@@ -19,9 +19,9 @@ from cbir.store.backup_log import LOG_FILE, log_problems
 from cbir.store.change_log import MADE_AT
 from cbir.store.collection import Collection
 from cbir.store.definitions import differing_definitions
+from cbir.store.verify_database import COMPACT, database_problems, snapshot_problems
 
 TRIES = 3  # of a copy that others change meanwhile
-COMPACT = "`cbir collection compact` writes it again"
 
 
 def is_backup(collection: Collection) -> bool:
@@ -94,8 +94,6 @@ def _definition_problems(copy: Path, collection: Collection) -> list[str]:
 
 
 def _copy_problems(copy: Path, collection: Collection) -> list[str]:
-    from cbir.store.verify import database_problems, snapshot_problems
-
     try:
         if changed := file_manifest.changed_files(copy):
             return [f"{', '.join(changed)} missing or changed"]
