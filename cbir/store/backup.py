@@ -93,7 +93,7 @@ def _take_over_log(collection: Collection, partial: Path, folder: Path) -> None:
     with _writer_when_free(collection), collection._engine.begin() as transaction:
         with _transaction(partial) as copy:
             change_log.take_over(transaction, copy)
-        file_manifest.update_manifest(partial, written=(DATABASE,))
+        file_manifest.update_sums(partial, written=(DATABASE,))
         rename_durably(
             partial, folder
         )  # before the commit, so that a failure leaves the earlier backup its log
@@ -102,7 +102,7 @@ def _take_over_log(collection: Collection, partial: Path, folder: Path) -> None:
 def _write_manifest(folder: Path) -> None:
     paths = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     names = (path.as_posix() for path in paths)
-    file_manifest.write_manifest(folder, [name for name in names if not name.startswith(f"{DATABASE}-")])
+    file_manifest.write_sums(folder, [name for name in names if not name.startswith(f"{DATABASE}-")])
     (folder / file_manifest.NAME).chmod(OWNER_FILE)
 
 

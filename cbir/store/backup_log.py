@@ -92,11 +92,11 @@ def append_log(collection: Collection, backup: Path) -> int:
         if schema_log.name in changed_history(connection):
             raise CollectionDamaged("the log of changes is damaged; make a new backup with --log")
         with raise_when_full(backup):  # originals first: an entry in the log must find its own
-            file_manifest.update_manifest(backup, leave_out=(LOG_FILE,))
+            file_manifest.update_sums(backup, leave_out=(LOG_FILE,))
             copied = _copy_originals(collection.folder / originals.FOLDER, backup / originals.FOLDER)
             transactions, last = _append_entries(connection, backup, position)
             names = (LOG_FILE, *(f"{originals.FOLDER}/{name}" for name in copied))
-            file_manifest.update_manifest(backup, written=names)
+            file_manifest.update_sums(backup, written=names)
     with collection._engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM change_log WHERE entry <= ?", (last,))
         originals.sweep_originals(connection, collection.folder)

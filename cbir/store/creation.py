@@ -14,7 +14,7 @@ from cbir.store.permissions import create_private_file
 from cbir.store.profile import Profile
 from cbir.store.row_totals import start_totals
 from cbir.store.schema import SECRET
-from cbir.store.secret_key import KEY_CHECK, SECRET_BYTES, key_check, read_secret
+from cbir.store.secret_key import KEY_CHECK, SECRET_BYTES, hash_key, read_secret
 from cbir.store.writer_lock import writer_lock
 
 OWN_NAMES = {  # beside the database, with those of the service and of file systems
@@ -25,7 +25,8 @@ OWN_NAMES = {  # beside the database, with those of the service and of file syst
 
 def collection_exists(folder: Path) -> bool:
     """Return whether `folder` holds a collection, also one that has lost its database; see `describe_loss`."""
-    return has_database(folder) or describe_loss(folder) is not None
+    # Twice: another process may finish its creation in between.
+    return has_database(folder) or describe_loss(folder) is not None or has_database(folder)
 
 
 def create_files(folder: Path, profile: Profile, secret: bytes | None = None) -> None:
@@ -93,7 +94,7 @@ def _create_database(folder: Path, profile: Profile) -> None:
         "generation": "0",
         "profile": profile.model_dump_json(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        KEY_CHECK: key_check(read_secret(folder)),
+        KEY_CHECK: hash_key(read_secret(folder)),
     }
     with engine.begin() as connection:
         schema.tables.create_all(connection)

@@ -8,7 +8,7 @@ from cbir.atomic import copy_file
 from cbir.descriptors import embedding_descriptor, slit_lamp_descriptor
 from cbir.errors import CbirError, InvalidInput
 from cbir.models import embedding_card, lens_card
-from cbir.store.file_manifest import changed_files, write_manifest
+from cbir.store.file_manifest import changed_files, write_sums
 from cbir.store.permissions import file_mode, folder_mode
 from cbir.store.profile import Profile
 
@@ -42,7 +42,7 @@ def copy_model(source: Path, target: Path) -> None:
         copy_file(source / name, target / name)
         (target / name).chmod(file_mode(target))
         copied.append(name)
-    write_manifest(target, copied)
+    write_sums(target, copied)
 
 
 def with_model(profile: Profile, folder: Path) -> Profile:

@@ -12,7 +12,7 @@ NAME = "SHA256SUMS"
 END = "# of the lines above: "  # `sha256sum` passes over comments
 
 
-def write_manifest(folder: Path, names: Iterable[str], durable: bool = True) -> None:
+def write_sums(folder: Path, names: Iterable[str], durable: bool = True) -> None:
     """Write the manifest of a folder atomically.
 
     Parameters
@@ -27,12 +27,12 @@ def write_manifest(folder: Path, names: Iterable[str], durable: bool = True) -> 
     _store(folder, {name: _file_hash(folder / name) for name in names}, durable)
 
 
-def update_manifest(folder: Path, written: Iterable[str] = (), leave_out: Iterable[str] = ()) -> None:
+def update_sums(folder: Path, written: Iterable[str] = (), leave_out: Iterable[str] = ()) -> None:
     """Note files that were `written`, and leave others out before they change; nothing without a manifest.
 
     Raises CollectionDamaged if the manifest itself is damaged.
     """
-    hashes = read_manifest(folder)
+    hashes = read_sums(folder)
     if hashes is None:
         return
     left_out = set(leave_out)
@@ -42,7 +42,7 @@ def update_manifest(folder: Path, written: Iterable[str] = (), leave_out: Iterab
         _store(folder, changed)
 
 
-def read_manifest(folder: Path) -> dict[str, str] | None:
+def read_sums(folder: Path) -> dict[str, str] | None:
     """Return the hashes of the files in `folder` by name; None without a manifest. Raises CollectionDamaged."""
     damaged = CollectionDamaged(f"the manifest {NAME} of {folder} is damaged")
     try:
@@ -73,7 +73,7 @@ def changed_files(folder: Path, only: Iterable[str] | None = None) -> list[str]:
     CollectionDamaged
         If the manifest itself is damaged.
     """
-    hashes = read_manifest(folder) or {}
+    hashes = read_sums(folder) or {}
     names = hashes.keys() if only is None else hashes.keys() & set(only)
     return [name for name in sorted(names) if not _has_hash(folder / name, hashes[name])]
 

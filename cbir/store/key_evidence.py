@@ -17,7 +17,7 @@ from cbir.store.damage import DAMAGE
 from cbir.store.originals import original_path
 from cbir.store.records import hash_patient
 from cbir.store.schema import COPY, DATABASE, SECRET, images
-from cbir.store.secret_key import KEY_CHECK, key_check, read_secret
+from cbir.store.secret_key import KEY_CHECK, hash_key, read_secret
 
 COMPARED = 10  # DICOM files whose patient is hashed again
 LISTED = 500  # images that they are searched among
@@ -50,7 +50,7 @@ def check_key(folder: Path, check: str | None) -> bytes:
         secret = read_secret(folder)
     except CollectionDamaged as damage:
         raise CollectionDamaged(f"{damage}; {_key_advice(folder, check)}") from damage
-    if check is not None and not hmac.compare_digest(check, key_check(secret)):
+    if check is not None and not hmac.compare_digest(check, hash_key(secret)):
         raise CollectionDamaged(
             f"the key file {SECRET} of {folder} is not the key of this collection; {_key_advice(folder, check)}"
         )
@@ -84,7 +84,7 @@ def require_key(connection: Connection, folder: Path, trust: bool = False) -> st
         return None
     if not trust:
         _require_evidence(connection, folder, secret)
-    return key_check(secret)
+    return hash_key(secret)
 
 
 def note_key(engine: Engine, folder: Path, trust: bool = False) -> None:
@@ -157,6 +157,6 @@ def _is_unchanged(path: Path, source: str, stamp: str) -> bool:
 
 def _key_advice(folder: Path, check: str | None) -> str:
     file, other = shlex.quote(str(folder / SECRET)), _key_of_copy(folder)
-    if other is not None and (check is None or key_check(other) == check):
+    if other is not None and (check is None or hash_key(other) == check):
         return f"`cp {shlex.quote(str(folder / COPY / SECRET))} {file}` restores it"
     return f"copy it from a backup: `cp BACKUP/{SECRET} {file}`"

@@ -59,7 +59,7 @@ def store_last_good(folder: Path, engine: Engine, linked: tuple[str, ...]) -> No
         for name in linked:
             _link(folder / name, partial / name)
         shutil.copy2(folder / SECRET, partial / SECRET)  # no link: it restores the key
-        file_manifest.write_manifest(partial, (DATABASE, SECRET))
+        file_manifest.write_sums(partial, (DATABASE, SECRET))
         if (folder / NAME).exists():
             (folder / NAME).rename(folder / PREVIOUS)
         partial.rename(folder / NAME)
@@ -82,7 +82,7 @@ def finish_replacement(folder: Path) -> None:
 
 def before_change(folder: Path) -> None:
     """Take the database of the copy out of its manifest, before it is changed."""
-    file_manifest.update_manifest(folder / NAME, leave_out=(DATABASE,))
+    file_manifest.update_sums(folder / NAME, leave_out=(DATABASE,))
 
 
 def _require_readable(folder: Path) -> None:

@@ -31,6 +31,7 @@ FILES = (
 )
 OF_A_NEW_ONE = {
     DATABASE,
+    f"{DATABASE}-wal",
     SECRET,
     "snapshots",
     "model",
@@ -61,6 +62,8 @@ def describe_loss(folder: Path) -> str | None:
     """
     remains = [name for name in FILES if os.path.lexists(folder / name)]
     if not remains or ((folder / UNFINISHED).exists() and not _has_images(folder, remains)):
+        return None
+    if has_database(folder):  # another process may have finished its creation meanwhile
         return None
     path = folder / DATABASE
     state = "missing" if not path.exists() else "without tables" if path.stat().st_size else "empty"
@@ -94,6 +97,8 @@ def require_database(folder: Path, name: object) -> None:
         return
     if loss := describe_loss(folder):
         raise CollectionDamaged(loss)
+    if has_database(folder):
+        return
     raise NotFound(f"there is no collection in {name}; `cbir index SOURCE --collection {name}` creates one")
 
 

@@ -17,7 +17,7 @@ from cbir.store.permissions import file_mode
 from cbir.store.postgresql_address import DatabaseFile, read_database_file, write_database_file
 from cbir.store.postgresql_database import PostgresqlDatabase
 from cbir.store.profile import Profile
-from cbir.store.secret_key import KEY_CHECK, SECRET_BYTES, key_check, read_secret
+from cbir.store.secret_key import KEY_CHECK, SECRET_BYTES, hash_key, read_secret
 
 COLLECTION_ID = "collection_id"  # key in `meta`
 
@@ -116,7 +116,7 @@ def creating(folder: Path, secret: bytes | None = None) -> Iterator[Connection]:
                 write_bytes(key_file, key.hex().encode(), permissions=file_mode(folder))
             (folder / "snapshots").mkdir(mode=OWNER_FOLDER, exist_ok=True)
             metadata.set_value(connection, COLLECTION_ID, collection_id)
-            metadata.set_value(connection, KEY_CHECK, key_check(read_secret(folder)))
+            metadata.set_value(connection, KEY_CHECK, hash_key(read_secret(folder)))
             yield connection
     finally:
         database.dispose()
@@ -154,7 +154,7 @@ def require_same_collection(connection: Connection, folder: Path) -> None:
     if not (folder / schema.SECRET).exists():
         raise InvalidInput(f"the key of {stored.address} is not on this machine: {copy}")
     check = metadata.required_value(connection, KEY_CHECK)
-    if not hmac.compare_digest(check, key_check(read_secret(folder))):
+    if not hmac.compare_digest(check, hash_key(read_secret(folder))):
         raise InvalidInput(f"{folder / schema.SECRET} is not the key of {stored.address}: {copy}")
     if stored.collection_id is None:
         write_database_file(folder, stored.model_copy(update={"collection_id": collection_id}))

@@ -29,6 +29,6 @@ def read_secret(folder: Path) -> bytes:
     return secret
 
 
-def key_check(secret: bytes) -> str:
+def hash_key(secret: bytes) -> str:
     """Return the value that tells whether a key is the same, from which the key cannot be computed."""
     return hmac.digest(secret, b"key of this collection", "sha256").hex()

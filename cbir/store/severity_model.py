@@ -39,7 +39,7 @@ def note_ranker(folder: Path) -> None:
     """Write the manifest of the ranker that was stored in the collection in `folder`."""
     names = [path.name for path in (folder / FOLDER).iterdir() if path.is_file()]
     ours = (file_manifest.NAME, f"{file_manifest.NAME}{SUFFIX}")
-    file_manifest.write_manifest(folder / FOLDER, [name for name in names if name not in ours])
+    file_manifest.write_sums(folder / FOLDER, [name for name in names if name not in ours])
 
 
 def forget_ranker(folder: Path) -> None:

@@ -18,7 +18,7 @@ from service.state.private_file import give_to_owner, permission_problem
 __all__ = ["FILE", "Scope", "Token", "TokenStore", "TokensUnreadable"]
 
 FILE = "tokens.json"
-MADE = b"tokens were made\n"  # content of the lock file from then on
+TOKENS_MARK = b"tokens were made\n"  # content of the lock file from then on
 
 TOKEN_LIST = TypeAdapter(list[Token])
 FileVersion = tuple[int, int, int]  # inode, modification time in ns, size
@@ -92,7 +92,7 @@ class TokenStore(TokenStorage):
             with self._translated_errors(self.file):
                 self._write(TOKEN_LIST.dump_json(list(tokens.values()), indent=1, exclude_none=True))
                 if not os.fstat(lock).st_size:
-                    os.write(lock, MADE)
+                    os.write(lock, TOKENS_MARK)
         finally:
             os.close(lock)
 

@@ -15,7 +15,7 @@ from service.state.errors import StateUnavailable
 from service.state.private_file import give_to_owner, permission_problem
 
 FILE = "state.sqlite"
-MADE = "state.sqlite.made"  # there once the file has tables
+TABLES_MARK = "state.sqlite.made"  # there once the file has tables
 PRAGMAS = (
     "busy_timeout=10000",  # first: another process may be creating the tables
     "journal_mode=WAL",

@@ -126,7 +126,7 @@ def test_a_deletion_leaves_the_copy_sound(full: Collection) -> None:
     with full.writer() as writer:
         writer.delete(list(full.image_ids().values())[:2])
     assert not verify_collection(full)
-    assert file_manifest.read_manifest(full.folder / last_good.NAME).keys() == {"patient.key"}
+    assert file_manifest.read_sums(full.folder / last_good.NAME).keys() == {"patient.key"}
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def backup(full: Collection, entries: MakeEntries, tmp_path: Path) -> Path:
 
 def test_sha256sum_checks_a_backup(backup: Path) -> None:
     names = {path.relative_to(backup).as_posix() for path in backup.rglob("*") if path.is_file()}
-    assert file_manifest.read_manifest(backup).keys() == names - {file_manifest.NAME}
+    assert file_manifest.read_sums(backup).keys() == names - {file_manifest.NAME}
     if shutil.which("sha256sum"):
         subprocess.run(["sha256sum", "--check", "--strict", file_manifest.NAME], cwd=backup, check=True)
     with Collection(backup) as opened:
@@ -204,11 +204,11 @@ def test_a_changed_trigger_is_noticed(full: Collection) -> None:
 
 def test_the_manifest_has_the_hashes_of_sha256(tmp_path: Path) -> None:
     (tmp_path / "a file").write_bytes(b"content")
-    file_manifest.write_manifest(tmp_path, ["a file"])
-    assert file_manifest.read_manifest(tmp_path) == {"a file": hashlib.sha256(b"content").hexdigest()}
+    file_manifest.write_sums(tmp_path, ["a file"])
+    assert file_manifest.read_sums(tmp_path) == {"a file": hashlib.sha256(b"content").hexdigest()}
     for at in range((tmp_path / file_manifest.NAME).stat().st_size):
         content = (tmp_path / file_manifest.NAME).read_bytes()
         flip(tmp_path / file_manifest.NAME, at)
         with pytest.raises(CollectionDamaged, match="manifest"):
-            file_manifest.read_manifest(tmp_path)
+            file_manifest.read_sums(tmp_path)
         (tmp_path / file_manifest.NAME).write_bytes(content)
