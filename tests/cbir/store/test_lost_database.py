@@ -112,8 +112,8 @@ def test_an_unfinished_creation_with_images_is_a_lost_collection(tmp_path: Path,
         Collection.create(tmp_path, profiles.get("tamura"))
 
 
-def test_other_files_prevent_nothing(tmp_path: Path) -> None:
-    (tmp_path / "picture.png").touch()
+def test_hidden_files_prevent_nothing(tmp_path: Path) -> None:
+    (tmp_path / ".hidden").touch()
     with pytest.raises(NotFound):
         Collection(tmp_path)
     Collection.create(tmp_path, profiles.get("tamura")).close()
