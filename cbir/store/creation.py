@@ -19,7 +19,8 @@ from cbir.store.writer_lock import writer_lock
 
 OWN_NAMES = {  # beside the database, with those of the service and of file systems
     SECRET, UNFINISHED, "writer.lock", "device.lock", "snapshots", "last-good", "last-good.previous", "model",
-    "severity", "originals", "regions", "vector_index", "snapshot.json", "map.npz", "audit.json", "folder-id.json", "lost+found",
+    "severity", "originals", "regions", "vector_index", "snapshot.json", "map.npz", "audit.json",
+    "folder-id.json", "lost+found",
 }  # fmt: skip
 
 
