@@ -85,6 +85,27 @@ class SqliteFile:
         finally:
             os.close(file)
 
+    def _check_not_lost(self) -> None:
+        """Raise StateUnavailable if the file is missing or empty, though tables were created in it."""
+        if self._made.exists() and not (self.file.is_file() and self.file.stat().st_size):
+            raise StateUnavailable(
+                f"{self.file} is missing or empty; restore it from a copy, or delete {self._made.name} to start "
+                "without the saved cases, cohorts, jobs and logins"
+            )
+
+    def note_made(self) -> None:
+        """Note that tables were created."""
+        with suppress(OSError):  # a folder where nothing more can be written
+            file = os.open(self._made, os.O_WRONLY | os.O_CREAT, OWNER_FILE)
+            try:
+                give_to_owner(file, self.folder)
+            finally:
+                os.close(file)
+
+    @property
+    def _made(self) -> Path:
+        return self.folder / TABLES_MARK
+
     def create_schema(self, _connection: Connection) -> None:
         """Do nothing: a file has no schemas."""
 
