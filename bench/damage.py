@@ -5,7 +5,10 @@ as the service does. Counted are tracebacks, crashes, answers (hits, labels and 
 the sound collection without any error or warning, and rows that differ from the sound ones though `verify --repair`
 ended with exit code 0 and named nothing as lost.
 
-    python bench/damage.py [--count 300] [--seed 0] [--images 300]
+With `--flips N`, N single bits are flipped instead, in all files of a collection, of its last good copy and of a
+backup in turn: `verify` has to see each of them, unless nothing that is read has changed (flipped_bits.py).
+
+    python bench/damage.py [--count 300] [--seed 0] [--images 300] [--flips 0]
 """
 
 import argparse
@@ -26,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from flipped_bits import flip_campaign
 from sizing import entry
 
 from cbir.errors import CbirError
@@ -231,6 +235,18 @@ def campaign(count: int, seed: int, images: int) -> dict[str, Any]:
     return {"damages": count, "outcomes": dict(sorted(outcomes.items())), "failures": failures}
 
 
+def print_flips(count: int, seed: int) -> None:
+    """Print what became of single flipped bits, and end; exit code 1 if one was silent."""
+    with tempfile.TemporaryDirectory() as scratch:
+        result = flip_campaign(Path(scratch), count, seed)
+    for (name, outcome), number in sorted(result["outcomes"].items()):
+        print(f"{number:6} {outcome:16} {name}")
+    for line in result["silent"]:
+        print(line)
+    print(json.dumps({"bench": "damage", "flips": count, "silent": len(result["silent"])}))
+    sys.exit(1 if result["silent"] else 0)
+
+
 def main() -> None:
     """Print counts, failures and one JSON line."""
     parser = argparse.ArgumentParser(
@@ -239,7 +255,10 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--images", type=int, default=300)
+    parser.add_argument("--flips", type=int, default=0)
     options = parser.parse_args()
+    if options.flips:
+        print_flips(options.flips, options.seed)
     result = campaign(options.count, options.seed, options.images)
     for outcome, number in result["outcomes"].items():
         print(f"{number:6} {outcome}")

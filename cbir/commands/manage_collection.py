@@ -93,6 +93,13 @@ def verify(
     collection: options.Folder,
     erased: Annotated[str | None, Option(help="Also search for traces of this patient.")] = None,
     repair: Annotated[bool, Option(help="Restore what is damaged from a sound copy of it.")] = False,
+    trust_key: Annotated[
+        bool,
+        Option(
+            "--trust-key",
+            help="Take the present patient.key of a collection of an earlier version as its own.",
+        ),
+    ] = False,
     format: Printed = OutputFormat.text,
 ) -> None:
     """Read everything and compare it with its checksums. Exit code 1 if there is a problem."""
@@ -102,13 +109,16 @@ def verify(
     if repair:
         _refuse_address(collection, "backups and ways to repair")
     opened_collection, repaired = _open_repaired(collection, repair)
+    if trust_key:
+        opened_collection.trust_key()
     with opened_collection as opened, StageBars() as bars:
         problems = verify_collection(opened, bars.show)
         if repair and problems:
             with opened.writer() as writer:
                 repaired += repair_rows(opened)
-                with suppress(CollectionDamaged):
-                    writer.compact()
+                if not repaired.lost:  # else the last good copy may have what is lost
+                    with suppress(CollectionDamaged):
+                        writer.compact()
             problems = verify_collection(opened, bars.show)
         if erased:
             bars.show("searching for traces")

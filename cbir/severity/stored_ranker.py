@@ -8,7 +8,7 @@ from cbir.errors import InvalidInput, NotFound
 from cbir.extras import install_command
 from cbir.store import Collection
 from cbir.store.permissions import share_with_group
-from cbir.store.severity_model import FOLDER
+from cbir.store.severity_model import FOLDER, forget_ranker, note_ranker
 from cbir.store.writer_lock import writer_lock
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ def store_ranker(collection: Collection, ranker: "SampledRanker", facts: dict[st
         If another process writes to the collection.
     """
     with writer_lock(collection.folder):
+        forget_ranker(collection.folder)
         ranker.save(collection.folder / FOLDER, facts)
+        note_ranker(collection.folder)
         share_with_group(collection.folder / FOLDER)
 
 

@@ -9,15 +9,17 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
-from cbir.atomic import OWNER_FOLDER, rename_durably
+from cbir.atomic import OWNER_FILE, OWNER_FOLDER, rename_durably
 from cbir.errors import CollectionBusy, CollectionDamaged, InvalidInput
-from cbir.store import change_log
+from cbir.store import change_log, file_manifest, metadata
 from cbir.store.collection import Collection
 from cbir.store.database import require_sqlite
 from cbir.store.disk_full import raise_when_full
 from cbir.store.folder_copy import copy_models, copy_originals
+from cbir.store.key_evidence import require_key
 from cbir.store.permissions import create_private_file, restrict_files
 from cbir.store.schema import DATABASE, SECRET, connect
+from cbir.store.secret_key import KEY_CHECK
 from cbir.store.verify import verify_content
 
 WAIT_SECONDS = 60.0  # for another writer to end
@@ -25,6 +27,8 @@ WAIT_SECONDS = 60.0  # for another writer to end
 
 def back_up_collection(collection: Collection, folder: Path, log: bool = False) -> int:
     """Copy database, key, models and originals into a new `folder`, and verify the copy; return the bytes written.
+
+    A manifest has the hash of each file.
 
     The copy of the database is consistent. The snapshot is left out: `restore_backup` rebuilds it from the database.
     Raises InvalidInput if `folder` exists, StorageFull if the disk is full, and CollectionDamaged if a row or file of
@@ -51,6 +55,7 @@ def back_up_collection(collection: Collection, folder: Path, log: bool = False) 
                     started = change_log.ensure_log(transaction)
             _copy_collection(collection, partial)
             _require_sound(partial)
+            _write_manifest(partial)
             if log:
                 _take_over_log(collection, partial, folder)
             else:
@@ -65,6 +70,8 @@ def back_up_collection(collection: Collection, folder: Path, log: bool = False) 
 
 
 def _copy_collection(collection: Collection, partial: Path) -> None:
+    with collection._engine.connect() as reader:
+        key_hash = require_key(reader, collection.folder)  # before anything is copied
     partial.mkdir(parents=True, mode=OWNER_FOLDER)
     copy_originals(collection.folder, partial)  # before any is deleted
     create_private_file(partial / DATABASE)
@@ -76,6 +83,8 @@ def _copy_collection(collection: Collection, partial: Path) -> None:
     copy_models(collection.folder, partial)
     with _transaction(partial) as connection:
         change_log.seal_copy(connection, made_at)
+        if key_hash:
+            metadata.set_value(connection, KEY_CHECK, key_hash)
     restrict_files(partial)
 
 
@@ -84,9 +93,17 @@ def _take_over_log(collection: Collection, partial: Path, folder: Path) -> None:
     with _writer_when_free(collection), collection._engine.begin() as transaction:
         with _transaction(partial) as copy:
             change_log.take_over(transaction, copy)
+        file_manifest.update_sums(partial, written=(DATABASE,))
         rename_durably(
             partial, folder
         )  # before the commit, so that a failure leaves the earlier backup its log
+
+
+def _write_manifest(folder: Path) -> None:
+    paths = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+    names = (path.as_posix() for path in paths)
+    file_manifest.write_sums(folder, [name for name in names if not name.startswith(f"{DATABASE}-")])
+    (folder / file_manifest.NAME).chmod(OWNER_FILE)
 
 
 @contextmanager

@@ -12,12 +12,15 @@ from sqlalchemy import Connection
 
 from cbir.atomic import OWNER_FILE, OWNER_FOLDER, SUFFIX, atomic_binary, sync_folder
 from cbir.errors import CollectionDamaged, InvalidInput
-from cbir.store import change_log, metadata, originals
+from cbir.store import change_log, file_manifest, metadata, originals
 from cbir.store.checksums import NULL, row_checksum
 from cbir.store.collection import Collection
+from cbir.store.damage import DAMAGE
 from cbir.store.disk_full import raise_when_full
 from cbir.store.permissions import create_private_file
+from cbir.store.row_totals import changed_history
 from cbir.store.schema import DATABASE
+from cbir.store.schema import change_log as schema_log
 
 LOG_FILE = "changes.sqlite"
 TABLE = (
@@ -86,13 +89,29 @@ def append_log(collection: Collection, backup: Path) -> int:
                 f"the log does not continue {backup}: another backup was made with --log, a patient was erased, or "
                 "damage repaired; make a new backup with --log"
             )
+        if schema_log.name in changed_history(connection):
+            raise CollectionDamaged("the log of changes is damaged; make a new backup with --log")
         with raise_when_full(backup):  # originals first: an entry in the log must find its own
-            _copy_originals(collection.folder / originals.FOLDER, backup / originals.FOLDER)
+            file_manifest.update_sums(backup, leave_out=(LOG_FILE,))
+            copied = _copy_originals(collection.folder / originals.FOLDER, backup / originals.FOLDER)
             transactions, last = _append_entries(connection, backup, position)
+            names = (LOG_FILE, *(f"{originals.FOLDER}/{name}" for name in copied))
+            file_manifest.update_sums(backup, written=names)
     with collection._engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM change_log WHERE entry <= ?", (last,))
         originals.sweep_originals(connection, collection.folder)
     return transactions
+
+
+def log_problems(backup: Path) -> list[str]:
+    """Read the whole log of a backup, and compare each entry with its checksum; return the problems."""
+    problem = f"the log {LOG_FILE} of {backup} is damaged; restore without what came after the backup, or use another"
+    try:
+        with closing(open_log(backup / LOG_FILE)) as log:
+            report = log.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            return [] if report == "ok" and all(entry.is_sound() for entry in read_log(log, 0)) else [problem]
+    except (*DAMAGE, OSError):
+        return [problem]
 
 
 def _append_entries(connection: Connection, backup: Path, position: int) -> tuple[int, int]:
@@ -125,10 +144,11 @@ def _append_entries(connection: Connection, backup: Path, position: int) -> tupl
     return transactions, last
 
 
-def _copy_originals(source: Path, target: Path) -> None:
-    """Copy the originals that the backup does not have yet."""
+def _copy_originals(source: Path, target: Path) -> list[str]:
+    """Copy the originals that the backup does not have yet; return their names."""
+    copied: list[str] = []
     if not source.is_dir():
-        return
+        return copied
     target.mkdir(mode=OWNER_FOLDER, exist_ok=True)
     for path in source.iterdir():
         if path.suffix != SUFFIX and not (target / path.name).exists():
@@ -138,4 +158,6 @@ def _copy_originals(source: Path, target: Path) -> None:
                 atomic_binary(target / path.name, permissions=OWNER_FILE) as file,
             ):
                 shutil.copyfileobj(content, file)
+                copied.append(path.name)
     sync_folder(target)
+    return copied

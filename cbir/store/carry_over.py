@@ -23,7 +23,6 @@ from cbir.store import (
     grade_models,
     idempotency,
     image_rows,
-    last_good,
     metadata,
     neighbour_files,
     originals,
@@ -241,7 +240,7 @@ class CarryOver:
                 surplus = any(carried_rows.has_surplus(reader, connection, table, kept) for table in lists)
             self.kept = [row.image_id for row in absent.kept]
             if marks or surplus:  # these rows name patients
-                last_good.drop_last_good(self._target.folder)
+                self._drop_copy()
             self._remove_images(absent)
             self._drop_decided(reader)
             carried = Carried(len(absent.gone), self._move_images(reader, absent.moved))
@@ -260,6 +259,10 @@ class CarryOver:
                 carried_rows.copy_marks(reader, connection, marks)
                 note_mirrored(reader, connection, marks)
         return carried
+
+    def _drop_copy(self) -> None:
+        if self._target.is_local:
+            self._writer.drop_copy()
 
     def _update_page(self, reader: Connection, numbers: list[int]) -> int:
         with self._target._engine.begin() as connection:

@@ -14,6 +14,7 @@ from sqlalchemy import Column, Connection, LargeBinary, Table, Text
 from cbir.errors import InvalidInput
 from cbir.store import metadata
 from cbir.store.quarantine_table import create_quarantine, has_quarantine, quarantine
+from cbir.store.row_totals import keep_history
 from cbir.store.schema import (
     changed_images,
     changes,
@@ -76,6 +77,8 @@ def ensure_quarantine(connection: Connection) -> None:
     """Make the table of quarantined images, unless it is there, and log its changes if those of others are logged."""
     if not has_quarantine(connection):
         create_quarantine(connection)
+        if not is_postgresql(connection):
+            keep_history(connection)
         if is_logged(connection):
             _log_table(connection, quarantine)
 
@@ -159,13 +162,25 @@ def _decode(column: Column[Any], value: str | int | None) -> str | bytes | int |
     return content.decode() if isinstance(column.type, Text) else content
 
 
+def logging_triggers() -> dict[str, str]:
+    """Return the statements that create all triggers, by the name of the trigger."""
+    return {name: sql for table in (*LOGGED, quarantine) for name, sql in _triggers_of(table).items()}
+
+
 def _log_table(connection: Connection, table: Table) -> None:
+    for sql in _triggers_of(table).values():
+        connection.exec_driver_sql(sql)
+
+
+def _triggers_of(table: Table) -> dict[str, str]:
+    triggers = {}
     for event, row in (("INSERT", "NEW"), ("UPDATE", "NEW"), ("DELETE", "OLD")):
         exempt = f"WHEN {row}.key NOT IN ({NOT_LOGGED})" if table is meta else ""
-        connection.exec_driver_sql(
+        triggers[_trigger(table, event)] = (
             f"CREATE TRIGGER {_trigger(table, event)} AFTER {event} ON {table.name} {exempt} "
             f"BEGIN INSERT INTO change_log (row) VALUES ({_logged_row(table, event, row)}); END"
         )
+    return triggers
 
 
 def _trigger(table: Table, event: str) -> str:

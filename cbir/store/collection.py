@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sqlalchemy import Engine
 
 from cbir.errors import CollectionBusy, CollectionDamaged, InvalidInput, NotFound
 from cbir.gallery.vector_blocks import Rows, VectorBlocks
@@ -34,6 +35,8 @@ from cbir.store.idempotency import StoredReply
 from cbir.store.image_rows import rows_matching
 from cbir.store.index_feed import IndexFeed
 from cbir.store.joint_vectors import JointVectors
+from cbir.store.key_evidence import check_key, find_key_check, note_key
+from cbir.store.lost_database import require_database
 from cbir.store.migration import bring_up_to_date
 from cbir.store.normalisation import Statistics
 from cbir.store.patient_scope import PatientScope
@@ -41,10 +44,11 @@ from cbir.store.permissions import warn_if_open_to_others
 from cbir.store.postgresql_address import database_address, is_in_postgresql
 from cbir.store.postgresql_database import PostgresqlDatabase
 from cbir.store.profile import Profile
+from cbir.store.read_only_file import is_read_only
 from cbir.store.record_queries import LabelledImage, RecordQueries, numbers_where, read_labelled_images
 from cbir.store.records import hash_patient
+from cbir.store.row_totals import keep_history
 from cbir.store.schema import images
-from cbir.store.secret_key import read_secret
 from cbir.store.stored_snapshot import read_snapshot_info, snapshot_statistics, statistics_fingerprint
 from cbir.store.vector_format import vector_format
 from cbir.store.view_cache import ViewCache
@@ -65,11 +69,15 @@ class Collection(RecordQueries):
         Raises NotFound, CollectionDamaged if it cannot be read, InvalidInput for a wrong alias.
         """
         self.folder = resolve_alias(Path(folder))
-        if not self.exists(self.folder):
-            place = repr(database_address(self.folder)) if is_in_postgresql(self.folder) else folder
+        if not is_in_postgresql(self.folder):
+            require_database(self.folder, folder)
+        elif not self.exists(self.folder):
+            address = repr(database_address(self.folder))
             raise NotFound(
-                f"there is no collection in {place}; `cbir index SOURCE --collection {place}` creates one"
+                f"there is no collection in {address}; `cbir index SOURCE --collection {address}` creates one"
             )
+        else:
+            postgresql_creation.require_tables(self.folder)
         self._engine = open_database(self.folder)
         try:
             with raise_when_damaged(self.folder), raise_when_full(self.folder):
@@ -86,10 +94,15 @@ class Collection(RecordQueries):
         self._views = ViewCache(self.folder, self._engine, profile)
         self._joint = JointVectors(self._engine)
         self.fallback_for: str | None = None
+        self._key_check: str | None = None  # stored hash of the key, once it has been read
+        self._has_history = False  # whether sums of the history are kept, once that has been looked at
 
     @staticmethod
     def exists(folder: Path | str) -> bool:
-        """Return whether `folder` holds a collection; an interrupted creation does not count. An alias exists."""
+        """Return whether `folder` holds a collection, also one that lost its database; an alias exists.
+
+        An interrupted creation does not count.
+        """
         path = Path(folder)
         if is_alias(path):
             return path.is_file()
@@ -118,14 +131,36 @@ class Collection(RecordQueries):
         """Lock the collection for writing, for one process at a time.
 
         `who` is the name in the history. Raises CollectionBusy if another process writes, CollectionDamaged for the
-        last good copy of a damaged collection, and StorageFull if the disk is full.
+        last good copy of a damaged collection and for a wrong `patient.key`, InvalidInput for a read-only folder, and
+        StorageFull if the disk is full.
         """
         if self.fallback_for:
             raise CollectionDamaged(self.fallback_for)
+        if self.is_local and is_read_only(self.folder):
+            raise InvalidInput(f"{self.folder} is read-only, so the collection can only be searched")
         # In PostgreSQL, transactions wait for each other; what writes files takes the lock.
         lock = writer_lock(self.folder) if self.is_local else nullcontext()
         with raise_when_full(self.folder), lock:
+            if is_sqlite(self._engine):
+                note_key(self._engine, self.folder)
+                last_good.finish_replacement(self.folder)
+                self._keep_history()
+            else:
+                _ = self.secret
             yield Writer(self.folder, self._engine, who)
+
+    def trust_key(self) -> None:
+        """Take the present `patient.key` for that of a collection without a hash of it; raises CollectionDamaged."""
+        with writer_lock(self.folder), raise_when_damaged(self.folder):
+            if is_sqlite(self._engine):
+                note_key(self._engine, self.folder, trust=True)
+
+    def _keep_history(self) -> None:
+        """Keep the sums of the history in a collection of an earlier version too."""
+        if isinstance(self._engine, Engine) and not self._has_history:
+            with self._engine.begin() as connection:
+                keep_history(connection)
+            self._has_history = True
 
     @contextmanager
     def only_writer(self) -> Iterator[Writer]:
@@ -166,8 +201,10 @@ class Collection(RecordQueries):
 
     @property
     def secret(self) -> bytes:
-        """Key that patients' identifiers are hashed with."""
-        return read_secret(self.folder)
+        """Key that patients' identifiers are hashed with; raises CollectionDamaged if it is another one."""
+        if self._key_check is None:
+            self._key_check = self._read(find_key_check, self.folder)
+        return check_key(self.folder, self._key_check)
 
     def patient_key_of(self, patient: str) -> str | None:
         """Return the key of a patient that is named by identifier, or by the key of an image; None for no patient."""

@@ -19,6 +19,7 @@ from cbir.store.damage import raise_when_damaged
 from cbir.store.disk_full import raise_when_full
 from cbir.store.folder_copy import copy_models, copy_originals
 from cbir.store.quarantine_table import create_quarantine, has_quarantine, quarantine
+from cbir.store.secret_key import KEY_CHECK, hash_key
 from cbir.store.verify import verify_content
 
 Progress = Callable[[str, int, int], None]  # stage, rows done, rows in all
@@ -27,7 +28,7 @@ PAGE = 2000  # rows at a time
 DERIVED = (schema.tombstones, schema.change_log, schema.row_totals)
 TABLES = [table for table in schema.tables.sorted_tables if table not in DERIVED]
 # Of the target itself: its snapshot, its vector indexes, and which collection and key it is.
-OWN_KEYS = ("snapshot", "collection_id", "key_check", "erased_generation")
+OWN_KEYS = ("snapshot", "collection_id", KEY_CHECK, "erased_generation")
 OWN_PREFIX = "index:"
 
 
@@ -103,6 +104,7 @@ def _copy_to_folder(source: Collection, folder: Path, progress: Progress) -> Cop
             with engine.begin() as target:
                 target.execute(schema.meta.delete())
                 copied = _copy_everything(source, target, partial, progress)
+                metadata.set_value(target, KEY_CHECK, hash_key(source.secret))
         finally:
             engine.dispose()
         progress("snapshot", 0, 1)

@@ -5,41 +5,29 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlalchemy import inspect
-
 from cbir.atomic import OWNER_FILE, OWNER_FOLDER, write_bytes
-from cbir.errors import InvalidInput
+from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.store import descriptor_model, metadata, schema
-from cbir.store.damage import is_damage
 from cbir.store.disk_full import raise_when_full
-from cbir.store.last_good import drop_last_good
+from cbir.store.lost_database import UNFINISHED, describe_loss, has_database
 from cbir.store.permissions import create_private_file
 from cbir.store.profile import Profile
 from cbir.store.row_totals import start_totals
-from cbir.store.schema import SECRET, meta
-from cbir.store.secret_key import SECRET_BYTES
+from cbir.store.schema import SECRET
+from cbir.store.secret_key import KEY_CHECK, SECRET_BYTES, hash_key, read_secret
 from cbir.store.writer_lock import writer_lock
 
 OWN_NAMES = {  # beside the database, with those of the service and of file systems
-    SECRET, "writer.lock", "device.lock", "snapshots", "last-good", "model", "severity", "originals", "regions",
-    "vector_index", "snapshot.json", "map.npz", "audit.json", "folder-id.json", "lost+found",
+    SECRET, UNFINISHED, "writer.lock", "device.lock", "snapshots", "last-good", "last-good.previous", "model",
+    "severity", "originals", "regions", "vector_index", "snapshot.json", "map.npz", "audit.json",
+    "folder-id.json", "lost+found",
 }  # fmt: skip
 
 
 def collection_exists(folder: Path) -> bool:
-    """Return whether `folder` holds a collection; an interrupted creation does not count."""
-    if not (folder / schema.DATABASE).is_file():
-        return False
-    engine = schema.connect(folder)
-    try:
-        with engine.connect() as connection:
-            return inspect(connection).has_table(meta.name)
-    except Exception as error:
-        if not is_damage(error):
-            raise
-        return True  # damaged is not absent
-    finally:
-        engine.dispose()
+    """Return whether `folder` holds a collection, also one that has lost its database; see `describe_loss`."""
+    # Twice: another process may finish its creation in between.
+    return has_database(folder) or describe_loss(folder) is not None or has_database(folder)
 
 
 def create_files(folder: Path, profile: Profile, secret: bytes | None = None) -> None:
@@ -58,6 +46,8 @@ def create_files(folder: Path, profile: Profile, secret: bytes | None = None) ->
     ------
     InvalidInput
         If the folder holds a collection already.
+    CollectionDamaged
+        If it holds what is left of one.
     """
     if folder.exists() and not folder.is_dir():
         raise InvalidInput(f"{folder} is a file; a collection needs a folder")
@@ -70,15 +60,18 @@ def create_files(folder: Path, profile: Profile, secret: bytes | None = None) ->
         with suppress(PermissionError):  # a mounted volume may be someone else's; opening it warns
             folder.chmod(OWNER_FOLDER)
         with writer_lock(folder):
-            if collection_exists(folder):
+            if has_database(folder):
                 raise InvalidInput(f"{folder} already holds a collection")
+            if loss := describe_loss(folder):
+                raise CollectionDamaged(loss)
+            write_bytes(folder / UNFINISHED, b"", permissions=OWNER_FILE)
             (folder / "snapshots").mkdir(mode=OWNER_FOLDER, exist_ok=True)
             descriptor_model.store_descriptor_model(folder, profile)
             if secret is not None or not (folder / SECRET).exists():
                 new_secret = secret or secrets.token_bytes(SECRET_BYTES)
                 write_bytes(folder / SECRET, new_secret.hex().encode(), permissions=OWNER_FILE)
-            drop_last_good(folder)  # of an earlier collection in this folder
             _create_database(folder, profile)
+            (folder / UNFINISHED).unlink()
 
 
 def _other_files(folder: Path) -> list[str]:
@@ -102,6 +95,7 @@ def _create_database(folder: Path, profile: Profile) -> None:
         "generation": "0",
         "profile": profile.model_dump_json(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        KEY_CHECK: hash_key(read_secret(folder)),
     }
     with engine.begin() as connection:
         schema.tables.create_all(connection)

@@ -8,6 +8,7 @@ from cbir.atomic import copy_file
 from cbir.descriptors import embedding_descriptor, slit_lamp_descriptor
 from cbir.errors import CbirError, InvalidInput
 from cbir.models import embedding_card, lens_card
+from cbir.store.file_manifest import changed_files, write_sums
 from cbir.store.permissions import file_mode, folder_mode
 from cbir.store.profile import Profile
 
@@ -34,11 +35,14 @@ def has_model(folder: Path) -> bool:
 def copy_model(source: Path, target: Path) -> None:
     """Copy the files of a model from the folder `source` to the folder `target`, each atomically."""
     target.mkdir(mode=folder_mode(target.parent), exist_ok=True)
+    copied = []
     for name in FILES if embedding_card.has_embedding(source) else (lens_card.LENS_CARD,):
         if name == embedding_card.ONNX and not (source / name).exists():
             continue  # torch runs the model then
         copy_file(source / name, target / name)
         (target / name).chmod(file_mode(target))
+        copied.append(name)
+    write_sums(target, copied)
 
 
 def with_model(profile: Profile, folder: Path) -> Profile:
@@ -62,6 +66,8 @@ def _descriptor_name(folder: Path) -> str:
 def model_problem(folder: Path, profile: Profile) -> str | None:
     """Describe damage of the model in a collection's folder; None if it is sound or the profile has none."""
     try:
+        if changed := changed_files(folder / FOLDER):
+            return f"files of the model are missing or have changed: {', '.join(changed)}"
         if slit_lamp_descriptor.SLIT_LAMP.fullmatch(profile.descriptor):
             return _lens_problem(folder, profile)
         name = embedding_descriptor.NAME.fullmatch(profile.descriptor)

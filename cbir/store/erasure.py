@@ -29,6 +29,9 @@ def require_others_sound(connection: Connection, keys: Sequence[str]) -> None:
 
     Erasing drops the last good copy, which may be what restores them.
     """
+    (report,) = connection.exec_driver_sql("PRAGMA quick_check(1)").one()
+    if report != "ok":
+        raise CollectionDamaged(f"the database is damaged ({report}): restore a backup or the last good copy")
     numbers = connection.scalars(select(images.c.number).where(images.c.patient_key.in_(keys))).all()
     if problems := row_problems(connection, apart_from=numbers):
         raise CollectionDamaged("; ".join(problems))

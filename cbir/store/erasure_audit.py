@@ -25,8 +25,9 @@ def find_traces(collection: Collection, keys: Sequence[str]) -> list[str]:
         image_ids = set(connection.scalars(select(images.c.image_id)))
         traces = [*_old_snapshots(folder, connection), *_unused_originals(folder, connection)]
     traces += _surplus_in_copy(folder / last_good.NAME, image_ids)
-    if (folder / last_good.PARTIAL).exists():
-        traces.append(f"{last_good.PARTIAL} is what an interrupted snapshot left; {COMPACT}")
+    for name in (last_good.PARTIAL, last_good.PREVIOUS):
+        if (folder / name).exists():
+            traces.append(f"{name} is what an interrupted snapshot left; {COMPACT}")
     patterns = [
         pattern for key in keys if key for pattern in (key.encode(), change_log.logged_text(key).encode())
     ]

@@ -60,17 +60,28 @@ class ImageRemover(LabelWriter):
         return deleted
 
     def delete_in_copy(self, image_ids: Sequence[str]) -> None:
-        """Delete images from the last good copy too; drop the copy if that fails."""
+        """Delete images from the last good copy too; drop the copy if that fails, unless only the copy is sound."""
+        last_good.finish_replacement(self.folder)
         copy = self.folder / last_good.NAME
         if not image_ids or not (copy / schema.DATABASE).is_file():
             return
         engine = schema.connect(copy)
         try:
+            last_good.before_change(self.folder)
             ImageRemover(copy, engine, self.who).delete(image_ids)
         except (*DAMAGE, CbirError):
-            last_good.drop_last_good(self.folder)
+            self.drop_copy()
         finally:
             engine.dispose()
+
+    def drop_copy(self, keys: Sequence[str] = ()) -> None:
+        """Delete the last good copy of a sound collection; `keys`: of patients whose own rows may be damaged.
+
+        Raises CollectionDamaged if others are: the copy may be what restores them.
+        """
+        with self._engine.connect() as connection:
+            require_others_sound(connection, keys)
+        last_good.drop_last_good(self.folder)
 
     def images_of(self, patient_key: str) -> list[str]:
         """Return the ids of a patient's images, in the order in which they were added."""
@@ -87,9 +98,7 @@ class ImageRemover(LabelWriter):
         nothing, if rows of other images are damaged.
         """
         if is_sqlite(self._engine):
-            with self._engine.connect() as connection:
-                require_others_sound(connection, keys)
-            last_good.drop_last_good(self.folder)
+            self.drop_copy(keys)
         with self._engine.begin() as connection:
             sources = set(
                 connection.scalars(select(images.c.source).where(images.c.patient_key.in_(keys)))

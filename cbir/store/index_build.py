@@ -323,8 +323,7 @@ def _keep_current_files(
 ) -> None:
     """Renew the last good copy, which SQLite needs, and delete the files of earlier snapshots that are not `kept`."""
     if is_sqlite(database):
-        linked = (*(f"snapshots/{file}" for file in info.files), schema.SECRET)
-        last_good.store_last_good(folder, database, linked)
+        last_good.store_last_good(folder, database, tuple(f"snapshots/{file}" for file in info.files))
     snapshot_folder = folder / "snapshots"
     for path in snapshot_folder.iterdir():
         if path.name not in (*info.files, *kept) and path.is_file():

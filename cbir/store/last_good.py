@@ -1,8 +1,8 @@
 """Last good copy of a collection, complete in itself, to search while the collection is damaged.
 
-It is the folder `last-good`, replaced with every snapshot: a packed copy of the database, and links to the snapshot
-and the key, which take no space. Later deletions are made in it too; images added later are missing from it until the
-next snapshot.
+It is the folder `last-good`, replaced with every snapshot: a packed copy of the database, links to the snapshot,
+which take no space, the key, and a manifest. Later deletions are made in it too; images added later are missing from
+it until the next snapshot.
 """
 
 import os
@@ -13,16 +13,18 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from cbir.atomic import sync_folder
-from cbir.store import change_log, metadata
+from cbir.errors import CollectionDamaged
+from cbir.store import change_log, file_manifest, metadata
 from cbir.store.permissions import create_private_file, folder_mode
-from cbir.store.schema import DATABASE, connect
+from cbir.store.schema import COPY, DATABASE, SECRET, connect
 
-NAME = "last-good"
+NAME = COPY
 PARTIAL = f"{NAME}.partial"
+PREVIOUS = f"{NAME}.previous"  # until the next one is in its place
 
 
 def store_last_good(folder: Path, engine: Engine, linked: tuple[str, ...]) -> None:
-    """Replace the copy.
+    """Write and check another copy, and put it in the place of the present one.
 
     Parameters
     ----------
@@ -32,7 +34,13 @@ def store_last_good(folder: Path, engine: Engine, linked: tuple[str, ...]) -> No
         Its database.
     linked : tuple of str
         Files that the copy shares with the collection, by their path inside `folder`.
+
+    Raises
+    ------
+    CollectionDamaged
+        If what was written cannot be read back; the present copy stays.
     """
+    finish_replacement(folder)
     partial = folder / PARTIAL
     shutil.rmtree(partial, ignore_errors=True)
     try:
@@ -45,18 +53,50 @@ def store_last_good(folder: Path, engine: Engine, linked: tuple[str, ...]) -> No
             logged = metadata.find_value(reader, change_log.CHAIN)
         if logged:
             _drop_log(partial)
+        _require_readable(partial)
         with (partial / DATABASE).open("rb+") as file:
             os.fsync(file.fileno())
         for name in linked:
             _link(folder / name, partial / name)
-        sync_folder(partial)
-        with suppress(FileNotFoundError):
-            shutil.rmtree(folder / NAME)
+        shutil.copy2(folder / SECRET, partial / SECRET)  # no link: it restores the key
+        file_manifest.write_sums(partial, (DATABASE, SECRET))
+        if (folder / NAME).exists():
+            (folder / NAME).rename(folder / PREVIOUS)
         partial.rename(folder / NAME)
         sync_folder(folder)
+        shutil.rmtree(folder / PREVIOUS, ignore_errors=True)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
+
+
+def finish_replacement(folder: Path) -> None:
+    """Finish the replacement of a copy that was interrupted: there is one copy then, if there was one."""
+    if not (folder / PREVIOUS).exists():
+        return
+    if (folder / NAME).exists():
+        shutil.rmtree(folder / PREVIOUS)
+    else:
+        (folder / PREVIOUS).rename(folder / NAME)
+
+
+def before_change(folder: Path) -> None:
+    """Take the database of the copy out of its manifest, before it is changed."""
+    file_manifest.update_sums(folder / NAME, leave_out=(DATABASE,))
+
+
+def _require_readable(folder: Path) -> None:
+    engine = connect(folder)
+    try:
+        with engine.connect() as connection:
+            (report,) = connection.exec_driver_sql("PRAGMA quick_check(1)").one()
+    finally:
+        engine.dispose()
+    if report != "ok":
+        raise CollectionDamaged(
+            f"the new last good copy of {folder.parent} cannot be read back ({report}) and was not kept: "
+            "check the disk"
+        )
 
 
 def _drop_log(folder: Path) -> None:
@@ -73,7 +113,7 @@ def _drop_log(folder: Path) -> None:
 
 def drop_last_good(folder: Path) -> None:
     """Delete the copy, if there is one, and what an interrupted snapshot left of another."""
-    for name in (NAME, PARTIAL):
+    for name in (NAME, PARTIAL, PREVIOUS):
         with suppress(FileNotFoundError):
             shutil.rmtree(folder / name)
 

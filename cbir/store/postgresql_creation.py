@@ -17,13 +17,32 @@ from cbir.store.permissions import file_mode
 from cbir.store.postgresql_address import DatabaseFile, read_database_file, write_database_file
 from cbir.store.postgresql_database import PostgresqlDatabase
 from cbir.store.profile import Profile
-from cbir.store.secret_key import SECRET_BYTES, read_secret
+from cbir.store.secret_key import KEY_CHECK, SECRET_BYTES, hash_key, read_secret
 
-COLLECTION_ID, KEY_CHECK = "collection_id", "key_check"  # keys in `meta`
+COLLECTION_ID = "collection_id"  # key in `meta`
 
 
 def schema_holds_collection(folder: Path) -> bool:
-    """Return whether the schema of a files folder has a collection. Raises DatabaseUnavailable."""
+    """Return whether the schema of a files folder has, or had, a collection. Raises DatabaseUnavailable."""
+    return _database_file(folder).collection_id is not None or _has_tables(folder)
+
+
+def require_tables(folder: Path) -> None:
+    """Raise CollectionDamaged if the tables of the collection with these files are gone."""
+    stored = _database_file(folder)
+    if stored.collection_id is not None and not _has_tables(folder):
+        raise CollectionDamaged(_describe_lost_tables(folder, stored.address))
+
+
+def _describe_lost_tables(folder: Path, address: str) -> str:
+    return (
+        f"the tables of {address} are gone, but {folder} has files of its collection: nothing was created or "
+        f"deleted; restore the database by `pg_restore` (docs/postgresql.md). "
+        f"For a new collection there, move {folder} away"
+    )
+
+
+def _has_tables(folder: Path) -> bool:
     database = PostgresqlDatabase(_database_file(folder).address)
     try:
         with database.connect_once() as connection:
@@ -76,7 +95,10 @@ def creating(folder: Path, secret: bytes | None = None) -> Iterator[Connection]:
     ------
     InvalidInput
         If the schema holds a collection, or other tables, or the folder another key.
+    CollectionDamaged
+        If the folder has the files of a collection whose tables are gone.
     """
+    require_tables(folder)
     key_file = folder / schema.SECRET
     if secret is not None and key_file.exists() and read_secret(folder) != secret:
         raise InvalidInput(f"{folder} has the key of another collection; move the folder away")
@@ -94,7 +116,7 @@ def creating(folder: Path, secret: bytes | None = None) -> Iterator[Connection]:
                 write_bytes(key_file, key.hex().encode(), permissions=file_mode(folder))
             (folder / "snapshots").mkdir(mode=OWNER_FOLDER, exist_ok=True)
             metadata.set_value(connection, COLLECTION_ID, collection_id)
-            metadata.set_value(connection, KEY_CHECK, _key_check(read_secret(folder)))
+            metadata.set_value(connection, KEY_CHECK, hash_key(read_secret(folder)))
             yield connection
     finally:
         database.dispose()
@@ -132,15 +154,11 @@ def require_same_collection(connection: Connection, folder: Path) -> None:
     if not (folder / schema.SECRET).exists():
         raise InvalidInput(f"the key of {stored.address} is not on this machine: {copy}")
     check = metadata.required_value(connection, KEY_CHECK)
-    if not hmac.compare_digest(check, _key_check(read_secret(folder))):
+    if not hmac.compare_digest(check, hash_key(read_secret(folder))):
         raise InvalidInput(f"{folder / schema.SECRET} is not the key of {stored.address}: {copy}")
     if stored.collection_id is None:
         write_database_file(folder, stored.model_copy(update={"collection_id": collection_id}))
         (folder / "snapshots").mkdir(mode=OWNER_FOLDER, exist_ok=True)
-
-
-def _key_check(secret: bytes) -> str:
-    return hmac.digest(secret, b"key of this collection", "sha256").hex()
 
 
 def _database_file(folder: Path) -> DatabaseFile:

@@ -78,7 +78,8 @@ def refuse_images(writer: Writer, image_ids: Sequence[str]) -> None:
 
 
 def _refuse_in_copy(writer: Writer, image_ids: Sequence[str]) -> None:
-    """Refuse images in the last good copy too, if it has them; drop the copy if that fails."""
+    """Refuse images in the last good copy too, if it has them; drop the copy if that fails, as `delete_in_copy`."""
+    last_good.finish_replacement(writer.folder)
     copy = writer.folder / last_good.NAME
     if not (copy / DATABASE).is_file():
         return
@@ -88,9 +89,10 @@ def _refuse_in_copy(writer: Writer, image_ids: Sequence[str]) -> None:
             c = quarantine.c.image_id
             known = rows_matching(connection, [c], c, image_ids) if has_quarantine(connection) else []
         if known:
+            last_good.before_change(writer.folder)
             refuse_images(Writer(copy, engine, writer.who), [row.image_id for row in known])
     except (*DAMAGE, CbirError):
-        last_good.drop_last_good(writer.folder)
+        writer.drop_copy()
     finally:
         engine.dispose()
 

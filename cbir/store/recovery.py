@@ -1,6 +1,6 @@
 """Open a collection, or the last good copy of a damaged one."""
 
-import time
+from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy import text
@@ -10,6 +10,7 @@ from cbir.store import last_good, metadata
 from cbir.store.alias import resolve_alias
 from cbir.store.collection import Collection
 from cbir.store.damage import raise_when_damaged
+from cbir.store.restore_advice import restore_advice, time_of_copy
 from cbir.store.statements import is_postgresql
 from cbir.store.stored_snapshot import read_snapshot_info
 
@@ -24,15 +25,16 @@ def open_or_fallback(folder: Path) -> Collection:
     try:
         return _open_checked(folder)
     except CollectionDamaged as damage:
+        with suppress(OSError):  # a read-only folder
+            last_good.finish_replacement(folder)
         copy = folder / last_good.NAME
         try:
             collection = _open_checked(copy)
         except CbirError:
             raise damage from None
-        made_at = time.strftime("%Y-%m-%d %H:%M", time.gmtime(copy.stat().st_mtime))
         collection.fallback_for = (
-            f"{damage}. Searching in the last good copy, of {made_at} UTC: images added since are missing, and "
-            "nothing can be changed until the collection is restored (see docs/operations.md)"
+            f"{damage}. Searching in the last good copy, of {time_of_copy(folder)}: images added since are missing, "
+            "and nothing can be changed until the collection is restored"
         )
         return collection
 
@@ -47,7 +49,9 @@ def _open_checked(folder: Path) -> Collection:
             metadata.read_statistics(connection)
             read_snapshot_info(connection, folder)
         if report != ["ok"]:
-            raise CollectionDamaged(f"the database of {folder} is damaged: {' '.join(report)[:200]}")
+            raise CollectionDamaged(
+                f"the database of {folder} is damaged ({' '.join(report)[:200]}); {restore_advice(folder)}"
+            )
     except CbirError:
         collection.close()
         raise

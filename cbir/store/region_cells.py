@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cbir.atomic import atomic_binary
 from cbir.errors import CollectionDamaged
+from cbir.store.file_manifest import update_sums, write_sums
 from cbir.store.permissions import file_mode, folder_mode
 
 NAME = "regions"
@@ -53,13 +54,16 @@ def write_projection(folder: Path, projection: CellProjection) -> None:
     cells.mkdir(mode=folder_mode(folder))
     with atomic_binary(cells / PROJECTION, permissions=file_mode(folder)) as file:
         np.savez(file, mean=projection.mean, axes=projection.axes, side=np.int64(projection.side))
+    write_sums(cells, (PROJECTION,))
 
 
 def write_part(folder: Path, records: NDArray[np.void]) -> None:
     """Write the cells of at least one further image atomically; `records` are of the projection's type."""
     path = folder / NAME / f"{records['number'][0]:012d}.npy"
+    update_sums(folder / NAME, leave_out=(path.name,))
     with atomic_binary(path, permissions=file_mode(folder)) as file:
         np.save(file, records, allow_pickle=False)
+    update_sums(folder / NAME, written=(path.name,))
 
 
 def keep_cells(folder: Path, numbers: NDArray[np.int64]) -> None:
@@ -71,6 +75,7 @@ def keep_cells(folder: Path, numbers: NDArray[np.int64]) -> None:
             continue
         remaining = np.array(records[kept])
         del records  # Windows deletes no mapped file
+        update_sums(folder / NAME, leave_out=(path.name,))
         path.unlink()
         if len(remaining):
             write_part(folder, remaining)

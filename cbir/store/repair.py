@@ -17,14 +17,17 @@ from cbir.store.change_history import mark_incomplete, record_change
 from cbir.store.checksums import COLUMN, checksum_sql, vector_checksum
 from cbir.store.collection import Collection
 from cbir.store.collection_view import vector_pages
-from cbir.store.damage import raise_when_damaged
+from cbir.store.damage import describe_damage_of, raise_when_damaged
 from cbir.store.database import require_sqlite
+from cbir.store.key_evidence import check_key, find_key_check
+from cbir.store.lost_database import describe_loss
 from cbir.store.lost_rows import SAME_IMAGE, insert_row, repair_list, restore_missing, restore_vectors
 from cbir.store.profile import Profile
+from cbir.store.restore_advice import restore_advice
 from cbir.store.row_damage import CONTENT, damaged_keys, name_images
-from cbir.store.row_totals import read_totals, start_totals, stop_totals
+from cbir.store.row_totals import changed_history, read_totals, start_totals, stop_totals
 from cbir.store.schema import CHECKED, DATABASE, LISTS, connect, images, labels, meta, thumbnails, vectors
-from cbir.store.secret_key import read_secret
+from cbir.store.secret_key import KEY_CHECK, read_secret
 from cbir.store.standardisation import Standardisation
 from cbir.store.vector_format import vector_format
 from cbir.store.vector_recovery import recover_vector
@@ -57,9 +60,13 @@ def repair_rows(collection: Collection) -> Repair:
 
 def repair_folder(folder: Path) -> Repair:
     """Do the same for a collection that cannot be opened, for instance since its profile is damaged."""
+    if loss := describe_loss(folder):
+        raise CollectionDamaged(loss)
     engine = connect(folder)
     try:
         with raise_when_damaged(folder), writer_lock(folder):
+            with engine.connect() as connection:
+                check_key(folder, find_key_check(connection, folder))
             return _repair_database(folder, engine)
     finally:
         engine.dispose()
@@ -77,9 +84,7 @@ def _repair_database(folder: Path, engine: Engine) -> Repair:
             connection.exec_driver_sql("COMMIT")
         except DatabaseError as error:
             connection.exec_driver_sql("ROLLBACK")
-            raise CollectionDamaged(
-                f"the database is damaged: {error.orig}; restore it from a backup"
-            ) from error
+            raise CollectionDamaged(describe_damage_of(folder, error)) from error
         except BaseException:
             connection.exec_driver_sql("ROLLBACK")
             raise
@@ -114,6 +119,9 @@ def _repair(connection: Connection, folder: Path, copied: bool) -> Repair:
     if change_log.CHAIN in damaged[meta.name] or damaged[labels.name]:
         repair.ended_log = change_log.stop_log(connection)
         damaged[meta.name] = damaged_keys(connection, meta)
+    repair.lost += [
+        f"rows of the history ({name}), which may be wrong" for name in changed_history(connection)
+    ]
     totals = read_totals(connection)
     stop_totals(connection)
     if damaged[labels.name]:
@@ -138,12 +146,16 @@ def _repair(connection: Connection, folder: Path, copied: bool) -> Repair:
         connection.exec_driver_sql("DELETE FROM main.meta WHERE key = ?", (metadata.AUTO,))
         damaged[meta.name].remove(metadata.AUTO)
         repair.restored.append("the choice of auto: removed; the next run of cbir index chooses again")
+    if KEY_CHECK in damaged[meta.name]:  # the next writer stores it again
+        connection.exec_driver_sql("DELETE FROM main.meta WHERE key = ?", (KEY_CHECK,))
+        damaged[meta.name].remove(KEY_CHECK)
+        repair.restored.append("the hash of the key: removed; it is stored again with the next change")
     for table in (meta, images, thumbnails):
         _report(connection, repair.lost, table, damaged[table.name])
     start_totals(connection)
     report = connection.scalars(text("PRAGMA integrity_check(1)")).all()
     if report != ["ok"]:
-        raise CollectionDamaged(f"the database is damaged: {report[0]}; restore it from a backup")
+        raise CollectionDamaged(f"the database is damaged ({report[0]}); {restore_advice(folder)}")
     if repair.restored:
         repair.ended_log |= change_log.stop_log(connection)  # it has the repairs as changes
     if repair.restored:

@@ -19,6 +19,7 @@ from cbir.store.backup_log import LOG_FILE, LogEntry, open_log, read_log
 from cbir.store.collection import Collection
 from cbir.store.damage import raise_when_damaged
 from cbir.store.disk_full import raise_when_full
+from cbir.store.file_manifest import changed_files
 from cbir.store.folder_copy import copy_models, copy_originals
 from cbir.store.permissions import create_private_file, restrict_files
 from cbir.store.schema import DATABASE, SECRET
@@ -78,11 +79,10 @@ def restore_backup(backup: Path, folder: Path, at: Moment | None = None) -> Rest
     """
     if folder.exists():
         raise InvalidInput(f"{folder} exists; name a new folder to restore to")
-    if not (backup / DATABASE).is_file():
-        raise NotFound(f"there is no backup in {backup}")
+    from_copy = backup.name == last_good.NAME
+    _require_intact(backup, from_copy)
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    from_copy = backup.name == last_good.NAME
     try:
         with raise_when_full(folder):
             _copy_backup(backup, partial)
@@ -101,6 +101,22 @@ def restore_backup(backup: Path, folder: Path, at: Moment | None = None) -> Rest
         shutil.rmtree(partial, ignore_errors=True)
         raise
     return restored
+
+
+def _require_intact(backup: Path, from_copy: bool) -> None:
+    """Raise NotFound if there is no backup, CollectionDamaged if a file is not what its manifest says.
+
+    Of a last good copy, the database and the key are needed; all else is made again.
+    """
+    try:
+        if not (backup / DATABASE).stat().st_size:
+            raise CollectionDamaged(f"the database {DATABASE} of {backup} is empty; use another backup")
+    except OSError:
+        raise NotFound(f"there is no backup in {backup}") from None
+    if changed := changed_files(backup, (DATABASE, SECRET) if from_copy else None):
+        raise CollectionDamaged(
+            f"{backup} is damaged: missing or changed since it was written: {', '.join(changed)}; use another backup"
+        )
 
 
 def _copy_backup(backup: Path, partial: Path) -> None:

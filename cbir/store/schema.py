@@ -19,25 +19,27 @@ from sqlalchemy import (
     event,
 )
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DatabaseError, DisconnectionError
 
 from cbir.cancellation import checkpoint
 from cbir.store.checksums import COLUMN, row_checksum
+from cbir.store.read_only_file import open_file, stamp_to_read
 from cbir.store.statements import WHOLE_NUMBER
 
 FORMAT = 2  # of these tables and of the snapshot; raised when an older program could misread a newer file
 DATABASE = "collection.sqlite"
+COPY = "last-good"  # folder of the last good copy, see `last_good`
 AT_ONCE = 10_000  # bound parameters of one statement; SQLite takes 32,766
 SECRET = "patient.key"
 CHECKED_STEPS = 100_000  # of SQLite's virtual machine between two checkpoints: a few milliseconds
 PRAGMAS = (
-    "journal_mode=WAL",
-    "synchronous=FULL",
     "foreign_keys=ON",
     "recursive_triggers=ON",  # else those of a deleted row would not run if the row is replaced
-    "secure_delete=ON",
     "busy_timeout=10000",
 )
+WRITING = ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON")
+
+READ_STAMP = "read_stamp"  # of a pooled connection that can only read
 
 tables = MetaData()
 
@@ -196,6 +198,7 @@ row_totals = Table(
 original_files = Table("originals", tables, Column("name", Text, primary_key=True), _checksum())
 
 LISTS = (forgotten, erased, instance_copies, original_files)
+HISTORY = (changes, changed_images, replies, change_log)  # their rows have none: only their sum is known
 CHECKED = (meta, images, vectors, labels, thumbnails, *LISTS)  # tables whose rows have a checksum
 
 
@@ -218,22 +221,32 @@ def _is_cancelled() -> bool:
 
 
 def connect(folder: Path) -> Engine:
-    """Return an engine for the collection in `folder`, with write-ahead log and durable commits."""
-    address = URL.create("sqlite", database=str(folder / DATABASE))
+    """Return an engine for the collection in `folder`, with write-ahead log and durable commits.
+
+    The database must exist. Where nothing can be written it is only read.
+    """
+    path = folder / DATABASE
+    address = URL.create("sqlite", database=str(path))
     # As many connections as there are threads; values stay out of error messages.
-    engine = create_engine(address, max_overflow=-1, hide_parameters=True)
+    engine = create_engine(address, creator=lambda: open_file(path), max_overflow=-1, hide_parameters=True)
 
     @event.listens_for(engine, "connect")
-    def _configure(connection: Any, _record: Any) -> None:
+    def _configure(connection: Any, record: Any) -> None:
+        record.info[READ_STAMP] = stamp_to_read(path)
         connection.isolation_level = None  # transactions begin explicitly, below
         try:
-            for pragma in PRAGMAS:
+            for pragma in PRAGMAS if record.info[READ_STAMP] else (*WRITING, *PRAGMAS):
                 connection.execute(f"PRAGMA {pragma}")
         except UnicodeDecodeError as error:  # the message quotes the damaged schema
             raise sqlite3.DatabaseError("the database schema is damaged") from error
         connection.create_function("as_number", 1, as_number, deterministic=True)
         connection.create_function("row_checksum", -1, row_checksum, deterministic=True)
         connection.set_progress_handler(_is_cancelled, CHECKED_STEPS)
+
+    @event.listens_for(engine, "checkout")
+    def _renew(_connection: Any, record: Any, _proxy: Any) -> None:
+        if record.info[READ_STAMP] and record.info[READ_STAMP] != stamp_to_read(path):
+            raise DisconnectionError  # the pool opens the file again
 
     @event.listens_for(engine, "handle_error")
     def _report_cancellation(context: Any) -> None:

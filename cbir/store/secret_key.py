@@ -1,6 +1,7 @@
 """Key of a collection, which patients' identifiers are hashed with."""
 
 import errno
+import hmac
 from pathlib import Path
 
 from cbir.errors import CollectionDamaged
@@ -8,6 +9,7 @@ from cbir.store.schema import SECRET
 
 OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOMEM}  # says nothing about the file
 SECRET_BYTES = 32
+KEY_CHECK = "key_check"  # key in `meta`: a hash of the key, so that another one is noticed
 
 
 def read_secret(folder: Path) -> bytes:
@@ -15,7 +17,7 @@ def read_secret(folder: Path) -> bytes:
 
     Raises CollectionDamaged, or OSError if the process cannot open files at the moment.
     """
-    damaged = f"the key file {SECRET} of {folder} is missing or damaged; restore it from a backup"
+    damaged = f"the key file {SECRET} of {folder} is missing or damaged"
     try:
         secret = bytes.fromhex((folder / SECRET).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -25,3 +27,8 @@ def read_secret(folder: Path) -> bytes:
     if len(secret) != SECRET_BYTES:
         raise CollectionDamaged(damaged)
     return secret
+
+
+def hash_key(secret: bytes) -> str:
+    """Return the value that tells whether a key is the same, from which the key cannot be computed."""
+    return hmac.digest(secret, b"key of this collection", "sha256").hex()

@@ -4,7 +4,8 @@ import json
 import shutil
 from pathlib import Path
 
-from cbir.atomic import rename_durably
+from cbir.atomic import SUFFIX, rename_durably
+from cbir.store import file_manifest
 
 FOLDER, CARD = "severity", "severity.json"
 PARTIAL = f"{FOLDER}.partial"
@@ -32,6 +33,18 @@ def copy_severity_model(folder: Path, target: Path) -> None:
         shutil.rmtree(partial, ignore_errors=True)  # of an interrupted copy
         shutil.copytree(folder / FOLDER, partial, ignore=shutil.ignore_patterns("*.partial"))
         rename_durably(partial, target / FOLDER)
+
+
+def note_ranker(folder: Path) -> None:
+    """Write the manifest of the ranker that was stored in the collection in `folder`."""
+    names = [path.name for path in (folder / FOLDER).iterdir() if path.is_file()]
+    ours = (file_manifest.NAME, f"{file_manifest.NAME}{SUFFIX}")
+    file_manifest.write_sums(folder / FOLDER, [name for name in names if name not in ours])
+
+
+def forget_ranker(folder: Path) -> None:
+    """Delete the manifest of the ranker of the collection in `folder`, before another one is stored."""
+    (folder / FOLDER / file_manifest.NAME).unlink(missing_ok=True)
 
 
 def drop_severity_model(folder: Path) -> None:

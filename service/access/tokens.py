@@ -18,6 +18,7 @@ from service.state.private_file import give_to_owner, permission_problem
 __all__ = ["FILE", "Scope", "Token", "TokenStore", "TokensUnreadable"]
 
 FILE = "tokens.json"
+TOKENS_MARK = b"tokens were made\n"  # content of the lock file from then on
 
 TOKEN_LIST = TypeAdapter(list[Token])
 FileVersion = tuple[int, int, int]  # inode, modification time in ns, size
@@ -35,6 +36,7 @@ class TokenStore(TokenStorage):
         try:
             status = self.file.stat()
         except FileNotFoundError:
+            self._check_never_made()
             return {}
         except OSError as error:
             raise TokensUnreadable(f"{self.file} cannot be read: {error.strerror}") from error
@@ -46,6 +48,15 @@ class TokenStore(TokenStorage):
         tokens = self._load()
         self._cached = version, tokens
         return tokens
+
+    def _check_never_made(self) -> None:
+        """Raise TokensUnreadable if there were tokens: without them the service would need none."""
+        lock = self.file.with_name(f"{FILE}.lock")
+        if lock.exists() and lock.stat().st_size:
+            raise TokensUnreadable(
+                f"{self.file} is missing, though tokens were made; restore it from a copy, or delete {lock.name} and "
+                "create new tokens"
+            )
 
     def _check_permissions(self, mode: int) -> None:
         """Raise TokensUnreadable if other users could read the tokens, or put their own in place."""
@@ -80,6 +91,8 @@ class TokenStore(TokenStorage):
             yield tokens
             with self._translated_errors(self.file):
                 self._write(TOKEN_LIST.dump_json(list(tokens.values()), indent=1, exclude_none=True))
+                if not os.fstat(lock).st_size:
+                    os.write(lock, TOKENS_MARK)
         finally:
             os.close(lock)
 

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from cbir.audit.audit_messages import Audit, AuditRequest, AuditState, LabelFindings
 from cbir.client.messages import JobInfo
-from cbir.errors import NotFound
+from cbir.errors import CollectionDamaged, NotFound
 from cbir.store import Collection
 from cbir.store.audit_file import read_audit_file
 from service.access.audit import log_images, log_job
@@ -94,11 +94,11 @@ def _corrected(collection: Collection, labels: LabelFindings) -> dict[str, str]:
 
 
 def _stored_audit(folder: Path) -> Audit | None:
-    """Return the latest audit; None if there is none, or one of another version of cbir."""
-    text = read_audit_file(folder)
+    """Return the latest audit; None if there is none, or it is damaged or of another version of cbir."""
     try:
+        text = read_audit_file(folder)
         return Audit.model_validate_json(text) if text else None
-    except ValidationError:
+    except (ValidationError, CollectionDamaged):
         return None
 
 

@@ -20,7 +20,7 @@ from cbir.store.alias import is_alias, public_name, resolve_alias
 from cbir.store.postgresql_address import NAME as DATABASE_FILE
 from cbir.store.postgresql_address import is_in_postgresql
 from cbir.store.recovery import open_or_fallback
-from cbir.store.schema import DATABASE
+from cbir.store.schema import COPY, DATABASE
 from cbir.store.writer import Writer
 from cbir.vector_index.index_status import IndexStatus
 from cbir.vector_index.index_thread import IndexThread
@@ -303,8 +303,8 @@ def _file_states(folder: Path) -> FileStates:
 
 
 def _database_identity(folder: Path) -> FileIdentity:
-    """Return which file the database is, or names its server."""
-    for name in (DATABASE, DATABASE_FILE):
+    """Return which file the database is, or names its server; if it is gone, which one the last good copy has."""
+    for name in (DATABASE, DATABASE_FILE, f"{COPY}/{DATABASE}"):
         try:
             status = (folder / name).stat()
         except FileNotFoundError:

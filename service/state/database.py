@@ -137,6 +137,7 @@ class StateDatabase:
             with _begin_writing(engine) as connection:
                 self._place.create_schema(connection)
                 prepare(connection)
+            self._place.note_made()
         except NewerSchema:
             raise StateUnavailable(
                 f"{self._place.name} was written by a newer version of cbir; install that version"

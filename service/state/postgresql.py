@@ -87,6 +87,9 @@ class PostgresqlSchema:
     def create(self) -> None:
         """Do nothing: an operator creates the database."""
 
+    def note_made(self) -> None:
+        """Do nothing: an operator sees to it that the database stays."""
+
     def create_schema(self, connection: Connection) -> None:
         """Create the schema unless it exists; a user who may not create one can use it all the same."""
         missing = f"SELECT to_regnamespace('{self.schema}') IS NULL"

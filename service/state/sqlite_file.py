@@ -1,6 +1,7 @@
 """State database in a SQLite file of the state folder; all that is particular to SQLite is in this module."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from service.state.errors import StateUnavailable
 from service.state.private_file import give_to_owner, permission_problem
 
 FILE = "state.sqlite"
+TABLES_MARK = "state.sqlite.made"  # there once the file has tables
 PRAGMAS = (
     "busy_timeout=10000",  # first: another process may be creating the tables
     "journal_mode=WAL",
@@ -61,6 +63,7 @@ class SqliteFile:
     def create(self) -> None:
         """Create the file unless it exists; raises StateUnavailable, also if other users could change it."""
         try:
+            self._check_not_lost()
             with raise_when_full(self.folder):
                 status = self._create_file()
             problem = permission_problem(self.file, status.st_mode)
@@ -81,6 +84,27 @@ class SqliteFile:
             return status
         finally:
             os.close(file)
+
+    def _check_not_lost(self) -> None:
+        """Raise StateUnavailable if the file is missing or empty, though tables were created in it."""
+        if self._made.exists() and not (self.file.is_file() and self.file.stat().st_size):
+            raise StateUnavailable(
+                f"{self.file} is missing or empty; restore it from a copy, or delete {self._made.name} to start "
+                "without the saved cases, cohorts, jobs and logins"
+            )
+
+    def note_made(self) -> None:
+        """Note that tables were created."""
+        with suppress(OSError):  # a folder where nothing more can be written
+            file = os.open(self._made, os.O_WRONLY | os.O_CREAT, OWNER_FILE)
+            try:
+                give_to_owner(file, self.folder)
+            finally:
+                os.close(file)
+
+    @property
+    def _made(self) -> Path:
+        return self.folder / TABLES_MARK
 
     def create_schema(self, _connection: Connection) -> None:
         """Do nothing: a file has no schemas."""

@@ -39,7 +39,7 @@ def checkpoint(folder: Path) -> Path:
 
 
 def wreck(folder: Path, what: str) -> None:
-    """Damage a collection: its database's head, the pages behind it, all of it, or its snapshot."""
+    """Damage a collection: its database's head or pages, all of it, or its snapshot."""
     database = checkpoint(folder)
     if what == "head":
         damage(database, 0, 100)
@@ -48,6 +48,13 @@ def wreck(folder: Path, what: str) -> None:
     elif what == "cut":
         with database.open("r+b") as file:
             file.truncate(database.stat().st_size // 2)
+    elif what in ("one page", "empty"):
+        with database.open("r+b") as file:
+            file.truncate(4096 if what == "one page" else 0)
+    elif what == "missing":
+        database.unlink()
+    elif what == "second page":
+        damage(database, 4096, 4096)
     else:
         (snapshot,) = (folder / "snapshots").glob("*.index")
         damage(snapshot, snapshot.stat().st_size // 2, 50)
@@ -78,17 +85,23 @@ def searching(folder: Path) -> Iterator[httpx.Client]:
 def check_searches_in_copy(client: httpx.Client, ids: list[str], pictures: list[Path]) -> None:
     ready = client.get("/readyz").json()
     assert ready["images"] == COUNT - 6
-    assert "damaged" in ready["warning"] or "cannot be read" in ready["warning"]
+    assert any(word in ready["warning"] for word in ("damaged", "empty", "missing"))
+    assert "collection restore" in ready["warning"]
     assert "last good copy" in ready["warning"]
     sent = client.post("/v1/search?k=3", files={"image": pictures[-1].read_bytes()})
     assert len(sent.json()["results"]) == 3
     assert client.get(f"/v1/images/{ids[0]}").status_code == 200
 
 
-@pytest.mark.parametrize("what", ["head", "middle", "cut"])
+@pytest.mark.parametrize("what", ["head", "second page", "middle", "cut", "one page", "empty", "missing"])
 def test_damaged_database(writable: Path, ids: list[str], pictures: list[Path], what: str) -> None:
     wreck(writable, what)
-    assert "the database" in verify(writable)
+    said = verify(writable)
+    assert "the database" in said
+    assert "cbir collection restore" in said
+    assert "Error" not in said, "no name of a Python class"
+    searched = CliRunner().invoke(app, ["search", str(pictures[0]), "--collection", str(writable)])
+    assert "cbir collection restore" in str(searched.exception)
     with searching(writable) as client:
         check_searches_in_copy(client, ids, pictures)
 
@@ -129,7 +142,7 @@ def test_both_damaged_is_a_reason_not_to_start(writable: Path) -> None:
         timeout=60,
     )
     assert done.returncode == 2
-    assert "cannot be read" in done.stderr
+    assert "collection restore" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 

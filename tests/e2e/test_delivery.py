@@ -140,6 +140,23 @@ def test_a_collection_is_made_before_the_service_starts(
     assert (again.returncode, again.stdout) == (0, ""), "it is made once"
 
 
+@pytest.mark.parametrize("left", ["last-good", "originals", "patient.key"])
+def test_nothing_is_made_over_what_is_left_of_a_collection(
+    prepare: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, pictures: list[Path], left: str
+) -> None:
+    shutil.copy(pictures[0], tmp_path / "images")
+    collection = tmp_path / "data" / "collection"
+    (collection / left).mkdir(parents=True)
+    (collection / "collection.sqlite").touch()
+    prepared = prepare()
+    if left == "last-good":  # the service searches in it
+        assert prepared.returncode == 0
+    else:
+        assert prepared.returncode == 1
+        assert left in prepared.stderr
+    assert not (collection / "collection.sqlite").stat().st_size
+
+
 def test_a_service_for_others_is_prepared_with_a_token(
     prepare: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
 ) -> None:

@@ -48,6 +48,18 @@ def test_root_makes_them_for_the_owner_of_the_folder(tmp_path: Path) -> None:
     assert owners == {(4711, 4712)}
 
 
+def test_tokens_that_are_gone_are_not_taken_for_none(tmp_path: Path) -> None:
+    assert TokenStore(tmp_path).all() == {}
+    TokenStore(tmp_path).create([Scope.search])
+    (tmp_path / "tokens.json").unlink()
+    with pytest.raises(TokensUnreadable, match=r"is missing, .* delete tokens\.json\.lock"):
+        TokenStore(tmp_path).all()
+    with pytest.raises(TokensUnreadable):
+        TokenStore(tmp_path).create([Scope.search])
+    (tmp_path / "tokens.json.lock").unlink()
+    TokenStore(tmp_path).create([Scope.search])
+
+
 def test_found_again_and_nothing_else(tmp_path: Path) -> None:
     tokens = TokenStore(tmp_path)
     token, text = tokens.create([Scope.search, Scope.ingest, Scope.search])

@@ -122,9 +122,11 @@ def copy_ranker_to_collection(model: TrainedModel, collection: Collection) -> No
     Like `stored_ranker.store_ranker`, but without torch. Raises CollectionBusy, StorageFull.
     """
     with writer_lock(collection.folder):
+        severity_model.forget_ranker(collection.folder)
         for name in RANKER:
             content = (model.folder / name).read_bytes()
             write_study_file(collection.folder / severity_model.FOLDER / name, content)
+        severity_model.note_ranker(collection.folder)
         share_with_group(collection.folder / severity_model.FOLDER)
 
 

@@ -17,6 +17,12 @@ def test_no_damage_ends_in_a_traceback_or_a_wrong_answer() -> None:
     assert result["outcomes"]["opened: warned"] > 0
 
 
+@pytest.mark.slow
+def test_no_flipped_bit_is_silent(tmp_path: Path) -> None:
+    result = benches.loaded("flipped_bits").flip_campaign(tmp_path, count=30, seed=2)
+    assert result["silent"] == []
+
+
 @pytest.mark.parametrize(
     ("change", "table"),
     [

@@ -34,6 +34,7 @@ def test_a_statement_is_interrupted(engine: Database) -> None:
 
 
 def test_a_statement_is_interrupted_while_its_rows_are_read(tmp_path: Path) -> None:
+    (tmp_path / schema.DATABASE).touch()
     engine = schema.connect(tmp_path)
     with pytest.raises(QueryCancelled), time_limit(0.1), engine.connect() as connection:
         for _ in connection.scalars(ROWS):
@@ -53,6 +54,7 @@ def test_a_client_that_leaves_interrupts_a_statement(engine: Database) -> None:
 
 
 def test_errors_of_statements_stay_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / schema.DATABASE).touch()
     engine = schema.connect(tmp_path)
     with pytest.raises(DatabaseError, match="no such table"), time_limit(60), engine.connect() as connection:
         connection.execute(text("SELECT * FROM missing"))

@@ -14,6 +14,7 @@ from cbir.store import profile as profiles
 from cbir.store.checksums import row_checksum
 from cbir.store.export import export_collection
 from cbir.store.filter_conditions import parse_filter
+from cbir.store.lost_database import UNFINISHED
 from cbir.store.records import add_labels
 
 
@@ -186,6 +187,7 @@ def test_a_creation_cut_short_can_be_done_again(tmp_path):
     folder = tmp_path / "collection"
     folder.mkdir()
     sqlite3.connect(folder / "collection.sqlite").execute("PRAGMA journal_mode = WAL").close()
+    (folder / UNFINISHED).touch()
     with pytest.raises(NotFound):
         Collection(folder)
     assert len(Collection.create(folder, profiles.get("tamura"))) == 0

@@ -167,13 +167,11 @@ def test_a_sound_format_of_a_newer_version_is_no_damage(full: Collection) -> Non
 @pytest.mark.parametrize("same_key", [True, False])
 def test_the_copy_of_another_collection_restores_nothing(full: Collection, same_key: bool) -> None:
     """As if the files of a collection were deleted apart from the copy, and a new one made of other images."""
+    secret = full.secret if same_key else None
     full.close()
     copy = shutil.copytree(full.folder / last_good.NAME, full.folder.parent / "copy")
-    for path in full.folder.iterdir():
-        if path.name != "patient.key" or not same_key:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-    with Collection.create(full.folder, profiles.get("tamura")) as opened, opened.writer() as writer:
-        assert not (full.folder / last_good.NAME).exists()
+    shutil.rmtree(full.folder)
+    with Collection.create(full.folder, profiles.get("tamura"), secret) as opened, opened.writer() as writer:
         shutil.copytree(copy, full.folder / last_good.NAME)
         (image_id, *_) = writer.add([entry(n) for n in range(200, 206)]).ids
         with damaging(full.folder) as connection:
@@ -182,11 +180,12 @@ def test_the_copy_of_another_collection_restores_nothing(full: Collection, same_
         assert opened._engine.connect().exec_driver_sql("SELECT vector FROM vectors").scalar() == bytes(24)
 
 
-def test_a_copy_is_dropped_when_a_collection_is_created(full: Collection) -> None:
+def test_no_collection_is_created_over_the_copy_of_another(full: Collection) -> None:
     full.close()
     (full.folder / "collection.sqlite").unlink()
-    Collection.create(full.folder, profiles.get("tamura")).close()
-    assert not (full.folder / last_good.NAME).exists()
+    with pytest.raises(CollectionDamaged, match="missing"):
+        Collection.create(full.folder, profiles.get("tamura"))
+    assert (full.folder / last_good.NAME / "collection.sqlite").exists()
 
 
 @pytest.mark.parametrize("change", ["value = 'two'", "checksum = 5", "key = 'warc'", "number = 3"])

@@ -15,6 +15,7 @@ from cbir.errors import InvalidInput, NotFound
 from cbir.store import Collection, originals, quarantine
 from cbir.store import profile as profiles
 from cbir.store.add_transaction import Added, AddTransaction
+from cbir.store.checksums import row_checksum
 from cbir.store.erasure_audit import find_traces
 from cbir.store.quarantine_release import (
     count_of_patients,
@@ -239,6 +240,7 @@ def test_a_full_quarantine_refuses_and_keeps_what_it_has(
 
 def test_damage_is_found_in_the_quarantine(collection: Collection) -> None:
     with sqlite3.connect(collection.folder / "collection.sqlite") as connection:
+        connection.create_function("row_checksum", -1, row_checksum)
         connection.execute("UPDATE quarantine SET picture = x'00'")
     connection.close()
     assert any("quarantined" in problem for problem in verify_content(collection))

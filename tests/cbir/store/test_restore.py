@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cbir.errors import CollectionDamaged, InvalidInput, NotFound
-from cbir.store import Collection, originals
+from cbir.store import Collection, file_manifest, originals
 from cbir.store.add_transaction import Added, AddTransaction
 from cbir.store.backup import back_up_collection
 from cbir.store.backup_log import LOG_FILE, append_log
@@ -182,6 +182,9 @@ def test_a_damaged_log_is_not_replayed(logged: Path, damage: str) -> None:
     with closing(sqlite3.connect(logged / LOG_FILE)) as log:
         log.execute(damage)
         log.commit()
+    with pytest.raises(CollectionDamaged, match=f"since it was written: {LOG_FILE};"):
+        restore_backup(logged, logged.with_name("restored"))
+    (logged / file_manifest.NAME).unlink()  # as in backups of earlier versions
     with pytest.raises(CollectionDamaged, match="missing or damaged"):
         restore_backup(logged, logged.with_name("restored"))
     assert not logged.with_name("restored").exists()

@@ -70,6 +70,7 @@ def postgresql_tables(vector_server: postgresql_server.PostgresqlServer) -> Iter
 
 @pytest.fixture
 def sqlite_tables(tmp_path: Path) -> Iterator[Engine]:
+    (tmp_path / schema.DATABASE).touch()
     engine = schema.connect(tmp_path)
     schema.tables.create_all(engine)
     yield engine

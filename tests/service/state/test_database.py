@@ -206,3 +206,20 @@ def test_service_answers_without_it(indexed: Path, tmp_path: Path) -> None:
         problem(answer, 503) == "the file /secret/state.sqlite cannot be used"
     )  # every caller has all rights
     assert "state-unavailable" in answer.json["type"]  # type: ignore[index]
+
+
+@ONLY_FILE
+@pytest.mark.parametrize("how", ["missing", "empty"])
+def test_a_lost_file_is_not_made_again(state: Path, shelves: Table, how: str) -> None:
+    first = open_state(settings.load(state_folder=state))
+    add(first, shelves, "atlas")
+    for path in state.glob(f"{FILE}*"):
+        if path.name != f"{FILE}.made":
+            path.unlink()
+    if how == "empty":
+        (state / FILE).touch(mode=0o600)
+    with pytest.raises(StateUnavailable, match=r"missing or empty; .* delete state\.sqlite\.made"):
+        count(open_state(settings.load(state_folder=state)), shelves)
+    assert not (state / FILE).exists() or not (state / FILE).stat().st_size
+    (state / f"{FILE}.made").unlink()
+    assert count(open_state(settings.load(state_folder=state)), shelves) == 0

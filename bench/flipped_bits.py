@@ -1,0 +1,169 @@
+"""Flip one bit of one file at a time, and ask whether `verify` sees it or nothing has changed; see damage.py.
+
+The files are those of a collection with all that can lie beside its database, of its last good copy, and of a backup
+with a log. `restore` is tried with each damaged backup too: it may succeed only if nothing has changed.
+"""
+
+import json
+import random
+import shutil
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sizing import entry
+
+from cbir.errors import CbirError
+from cbir.store import Collection, DatabaseError, originals, severity_model
+from cbir.store import profile as profiles
+from cbir.store.add_transaction import Added, AddTransaction
+from cbir.store.audit_file import write_audit_file
+from cbir.store.backup import back_up_collection
+from cbir.store.backup_log import append_log
+from cbir.store.map_file import StoredMap, read_map, write_map
+from cbir.store.records import Record
+from cbir.store.region_cells import CellProjection, write_part, write_projection
+from cbir.store.restore import restore_backup
+from cbir.store.secret_key import read_secret
+from cbir.store.verify import verify_collection
+
+IMAGES = 60
+UNREAD = ("writer.lock",)  # says which process writes; no one reads it for anything else
+
+
+def make_files(folder: Path) -> None:
+    """Make `collection` and `backup` in `folder`."""
+    vectors = np.random.default_rng(0).standard_normal((IMAGES + 10, 168), dtype=np.float32)
+    place = folder / "collection"
+    with Collection.create(place, profiles.get("huang2012")) as collection:
+        with collection.writer() as writer:
+            source = originals.store_original(place, b"an uploaded file")
+            record, _ = entry(IMAGES, vectors[IMAGES])
+            uploaded = Record(**{**record.__dict__, "source": source})
+
+            def note(transaction: AddTransaction, added: Added) -> None:
+                transaction.note_originals([source])
+                transaction.store_thumbnails(dict.fromkeys(added.numbers.values(), b"jpeg" * 100))
+
+            ids = writer.add([entry(n, vectors[n]) for n in range(IMAGES)]).ids
+            writer.add([(uploaded, vectors[IMAGES])], in_transaction=note)
+            writer.set_labels(ids[0], {"reviewed": "yes"})
+            writer.compact()
+            writer.build_candidates()
+        back_up_collection(collection, folder / "backup", log=True)
+        with collection.writer() as writer:
+            writer.add([entry(n, vectors[n]) for n in range(IMAGES + 1, IMAGES + 5)])
+            append_log(collection, folder / "backup")
+            writer.delete(ids[5:8])
+            writer.set_labels(ids[1], {"reviewed": "no"})
+    _make_others(place)
+    for database in folder.rglob("*.sqlite"):
+        with closing(sqlite3.connect(database)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _make_others(folder: Path) -> None:
+    numbers = np.arange(1, IMAGES, dtype=np.int64)
+    write_map(folder, StoredMap(numbers, np.zeros((len(numbers), 2), np.float32), "of a test"))
+    write_audit_file(folder, json.dumps({"findings": ["duplicates"], "images": IMAGES}))
+    projection = CellProjection(np.zeros(4, np.float32), np.ones((4, 2), np.float32), 2)
+    write_projection(folder, projection)
+    records = np.zeros(8, projection.record)
+    records["number"] = np.arange(8)
+    write_part(folder, records)
+    (folder / severity_model.FOLDER).mkdir()
+    (folder / severity_model.FOLDER / severity_model.CARD).write_text('{"where": ["modality=CT"]}')
+    severity_model.note_ranker(folder)
+
+
+def meaning(path: Path) -> Any:
+    """Return what programs read from a file: of a database its rows, of others their values."""
+    if path.suffix == ".sqlite":
+        return _rows(path)
+    if path.name == "patient.key":
+        return read_secret(path.parent)
+    if path.name == "map.npz":
+        stored = read_map(path.parent)
+        return stored and (stored.numbers.tolist(), stored.positions.tolist(), stored.transform)
+    return path.read_bytes()
+
+
+def _rows(path: Path) -> Any:
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)) as database:
+        database.text_factory = bytes
+        names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        tables = {name: database.execute(f'SELECT * FROM "{name.decode()}"').fetchall() for name in names}
+        definitions = database.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
+        return tables, definitions
+
+
+def changes_nothing(sound: Path, damaged: Path) -> bool:
+    """Return whether a damaged file means what the sound one means."""
+    try:
+        return damaged.name in UNREAD or bool(meaning(sound) == meaning(damaged))
+    except Exception:  # what cannot be read is something else
+        return False
+
+
+def is_seen(folder: Path) -> bool:
+    """Return whether `verify` of a collection or of a backup reports a problem."""
+    try:
+        with Collection(folder) as opened:
+            return bool(verify_collection(opened))
+    except (CbirError, DatabaseError):
+        return True
+
+
+def is_refused(backup: Path, folder: Path) -> bool:
+    """Return whether a backup is not restored."""
+    try:
+        restore_backup(backup, folder)
+    except (CbirError, DatabaseError):
+        return True
+    return False
+
+
+def flip_campaign(scratch: Path, count: int, seed: int) -> dict[str, Any]:
+    """Flip `count` bits, the files in turn; return counts by kind of file, and the silent ones.
+
+    Parameters
+    ----------
+    scratch : Path
+        Empty folder.
+    count : int
+        Number of bits.
+    seed : int
+        Of the choice of bits.
+    """
+    sound = scratch / "sound"
+    sound.mkdir()
+    make_files(sound)
+    for folder in (sound / "collection", sound / "backup"):
+        assert not is_seen(folder), folder
+    names = sorted(str(path.relative_to(sound)) for path in sound.rglob("*") if path.is_file())
+    outcomes: Counter[tuple[str, str]] = Counter()
+    silent: list[str] = []
+    for number in range(count):
+        choose = random.Random(seed * 1_000_000 + number)
+        name = names[number % len(names)]
+        copy = scratch / "copy"
+        shutil.copytree(sound, copy)
+        content = bytearray((copy / name).read_bytes())
+        place, bit = choose.randrange(len(content)) if content else 0, choose.randrange(8)
+        if content:
+            content[place] ^= 1 << bit
+        (copy / name).write_bytes(content)
+        same = not content or changes_nothing(sound / name, copy / name)
+        seen = is_seen(copy / name.split("/")[0])
+        if name.startswith("backup/") and not same:
+            seen = seen and is_refused(copy / "backup", scratch / "restored")
+            shutil.rmtree(scratch / "restored", ignore_errors=True)
+        outcome = "seen" if seen else "changes nothing" if same else "silent"
+        if outcome == "silent":
+            silent.append(f"{number} {name}: byte {place}, bit {bit}")
+        outcomes[name, outcome] += 1
+        shutil.rmtree(copy)
+    return {"flips": count, "outcomes": outcomes, "silent": silent}

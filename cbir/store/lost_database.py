@@ -1,0 +1,109 @@
+"""Tell a collection whose database is gone from a folder that never had one: the second may get a new collection."""
+
+import os
+from pathlib import Path
+
+from sqlalchemy import inspect
+
+from cbir.errors import CollectionDamaged, NotFound
+from cbir.store import schema
+from cbir.store.damage import is_damage
+from cbir.store.restore_advice import restore_advice
+from cbir.store.schema import COPY, DATABASE, SECRET
+
+UNFINISHED = "creation.unfinished"  # there from the start of a creation to its end
+# In the folder of every collection, or of some; the lock and what is not ours say nothing.
+FILES = (
+    DATABASE,
+    f"{DATABASE}-wal",
+    SECRET,
+    COPY,
+    f"{COPY}.partial",
+    f"{COPY}.previous",
+    "originals",
+    "snapshots",
+    "model",
+    "severity",
+    "vector_index",
+    "regions",
+    "map.npz",
+    "audit.json",
+)
+OF_A_NEW_ONE = {
+    DATABASE,
+    f"{DATABASE}-wal",
+    SECRET,
+    "snapshots",
+    "model",
+}  # an interrupted creation leaves these, without content
+
+
+def has_database(folder: Path) -> bool:
+    """Return whether `folder` has the database of a collection, sound or damaged; an empty file is none."""
+    path = folder / DATABASE
+    if not path.is_file() or not path.stat().st_size:  # SQLite would create it, and delete its log
+        return False
+    engine = schema.connect(folder)
+    try:
+        with engine.connect() as connection:
+            return inspect(connection).has_table(schema.meta.name)
+    except Exception as error:
+        if not is_damage(error):
+            raise
+        return True  # damaged is not absent
+    finally:
+        engine.dispose()
+
+
+def describe_loss(folder: Path) -> str | None:
+    """Describe what is left in `folder` of a collection without a database, and what restores it.
+
+    None if nothing is, or only an interrupted creation.
+    """
+    remains = [name for name in FILES if os.path.lexists(folder / name)]
+    if not remains or ((folder / UNFINISHED).exists() and not _has_images(folder, remains)):
+        return None
+    if has_database(folder):  # another process may have finished its creation meanwhile
+        return None
+    path = folder / DATABASE
+    state = "missing" if not path.exists() else "without tables" if path.stat().st_size else "empty"
+    problem = (
+        f"the database {DATABASE} of {folder} is {state}, but a collection was there ({', '.join(remains)}): nothing "
+        f"was created or deleted; {restore_advice(folder)}"
+    )
+    if not _has_images(folder, remains):
+        problem += ". If no image was ever added to it, delete the folder"
+    return problem
+
+
+def require_database(folder: Path, name: object) -> None:
+    """Check that there is a database to open.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the collection.
+    name : object
+        What the user calls it.
+
+    Raises
+    ------
+    NotFound
+        If no collection was ever in the folder.
+    CollectionDamaged
+        If its database is missing or empty.
+    """
+    if has_database(folder):
+        return
+    if loss := describe_loss(folder):
+        raise CollectionDamaged(loss)
+    if has_database(folder):
+        return
+    raise NotFound(f"there is no collection in {name}; `cbir index SOURCE --collection {name}` creates one")
+
+
+def _has_images(folder: Path, remains: list[str]) -> bool:
+    """Return whether the files show that there were images: a new collection has none of these."""
+    if set(remains) - OF_A_NEW_ONE:
+        return True
+    return (folder / "snapshots").is_dir() and any((folder / "snapshots").iterdir())

@@ -1,0 +1,101 @@
+"""Integrity check of a collection's database, and of the snapshot that was derived from it."""
+
+from pathlib import Path
+
+import numpy as np
+from sqlalchemy import Connection, func, select, text
+
+from cbir.errors import CollectionDamaged
+from cbir.store import stored_snapshot
+from cbir.store.collection import Collection
+from cbir.store.quarantine import quarantine_problems
+from cbir.store.restore_advice import restore_advice
+from cbir.store.row_damage import Progress, missing_vectors, row_problems
+from cbir.store.row_totals import changed_history
+from cbir.store.schema import CHECKED, images, vectors
+from cbir.store.snapshot import Snapshot, SnapshotInfo, file_checksum, open_snapshot
+from cbir.store.statements import is_postgresql
+from cbir.store.tombstones import deleted_numbers
+from cbir.store.vector_format import VectorFormat, vector_format
+
+COMPACT = "`cbir collection compact` writes it again"
+
+
+def database_problems(collection: Collection, progress: Progress | None = None) -> list[str]:
+    """Check the structure of the database, and each row against its checksum."""
+    with collection._engine.connect() as connection:
+        problems = [] if is_postgresql(connection) else _structure_problems(connection, collection.folder)
+        problems += missing_vectors(connection)
+        if not problems:
+            problems += _size_problems(connection, vector_format(collection.profile))
+        problems += row_problems(connection, CHECKED, progress=progress)
+        problems += [] if is_postgresql(connection) else _history_problems(connection)
+        return problems + quarantine_problems(connection)
+
+
+def _history_problems(connection: Connection) -> list[str]:
+    changed = changed_history(connection)
+    return (
+        [
+            f"rows of the history ({', '.join(changed)}) are not what was written; compare it with that of a backup, "
+            "then `cbir collection verify --repair` takes it as it is"
+        ]
+        if changed
+        else []
+    )
+
+
+def _structure_problems(connection: Connection, folder: Path) -> list[str]:
+    """Check a SQLite file; PostgreSQL checks every page that it reads, and keeps rows without an image out."""
+    report = connection.scalars(text("PRAGMA integrity_check(10)")).all()
+    orphans = connection.execute(text("PRAGMA foreign_key_check")).all()
+    problems = [
+        f"the database is damaged ({line}); {restore_advice(folder)}" for line in report if line != "ok"
+    ]
+    if orphans:
+        problems.append(f"{len(orphans)} rows of the database belong to no image")
+    return problems
+
+
+def _size_problems(connection: Connection, stored_format: VectorFormat) -> list[str]:
+    other_size = func.length(vectors.c.vector) != stored_format.size
+    wrong = connection.scalar(select(func.count()).select_from(vectors).where(other_size)) or 0
+    return (
+        [f"{wrong} vectors do not have the {stored_format.dimensions} values of the profile"] if wrong else []
+    )
+
+
+def snapshot_problems(collection: Collection) -> list[str]:
+    with collection._engine.connect() as connection:
+        info = stored_snapshot.read_snapshot_info(connection, collection.folder)
+        if info is None:
+            return []
+        path = collection.folder / "snapshots" / info.file
+        try:
+            statistics = stored_snapshot.snapshot_statistics(connection, collection.folder, info)
+            if statistics is None:
+                return []
+            snapshot = open_snapshot(path, info, statistics.dimensions)
+        except CollectionDamaged as damage:
+            return [f"{damage}; {COMPACT}"]
+        neighbours = path.with_name(info.neighbours)
+        if info.neighbours_checksum and not (
+            neighbours.is_file() and file_checksum(neighbours) == info.neighbours_checksum
+        ):
+            return [f"the neighbours {neighbours.name} are missing or have changed; {COMPACT}"]
+        candidates = path.with_name(info.candidates)
+        if info.candidates_checksum and not (
+            candidates.is_file() and file_checksum(candidates) == info.candidates_checksum
+        ):
+            return [f"the candidate index {candidates.name} is missing or has changed; {COMPACT}"]
+        return _number_problems(connection, info, snapshot)
+
+
+def _number_problems(connection: Connection, info: SnapshotInfo, snapshot: Snapshot) -> list[str]:
+    """Compare the snapshot's image numbers with the database."""
+    numbers = np.fromiter(connection.scalars(select(images.c.number).order_by(images.c.number)), np.int64)
+    deleted = deleted_numbers(connection, info)
+    covered = numbers[numbers <= info.last_number]
+    if not np.array_equal(np.setdiff1d(snapshot.ids, deleted), covered):
+        return [f"the snapshot {info.file} does not contain the images of the database; {COMPACT}"]
+    return []
