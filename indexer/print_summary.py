@@ -6,6 +6,26 @@ from pathlib import Path
 import typer
 
 
+def print_speed(images: int, done: str, describing: float, whole: float) -> None:
+    """Print how many images were described a second, and how long the rest took.
+
+    Parameters
+    ----------
+    images : int
+        Number of images.
+    done : str
+        What they were: indexed, ...
+    describing, whole : float
+        Seconds until they were described, and of the whole run.
+    """
+    rate = images / describing if describing else 0.0
+    rest = whole - describing
+    typer.echo(
+        f"{images} {'image' if images == 1 else 'images'} {done} in {describing:.1f} s ({rate:.0f} a second)"
+        + (f"; index and re-rankers took {rest:.1f} s more" if rest >= 1.0 else "")
+    )
+
+
 def print_counts(
     counts: Iterable[tuple[int, str, str]],
     examples: Sequence[tuple[str, str]],
