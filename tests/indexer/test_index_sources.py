@@ -40,6 +40,14 @@ def test_a_folder_without_images_is_no_success(images: Path, tmp_path: Path, oth
         assert not target.exists()
 
 
+def test_a_manifest_without_rows_is_no_success(images: Path, tmp_path: Path) -> None:
+    labels, target = tmp_path / "labels.csv", tmp_path / "collection"
+    labels.write_text("path;label\n")
+    told = call("index", images, "--labels", labels, "--collection", target, *TAMURA, code=2)[1]
+    assert f"{labels} has no row below its first line" in told
+    assert not target.exists()
+
+
 def test_files_of_others_are_not_mixed_with_those_of_a_collection(images: Path, tmp_path: Path) -> None:
     before = sorted(images.iterdir())
     told = call("index", images / "0.png", "--collection", images, *TAMURA, code=2)[1]
