@@ -5,6 +5,8 @@ from pathlib import Path
 
 import typer
 
+from cbir.commands.printable import printable
+
 
 def print_speed(images: int, done: str, describing: float, whole: float) -> None:
     """Print how many images were described a second, and how long the rest took.
@@ -52,7 +54,7 @@ def print_counts(
         if count:
             typer.echo(f"{count} {one if count == 1 else several}")
     for name, reason in examples:
-        typer.echo(f"  {name}: {reason}")
+        typer.echo(printable(f"  {name}: {reason}"))
     if listed > len(examples):
         typer.echo("  ... " + (f"all in {report}" if report else "--report FILE writes them all"))
     if interrupted:
