@@ -11,6 +11,7 @@ from cbir.ingest.description import DescribeTask
 from cbir.store import Collection
 from cbir.store import profile as profiles
 from cbir.store.carry_over import open_counterpart
+from cbir.store.lost_database import UNFINISHED
 from indexer.index_images import NoProgress
 from indexer.index_request import IndexRequest
 from indexer.index_run import run_request
@@ -58,7 +59,7 @@ def test_files_of_others_are_not_mixed_with_those_of_a_collection(images: Path, 
 def test_a_volume_and_an_interrupted_creation_are_no_obstacle(images: Path, tmp_path: Path) -> None:
     for name in ("lost+found", "snapshots"):
         (tmp_path / "volume" / name).mkdir(parents=True)
-    for name in (".keep", "writer.lock", "patient.key.partial", "collection.sqlite-wal"):
+    for name in (".keep", "writer.lock", UNFINISHED, "patient.key.partial", "collection.sqlite-wal"):
         (tmp_path / "volume" / name).touch()
     call("index", images, "--collection", tmp_path / "volume", *TAMURA)
     with Collection(tmp_path / "volume") as opened:
