@@ -10,9 +10,10 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
+from stat import S_ISREG
 from typing import BinaryIO, TextIO, cast
 
 SUFFIX = ".partial"
@@ -110,8 +111,12 @@ def write_bytes(
 
 
 def open_private(path: str, flags: int) -> int:
-    """Opener for `open`: a new file can be read by its owner alone."""
-    return os.open(path, flags, OWNER_FILE)
+    """Opener for `open`: a file that is new, or written over, can be read by its owner alone."""
+    file = os.open(path, flags, OWNER_FILE)
+    if flags & os.O_TRUNC and hasattr(os, "fchmod") and S_ISREG(os.fstat(file).st_mode):
+        with suppress(PermissionError):  # it is someone else's, who decides
+            os.fchmod(file, OWNER_FILE)
+    return file
 
 
 def private_folder(folder: Path) -> None:

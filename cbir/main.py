@@ -7,6 +7,7 @@ import typer
 
 import cbir
 from cbir.commands.lazy_commands import LazyCommands
+from cbir.commands.printable import printable
 from cbir.errors import CbirError
 from cbir.extras import missing_package
 
@@ -67,7 +68,7 @@ def main() -> None:
     try:
         app()
     except CbirError as error:
-        typer.echo(f"cbir: {error}", err=True)
+        typer.echo(f"cbir: {printable(str(error))}", err=True)
         sys.exit(2)
     except BrokenPipeError:  # the reader of our output, for instance `head`, has closed it
         sys.stderr.close()
@@ -76,7 +77,7 @@ def main() -> None:
         advice = error_advice(error)
         if advice is None:
             raise
-        typer.echo(f"cbir: {advice}", err=True)
+        typer.echo(f"cbir: {printable(advice)}", err=True)
         sys.exit(2)
 
 

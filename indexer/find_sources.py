@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput
 from cbir.images import Limits
-from cbir.ingest.image_files import find_images
+from cbir.ingest.image_files import find_images, require_image_files
 from cbir.ingest.object_store import StoredObject, find_object, find_objects, is_object_url, read_url
 from indexer.check_manifest import check_manifest
 from indexer.index_request import IndexRequest
@@ -23,12 +23,11 @@ def find_sources(request: IndexRequest) -> Iterator[Path | StoredObject]:
 
 
 def require_images(request: IndexRequest) -> None:
-    """Raise InvalidInput for a folder without an image: a disk that is not mounted must not look like a success."""
-    for folder in request.sources:
-        if folder.is_dir() and next(find_images([folder], request.within), None) is None:
-            raise InvalidInput(
-                f"{folder} has no image files; is its disk mounted? Name the folder of the images, or leave it out"
-            )
+    """Raise InvalidInput for a folder or prefix without an image, perhaps a disk that is not mounted."""
+    require_image_files(request.sources, request.within)
+    for url in request.objects:
+        if next(find_objects(url), None) is None:
+            raise InvalidInput(f"{url} has no images; name the prefix of the images, or leave it out")
 
 
 def is_below(url: str, prefix: str) -> bool:

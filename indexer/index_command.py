@@ -21,7 +21,7 @@ from cbir.store.default_profile import DEFAULT_PROFILE
 from indexer.dicom.intake_options import JobsOption
 from indexer.dicomweb.crawl_command import crawl_dicomweb
 from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
-from indexer.print_summary import print_counts
+from indexer.print_summary import print_counts, print_speed
 from indexer.ray_cluster.ray_option import RayOption
 from indexer.refusal_report import refusal_report
 
@@ -179,13 +179,7 @@ def parse_weights(texts: Sequence[str] | None) -> dict[str, float]:
 
 
 def _print_summary(summary: "IndexSummary", report: Path | None) -> None:
-    rate = summary.indexed / summary.describing_seconds if summary.describing_seconds else 0.0
-    rest = summary.seconds - summary.describing_seconds
-    typer.echo(
-        f"{summary.indexed} {'image' if summary.indexed == 1 else 'images'} indexed "
-        f"in {summary.describing_seconds:.1f} s ({rate:.0f} a second)"
-        + (f"; index and re-rankers took {rest:.1f} s more" if rest >= 1.0 else "")
-    )
+    print_speed(summary.indexed, "indexed", summary.describing_seconds, summary.seconds)
     left_out = "of images in the collection (--duplicates adds them, --report names them)"
     listed = "by the intake check (cbir collection quarantine lists them)"
     counts = (

@@ -5,6 +5,28 @@ from pathlib import Path
 
 import typer
 
+from cbir.commands.printable import printable
+
+
+def print_speed(images: int, done: str, describing: float, whole: float) -> None:
+    """Print how many images were described a second, and how long the rest took.
+
+    Parameters
+    ----------
+    images : int
+        Number of images.
+    done : str
+        What they were: indexed, ...
+    describing, whole : float
+        Seconds until they were described, and of the whole run.
+    """
+    rate = images / describing if describing else 0.0
+    rest = whole - describing
+    typer.echo(
+        f"{images} {'image' if images == 1 else 'images'} {done} in {describing:.1f} s ({rate:.0f} a second)"
+        + (f"; index and re-rankers took {rest:.1f} s more" if rest >= 1.0 else "")
+    )
+
 
 def print_counts(
     counts: Iterable[tuple[int, str, str]],
@@ -32,7 +54,7 @@ def print_counts(
         if count:
             typer.echo(f"{count} {one if count == 1 else several}")
     for name, reason in examples:
-        typer.echo(f"  {name}: {reason}")
+        typer.echo(printable(f"  {name}: {reason}"))
     if listed > len(examples):
         typer.echo("  ... " + (f"all in {report}" if report else "--report FILE writes them all"))
     if interrupted:

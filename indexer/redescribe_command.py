@@ -14,7 +14,7 @@ from cbir.commands.output import OutputFormat, Printed, StageBars, print_json
 from cbir.python_api.collection_address import address_or_folder, collection_folder
 from cbir.store.default_profile import DEFAULT_PROFILE
 from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
-from indexer.print_summary import print_counts
+from indexer.print_summary import print_counts, print_speed
 from indexer.refusal_report import refusal_report
 
 if TYPE_CHECKING:
@@ -84,7 +84,9 @@ def redescribe_collection(
         task = dataclasses.replace(
             task, refuse_burned_in=False, check_intake=False
         )  # they have been accepted
-        summary = RedescribeRun(source, target, task, jobs or cores(), report_refusal, _progress_on(bars))()
+        summary = RedescribeRun(
+            source, target, task, jobs or cores(), report_refusal, _progress_on(bars), bars.show
+        )()
     if not summary.interrupted:
         follow_index(out, loaded)
     if format is OutputFormat.json:
@@ -103,8 +105,7 @@ def _progress_on(bars: StageBars) -> "ShowProgress":
 
 
 def _print_redescribed(summary: "RedescribeSummary", report: Path | None) -> None:
-    rate = summary.described / summary.seconds if summary.seconds else 0.0
-    typer.echo(f"{summary.described} images described in {summary.seconds:.1f} s ({rate:.0f} a second)")
+    print_speed(summary.described, "described", summary.describing_seconds, summary.seconds)
     counts = (
         (
             summary.already,

@@ -9,7 +9,7 @@ from itertools import groupby
 from pathlib import Path, PurePath
 from typing import Any
 
-from cbir.evaluation.auto_choice import update_choice
+from cbir.evaluation.auto_choice import ShowStage, show_nothing, update_choice
 from cbir.ingest.description import DescribedFile, DescribeTask
 from cbir.ingest.object_store import StoredObject, find_object, is_object_url
 from cbir.store import Collection
@@ -41,6 +41,7 @@ class RedescribeSummary:
     changed. removed: images deleted or erased in the other collection. quarantined: images carried over to the
     quarantine. refused: images that could not be described
     again; kept: images that only the new collection has. The first few of both with their reasons are in `examples`.
+    seconds: of the whole run. describing_seconds: until all images were described and added.
     """
 
     described: int = 0
@@ -53,6 +54,7 @@ class RedescribeSummary:
     examples: list[tuple[str, str]] = field(default_factory=list)
     interrupted: bool = False
     seconds: float = 0.0
+    describing_seconds: float = 0.0
 
 
 class RedescribeRun:
@@ -70,6 +72,8 @@ class RedescribeRun:
         Called with the id of an image that could not be described again, and the reason.
     progress : callable
         Called with the images done, those of the run, and those refused.
+    show_stage : callable
+        Receives what follows: the stage, steps done and all steps.
     """
 
     def __init__(
@@ -80,10 +84,11 @@ class RedescribeRun:
         jobs: int,
         report_refusal: Report,
         progress: ShowProgress,
+        show_stage: ShowStage = show_nothing,
     ) -> None:
         self.source, self.target = source, target
         self.task, self.jobs = FileTask(task), jobs
-        self.report_refusal, self.progress = report_refusal, progress
+        self.report_refusal, self.progress, self.show_stage = report_refusal, progress, show_stage
         self.summary = RedescribeSummary()
         self._total = 0
         self._pending: dict[
@@ -113,12 +118,13 @@ class RedescribeRun:
             except KeyboardInterrupt:
                 self.summary.interrupted = True
                 self._commit(carry_over)
+            self.summary.describing_seconds = time.monotonic() - started
             # What came before an interrupt is no sample to compute the statistics from.
             if not self.summary.interrupted or self.target.statistics():
                 writer.finish()
                 if not self.summary.interrupted:
                     with suppress(KeyboardInterrupt):  # all images are stored; the next run chooses
-                        update_choice(self.target, writer, self.summary.updated > 0)
+                        update_choice(self.target, writer, self.summary.updated > 0, self.show_stage)
         self.summary.seconds = time.monotonic() - started
         return self.summary
 

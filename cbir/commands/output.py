@@ -52,10 +52,9 @@ def results_console() -> "Console":
 
     It prints text as it is: names of files and values of labels may look like Rich's markup.
     """
-    from rich.console import Console
+    from cbir.commands.plain_console import PlainConsole
 
-    width = None if Console().is_terminal else TABLE_WIDTH
-    return Console(width=width, markup=False, emoji=False)
+    return PlainConsole(width=None if PlainConsole().is_terminal else TABLE_WIDTH)
 
 
 class StageBars:

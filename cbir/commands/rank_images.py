@@ -36,8 +36,10 @@ def rank_images(
     not be read.
     """
     require_torch(device, threads)
+    from cbir.ingest.image_files import require_image_files
     from cbir.models import scoring_network
 
+    require_image_files(images)
     ranker, card = scoring_network.load_scoring_network(model)
     with StageBars() as bars, device_failures("networks", device):
         highest = scoring_network.highest_negative_score(card)

@@ -17,17 +17,10 @@ from cbir.errors import InvalidInput
 SomePath = TypeVar("SomePath")  # a path, or what has an address as its text
 WHOLE_NUMBER = re.compile(r"-?[0-9]{1,7}")
 SEPARATORS = (",", ";", "\t")
-OTHER_NAMES = (
-    "file",
-    "filename",
-    "file_name",
-    "filepath",
-    "file_path",
-    "image",
-    "image_path",
-    "pfad",
-    "datei",
-)
+OTHER_NAMES = {  # of a column of paths, see `_plain`
+    "file", "filename", "filepath", "image", "imagefile", "imagename", "imagepath", "pfad", "dateipfad", "datei",
+    "dateiname",
+}  # fmt: skip
 PATIENT = {"patient", "patientid", "patientidentifier", "patientname", "patientkey"}
 
 
@@ -56,17 +49,22 @@ def _open_text(path: Path, content: bytes | None) -> TextIO:
 
 
 def _find_separator(header: str) -> str:
-    """Return the character that separates the values of a header, by which one of them is `path`."""
-    for separator in SEPARATORS:
-        names = next(csv.reader([header], delimiter=separator), [])
+    """Return the character that separates the values of a header: one of them is `path`, else there are the most."""
+    split = {each: next(csv.reader([header], delimiter=each), []) for each in SEPARATORS}
+    for separator, names in split.items():
         if any(name.strip().casefold() == "path" for name in names):
             return separator
-    return ","
+    return max(SEPARATORS, key=lambda separator: len(split[separator]))
+
+
+def _plain(column: str) -> str:
+    """Return the name of a column without capitals, spaces and hyphens."""
+    return re.sub("[_ -]", "", column.casefold())
 
 
 def names_patient(column: str) -> bool:
     """Return whether a column of this name names the patient, in any spelling."""
-    return re.sub("[_ -]", "", column.casefold()) in PATIENT
+    return _plain(column) in PATIENT
 
 
 class Manifest:
@@ -144,11 +142,13 @@ class Manifest:
         if "path" not in header:
             header = ["path" if name.casefold() == "path" else name for name in header]
         if "path" not in header:
-            paths = [name for name in header if name.casefold() in OTHER_NAMES]
+            paths = [name for name in header if _plain(name) in OTHER_NAMES]
             advice = (
-                f"; rename its column `{paths[0]}`" if paths else "; its first line must name the columns"
+                f"rename its column `{paths[0]}`"
+                if paths
+                else "its first line must name the columns, separated by commas, semicolons or tabs"
             )
-            raise InvalidInput(f"{self.path} has no column `path`{advice}")
+            raise InvalidInput(f"{self.path} has no column `path`; {advice}")
         for name in header:
             if header.count(name) > 1:
                 raise InvalidInput(f"{self.path} has two columns `{name}`; names must be unique")

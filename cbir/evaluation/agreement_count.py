@@ -59,6 +59,7 @@ def count_agreement(
             if len(best) == ANSWERS and each.label[index] >= 0:
                 code, agreeing = most_frequent(each.label[best])
                 counts[key][agreeing] += 1, code == each.label[index]
+    on_progress(len(drawn), len(drawn))
     return {key: rising_blocks(table) for key, table in counts.items()}
 
 

@@ -221,6 +221,7 @@ def compare_candidates(
     for done, index in enumerate(drawn):
         show("comparing re-rankers", done, len(drawn))
         scored.append(score_query(gallery, labelled, index, rerankers))
+    show("comparing re-rankers", len(drawn), len(drawn))
     return np.array([quality for quality in scored if quality is not None])
 
 

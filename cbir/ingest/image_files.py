@@ -7,7 +7,7 @@ from pathlib import Path
 from stat import S_ISREG
 
 from cbir.datasets.manifest import canonical_path
-from cbir.errors import NotFound
+from cbir.errors import InvalidInput, NotFound
 from cbir.images.ct_series import CtSeries
 from cbir.images.other_files import REFUSED_SUFFIXES
 from cbir.paths import is_inside
@@ -48,6 +48,18 @@ def find_images(sources: Sequence[Path], within: Sequence[Path] = ()) -> Iterato
             yield from _images_below(source, seen, within)
         elif _is_first_visit(source, seen):
             yield canonical_path(source)
+
+
+def require_image_files(sources: Sequence[Path], within: Sequence[Path] = ()) -> None:
+    """Raise InvalidInput for a folder without an image: a disk that is not mounted must not look like a success.
+
+    within: see `find_images`.
+    """
+    for folder in sources:
+        if folder.is_dir() and next(find_images([folder], within), None) is None:
+            raise InvalidInput(
+                f"{folder} has no image files; is its disk mounted? Name the folder of the images, or leave it out"
+            )
 
 
 def _images_below(folder: Path, seen: set[tuple[int, int]], within: Sequence[Path]) -> Iterator[Path]:

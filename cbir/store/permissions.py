@@ -3,6 +3,7 @@
 import logging
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from cbir.atomic import OWNER_FILE, OWNER_FOLDER
@@ -29,11 +30,16 @@ def create_private_file(path: Path) -> None:
 
 
 def share_with_group(folder: Path) -> None:
-    """Let the group into a folder in a collection as far as the collection's folder lets it in."""
+    """Let the group into a folder in a collection as far as the collection's folder lets it in.
+
+    What belongs to another member of the group keeps the rights that it was given.
+    """
     collection = folder.parent
+    with suppress(PermissionError):
+        folder.chmod(folder_mode(collection))
     for path in folder.iterdir():
-        path.chmod(file_mode(collection))
-    folder.chmod(folder_mode(collection))
+        with suppress(PermissionError):
+            path.chmod(file_mode(collection))
 
 
 def restrict_files(folder: Path) -> None:

@@ -5,6 +5,8 @@ import pytest
 from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput
 
+BOM = "\ufeff"
+
 
 def write(tmp_path, text, encoding="utf-8"):
     path = tmp_path / "manifest.csv"
@@ -93,10 +95,33 @@ def test_what_spreadsheets_write_is_read(tmp_path, separator, name):
 
 def test_a_column_of_another_name_gets_a_hint(tmp_path):
     with pytest.raises(InvalidInput, match=r"no column `path`; rename its column `Filename`"):
-        Manifest(write(tmp_path, "Filename;label\na.png;x\n".replace(";", ",")))
+        Manifest(write(tmp_path, "Filename,label\na.png,x\n"))
     with pytest.raises(InvalidInput, match="its first line must name the columns") as told:
         Manifest(write(tmp_path, "DOE^JANE.png,knee\n"))
     assert "DOE" not in str(told.value)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("name", ["Filename", "File Name", "image-path", f"{BOM}Pfad"])
+def test_the_hint_does_not_depend_on_the_separator(tmp_path, separator, name):
+    with pytest.raises(InvalidInput, match=f"rename its column `{name.removeprefix(BOM)}`"):
+        Manifest(write(tmp_path, f"{name}{separator}label\r\na.png{separator}x\r\n"))
+
+
+@pytest.mark.parametrize(
+    "text", ["path|label\na.png|x\n", "\npath,label\na.png,x\n", "", "sep=;\npath;label\n"]
+)
+def test_other_tables_get_a_hint(tmp_path, text):
+    with pytest.raises(
+        InvalidInput, match="first line must name the columns, separated by commas, semicolons"
+    ):
+        Manifest(write(tmp_path, text))
+
+
+def test_separators_in_values_and_names_stay(tmp_path):
+    manifest = Manifest(write(tmp_path, '\ufeff"Path";"a,b"\n"x;y.png";"c;d,e"\n'))
+    assert list(manifest.rows()) == [(tmp_path / "x;y.png", {"a,b": "c;d,e"})]
+    assert Manifest(write(tmp_path, '"label;x",path\nc;d,a.png\n')).columns == ("label;x",)
 
 
 def test_a_column_path_comes_before_one_with_capitals(tmp_path):

@@ -12,7 +12,11 @@ from tests.indexer.commands import call
 from tests.indexer.conftest import picture
 from tests.project.sources import sources
 
-CONSOLES = {"cbir/commands/output.py", "indexer/index_progress.py"}  # results, and progress without markup
+CONSOLES = {  # results, and progress without markup
+    "cbir/commands/output.py",
+    "cbir/commands/plain_console.py",
+    "indexer/index_progress.py",
+}
 
 
 def test_markup_and_emoji_codes_stay(capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,6 +30,21 @@ def test_markup_and_emoji_codes_stay(capsys: pytest.CaptureFixture[str]) -> None
     printed = capsys.readouterr().out
     for text in ("[red]", "[/x]", "pip install '.[volume]' [/] :smile:", "[/x] :cat:"):
         assert text in printed
+
+
+def test_names_do_not_control_the_terminal(tmp_path: Path) -> None:
+    for seed in range(2):
+        picture(tmp_path / "images" / f"{seed}\x1b[31m\x9b2J.png", seed)
+    bad = tmp_path / "images" / "bad\x1b[31m.png"
+    bad.write_text("no picture")
+    place = tmp_path / "collection"
+    options = ("--collection", place, "--profile", "tamura", "--jobs", 1)
+    command = [sys.executable, "-m", "cbir.main", "search", str(bad), "--collection", str(place)]
+    printed = call("index", tmp_path / "images", *options, code=3)[0]
+    printed += call("search", next((tmp_path / "images").glob("1*")), "--collection", place)[0]
+    printed += subprocess.run(command, capture_output=True, text=True, check=False).stderr
+    assert printed.count("\ufffd[31m") >= 4
+    assert not set(printed) & {"\x1b", "\x9b"}
 
 
 def test_labels_that_look_like_markup_are_compared(tmp_path: Path) -> None:

@@ -6,10 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from cbir.images import Limits
+from cbir.ingest.description import DescribeTask
 from cbir.store import Collection
+from cbir.store import profile as profiles
+from cbir.store.carry_over import open_counterpart
+from cbir.store.lost_database import UNFINISHED
 from indexer.index_images import NoProgress
 from indexer.index_request import IndexRequest
 from indexer.index_run import run_request
+from indexer.redescribe_run import RedescribeRun
 from tests.indexer.commands import call
 from tests.indexer.conftest import picture
 
@@ -35,6 +41,14 @@ def test_a_folder_without_images_is_no_success(images: Path, tmp_path: Path, oth
         assert not target.exists()
 
 
+def test_a_manifest_without_rows_is_no_success(images: Path, tmp_path: Path) -> None:
+    labels, target = tmp_path / "labels.csv", tmp_path / "collection"
+    labels.write_text("path;label\n")
+    told = call("index", images, "--labels", labels, "--collection", target, *TAMURA, code=2)[1]
+    assert f"{labels} has no row below its first line" in told
+    assert not target.exists()
+
+
 def test_files_of_others_are_not_mixed_with_those_of_a_collection(images: Path, tmp_path: Path) -> None:
     before = sorted(images.iterdir())
     told = call("index", images / "0.png", "--collection", images, *TAMURA, code=2)[1]
@@ -45,7 +59,7 @@ def test_files_of_others_are_not_mixed_with_those_of_a_collection(images: Path, 
 def test_a_volume_and_an_interrupted_creation_are_no_obstacle(images: Path, tmp_path: Path) -> None:
     for name in ("lost+found", "snapshots"):
         (tmp_path / "volume" / name).mkdir(parents=True)
-    for name in (".keep", "writer.lock", "patient.key.partial", "collection.sqlite-wal"):
+    for name in (".keep", "writer.lock", UNFINISHED, "patient.key.partial", "collection.sqlite-wal"):
         (tmp_path / "volume" / name).touch()
     call("index", images, "--collection", tmp_path / "volume", *TAMURA)
     with Collection(tmp_path / "volume") as opened:
@@ -88,6 +102,9 @@ class Stages(NoProgress):
         """Keep the steps."""
         self.steps.setdefault(stage, []).append((done, total))
 
+    def show_described(self, done: int, total: int, refused: int) -> None:
+        """Ignore the images described."""
+
 
 def test_the_comparison_of_rerankers_is_a_stage_of_its_own(tmp_path: Path) -> None:
     folder = tmp_path / "images"
@@ -102,7 +119,17 @@ def test_the_comparison_of_rerankers_is_a_stage_of_its_own(tmp_path: Path) -> No
     assert 0 < summary.describing_seconds < summary.seconds
     for stage in ("comparing re-rankers", "counting answers that agree"):
         steps = stages.steps[stage]
-        assert [done for done, _ in steps] == list(range(steps[0][1])), stage
+        assert [done for done, _ in steps] == list(range(steps[0][1] + 1)), stage
+    again = Stages()
+    with (
+        Collection(tmp_path / "collection") as source,
+        open_counterpart(source, tmp_path / "second", profiles.get("color_layout")) as target,
+    ):
+        task = DescribeTask(target.profile, target.secret, Limits())
+        redescribed = RedescribeRun(source, target, task, 1, print, again.show_described, again.show_stage)()
+    assert redescribed.described == 120
+    assert 0 < redescribed.describing_seconds < redescribed.seconds
+    assert again.steps.keys() == stages.steps.keys()
 
 
 def test_a_folder_named_like_a_command(images: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

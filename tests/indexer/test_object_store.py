@@ -66,6 +66,16 @@ def sources(place: Path) -> list[str]:
         return [record.source for _, record in collection.iterate()]
 
 
+def test_a_prefix_without_images_is_no_success(prefix: str, store: Any, tmp_path: Path) -> None:
+    name = prefix.removeprefix("s3://")
+    store.pipe(f"{name}/text/notes.txt", b"no picture")
+    store.pipe(f"{name}/text/.hidden/0.png", b"no picture")
+    place = tmp_path / "collection"
+    told = call("index", prefix, f"{prefix}/text", "--collection", place, *TAMURA, code=2)[1]
+    assert f"{prefix}/text has no images" in told
+    assert not place.exists()
+
+
 def test_the_same_as_from_a_folder(prefix: str, tmp_path: Path) -> None:
     place = tmp_path / "collection"
     assert index(prefix, place, *TAMURA)["indexed"] == 5

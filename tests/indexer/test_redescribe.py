@@ -286,5 +286,5 @@ def test_going_back_keeps_and_reports_images_that_could_not_be_described(old, ne
     assert [row["image_id"] for row in csv.DictReader(report.read_text().splitlines())] == [lost]
     assert lost in {row[1] for row in rows(old)["images"]}
     printed = call("collection", "redescribe", old, *back, code=3)[0]
-    assert "1 images are in the second collection only, and were kept" in printed
+    assert "1 image is in the second collection only, and was kept" in printed
     assert f"{lost}: only the second collection has it" in printed

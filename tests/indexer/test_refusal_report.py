@@ -20,7 +20,11 @@ def test_a_path_is_no_formula(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
-def test_only_the_owner_reads_a_new_report(tmp_path: Path) -> None:
+@pytest.mark.parametrize("exists", [False, True])
+def test_only_the_owner_reads_a_report(tmp_path: Path, exists: bool) -> None:
+    if exists:
+        (tmp_path / "report.csv").touch()
+        (tmp_path / "report.csv").chmod(0o644)
     previous = os.umask(0)
     try:
         with refusal_report(tmp_path / "report.csv"):

@@ -219,6 +219,7 @@ def test_one_job_too_many(
 
 @pytest.mark.slow
 def test_a_job_that_fails_says_why(client: FlaskClient, archive: Path) -> None:
+    noise(archive, 1)
     (archive / "labels.csv").write_text("no such columns\n1\n")
     values = {"folder": str(archive), "labels": str(archive / "labels.csv")}
     ended = until(client, client.post(JOBS, json=values).json["job"], "done", "failed")

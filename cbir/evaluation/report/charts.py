@@ -81,16 +81,17 @@ def line_charts(panels: Sequence[LinePanel], title: str) -> str:
     with svg_figure(380 * len(panels), title, len(panels)) as chart:
         for axes, panel in zip(chart.axes, panels, strict=True):
             styles = panel.styles or line_styles(len(panel.series))
+            curves: list[Any] = []
             for (name, ys), (colour, dash) in zip(panel.series, styles, strict=True):
-                (line,) = axes.plot(panel.xs, ys, color=colour, linestyle=dash, label=name)
-                chart.mark(line, "curve", name)
+                curves += axes.plot(panel.xs, ys, color=colour, linestyle=dash)
+                chart.mark(curves[-1], "curve", name)
             axes.set(xlabel=panel.x_title, ylabel=panel.y_title, xlim=panel.x_range, ylim=panel.y_range)
             if panel.whole_numbers:
                 axes.set_xticks(whole_ticks(panel.x_range))
             else:
                 _set_ticks(axes.set_xticks, panel.x_range)
             _set_ticks(axes.set_yticks, panel.y_range)
-            _legend(axes, [name for name, _ in panel.series])
+            _legend(axes, curves, [name for name, _ in panel.series])
         return chart.svg()
 
 
@@ -111,10 +112,12 @@ def bar_chart(rows: Sequence[tuple[str, str, Sequence[float]]], names: Sequence[
         (axes,) = chart.axes
         pitch = len(names) * thickness + 12
         middles = np.arange(len(rows)) * pitch
+        groups = []
         for number, name in enumerate(names):
             offset = (number - (len(names) - 1) / 2) * thickness
             values = [row[2][number] for row in rows]
-            bars = axes.barh(middles + offset, values, thickness - 1, color=COLOURS[number % 8], label=name)
+            bars = axes.barh(middles + offset, values, thickness - 1, color=COLOURS[number % 8])
+            groups.append(bars)
             for bar, row, value in zip(bars, rows, values, strict=True):
                 chart.mark(bar, "bar", f"{row[0]}, {name}: {value:.3f}")
         axes.set(xlim=(0, 1), ylim=(max(len(rows), 1) * pitch - pitch / 2, -pitch / 2))
@@ -125,7 +128,7 @@ def bar_chart(rows: Sequence[tuple[str, str, Sequence[float]]], names: Sequence[
             chart.mark(label, "name", row[0])
             axes.annotate(row[1], (1, middle), xycoords=axes.get_yaxis_transform(), xytext=(8, 0),
                           textcoords="offset points", va="center", color=SOFT)  # fmt: skip
-        _legend(axes, names)
+        _legend(axes, groups, names)
         return chart.svg()
 
 
@@ -145,14 +148,13 @@ def scatter_chart(
     """
     with svg_figure(WIDTH, title) as chart:
         (axes,) = chart.axes
-        for number, name in enumerate(names):
-            axes.scatter([], [], s=36, color=COLOURS[number % 8], label=name)
+        dots = [axes.scatter([], [], s=36, color=COLOURS[number % 8]) for number in range(len(names))]
         for x, y, colour, tooltip in points:
             dot = axes.scatter(x, y, s=36, color=RULE if colour is None else COLOURS[colour % 8], alpha=0.75)
             chart.mark(dot, "dot", tooltip)
         axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
         axes.set_axis_off()
-        _legend(axes, names)
+        _legend(axes, dots, names)
         return chart.svg()
 
 
@@ -205,11 +207,11 @@ def _set_ticks(set_ticks: Any, limits: Range) -> None:
     set_ticks(ticks, [f"{tick:.{digits}f}" for tick in ticks.tolist()])
 
 
-def _legend(axes: "Axes", names: Sequence[str]) -> None:
-    """Put the legend above the axes, in as many columns as fit."""
+def _legend(axes: "Axes", marks: Sequence[Any], names: Sequence[str]) -> None:
+    """Put the names of `marks` above the axes, in as many columns as fit, also names that begin with _."""
     if names:
         columns = max(1, min(len(names), int(WIDTH // (60 + max(map(len, names)) * LETTER))))
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1.01), ncols=columns, borderaxespad=0)
+        axes.legend(marks, names, loc="lower left", bbox_to_anchor=(0, 1.01), ncols=columns, borderaxespad=0)
 
 
 def _shorten(name: str) -> str:

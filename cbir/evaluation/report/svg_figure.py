@@ -27,13 +27,16 @@ VARIABLES = {colour: f"--c{number}" for number, colour in enumerate(COLOURS)} | 
     INK: "--ink", SOFT: "--soft", RULE: "--rule",
 }  # fmt: skip
 RC: dict[Any, Any] = {
-    "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 12, "axes.labelsize": 13,
+    "svg.fonttype": "none", "text.parse_math": False,  # labels may have dollar signs
+    "font.family": "sans-serif", "font.size": 12, "axes.labelsize": 13,
     "text.color": INK, "axes.labelcolor": SOFT, "xtick.labelcolor": SOFT, "ytick.labelcolor": SOFT,
     "xtick.major.size": 0, "ytick.major.size": 0, "xtick.major.pad": 7, "ytick.major.pad": 7,
     "axes.spines.left": False, "axes.spines.right": False,
     "axes.spines.top": False, "axes.spines.bottom": False, "axes.grid": True, "grid.color": RULE,
     "axes.axisbelow": True, "lines.linewidth": 2.2, "legend.frameon": False, "legend.fontsize": 12,
 }  # fmt: skip
+COLOUR = re.compile("#[0-9a-f]{6}")
+NOT_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 SVG, XLINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}"
 
 
@@ -98,29 +101,31 @@ class SvgFigure:
 
     def svg(self) -> str:
         """Render the figure as an SVG element to embed in a page."""
-        text = io.BytesIO()
-        self._figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
+        file = io.StringIO()
+        self._figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+        text = NOT_XML.sub("", file.getvalue())
         ElementTree.register_namespace("", SVG[1:-1])
-        root = ElementTree.fromstring(text.getvalue())
+        root = ElementTree.fromstring(text)
         root.remove(root[0])  # metadata: program and version
-        used = set(re.findall(rb"#(\w+)", text.getvalue()))
+        used = set(re.findall(r"#(\w+)", text))
         for element in root.iter():
+            for name, value in element.items():
+                element.set(name, COLOUR.sub(_variable, value))
             gid = element.attrib.pop("id", "")
             if gid in self._tooltips:
                 kind, tooltip = self._tooltips[gid]
                 element.set("class", kind)
                 caption = ElementTree.Element(f"{SVG}title")
-                caption.text = tooltip
+                caption.text = NOT_XML.sub("", tooltip)
                 element.insert(0, caption)
-            elif gid.encode() in used:
+            elif gid in used:
                 element.set("id", gid)
             if f"{XLINK}href" in element.attrib:
                 element.set("href", element.attrib.pop(f"{XLINK}href"))
         for name in ("width", "height", "version"):
             root.attrib.pop(name, None)
         root.attrib |= {"class": "chart", "role": "img", "aria-label": self.title}
-        drawing = ElementTree.tostring(root, encoding="unicode")
-        return re.sub(r"#[0-9a-f]{6}", _variable, drawing)
+        return ElementTree.tostring(root, encoding="unicode")
 
 
 def _variable(match: re.Match[str]) -> str:

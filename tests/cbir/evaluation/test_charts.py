@@ -4,6 +4,7 @@ import re
 import sys
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,6 +32,27 @@ def test_long_names_are_cut_and_complete_in_the_tooltip():
     long = next(text for text in texts if re.fullmatch(r"computed radio.*….*severity 3", text))
     assert len(long) <= charts.LONGEST
     assert texts.count("7") == 2
+
+
+@pytest.mark.parametrize("name", ["$\\frac{$", "5 $ to 6 $", "_hidden", "#2b66b1", "<b>&amp;", "[/x] :cat:"])
+def test_names_are_printed_as_they_are(name):
+    drawn = [
+        charts.line_chart([(name, [0.1, 0.9])], [0, 1], "x", name),
+        charts.bar_chart([(name, "7", [0.5])], [name], name),
+        charts.scatter_chart([(0.1, 0.2, 0, name)], [name], name),
+        charts.box_chart([(name, np.array([0.1, 0.2]))], (0, 1), name, name),
+    ]
+    for chart in drawn:
+        texts = [text.text for text in ElementTree.fromstring(chart).iter(f"{SVG}text")]
+        assert name in texts, texts
+    for chart in drawn[:3]:
+        assert name in titles(chart, "curve") + titles(chart, "name") + titles(chart, "dot")
+
+
+@pytest.mark.filterwarnings("ignore:Glyph")
+def test_characters_that_xml_does_not_have_are_left_out():
+    chart = charts.bar_chart([("a\x01b\x1b[31m", "\x02", [0.5])], ["c\uffff"], "AP")
+    assert titles(chart, "bar") == ["ab[31m, c: 0.500"]
 
 
 def test_curves_can_be_told_apart():

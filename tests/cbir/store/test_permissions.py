@@ -12,6 +12,7 @@ from cbir.store import Collection, originals
 from cbir.store import profile as profiles
 from cbir.store.backup import back_up_collection
 from cbir.store.export import export_collection
+from cbir.store.permissions import share_with_group
 from tests.cbir.store.conftest import MakeEntries
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
@@ -86,3 +87,31 @@ def test_a_group_that_was_let_in_reads_new_files_too(
         if path.name != "patient.key":
             assert stat.S_IMODE(path.stat().st_mode) == expected, path
     shutil.rmtree(collection.folder / "last-good")
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can be another user")
+def test_a_member_of_the_group_shares_what_others_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nobody = 65534
+    folder = tmp_path / "severity"
+    folder.mkdir()
+    for name in ("others", "own"):
+        (folder / name).touch(0o600)
+    os.chown(folder / "own", nobody, nobody)
+    for path in (tmp_path, folder):
+        os.chown(path, -1, nobody)
+        path.chmod(0o770)
+    monkeypatch.chdir(tmp_path)  # no way leads here for another user
+    if not (child := os.fork()):
+        os.setgroups([])
+        os.setresgid(nobody, nobody, nobody)
+        os.setresuid(nobody, nobody, nobody)
+        try:
+            share_with_group(Path("severity"))
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert stat.S_IMODE((folder / "own").stat().st_mode) == 0o660
+    assert stat.S_IMODE((folder / "others").stat().st_mode) == 0o600

@@ -349,6 +349,12 @@ def test_ranking_files(files, trained):
     assert row["top"] == (row["score"] > scoring_network.highest_negative_score(card))
 
 
+def test_a_folder_without_images_is_not_ranked(files, trained, tmp_path):
+    result = CliRunner().invoke(app, ["rank", str(trained[0]), str(files), str(tmp_path)])
+    assert isinstance(result.exception, InvalidInput)
+    assert f"{tmp_path} has no image files" in str(result.exception)
+
+
 def test_killed_and_gone_on_with(files, trained, tmp_path):
     out, _ = trained
     arguments = [sys.executable, "-m", "cbir.main", *command(files, tmp_path, "--save-every", "0")]
