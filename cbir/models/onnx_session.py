@@ -6,6 +6,9 @@ from typing import Any
 
 from cbir.errors import InvalidInput
 
+# onnxruntime 1.32 reports its use to its maker, and keeps an id of the machine, unless this is set before its import.
+NO_TELEMETRY = "ORT_DISABLE_TELEMETRY"
+
 
 def check_onnxruntime() -> None:
     """Raise InvalidInput, with the remedy, if onnxruntime is not installed."""
@@ -20,6 +23,7 @@ def open_onnx_session(content: bytes, threads: int | None = None) -> Any:
     onnxruntime is missing or cannot load the file.
     """
     check_onnxruntime()
+    os.environ[NO_TELEMETRY] = "1"
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
