@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 from cbir.search import Answer
 
 MAX_ANSWER_LABELS = 4 * 2**20  # bytes of JSON
-LEFT_OUT = "labels of {} results are left out, since an answer has at most {} MiB of labels; `image` returns them"
+LEFT_OUT = "labels of {} results are left out, since an answer has at most {} MiB of labels"
 
 Row = TypeVar("Row")
 

@@ -24,6 +24,7 @@ const TEMPLATES = [
   mark("the best {count} of {total} by an index and a sample of {sample}"),
   mark("the best {count} by an index and a sample of {sample}"),
   mark("the best {count} of {total} and a sample of {sample}"),
+  mark("labels of {count} results are left out, since an answer has at most {size} MiB of labels"),
   mark("{count} candidates"),
 ].map((template) => ({ template, form: formOf(template) }));
 
