@@ -189,5 +189,7 @@ def _table(collection: Collection, params: ExportParameters, order: Order) -> st
     for record in with_checkpoints(records):
         table.writerow(table_row(record, COLUMNS, keys))
         if file.tell() > MAX_EXPORT_TEXT:
-            raise InvalidInput("the labels of these images are too long for one table; send conditions or ids")
+            raise InvalidInput(
+                "the labels of these images are too long for one table; send conditions or ids"
+            )
     return file.getvalue()

@@ -50,8 +50,8 @@ class LabelBudget:
         return answer
 
 
-def page_that_fits(rows: Sequence[Row], labels_of: Callable[[Row], Mapping[str, str]]) -> Sequence[Row]:
+def page_that_fits(rows: Sequence[Row], labels_of: Callable[[Row], Mapping[str, str]]) -> list[Row]:
     """Return the first rows of a page whose labels fit into an answer, at least one; the next page has the others."""
     budget = LabelBudget()
     count = next((n for n, row in enumerate(rows) if not budget.takes(labels_of(row))), len(rows))
-    return rows[: max(count, 1)]
+    return list(rows[: max(count, 1)])

@@ -63,7 +63,10 @@ def replay_usage(
     private_folder(out)
     with atomic_text(out / "queries.csv") as file:
         csv.writer(file, lineterminator="\n").writerows(
-            [("method", "query", "measure", "value"), *(map(harmless_cell, row) for row in query_rows(result))]
+            [
+                ("method", "query", "measure", "value"),
+                *(map(harmless_cell, row) for row in query_rows(result)),
+            ]
         )
     with atomic_text(out / "summary.json") as file:
         json.dump(replay_summary(result, usage), file, indent=2)

@@ -1,4 +1,4 @@
-"""Every csv that people open has harmless cells; one that cbir reads back is named here, since it must stay as it is."""
+"""Csv files that people open have harmless cells; those that cbir reads back stay as they are, and are named here."""
 
 from tests.project.sources import ROOT, sources
 
