@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraint
 
 from cbir.search import MAX_TEXT, ImageId, Judgements, Links
 from cbir.search import example_values as example
+from cbir.search.search_models import LabelsLeftOut
 
 MAX_TITLE = 200  # characters
 MAX_NOTE = 10_000
@@ -193,6 +194,7 @@ class CaseHit(CaseAnswer):
     model_config = ConfigDict(extra="ignore")
 
     labels: dict[str, str] = Field(description="Labels of the image.", examples=[example.LABELS])
+    labels_left_out: LabelsLeftOut = False
     links: Links = Field(description="Addresses of the image.")
 
 

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from cbir.client.case_messages import Note, Shared, Title
 from cbir.search import ImageId, Links
 from cbir.search import example_values as example
+from cbir.search.search_models import LabelsLeftOut
 
 COHORT_ID = "5b0c9e7d31f2a846"  # of examples
 MAX_JUDGED = 1000  # images of one request
@@ -125,6 +126,7 @@ class JudgedCohortImage(BaseModel):
     image_id: str = Field(description="Id of the image.", examples=[example.OTHER_IMAGE_ID])
     relevant: bool = Field(description="Whether it belongs to the cohort.", examples=[True])
     labels: dict[str, str] = Field(description="Labels of the image.", examples=[example.LABELS])
+    labels_left_out: LabelsLeftOut = False
     links: Links = Field(description="Addresses of the image.")
 
 
@@ -144,6 +146,7 @@ class NextImage(BaseModel):
         examples=[False],
     )
     labels: dict[str, str] = Field(description="Labels of the image.", examples=[example.LABELS])
+    labels_left_out: LabelsLeftOut = False
     links: Links = Field(description="Addresses of the image.")
 
 

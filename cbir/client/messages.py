@@ -18,6 +18,7 @@ from cbir.grade import Grade as Grade
 from cbir.grade import GradedNeighbour as GradedNeighbour
 from cbir.search import Hit, Links, RerankFacts
 from cbir.search import example_values as example
+from cbir.search.search_models import LabelsLeftOut
 
 
 class ImageRecord(BaseModel):
@@ -60,6 +61,7 @@ class ImageRecord(BaseModel):
     labels: dict[str, str] = Field(
         description="Labels of the image: key and value.", examples=[example.LABELS]
     )
+    labels_left_out: LabelsLeftOut = False
     original: bool = Field(
         description="True if the service stores the original file and `original` returns it.", examples=[True]
     )

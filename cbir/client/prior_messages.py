@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 from cbir.external_links import compare_link
 from cbir.search import DicomPlace, Links, record_links
 from cbir.search import example_values as example
+from cbir.search.search_models import LabelsLeftOut
 
 if TYPE_CHECKING:
     from cbir.prior_studies import PriorImage, PriorStudies, PriorStudy
@@ -33,6 +34,7 @@ class PriorImageInfo(BaseModel):
     labels: dict[str, str] = Field(
         description="Labels of the image: key and value.", examples=[example.LABELS]
     )
+    labels_left_out: LabelsLeftOut = False
     dicom: DicomPlace | None = Field(description="UIDs of the image; null for an image that is not DICOM.")
     links: Links = Field(description="Addresses of the image.")
 

@@ -15,6 +15,7 @@ from cbir import settings
 from cbir.commands import options
 from cbir.commands.output import StageBars, print_json
 from cbir.commands.require_torch import require_torch
+from cbir.csv_cells import harmless_cell
 from cbir.hardware.device_failure import device_failures
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def rank_images(
     else:
         table = csv.writer(sys.stdout, lineterminator="\n")
         table.writerow(("score", "top", "path"))
-        table.writerows((f"{row['score']:.6g}", int(row["top"]), row["path"]) for row in rows)
+        table.writerows((f"{row['score']:.6g}", int(row["top"]), harmless_cell(row["path"])) for row in rows)
     for line in refused:
         typer.echo(f"cbir: left out: {line}", err=True)
     if refused:

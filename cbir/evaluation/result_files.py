@@ -10,6 +10,7 @@ import numpy as np
 
 import cbir
 from cbir.atomic import atomic_text
+from cbir.csv_cells import harmless_cell
 from cbir.evaluation.experiment import RECALLS, EvalResult
 from cbir.evaluation.reproduction import package_versions
 from cbir.evaluation.significance import RESAMPLES
@@ -96,7 +97,8 @@ def class_means(result: EvalResult, number: int) -> list[tuple[str, int, list[fl
 def write_queries(result: EvalResult, path: Path) -> None:
     """Write a csv with a row for each run and query: name, class, relevant images and every metric.
 
-    Queries without relevant images come last, without metrics; `row` is that of the csv of queries.
+    Queries without relevant images come last, without metrics; `row` is that of the csv of queries. A cell that a
+    spreadsheet would run as a formula begins with an apostrophe.
     """
     qrels = result.qrels
     with atomic_text(path) as file:
@@ -107,10 +109,12 @@ def write_queries(result: EvalResult, path: Path) -> None:
             for q, query in enumerate(qrels.queries):
                 title = qrels.titles[qrels.query_classes[q]]
                 values = [f"{value:.6g}" for value in result.values[number, :, q].tolist()]
-                rows.writerow([run.method.name, query.name, query.row, title, qrels.relevant[q], *values])
+                cells = [run.method.name, query.name, query.row, title, qrels.relevant[q], *values]
+                rows.writerow(map(harmless_cell, cells))
         for query in qrels.without_relevant:
             title = " / ".join(qrels.relevance.class_of(query.labels) or ())
-            rows.writerow(["", query.name, query.row, title, 0, *([""] * len(names))])
+            cells = ["", query.name, query.row, title, 0, *([""] * len(names))]
+            rows.writerow(map(harmless_cell, cells))
 
 
 def write_qrels(result: EvalResult, path: Path) -> None:

@@ -40,6 +40,14 @@ class Judgement(BaseModel):
     )
 
 
+LabelsLeftOut = Annotated[
+    bool,
+    Field(
+        description="Whether `labels` is empty because the labels of the answer would be too long together; `image` "
+        "returns them.",
+        examples=[False],
+    ),
+]
 Examples = Annotated[list[ImageId], Field(max_length=MAX_EXAMPLES)]
 Judgements = Annotated[list[Judgement], Field(max_length=MAX_JUDGEMENTS)]
 
@@ -113,6 +121,7 @@ class Hit(BaseModel):
     labels: dict[str, str] = Field(
         description="Labels of the image: key and value.", examples=[example.LABELS]
     )
+    labels_left_out: LabelsLeftOut = False
     patient: str | None = Field(
         description="Patient key, 32 hexadecimal digits; null if no patient is known.",
         examples=[example.PATIENT_KEY],

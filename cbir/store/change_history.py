@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, delete, func, insert, select
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, exists, func, insert, select
 
 from cbir.store import metadata
 from cbir.store.schema import changed_images, changes, forgotten, images
@@ -16,6 +16,8 @@ INSERT = Statement(
     'INSERT INTO changes (at, who, what, images, "first", "last") VALUES (?, ?, ?, ?, ?, ?) RETURNING change'
 )
 MAX_IDS = 100  # listed per change; `images` counts them all
+KEPT_OF_IMAGE = 1000  # newest entries of an image that are kept
+PRUNED_EVERY = 1000  # changes; each time, all entries are read
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,31 @@ def record_change(
     if image_ids:
         rows = [{"change": number, "image_id": image_id} for image_id in image_ids]
         connection.execute(insert(changed_images), rows)
+    if number % PRUNED_EVERY == 0:
+        prune_entries_of_images(connection, number - PRUNED_EVERY)
+
+
+def prune_entries_of_images(connection: Connection, since: int) -> None:
+    """Keep the newest KEPT_OF_IMAGE entries of each image that changed after the change `since`.
+
+    Changes without any image left go too. Indexes that follow the history miss nothing: a newer entry of the image
+    is still there.
+    """
+    recent = select(changed_images.c.image_id).where(changed_images.c.change > since)
+    age = func.row_number().over(
+        partition_by=changed_images.c.image_id, order_by=changed_images.c.change.desc()
+    )
+    entries = select(changed_images, age.label("age")).where(changed_images.c.image_id.in_(recent)).subquery()
+    old = connection.execute(
+        select(entries.c.change, entries.c.image_id).where(entries.c.age > KEPT_OF_IMAGE)
+    ).all()
+    if not old:
+        return
+    entry = (changed_images.c.change == bindparam("number")) & (changed_images.c.image_id == bindparam("id"))
+    connection.execute(delete(changed_images).where(entry), [{"number": row[0], "id": row[1]} for row in old])
+    left = exists().where(changed_images.c.change == changes.c.change)
+    emptied = delete(changes).where(changes.c.change == bindparam("number"), ~left)
+    connection.execute(emptied, [{"number": number} for number in {row[0] for row in old}])
 
 
 def forget_content(connection: Connection, content_hashes: Sequence[str]) -> None:

@@ -62,6 +62,7 @@ class LimitedCollection(Collection):
         self._engine = _limited_database(whole, conditions)
         self._views: ViewCache = LimitedViews(whole._views, self._engine)
         self._joint = whole._joint
+        self._key_check = whole._key_check
         self._numbers: tuple[int, NDArray[np.int64]] | None = None  # of the visible images, by generation
 
     @contextmanager

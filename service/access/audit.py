@@ -4,7 +4,7 @@ import errno
 import logging
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -143,6 +143,9 @@ def log_sent(contents: Iterable[str]) -> None:
     g.setdefault("audit_sent", []).extend(contents)
 
 
-def log_changed_token(token_id: str) -> None:
-    """Add the id of a created or revoked token to the audit line of the current request."""
-    g.audit_changed_token = token_id
+def log_changed_token(token_id: str, also_revoked: Sequence[str] = ()) -> None:
+    """Add the id of a created or revoked token to the audit line of the current request.
+
+    `also_revoked`: ids of the tokens that were revoked because it had made them.
+    """
+    g.audit_changed_token, g.audit_also_revoked = token_id, also_revoked

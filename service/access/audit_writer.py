@@ -49,6 +49,7 @@ class AuditWriter(ABC):
         user: str | None = None,
         identifier: bool = False,
         changed_token: str | None = None,
+        also_revoked: Sequence[str] = (),
         sent: Sequence[str] = (),
     ) -> bool:
         """Append a line; return False if that failed, which the service's own log reports.
@@ -73,6 +74,8 @@ class AuditWriter(ABC):
             Whether the request named a patient by identifier.
         changed_token : str, optional
             Id of the token that the request has created or revoked; other lines have no such field.
+        also_revoked : sequence of str
+            Ids of the tokens that were revoked because that one had made them; other lines have no such field.
         sent : sequence of str
             What the request let leave for other services; other lines have no such field.
         """
@@ -91,6 +94,8 @@ class AuditWriter(ABC):
         }
         if changed_token:
             fields["changed_token"] = changed_token
+        if also_revoked:
+            fields["also_revoked"] = list(also_revoked)
         if sent:
             fields["sent"] = list(sent)
         if self._try(fields):

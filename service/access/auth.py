@@ -358,6 +358,7 @@ def _write_audit_line(response: Response) -> Response:
         user=caller.user if caller else None,
         identifier=bool(g.get("audit_identifier")),
         changed_token=g.get("audit_changed_token"),
+        also_revoked=g.get("audit_also_revoked", ()),
         sent=g.get("audit_sent", ()),
     )
     if not written and control.audit_required:

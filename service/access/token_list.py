@@ -141,13 +141,14 @@ class TokenStorage(ABC):
     def revoke(self, token_id: str, *, with_made: bool = False) -> list[Token]:
         """Revoke a token, and with `with_made` those that it has made, those that they have made, and so on.
 
-        Returns these tokens, the given one first; they stay in the list, for readers of the audit log.
-        Raises NotFound if `token_id` is unknown.
+        Returns the given token, and those of the others that were not revoked before. All stay in the list, for
+        readers of the audit log. Raises NotFound if `token_id` is unknown.
         """
         with self._changing() as tokens:
             if token_id not in tokens:
                 raise NotFound(f"there is no token {token_id!r}; `cbir token list` shows all tokens")
-            revoked_ids = [token_id, *(made_tokens(tokens, token_id) if with_made else ())]
+            made_ids = made_tokens(tokens, token_id) if with_made else ()
+            revoked_ids = [token_id, *(name for name in made_ids if not tokens[name].revoked)]
             now = datetime.now(UTC).replace(microsecond=0)
             for name in revoked_ids:
                 if not tokens[name].revoked:

@@ -21,6 +21,7 @@ from service.api.operations import json_response, operation
 from service.api.run_search import search_by_id, search_by_upload
 from service.collections.app_state import AppState, current_state
 from service.http import request_params
+from service.http.label_budget import LabelBudget
 from service.http.problems import problem_details
 from service.http.search_parameters import ById, ByImage, SearchParameters
 from service.http.uploaded_files import uploaded_files
@@ -101,7 +102,7 @@ def _check_total(state: AppState, params: Sequence[SearchParameters]) -> None:
 
 def _run(state: AppState, queries: Sequence[Query]) -> list[BatchItem]:
     ends = time.monotonic() + SHARE * state.settings.request_seconds
-    items = list[BatchItem]()
+    items, budget = list[BatchItem](), LabelBudget()
     for index, query in enumerate(queries):
         try:
             if index:  # the first one is the request itself
@@ -110,7 +111,7 @@ def _run(state: AppState, queries: Sequence[Query]) -> list[BatchItem]:
                     raise QueryCancelled(
                         "the batch takes too long; send this query again, in a smaller batch"
                     )
-            items.append(BatchItem(answer=query()))
+            items.append(BatchItem(answer=budget.bounded(query())))
         except CbirError as error:
             details = ProblemDetails(**problem_details(error, logged_public_text(error)))
             items.append(BatchItem(problem=details))

@@ -37,6 +37,7 @@ from service.cohorts.visible_cohorts import (
 )
 from service.collections.app_state import current_state
 from service.http import request_params
+from service.http.label_budget import LabelBudget
 from service.state import saved_cohorts
 from service.state.database import state_database
 
@@ -218,6 +219,7 @@ def post_batch(cohort_id: CohortIdInPath) -> Response:
         for image in batch
         if image.image_id in records
     ]
+    LabelBudget().leave_out(items)
     return json_response(CohortBatch(items=items, estimate=estimate))
 
 

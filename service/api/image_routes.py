@@ -26,6 +26,7 @@ from service.collections.app_state import current_state
 from service.collections.thumbnail_response import thumbnail_response
 from service.http import request_params
 from service.http.etag import check_if_match, make_conditional
+from service.http.label_budget import page_that_fits
 from service.http.problems import Malformed, NotAllowed, SourceGone
 from service.http.query_deadline import query_deadline
 
@@ -130,7 +131,8 @@ def get_images() -> Response:
     """List the images of a collection page by page.
 
     They come in the order in which they were added, or in that of `sort`. Send the field `next` of a page as
-    `cursor`, with the same other parameters, to get the following one; the last page has none.
+    `cursor`, with the same other parameters, to get the following one; the last page has none. Pages of long labels
+    have fewer images than `limit`.
     """
     state, params = current_state(), request_params.query_parameters(SortedImageParameters)
     if params.series and not params.study:
@@ -141,7 +143,7 @@ def get_images() -> Response:
     with state.concurrency.admit(), state.concurrency.slot(), query_deadline(state.settings.query_seconds):
         conditions = collection.conditions(params.where)
         rows = collection.sorted_page(order, after, params.limit + 1, conditions, scope)
-    page = rows[: params.limit]
+    page = page_that_fits(rows[: params.limit], lambda row: row[1].labels)
     log_images(record.image_id for _, record in page)
     body = ImagePage(
         items=[image_record(collection, record, params.collection) for _, record in page],

@@ -29,11 +29,13 @@ from service.api.label_limits import check_label_change
 from service.api.operations import json_response, operation
 from service.collections.app_state import current_state
 from service.http import request_params
+from service.http.label_budget import LabelBudget
 from service.http.query_deadline import query_deadline
 
 blueprint = Blueprint("image_sets", __name__, url_prefix="/v1/images")
 
 MAX_EXPORT = 200_000  # images of a file, which is made in memory
+MAX_EXPORT_TEXT = 200 * 2**20  # characters of a file
 COLUMNS = ("image_id", "format", "width", "height", "frame", "study", "series", "instance", "patient_key")
 
 
@@ -134,6 +136,7 @@ def post_records() -> Response:
         for image_id in dict.fromkeys(body.ids)
         if image_id in records
     ]
+    LabelBudget().leave_out(items)
     return json_response(ImagePage(items=items, next=None))
 
 
@@ -183,5 +186,10 @@ def _table(collection: Collection, params: ExportParameters, order: Order) -> st
     file = StringIO(newline="")
     table = csv.writer(file)
     table.writerow(table_header(COLUMNS, keys))
-    table.writerows(table_row(record, COLUMNS, keys) for record in with_checkpoints(records))
+    for record in with_checkpoints(records):
+        table.writerow(table_row(record, COLUMNS, keys))
+        if file.tell() > MAX_EXPORT_TEXT:
+            raise InvalidInput(
+                "the labels of these images are too long for one table; send conditions or ids"
+            )
     return file.getvalue()

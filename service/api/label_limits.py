@@ -71,4 +71,4 @@ def _is_known(collection: Collection, key: str) -> bool:
 
 
 def _size(labels: Mapping[str, str]) -> int:
-    return sum(len(key.encode()) + len(value.encode()) for key, value in labels.items())
+    return sum(len(f"{key}{value}".encode(errors="surrogatepass")) for key, value in labels.items())

@@ -20,6 +20,7 @@ from service.api.image_routes import CollectionParameters, ImageIdInPath
 from service.api.operations import json_response, operation
 from service.api.similar_routes import DICOM_JSON, UID, StudyUid, accepted_type
 from service.collections.app_state import current_state
+from service.http.label_budget import LabelBudget
 from service.http.problems import Malformed
 from service.http.query_deadline import query_deadline
 from service.http.request_params import Where, query_parameters
@@ -79,7 +80,9 @@ def get_priors(image_id: ImageIdInPath) -> Response:
     params = query_parameters(ImagePriorParameters)
     request = PriorRequest(params.order, params.images, params.limit, tuple(params.where))
     priors, searcher = search_priors(image_id, params.collection, request)
-    return json_response(prior_message(priors, searcher.settings, params.collection))
+    answer = prior_message(priors, searcher.settings, params.collection)
+    LabelBudget().leave_out(image for study in answer.studies for image in study.images)
+    return json_response(answer)
 
 
 @blueprint.get("/dicomweb/studies/<study>/priors")

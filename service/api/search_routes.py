@@ -8,6 +8,7 @@ from service.api.run_search import search_by_id, search_by_upload
 from service.collections.app_state import current_state
 from service.http import request_params
 from service.http.image_headers import set_image_headers
+from service.http.label_budget import LabelBudget
 from service.http.rendering_parameters import Rendering
 from service.http.search_parameters import ById, ByImage
 from service.http.uploaded_files import uploaded_examples, uploaded_file
@@ -54,7 +55,7 @@ def post_search() -> Response:
             files = uploaded_examples(state.settings)
             params = request_params.request_parameters(ByImage)
             answer = search_by_upload(state, files, params)
-    response = json_response(answer)
+    response = json_response(LabelBudget().bounded(answer))
     if answer.sites is None:  # the usage log is about images of this service
         offer_search(response, answer, params)
     return response

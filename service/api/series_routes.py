@@ -11,6 +11,7 @@ from service.api.image_routes import ImageListParameters
 from service.api.operations import json_response, operation
 from service.collections.app_state import current_state
 from service.http import request_params
+from service.http.label_budget import page_that_fits
 from service.http.query_deadline import query_deadline
 
 blueprint = Blueprint("series", __name__, url_prefix="/v1/series")
@@ -44,7 +45,8 @@ def get_series() -> Response:
         groups = collection.dicom_groups(params.level, before, params.limit + 1, conditions)
         page = groups[: params.limit]
         records = collection.records_by_id(group.middle for group in page)
-    log_images(records)
+    page = page_that_fits(page, lambda group: records[group.middle].labels if group.middle in records else {})
+    log_images(group.middle for group in page if group.middle in records)
     items = [
         DicomGroupInfo(
             study=group.study,

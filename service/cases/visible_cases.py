@@ -12,6 +12,7 @@ from cbir.search import record_links
 from cbir.store import Record
 from service.access.caller import actor_name, current_rights, has_admin_rights
 from service.collections.app_state import current_state
+from service.http.label_budget import LabelBudget
 from service.http.problems import NotReady
 from service.state import saved_cases
 from service.state.database import state_database
@@ -49,6 +50,7 @@ class VisibleCase:
             )
             for answer in self.content.answers
         ]
+        LabelBudget().leave_out(hits)
         return SavedCase(
             **_summary(self.row, self.records).model_dump(),
             search=self.content.search,

@@ -12,6 +12,7 @@ from cbir.search import Searcher, record_links
 from cbir.store import Record
 from service.access.caller import actor_name, current_rights, has_admin_rights
 from service.collections.app_state import current_state
+from service.http.label_budget import LabelBudget
 from service.http.problems import NotReady
 from service.state import saved_cohorts
 from service.state.database import state_database
@@ -48,6 +49,7 @@ class VisibleCohort:
             )
             for image in self.judged
         ]
+        LabelBudget().leave_out(images)
         return SavedCohort(**self.summary().model_dump(), images=images)
 
 

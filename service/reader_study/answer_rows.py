@@ -20,11 +20,10 @@ def reader_answer_rows(database: StateDatabase, study: ReaderStudy) -> list[list
             " ".join(image for image, value in answer.relevant.items() if value is kind)
             for kind in (True, False)
         ]
-        rows.append(
-            [
-                answer.reader, answer.item, queries.get(answer.item, ""), study.method_a, study.method_b,
-                answer.useful_a, answer.useful_b, {-1: "a", 0: "equal", 1: "b"}[answer.preference],
-                "a" if answer.a_left else "b", *judged, f"{answer.seconds:.1f}", harmless_cell(answer.note),
-            ]
-        )  # fmt: skip
+        cells = [
+            answer.reader, answer.item, queries.get(answer.item, ""), study.method_a, study.method_b,
+            answer.useful_a, answer.useful_b, {-1: "a", 0: "equal", 1: "b"}[answer.preference],
+            "a" if answer.a_left else "b", *judged, f"{answer.seconds:.1f}", answer.note,
+        ]  # fmt: skip
+        rows.append([harmless_cell(cell) for cell in cells])
     return rows

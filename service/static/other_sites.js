@@ -1,6 +1,7 @@
 // Other hospitals: the switch, cards of their images, and what each site has contributed.
 
 import { byId, element, replaceIfMissing } from "./dom.js";
+import { rerankText } from "./rerank_texts.js";
 import { fixed, tr, trn } from "./translate.js";
 
 const box = byId("federated"); // null where the service knows no other
@@ -42,6 +43,6 @@ export function siteNotes(reports) {
     if (report.problem) return [tr("{site} gave no answer: {problem}", { site, problem: report.problem })];
     const share = trn("{site}: {count} result", "{site}: {count} results", report.results, { site });
     const among = trn("{count} image searched", "{count} images searched", report.images);
-    return [`${share}, ${among}`, ...report.notes.map((note) => `${site}: ${note}`)];
+    return [`${share}, ${among}`, ...report.notes.map((note) => `${site}: ${rerankText(note)}`)];
   });
 }

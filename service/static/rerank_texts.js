@@ -1,4 +1,4 @@
-// What a search says of its re-ranking, which is English, in the language of the page.
+// What a search says of its re-ranking and of other sites, which is English, in the language of the page.
 
 import { mark, tr } from "./translate.js";
 
@@ -24,7 +24,13 @@ const TEMPLATES = [
   mark("the best {count} of {total} by an index and a sample of {sample}"),
   mark("the best {count} by an index and a sample of {sample}"),
   mark("the best {count} of {total} and a sample of {sample}"),
+  mark("labels of {count} results are left out, since an answer has at most {size} MiB of labels"),
   mark("{count} candidates"),
+  mark("each site has re-ranked its own images, and their ranks are merged"),
+  mark("{count} places are kept for its images, although others are said to be nearer"),
+  mark("{count} of {total} results contradict themselves and are left out"),
+  mark("labels or thumbnails of {count} results are not as agreed and are left out"),
+  mark("{count} results do not fulfil the conditions and are left out"),
 ].map((template) => ({ template, form: formOf(template) }));
 
 function formOf(template) {

@@ -47,6 +47,7 @@ def replay_usage(
     if out.exists() and not out.is_dir():
         raise InvalidInput(f"{out} is a file; the results need a folder")
     from cbir.atomic import atomic_text, private_folder
+    from cbir.csv_cells import harmless_cell
     from cbir.evaluation.methods import parse_methods
     from cbir.evaluation.replay import ReplayPlan, replay_log
     from cbir.evaluation.report.replay_report import query_rows, render_replay, replay_summary
@@ -62,7 +63,10 @@ def replay_usage(
     private_folder(out)
     with atomic_text(out / "queries.csv") as file:
         csv.writer(file, lineterminator="\n").writerows(
-            [("method", "query", "measure", "value"), *query_rows(result)]
+            [
+                ("method", "query", "measure", "value"),
+                *(map(harmless_cell, row) for row in query_rows(result)),
+            ]
         )
     with atomic_text(out / "summary.json") as file:
         json.dump(replay_summary(result, usage), file, indent=2)

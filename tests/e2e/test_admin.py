@@ -95,6 +95,34 @@ def test_a_token_is_created_used_and_revoked(
     expect(row).to_contain_text("revoked")
 
 
+def test_a_token_is_revoked_with_what_it_has_made(
+    admin_page: sync_api.Page, tokens: TokenStore, admin: str
+) -> None:
+    page = admin_page
+    first, _ = tokens.create([Scope.admin], name="stolen", made_by="user ann")
+    second, _ = tokens.create([Scope.admin], name="second", made_by=f"token {first.token_id}")
+    third, _ = tokens.create([Scope.search], name="third", made_by=f"token {second.token_id}")
+    page.reload()
+    rows = page.locator("#tokens tr")
+    expect(rows.filter(has_text="stolen")).to_contain_text("ann")
+    expect(rows.filter(has_text="second")).to_contain_text(f"token {first.token_id}")
+    dialog, choice = page.get_by_role("dialog"), page.get_by_label("that it or its tokens have made")
+    rows.filter(has_text="third").get_by_role("button", name="Revoke").click()
+    expect(dialog.get_by_role("checkbox")).to_have_count(0)
+    dialog.get_by_role("button", name="Cancel").click()
+    rows.filter(has_text="stolen").get_by_role("button", name="Revoke").click()
+    expect(dialog).to_contain_text("Also the 2 tokens")
+    choice.check()
+    dialog.get_by_role("button", name="Cancel").click()
+    rows.filter(has_text="stolen").get_by_role("button", name="Revoke").click()
+    expect(choice).not_to_be_checked()
+    choice.check()
+    dialog.get_by_role("button", name="Revoke").click()
+    expect(rows.filter(has_text="third")).to_have_count(0)
+    ids = [first.token_id, second.token_id, third.token_id, tokens.find(admin).token_id]
+    assert [tokens.all()[token_id].state for token_id in ids] == [*["revoked"] * 3, "valid"]
+
+
 def test_jobs_show_themselves_and_are_cancelled(admin_page: sync_api.Page, pictures: list[Path]) -> None:
     page = admin_page
     folder = {"folder": str(pictures[0].parent), "processes": 1}

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { durationOf, isActive, requestTable, sizeOf, tokenRequest } from "./static/admin/figures.js";
+import { durationOf, isActive, madeBy, requestTable, sizeOf, tokenRequest } from "./static/admin/figures.js";
 
 test("sizes have the largest unit that makes them at least one", () => {
   assert.deepEqual(sizeOf(0), { value: 0, unit: "byte" });
@@ -31,6 +31,13 @@ test("requests become a row a day and a column an action", () => {
   ]);
   assert.deepEqual(rows, [{ day: "2026-03-02", counts: [5, 0, 100] }, { day: "2026-03-01", counts: [2, 1, 0] }]);
   assert.deepEqual(requestTable([]), { columns: [], rows: [] });
+});
+
+test("what a token has made includes what those have made", () => {
+  const made = [["e", "user token a"], ["d", "token c"], ["c", "token a"], ["b", null], ["a", null]];
+  const tokens = made.map(([token_id, made_by]) => ({ token_id, made_by }));
+  assert.deepEqual(madeBy(tokens, "a").map(({ token_id }) => token_id), ["c", "d"]);
+  assert.deepEqual(madeBy(tokens, "d"), []);
 });
 
 test("a job is active until it has ended", () => {

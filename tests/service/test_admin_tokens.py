@@ -187,6 +187,23 @@ def test_changes_are_in_the_audit_log(closed: Flask, tokens: TokenStore, admin: 
     assert made["token"].split("_", 2)[2] not in str(lines)
 
 
+def test_the_audit_log_names_all_revoked_tokens(
+    closed: Flask, tokens: TokenStore, admin: dict[str, str]
+) -> None:
+    client = closed.test_client()
+    made, header = list[str](), admin
+    for _ in range(4):
+        answer = client.post(TOKENS, json={"scopes": ["admin"]}, headers=header).json
+        header = bearer(answer["token"])
+        made.append(answer["info"]["token_id"])
+    client.post(f"{TOKENS}/{made[2]}/revoke", headers=admin)
+    client.post(f"{TOKENS}/{made[0]}/revoke?with_made=true", headers=admin)
+    lines = [json.loads(line) for line in (tokens.file.parent / "audit.jsonl").read_text().splitlines()]
+    *_, single, several = lines
+    assert (single["changed_token"], single.get("also_revoked")) == (made[2], None)
+    assert (several["changed_token"], several["also_revoked"]) == (made[0], [made[1], made[3]])
+
+
 @pytest.mark.usefixtures("each_database")
 def test_last_use_is_kept_and_seldom_written(
     closed: Flask, tokens: TokenStore, indexed: Path, state: Path, monkeypatch: pytest.MonkeyPatch

@@ -266,9 +266,10 @@ def test_a_line_that_was_cut_short_spoils_no_other(tmp_path: Path, caplog: pytes
     with path.open("a") as file:
         file.write('{"time": "20')
     AuditLog(path).write("5", "", "search", [], 200)
-    first, torn, fourth, cut, fifth = path.read_text().splitlines()
+    first, torn, missing, fourth, cut, fifth = path.read_text().splitlines()
     assert [json.loads(line)["token"] for line in (first, fourth, fifth)] == ["1", "4", "5"]
     assert len(torn) == 20
+    assert json.loads(missing).items() >= {"action": "lines not written", "count": 2}.items()
     assert cut == '{"time": "20'
 
 

@@ -201,6 +201,23 @@ def test_the_number_of_cases_is_limited(
     assert "1 saved cases" in problem(client.post("/v1/cases", json=new_case(ids)), 422)
 
 
+@pytest.mark.usefixtures("each_database")
+def test_the_size_of_a_callers_cases_is_limited(
+    client: FlaskClient, ids: list[str], pictures: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = new_case(ids, note="x" * 9000)
+    monkeypatch.setattr(saved_cases, "MAX_BYTES", 25_000)
+    first = save(client, long)
+    save(client, long)
+    assert "as many as allowed" in problem(client.post("/v1/cases", json=long), 422)
+    assert len(titles(client)) == 2
+    save(client, new_case(ids))
+    uploaded = {"image": pictures[0].open("rb"), "case": json.dumps(new_case(ids, search={}))}
+    assert "as many as allowed" in problem(client.post("/v1/cases", data=uploaded), 422), "with its picture"
+    assert client.delete(f"/v1/cases/{first['id']}").status_code == 204
+    save(client, long)
+
+
 def test_deleted_images_vanish_from_a_case(writable: Path, ids: list[str]) -> None:
     client = create_app(writable, settings.load()).test_client()
     address = f"/v1/cases/{save(client, new_case(ids))['id']}"

@@ -10,6 +10,8 @@ import cbir
 import service
 from cbir.settings import Settings
 from service.app import create_app
+from service.federation.merged_answer import PLACES_KEPT, RANKS_MERGED
+from service.http.label_budget import LEFT_OUT
 from service.languages import current_language, gettext, ngettext
 from service.languages.catalogues import Language, forms_of, languages
 from service.languages.request_language import format_day, format_number, format_time
@@ -114,9 +116,10 @@ def test_unmarked_texts_are_found() -> None:
 
 def test_texts_of_reranking_are_those_of_the_library() -> None:
     script = (SERVICE / "static" / "rerank_texts.js").read_text(encoding="utf-8")
-    library = "".join(path.read_text(encoding="utf-8") for path in Path(cbir.__file__).parent.rglob("*.py"))
+    sources = [*Path(cbir.__file__).parent.rglob("*.py"), *SERVICE.rglob("*.py")]
+    library = "".join(path.read_text(encoding="utf-8") for path in sources)
     templates = re.findall(r'mark\("([^"]+)"\)', script)
-    assert templates
+    assert {re.sub(r"\{\w+\}", "{}", text) for text in templates} >= {LEFT_OUT, PLACES_KEPT, RANKS_MERGED}
     for template in templates:
         for piece in re.split(r"\{\w+\}| on | to ", template):
             assert piece.strip(" :") in library, template

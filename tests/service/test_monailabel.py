@@ -29,7 +29,7 @@ from service.access.token_list import TokenStorage
 from service.access.tokens import Scope
 from service.app import create_app
 from service.monailabel.choose_sample import STRATEGIES
-from service.monailabel.segmentation_files import erase_segmentations
+from service.monailabel.segmentation_files import MAX_SEGMENTATIONS, erase_segmentations
 from service.state.database import open_state
 from tests.indexer.commands import call
 from tests.service import dicom_collection
@@ -186,6 +186,17 @@ def test_segmentations_are_stored(site: Site) -> None:
     erase_segmentations(site.settings, [], [image, site.ids[0]])
     problem(client.get(f"/monailabel/datastore/label?label={image}&tag=final"), 404)
     assert not list((site.settings.annotation_folder or Path()).iterdir())
+
+
+def test_the_number_of_segmentations_of_an_image_is_limited(site: Site) -> None:
+    client, ids, folder = site.client(), site.ids, site.settings.annotation_folder
+    assert folder
+    statuses = [save(client, ids[0], f"tag-{number}").status_code for number in range(MAX_SEGMENTATIONS)]
+    assert set(statuses) == {200}
+    assert "at most 16 segmentations" in problem(save(client, ids[0], "one-more"), 422)
+    assert save(client, ids[0], "tag-3", "label.nii.gz").status_code == 200, "replaces one"
+    assert save(client, ids[1], "one-more").status_code == 200
+    assert len(list((folder / ids[0]).iterdir())) == MAX_SEGMENTATIONS
 
 
 def test_deleting_images_deletes_their_segmentations(site: Site) -> None:

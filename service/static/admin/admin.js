@@ -2,8 +2,8 @@
 
 import { ApiError, request } from "../api.js";
 import { byId } from "../dom.js";
-import { tr } from "../translate.js";
-import { isActive } from "./figures.js";
+import { tr, trn } from "../translate.js";
+import { isActive, madeBy } from "./figures.js";
 import * as healthView from "./health_view.js";
 import * as jobsView from "./jobs_view.js";
 import { showCollections, showRequests, showSettings } from "./tables_view.js";
@@ -67,9 +67,13 @@ async function retry({ job }) {
 
 async function revoke({ token_id: id, name }) {
   const title = tr("Revoke the token {id}?", { id: name ? `${id} (${name})` : id });
-  const agreed = await confirmed(title, tr("It ends at once, with all logins made with it, and cannot be restored."), tr("Revoke"));
+  const text = tr("It ends at once, with all logins made with it, and cannot be restored.");
+  const made = madeBy(tokens, id).filter(({ state }) => state === "valid").length;
+  const choice = made && trn("Also the {count} token that it or its tokens have made", "Also the {count} tokens that it or its tokens have made", made);
+  const agreed = await confirmed(title, text, tr("Revoke"), choice);
   if (!agreed) return;
-  await post(`/v1/admin/tokens/${encodeURIComponent(id)}/revoke`).then(refreshTokens).catch(showError);
+  const withMade = agreed === "chosen" ? "?with_made=true" : "";
+  await post(`/v1/admin/tokens/${encodeURIComponent(id)}/revoke${withMade}`).then(refreshTokens).catch(showError);
 }
 
 installCreation(async (body) => {

@@ -16,6 +16,12 @@ export function durationOf(seconds) {
   return { value: Math.floor(seconds / length), unit };
 }
 
+/** The tokens that a token has made, those that they have made, and so on, from a list with the newest first. */
+export function madeBy(tokens, id) {
+  const makers = new Set([`token ${id}`]);
+  return [...tokens].reverse().filter(({ token_id, made_by }) => makers.has(made_by) && makers.add(`token ${token_id}`));
+}
+
 /**
  * Requests [{day, action, method, outcome, count}] as a table {columns, rows}: a row {day, counts} for each day, newest
  * first, and a column {action, method, outcome} for what was done, the most frequent first; refused and failed ones,

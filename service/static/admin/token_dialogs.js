@@ -49,14 +49,17 @@ function showToken(token) {
   byId("created-dialog").showModal();
 }
 
-/** Ask the user; resolves to whether they agree. */
-export function confirmed(title, text, yes) {
+/** Ask the user, who may also choose `choice`; resolves to "" if they do not agree, else to "yes" or "chosen". */
+export function confirmed(title, text, yes, choice = "") {
   const dialog = byId("confirm-dialog");
   byId("confirm-title").textContent = title;
   byId("confirm-text").textContent = text;
   byId("confirm-yes").textContent = yes;
+  byId("confirm-choice").hidden = !choice;
+  byId("confirm-chosen").checked = false;
+  byId("confirm-choice-text").textContent = choice || "";
   dialog.returnValue = "";
-  byId("confirm-yes").onclick = () => dialog.close("yes");
+  byId("confirm-yes").onclick = () => dialog.close(byId("confirm-chosen").checked ? "chosen" : "yes");
   dialog.showModal();
-  return new Promise((resolve) => dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"), { once: true }));
+  return new Promise((resolve) => dialog.addEventListener("close", () => resolve(dialog.returnValue), { once: true }));
 }

@@ -13,7 +13,7 @@ from cbir.images import read_images
 from cbir.main import app
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.store import Collection
-from tests.cbir.evaluation.small_run import COUNT, FAST, draw, labels_of, lines, rows, run, summary
+from tests.cbir.evaluation.small_run import COUNT, FAST, draw, index, labels_of, lines, rows, run, summary
 
 
 def test_same_patient_is_there_when_asked_for(collection, tmp_path):
@@ -23,6 +23,21 @@ def test_same_patient_is_there_when_asked_for(collection, tmp_path):
     assert len(found) == 45 * (COUNT - 1)
     assert all(line[0] != line[2] for line in found)
     assert "as requested" in (tmp_path / "report.html").read_text()
+
+
+def test_labels_in_the_csv_of_queries_are_no_formulas(tmp_path):
+    pictures = tmp_path / "pictures"
+    pictures.mkdir()
+    collection = index(tmp_path / "collection", pictures)
+    ids = [record.image_id for _, record in collection.iterate()]
+    with collection.writer() as writer:
+        writer.label_images("label", {image_id: f"=HYPERLINK({n % 2})" for n, image_id in enumerate(ids)})
+        writer.set_labels(ids[0], {"label": "x;@rare"})
+        writer.finish()
+    run("--collection", collection.folder, "--out", tmp_path / "out", "--rerank", "none", *FAST)
+    assert {row["class"] for row in rows(tmp_path / "out")} == {
+        "'=HYPERLINK(0)", "'=HYPERLINK(1)", "x;'@rare"
+    }  # fmt: skip
 
 
 def test_files_as_queries(collection, pictures, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cbir.store import Collection
+from cbir.store import Collection, change_history
 from cbir.store import profile as profiles
 from cbir.store.filter_conditions import parse_filters
 from cbir.store.image_order import parse_order
@@ -119,6 +119,21 @@ def test_the_same_steps_give_the_same_collection(
             assert state(one) == state(other)
         assert verify_collection(one) == verify_collection(other) == []
     postgresql.drop_schemas([address])
+
+
+def test_both_remove_the_oldest_entries_of_an_image(
+    pair: tuple[Collection, Collection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(change_history, "KEPT_OF_IMAGE", 3)
+    monkeypatch.setattr(change_history, "PRUNED_EVERY", 10)
+    for collection in pair:
+        with collection.writer() as writer:
+            image_id = writer.add([entry(0)]).ids[0]
+            for number in range(25):
+                writer.set_labels(image_id, {"a": str(number)})
+    one, other = ([change.change for change in collection.history()] for collection in pair)
+    assert one == other == [*range(26, 17, -1), 1]
+    assert verify_collection(pair[0]) == verify_collection(pair[1]) == []
 
 
 def test_a_limited_collection_shows_the_same(pair: tuple[Collection, Collection]) -> None:

@@ -2,9 +2,12 @@
 
 from dataclasses import replace
 
-from cbir.store import Collection, idempotency, originals
+import pytest
+
+from cbir.store import Collection, change_history, idempotency, originals
 from cbir.store.change_history import Change
-from tests.cbir.store.conftest import entry
+from cbir.store.verify import verify_collection
+from tests.cbir.store.conftest import MakeEntries, entry
 
 
 def told(collection: Collection, **given) -> list[Change]:
@@ -115,3 +118,27 @@ def test_erasing_deletes_the_replies_that_name_the_patients_images(collection, e
                 idempotency.store_reply(connection, key, idempotency.StoredReply("asked", 201, body))
         writer.erase_patient(["a" * 32])
     assert [key for key in bodies if collection.find_reply(key)] == ["other"]
+
+
+def test_an_image_keeps_its_newest_entries(
+    collection: Collection, entries: MakeEntries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(change_history, "KEPT_OF_IMAGE", 5)
+    monkeypatch.setattr(change_history, "PRUNED_EVERY", 10)
+    with collection.writer() as writer:
+        first, second, third = writer.add(entries(0, 3)).ids
+        writer.set_labels_of([first, second], {"view": "AP"})
+        writer.compact()  # keeps a last good copy of the entries to be removed
+        for number in range(27):
+            writer.set_labels(first, {"view": str(number)})
+    changes = told(collection)
+    assert [change.change for change in changes] == [*range(29, 15, -1), 2, 1]
+    both = changes[-2]
+    assert (both.images, both.image_ids) == (2, (second,))
+    assert sum(first in change.image_ids for change in changes[:-1]) == 5 + 9
+    assert collection.index_feed().changed(1, 29, 0, 10).tolist() == [1, 2]
+    assert verify_collection(collection) == []
+    with collection.writer() as writer:
+        writer.set_labels(third, {"view": "AP"})
+        writer.compact()
+    assert verify_collection(collection) == []

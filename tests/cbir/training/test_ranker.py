@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 import signal
 import subprocess
 import sys
@@ -353,6 +354,16 @@ def test_a_folder_without_images_is_not_ranked(files, trained, tmp_path):
     result = CliRunner().invoke(app, ["rank", str(trained[0]), str(files), str(tmp_path)])
     assert isinstance(result.exception, InvalidInput)
     assert f"{tmp_path} has no image files" in str(result.exception)
+
+
+def test_a_ranked_file_whose_name_is_a_formula(files, trained, tmp_path, monkeypatch):
+    shutil.copy(files / "0.png", tmp_path / "=1+1;@2.png")
+    monkeypatch.chdir(tmp_path)
+    command = ["rank", str(trained[0]), "=1+1;@2.png"]
+    line = CliRunner().invoke(app, command, catch_exceptions=False).stdout.splitlines()[1]
+    assert line.endswith("/=1+1;'@2.png")
+    (row,) = json.loads(CliRunner().invoke(app, [*command, "--format", "json"]).stdout)
+    assert row["path"].endswith("/=1+1;@2.png")
 
 
 def test_killed_and_gone_on_with(files, trained, tmp_path):
