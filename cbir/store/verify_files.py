@@ -19,6 +19,7 @@ from cbir.store.backup_log import LOG_FILE, log_problems
 from cbir.store.change_log import MADE_AT
 from cbir.store.collection import Collection
 from cbir.store.definitions import differing_definitions
+from cbir.store.secret_key import KEY_CHECK
 from cbir.store.verify_database import COMPACT, database_problems, snapshot_problems
 
 TRIES = 3  # of a copy that others change meanwhile
@@ -32,8 +33,11 @@ def is_backup(collection: Collection) -> bool:
         return (collection.folder / file_manifest.NAME).exists()
 
 
-def backup_problems(folder: Path) -> list[str]:
+def backup_problems(collection: Collection) -> list[str]:
     """Compare the files of a backup with its manifest, and read its log; old backups have no manifest."""
+    folder = collection.folder
+    if _lacks_manifest(collection):
+        return [f"the manifest {file_manifest.NAME} of {folder} is missing; use another backup"]
     try:
         changed = file_manifest.changed_files(folder)
     except CollectionDamaged as damage:
@@ -44,6 +48,12 @@ def backup_problems(folder: Path) -> list[str]:
         else []
     )
     return problems + (log_problems(folder) if (folder / LOG_FILE).is_file() else [])
+
+
+def _lacks_manifest(collection: Collection) -> bool:
+    """Return whether a backup or copy has lost its manifest; those of earlier versions have no hash either."""
+    missing = not (collection.folder / file_manifest.NAME).exists()
+    return missing and collection._read(metadata.find_value, KEY_CHECK) is not None
 
 
 def derived_problems(folder: Path) -> list[str]:
@@ -100,6 +110,8 @@ def _copy_problems(copy: Path, collection: Collection) -> list[str]:
         with closing(Collection(copy)) as opened:
             if opened.secret != collection.secret:
                 return ["it has another key"]
+            if _lacks_manifest(opened):
+                return [f"its manifest {file_manifest.NAME} is missing"]
             return database_problems(opened) or snapshot_problems(opened)
     except (CbirError, DatabaseError) as error:
         return [str(error)]
