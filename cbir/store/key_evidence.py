@@ -16,8 +16,8 @@ from cbir.store import metadata, schema
 from cbir.store.damage import DAMAGE
 from cbir.store.originals import original_path
 from cbir.store.records import hash_patient
-from cbir.store.restore_advice import find_copy
-from cbir.store.schema import COPIES, COPY, SECRET, images
+from cbir.store.restore_advice import find_copy, restore_advice
+from cbir.store.schema import COPIES, COPY, DATABASE, SECRET, images
 from cbir.store.secret_key import KEY_CHECK, hash_key, read_secret
 
 COMPARED = 10  # DICOM files whose patient is hashed again
@@ -30,9 +30,14 @@ def find_key_check(connection: Connection, folder: Path) -> str | None:
     try:
         return metadata.find_value(connection, KEY_CHECK)
     except (*DAMAGE, CollectionDamaged):
-        place = find_copy(folder)
-        if folder.name in COPIES or place is None:
-            return None
+        return None if folder.name in COPIES else _check_of_copy(folder)
+
+
+def _check_of_copy(folder: Path) -> str | None:
+    """Return the hash of the key that the last good copy has stored; None without one that can be read."""
+    place = find_copy(folder)
+    if place is None:
+        return None
     engine = schema.connect(place)
     try:
         with engine.connect() as copy:
@@ -53,6 +58,11 @@ def check_key(folder: Path, check: str | None) -> bytes:
     except CollectionDamaged as damage:
         raise CollectionDamaged(f"{damage}; {_key_advice(folder, check)}") from damage
     if check is not None and not hmac.compare_digest(check, hash_key(secret)):
+        if folder.name not in COPIES and _check_of_copy(folder) == hash_key(secret):
+            raise CollectionDamaged(
+                f"the database {DATABASE} of {folder} is that of another collection, for {SECRET} and the last good "
+                f"copy belong together; {restore_advice(folder)}"
+            )
         raise CollectionDamaged(
             f"the key file {SECRET} of {folder} is not the key of this collection; {_key_advice(folder, check)}"
         )

@@ -33,11 +33,8 @@ def is_backup(collection: Collection) -> bool:
         return (collection.folder / file_manifest.NAME).exists()
 
 
-def backup_problems(collection: Collection) -> list[str]:
+def backup_problems(folder: Path) -> list[str]:
     """Compare the files of a backup with its manifest, and read its log; old backups have no manifest."""
-    folder = collection.folder
-    if _lacks_manifest(collection):
-        return [f"the manifest {file_manifest.NAME} of {folder} is missing; use another backup"]
     try:
         changed = file_manifest.changed_files(folder)
     except CollectionDamaged as damage:
@@ -48,12 +45,6 @@ def backup_problems(collection: Collection) -> list[str]:
         else []
     )
     return problems + (log_problems(folder) if (folder / LOG_FILE).is_file() else [])
-
-
-def _lacks_manifest(collection: Collection) -> bool:
-    """Return whether a backup or copy has lost its manifest; those of earlier versions have no hash either."""
-    missing = not (collection.folder / file_manifest.NAME).exists()
-    return missing and collection._read(metadata.find_value, KEY_CHECK) is not None
 
 
 def derived_problems(folder: Path) -> list[str]:
@@ -110,7 +101,8 @@ def _copy_problems(copy: Path, collection: Collection) -> list[str]:
         with closing(Collection(copy)) as opened:
             if opened.secret != collection.secret:
                 return ["it has another key"]
-            if _lacks_manifest(opened):
+            has_manifest = (copy / file_manifest.NAME).exists()
+            if not has_manifest and opened._read(metadata.find_value, KEY_CHECK):  # old ones have neither
                 return [f"its manifest {file_manifest.NAME} is missing"]
             return database_problems(opened) or snapshot_problems(opened)
     except (CbirError, DatabaseError) as error:
