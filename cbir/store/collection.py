@@ -35,7 +35,7 @@ from cbir.store.idempotency import StoredReply
 from cbir.store.image_rows import rows_matching
 from cbir.store.index_feed import IndexFeed
 from cbir.store.joint_vectors import JointVectors
-from cbir.store.key_evidence import check_key, find_key_check, note_key
+from cbir.store.key_evidence import check_key, find_key_check, note_key, require_key
 from cbir.store.lost_database import require_database
 from cbir.store.migration import bring_up_to_date
 from cbir.store.normalisation import Statistics
@@ -203,7 +203,8 @@ class Collection(RecordQueries):
     def secret(self) -> bytes:
         """Key that patients' identifiers are hashed with; raises CollectionDamaged if it is another one."""
         if self._key_check is None:
-            self._key_check = self._read(find_key_check, self.folder)
+            found = self._read(find_key_check, self.folder)
+            self._key_check = found or self._read(require_key, self.folder)  # old collections have none
         return check_key(self.folder, self._key_check)
 
     def patient_key_of(self, patient: str) -> str | None:

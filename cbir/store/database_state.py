@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from cbir.errors import CollectionDamaged
 from cbir.store import metadata
+from cbir.store.restore_advice import REPAIR
 from cbir.store.statements import is_postgresql
 
 NONE = ""  # of SQLite, which a restore puts into a folder of its own
@@ -27,7 +28,7 @@ def read_state(connection: Connection) -> tuple[int, str]:
     query = _STATE_POSTGRESQL if is_postgresql(connection) else _STATE_SQLITE
     row = connection.exec_driver_sql(query).first()
     if row is None:
-        raise CollectionDamaged("the collection's database does not contain its generation")
+        raise CollectionDamaged(f"the collection's database does not contain its generation; {REPAIR}")
     generation, last, numbering = row
     return int(generation), (last or NONE) + (f"/{numbering}" if numbering else "")
 

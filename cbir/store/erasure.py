@@ -19,19 +19,20 @@ from cbir.store import (
 )
 from cbir.store.image_rows import delete_images, delete_rows, store_erased_marks
 from cbir.store.quarantine_table import delete_quarantined, quarantine, quarantined_of
+from cbir.store.restore_advice import restore_advice
 from cbir.store.row_damage import row_problems
 from cbir.store.row_totals import store_totals
 from cbir.store.schema import changed_images, forgotten, images, instance_copies
 
 
-def require_others_sound(connection: Connection, keys: Sequence[str]) -> None:
+def require_others_sound(connection: Connection, folder: Path, keys: Sequence[str]) -> None:
     """Raise CollectionDamaged if rows of images are damaged, apart from those of the patients with these `keys`.
 
     Erasing drops the last good copy, which may be what restores them.
     """
     (report,) = connection.exec_driver_sql("PRAGMA quick_check(1)").one()
     if report != "ok":
-        raise CollectionDamaged(f"the database is damaged ({report}): restore a backup or the last good copy")
+        raise CollectionDamaged(f"the database is damaged ({report}); {restore_advice(folder)}")
     numbers = connection.scalars(select(images.c.number).where(images.c.patient_key.in_(keys))).all()
     if problems := row_problems(connection, apart_from=numbers):
         raise CollectionDamaged("; ".join(problems))

@@ -80,7 +80,7 @@ class ImageRemover(LabelWriter):
         Raises CollectionDamaged if others are: the copy may be what restores them.
         """
         with self._engine.connect() as connection:
-            require_others_sound(connection, keys)
+            require_others_sound(connection, self.folder, keys)
         last_good.drop_last_good(self.folder)
 
     def images_of(self, patient_key: str) -> list[str]:

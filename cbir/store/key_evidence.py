@@ -16,7 +16,8 @@ from cbir.store import metadata, schema
 from cbir.store.damage import DAMAGE
 from cbir.store.originals import original_path
 from cbir.store.records import hash_patient
-from cbir.store.schema import COPY, DATABASE, SECRET, images
+from cbir.store.restore_advice import find_copy, restore_advice
+from cbir.store.schema import COPIES, COPY, DATABASE, SECRET, images
 from cbir.store.secret_key import KEY_CHECK, hash_key, read_secret
 
 COMPARED = 10  # DICOM files whose patient is hashed again
@@ -29,9 +30,15 @@ def find_key_check(connection: Connection, folder: Path) -> str | None:
     try:
         return metadata.find_value(connection, KEY_CHECK)
     except (*DAMAGE, CollectionDamaged):
-        if folder.name == COPY or not (folder / COPY / DATABASE).is_file():
-            return None
-    engine = schema.connect(folder / COPY)
+        return None if folder.name in COPIES else _check_of_copy(folder)
+
+
+def _check_of_copy(folder: Path) -> str | None:
+    """Return the hash of the key that the last good copy has stored; None without one that can be read."""
+    place = find_copy(folder)
+    if place is None:
+        return None
+    engine = schema.connect(place)
     try:
         with engine.connect() as copy:
             return metadata.find_value(copy, KEY_CHECK)
@@ -51,6 +58,11 @@ def check_key(folder: Path, check: str | None) -> bytes:
     except CollectionDamaged as damage:
         raise CollectionDamaged(f"{damage}; {_key_advice(folder, check)}") from damage
     if check is not None and not hmac.compare_digest(check, hash_key(secret)):
+        if folder.name not in COPIES and _check_of_copy(folder) == hash_key(secret):
+            raise CollectionDamaged(
+                f"the database {DATABASE} of {folder} is that of another collection, for {SECRET} and the last good "
+                f"copy belong together; {restore_advice(folder)}"
+            )
         raise CollectionDamaged(
             f"the key file {SECRET} of {folder} is not the key of this collection; {_key_advice(folder, check)}"
         )
@@ -103,7 +115,7 @@ def _require_evidence(connection: Connection, folder: Path, secret: bytes) -> No
         return
     other = _key_of_copy(folder)
     if other is not None and other != secret:
-        copy, file = shlex.quote(str(folder / COPY / SECRET)), shlex.quote(str(folder / SECRET))
+        copy, file = shlex.quote(str(_key_file_of_copy(folder))), shlex.quote(str(folder / SECRET))
         if _hashes_patients(connection, folder, other):
             raise CollectionDamaged(
                 f"the key file {SECRET} of {folder} is not the key of this collection; `cp {copy} {file}` restores it"
@@ -121,8 +133,12 @@ def _require_evidence(connection: Connection, folder: Path, secret: bytes) -> No
 
 def _key_of_copy(folder: Path) -> bytes | None:
     with suppress(CollectionDamaged):
-        return read_secret(folder / COPY)
+        return read_secret(_key_file_of_copy(folder).parent)
     return None
+
+
+def _key_file_of_copy(folder: Path) -> Path:
+    return (find_copy(folder) or folder / COPY) / SECRET
 
 
 def _hashes_patients(connection: Connection, folder: Path, secret: bytes) -> bool | None:
@@ -158,5 +174,5 @@ def _is_unchanged(path: Path, source: str, stamp: str) -> bool:
 def _key_advice(folder: Path, check: str | None) -> str:
     file, other = shlex.quote(str(folder / SECRET)), _key_of_copy(folder)
     if other is not None and (check is None or hash_key(other) == check):
-        return f"`cp {shlex.quote(str(folder / COPY / SECRET))} {file}` restores it"
+        return f"`cp {shlex.quote(str(_key_file_of_copy(folder)))} {file}` restores it"
     return f"copy it from a backup: `cp BACKUP/{SECRET} {file}`"

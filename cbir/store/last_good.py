@@ -13,14 +13,16 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from cbir.atomic import sync_folder
-from cbir.errors import CollectionDamaged
+from cbir.errors import CbirError, CollectionDamaged
 from cbir.store import change_log, file_manifest, metadata
+from cbir.store.damage import DAMAGE
+from cbir.store.definitions import differing_definitions
 from cbir.store.permissions import create_private_file, folder_mode
-from cbir.store.schema import COPY, DATABASE, SECRET, connect
+from cbir.store.restore_advice import restore_advice
+from cbir.store.schema import COPIES, DATABASE, SECRET, connect
 
-NAME = COPY
+NAME, PREVIOUS = COPIES  # the second until the next one is in its place
 PARTIAL = f"{NAME}.partial"
-PREVIOUS = f"{NAME}.previous"  # until the next one is in its place
 
 
 def store_last_good(folder: Path, engine: Engine, linked: tuple[str, ...]) -> None:
@@ -54,6 +56,7 @@ def store_last_good(folder: Path, engine: Engine, linked: tuple[str, ...]) -> No
         if logged:
             _drop_log(partial)
         _require_readable(partial)
+        _require_same_definitions(folder, partial)
         with (partial / DATABASE).open("rb+") as file:
             os.fsync(file.fileno())
         for name in linked:
@@ -97,6 +100,28 @@ def _require_readable(folder: Path) -> None:
             f"the new last good copy of {folder.parent} cannot be read back ({report}) and was not kept: "
             "check the disk"
         )
+
+
+def _require_same_definitions(folder: Path, partial: Path) -> None:
+    """Raise CollectionDamaged if tables or triggers are not those of the present copy, unless that one is damaged."""
+    copy = folder / NAME
+    if not (copy / DATABASE).is_file() or not (copy / file_manifest.NAME).is_file():
+        return
+    ours, theirs = connect(partial), connect(copy)
+    try:
+        with ours.connect() as new, theirs.connect() as present:
+            names = differing_definitions(new, present)
+        if not names or file_manifest.changed_files(copy, (DATABASE,)):
+            return
+    except (*DAMAGE, CbirError):  # the present one cannot be read
+        return
+    finally:
+        ours.dispose()
+        theirs.dispose()
+    raise CollectionDamaged(
+        f"the database of {folder} defines {', '.join(names)} in another way than its last good copy, which was "
+        f"kept; {restore_advice(folder)}"
+    )
 
 
 def _drop_log(folder: Path) -> None:

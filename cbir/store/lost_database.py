@@ -1,25 +1,26 @@
 """Tell a collection whose database is gone from a folder that never had one: the second may get a new collection."""
 
 import os
+from contextlib import closing
 from pathlib import Path
-
-from sqlalchemy import inspect
 
 from cbir.errors import CollectionDamaged, NotFound
 from cbir.store import schema
 from cbir.store.damage import is_damage
+from cbir.store.read_only_file import open_file
 from cbir.store.restore_advice import restore_advice
-from cbir.store.schema import COPY, DATABASE, SECRET
+from cbir.store.schema import COPIES, COPY, DATABASE, SECRET
 
 UNFINISHED = "creation.unfinished"  # there from the start of a creation to its end
+SMALLEST = 512  # bytes of a SQLite database; it takes a shorter file for an empty one
+LOGS = (f"{DATABASE}-wal", f"{DATABASE}-shm", f"{DATABASE}-journal")
 # In the folder of every collection, or of some; the lock and what is not ours say nothing.
 FILES = (
     DATABASE,
-    f"{DATABASE}-wal",
+    *LOGS,
     SECRET,
-    COPY,
+    *COPIES,
     f"{COPY}.partial",
-    f"{COPY}.previous",
     "originals",
     "snapshots",
     "model",
@@ -31,7 +32,7 @@ FILES = (
 )
 OF_A_NEW_ONE = {
     DATABASE,
-    f"{DATABASE}-wal",
+    *LOGS,
     SECRET,
     "snapshots",
     "model",
@@ -39,20 +40,22 @@ OF_A_NEW_ONE = {
 
 
 def has_database(folder: Path) -> bool:
-    """Return whether `folder` has the database of a collection, sound or damaged; an empty file is none."""
+    """Return whether `folder` has the database of a collection, sound or damaged; an empty file is none.
+
+    Changes nothing, whatever the file is.
+    """
     path = folder / DATABASE
-    if not path.is_file() or not path.stat().st_size:  # SQLite would create it, and delete its log
+    if not path.is_file() or path.stat().st_size < SMALLEST:  # SQLite would create it, and delete its log
         return False
-    engine = schema.connect(folder)
     try:
-        with engine.connect() as connection:
-            return inspect(connection).has_table(schema.meta.name)
+        with closing(open_file(path)) as connection:
+            connection.execute("PRAGMA busy_timeout=10000")
+            query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+            return connection.execute(query, (schema.meta.name,)).fetchone() is not None
     except Exception as error:
         if not is_damage(error):
             raise
         return True  # damaged is not absent
-    finally:
-        engine.dispose()
 
 
 def describe_loss(folder: Path) -> str | None:
@@ -66,7 +69,7 @@ def describe_loss(folder: Path) -> str | None:
     if has_database(folder):  # another process may have finished its creation meanwhile
         return None
     path = folder / DATABASE
-    state = "missing" if not path.exists() else "without tables" if path.stat().st_size else "empty"
+    state = _describe_state(path)
     problem = (
         f"the database {DATABASE} of {folder} is {state}, but a collection was there ({', '.join(remains)}): nothing "
         f"was created or deleted; {restore_advice(folder)}"
@@ -74,6 +77,15 @@ def describe_loss(folder: Path) -> str | None:
     if not _has_images(folder, remains):
         problem += ". If no image was ever added to it, delete the folder"
     return problem
+
+
+def _describe_state(path: Path) -> str:
+    if not path.exists():
+        return "missing"
+    if not path.is_file():
+        return "no file"
+    size = path.stat().st_size
+    return "empty" if not size else "cut" if size < SMALLEST else "without tables of a collection"
 
 
 def require_database(folder: Path, name: object) -> None:

@@ -10,6 +10,7 @@ from cbir.store.checksums import row_checksum
 from cbir.store.descriptor_model import with_model
 from cbir.store.normalisation import Statistics
 from cbir.store.profile import Profile
+from cbir.store.restore_advice import REPAIR
 from cbir.store.schema import meta
 from cbir.store.statements import Statement, insert_or_update, is_postgresql
 
@@ -31,7 +32,7 @@ def find_value(connection: Connection, key: str) -> str | None:
     if row is None:
         return None
     if key != UNCHECKED and row.checksum != row_checksum(key.encode(), str(row.value).encode()):
-        raise CollectionDamaged(f"{key} in the collection's database does not match its checksum")
+        raise CollectionDamaged(f"{key} in the collection's database does not match its checksum; {REPAIR}")
     return str(row.value)
 
 
@@ -39,7 +40,7 @@ def required_value(connection: Connection, key: str) -> str:
     """Return a value that every collection has; raises CollectionDamaged without it."""
     value = find_value(connection, key)
     if value is None:
-        raise CollectionDamaged(f"the collection's database does not contain its {key}")
+        raise CollectionDamaged(f"the collection's database does not contain its {key}; {REPAIR}")
     return value
 
 

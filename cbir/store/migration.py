@@ -11,6 +11,7 @@ from cbir.store import change_log, metadata, originals, schema
 from cbir.store.checksums import COLUMN, checksum_sql
 from cbir.store.damage import raise_when_damaged
 from cbir.store.last_good import NAME as COPY
+from cbir.store.restore_advice import restore_advice
 from cbir.store.row_totals import start_totals
 from cbir.store.upgrade_guard import create_guard
 from cbir.store.writer_lock import writer_lock
@@ -30,7 +31,7 @@ def bring_up_to_date(folder: Path, engine: Engine) -> None:
     format is damaged or tables are missing.
     """
     if _read_format(engine, folder) == schema.FORMAT:
-        _require_tables(engine)
+        _require_tables(engine, folder)
         return
     with writer_lock(folder):
         if _read_format(engine, folder) != schema.FORMAT:  # unless another process was faster
@@ -53,14 +54,14 @@ def _columns(connection: Connection) -> set[tuple[str, str]]:
     return {(table, column) for table, column in connection.exec_driver_sql(COLUMNS)}
 
 
-def _require_tables(engine: Engine) -> None:
+def _require_tables(engine: Engine, folder: Path) -> None:
     needed = {(table.name, column.name) for table in schema.tables.tables.values() for column in table.c}
     with engine.connect() as connection:
         missing = sorted({table for table, _ in needed - _columns(connection)})
     if missing:
         raise CollectionDamaged(
-            f"the collection's database lacks tables, or columns of tables ({', '.join(missing)}); restore it from a "
-            "backup"
+            f"the database {schema.DATABASE} of {folder} lacks tables, or columns of tables ({', '.join(missing)}); "
+            f"{restore_advice(folder)}"
         )
 
 
@@ -68,11 +69,13 @@ def _read_format(engine: Engine, folder: Path) -> int:
     """Return the format, 1 or the present one; raises InvalidInput for others."""
     with engine.connect() as connection:
         if (schema.meta.name, COLUMN) in _columns(connection):
-            value: str | None = metadata.required_value(connection, "format")
+            value = metadata.find_value(connection, "format")
         else:
             value = connection.exec_driver_sql("SELECT value FROM meta WHERE key = 'format'").scalar()
     if value is None:
-        raise CollectionDamaged("the collection's database does not contain its format")
+        raise CollectionDamaged(
+            f"the database {schema.DATABASE} of {folder} does not contain its format; {restore_advice(folder)}"
+        )
     version = int(value)
     if OLDEST <= version <= schema.FORMAT:
         return version

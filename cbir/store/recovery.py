@@ -5,14 +5,15 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from cbir.errors import CbirError, CollectionDamaged
+from cbir.errors import CbirError, CollectionBusy, CollectionDamaged
 from cbir.store import last_good, metadata
 from cbir.store.alias import resolve_alias
 from cbir.store.collection import Collection
 from cbir.store.damage import raise_when_damaged
-from cbir.store.restore_advice import restore_advice, time_of_copy
+from cbir.store.restore_advice import find_copy, restore_advice, time_of_copy
 from cbir.store.statements import is_postgresql
 from cbir.store.stored_snapshot import read_snapshot_info
+from cbir.store.writer_lock import writer_lock
 
 
 def open_or_fallback(folder: Path) -> Collection:
@@ -25,15 +26,17 @@ def open_or_fallback(folder: Path) -> Collection:
     try:
         return _open_checked(folder)
     except CollectionDamaged as damage:
-        with suppress(OSError):  # a read-only folder
+        with suppress(OSError, CollectionBusy), writer_lock(folder):  # another may be replacing it
             last_good.finish_replacement(folder)
-        copy = folder / last_good.NAME
+        copy = find_copy(folder)  # a read-only folder keeps one whose replacement was interrupted
+        if copy is None:
+            raise
         try:
             collection = _open_checked(copy)
         except CbirError:
             raise damage from None
         collection.fallback_for = (
-            f"{damage}. Searching in the last good copy, of {time_of_copy(folder)}: images added since are missing, "
+            f"{damage}. Searching in the last good copy, of {time_of_copy(copy)}: images added since are missing, "
             "and nothing can be changed until the collection is restored"
         )
         return collection

@@ -67,6 +67,7 @@ def repair_folder(folder: Path) -> Repair:
         with raise_when_damaged(folder), writer_lock(folder):
             with engine.connect() as connection:
                 check_key(folder, find_key_check(connection, folder))
+            last_good.finish_replacement(folder)
             return _repair_database(folder, engine)
     finally:
         engine.dispose()

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 
 from cbir.atomic import OWNER_FOLDER, rename_durably
 from cbir.errors import CollectionDamaged, InvalidInput, NotFound
-from cbir.store import change_log, last_good, metadata, originals
+from cbir.store import change_log, metadata, originals
 from cbir.store.backup_log import LOG_FILE, LogEntry, open_log, read_log
 from cbir.store.collection import Collection
 from cbir.store.damage import raise_when_damaged
@@ -22,7 +22,7 @@ from cbir.store.disk_full import raise_when_full
 from cbir.store.file_manifest import changed_files
 from cbir.store.folder_copy import copy_models, copy_originals
 from cbir.store.permissions import create_private_file, restrict_files
-from cbir.store.schema import DATABASE, SECRET
+from cbir.store.schema import COPIES, DATABASE, SECRET
 from cbir.store.verify import verify_collection
 
 Moment = int | datetime  # number of a change in the history, or a time with its zone
@@ -79,7 +79,7 @@ def restore_backup(backup: Path, folder: Path, at: Moment | None = None) -> Rest
     """
     if folder.exists():
         raise InvalidInput(f"{folder} exists; name a new folder to restore to")
-    from_copy = backup.name == last_good.NAME
+    from_copy = backup.name in COPIES
     _require_intact(backup, from_copy)
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -121,7 +121,7 @@ def _require_intact(backup: Path, from_copy: bool) -> None:
 
 def _copy_backup(backup: Path, partial: Path) -> None:
     """Copy what cannot be rebuilt; a last good copy has its originals and models in the folder that it lies in."""
-    with_files = backup.parent if backup.name == last_good.NAME else backup
+    with_files = backup.parent if backup.name in COPIES else backup
     partial.mkdir(parents=True, mode=OWNER_FOLDER)
     copy_originals(
         with_files, partial

@@ -12,7 +12,8 @@ from cbir.store import postgresql_rows
 from cbir.store.checksums import COLUMN, checksum_sql, vector_checksum
 from cbir.store.metadata import UNCHECKED, required_value
 from cbir.store.profile import Profile
-from cbir.store.row_totals import current_total, read_totals
+from cbir.store.restore_advice import REPAIR as REMEDY
+from cbir.store.row_totals import changed_history, current_total, read_totals
 from cbir.store.schema import CHECKED, LISTS, images, meta, vectors
 from cbir.store.statements import Statement, is_postgresql
 from cbir.store.vector_format import vector_format
@@ -21,7 +22,6 @@ VECTOR = Statement("SELECT CAST(vector AS BLOB) FROM vectors WHERE number = ?")
 IMAGE_ID = Statement("SELECT CAST(image_id AS BLOB) FROM images WHERE number = ?")
 Progress = Callable[[str, int, int], None]  # stage, rows done, rows in all
 
-REMEDY = "`cbir collection verify --repair` restores what a sound copy holds"
 LISTED = 5  # images named in a message
 PAGE = 8192
 CONTENT = {
@@ -190,6 +190,17 @@ def missing_vectors(connection: Connection) -> list[str]:
     ]
 
 
+def history_problems(connection: Connection) -> list[str]:
+    """Describe the tables of the history in a SQLite file that have lost rows or have others, in one line."""
+    changed = changed_history(connection)
+    if not changed:
+        return []
+    return [
+        f"rows of the history ({', '.join(changed)}) are not what was written; compare it with that of a backup, "
+        "then `cbir collection verify --repair` takes it as it is"
+    ]
+
+
 def require_sound_rows(connection: Connection, apart_from: Iterable[int] = ()) -> None:
     """Raise CollectionDamaged if rows do not match their checksums, vectors apart; `apart_from`: image numbers.
 
@@ -200,5 +211,6 @@ def require_sound_rows(connection: Connection, apart_from: Iterable[int] = ()) -
             raise CollectionDamaged("; ".join(problems))
         return
     tables = [table for table in CHECKED if table is not vectors]
-    if problems := row_problems(connection, tables, apart_from) + missing_vectors(connection):
+    problems = row_problems(connection, tables, apart_from) + missing_vectors(connection)
+    if problems := problems + history_problems(connection):
         raise CollectionDamaged("; ".join(problems))

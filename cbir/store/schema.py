@@ -29,6 +29,7 @@ from cbir.store.statements import WHOLE_NUMBER
 FORMAT = 2  # of these tables and of the snapshot; raised when an older program could misread a newer file
 DATABASE = "collection.sqlite"
 COPY = "last-good"  # folder of the last good copy, see `last_good`
+COPIES = (COPY, f"{COPY}.previous")  # the second is left if a replacement was interrupted
 AT_ONCE = 10_000  # bound parameters of one statement; SQLite takes 32,766
 SECRET = "patient.key"
 CHECKED_STEPS = 100_000  # of SQLite's virtual machine between two checkpoints: a few milliseconds

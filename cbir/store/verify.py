@@ -31,6 +31,8 @@ def verify_collection(collection: Collection, progress: Progress | None = None) 
     progress : callable, optional
         Called with stage, steps done and steps in all.
     """
+    if key_problems := _key_problems(collection):
+        return key_problems  # the right key decides what else is damaged
     problems = verify_content(collection, progress)
     if is_backup(collection):
         return problems + backup_problems(collection.folder)
@@ -48,13 +50,8 @@ def verify_content(collection: Collection, progress: Progress | None = None) -> 
 
     `progress` is called as by `verify_collection`. Without the right key nothing else is read.
     """
-    try:
-        with collection._engine.connect() as connection:
-            require_key(connection, collection.folder)
-    except CollectionDamaged as damage:
-        return [str(damage)]
-    except DatabaseError as error:
-        return [describe_damage_of(collection.folder, error)]
+    if key_problems := _key_problems(collection):
+        return key_problems
     model_problem = descriptor_model.model_problem(collection.folder, collection.profile)
     if model_problem:
         return [f"{model_problem}; restore the model's folder ({descriptor_model.FOLDER}) from a backup"]
@@ -63,6 +60,17 @@ def verify_content(collection: Collection, progress: Progress | None = None) -> 
     except DatabaseError as error:
         return [describe_damage_of(collection.folder, error)]
     return problems + _original_problems(collection, progress)
+
+
+def _key_problems(collection: Collection) -> list[str]:
+    try:
+        with collection._engine.connect() as connection:
+            require_key(connection, collection.folder)
+    except CollectionDamaged as damage:
+        return [str(damage)]
+    except DatabaseError as error:
+        return [describe_damage_of(collection.folder, error)]
+    return []
 
 
 def _vector_problems(collection: Collection) -> list[str]:

@@ -10,8 +10,7 @@ from cbir.store import stored_snapshot
 from cbir.store.collection import Collection
 from cbir.store.quarantine import quarantine_problems
 from cbir.store.restore_advice import restore_advice
-from cbir.store.row_damage import Progress, missing_vectors, row_problems
-from cbir.store.row_totals import changed_history
+from cbir.store.row_damage import Progress, history_problems, missing_vectors, row_problems
 from cbir.store.schema import CHECKED, images, vectors
 from cbir.store.snapshot import Snapshot, SnapshotInfo, file_checksum, open_snapshot
 from cbir.store.statements import is_postgresql
@@ -29,20 +28,8 @@ def database_problems(collection: Collection, progress: Progress | None = None) 
         if not problems:
             problems += _size_problems(connection, vector_format(collection.profile))
         problems += row_problems(connection, CHECKED, progress=progress)
-        problems += [] if is_postgresql(connection) else _history_problems(connection)
+        problems += [] if is_postgresql(connection) else history_problems(connection)
         return problems + quarantine_problems(connection)
-
-
-def _history_problems(connection: Connection) -> list[str]:
-    changed = changed_history(connection)
-    return (
-        [
-            f"rows of the history ({', '.join(changed)}) are not what was written; compare it with that of a backup, "
-            "then `cbir collection verify --repair` takes it as it is"
-        ]
-        if changed
-        else []
-    )
 
 
 def _structure_problems(connection: Connection, folder: Path) -> list[str]:

@@ -19,6 +19,7 @@ from cbir.store.backup_log import LOG_FILE, log_problems
 from cbir.store.change_log import MADE_AT
 from cbir.store.collection import Collection
 from cbir.store.definitions import differing_definitions
+from cbir.store.secret_key import KEY_CHECK
 from cbir.store.verify_database import COMPACT, database_problems, snapshot_problems
 
 TRIES = 3  # of a copy that others change meanwhile
@@ -100,6 +101,9 @@ def _copy_problems(copy: Path, collection: Collection) -> list[str]:
         with closing(Collection(copy)) as opened:
             if opened.secret != collection.secret:
                 return ["it has another key"]
+            has_manifest = (copy / file_manifest.NAME).exists()
+            if not has_manifest and opened._read(metadata.find_value, KEY_CHECK):  # old ones have neither
+                return [f"its manifest {file_manifest.NAME} is missing"]
             return database_problems(opened) or snapshot_problems(opened)
     except (CbirError, DatabaseError) as error:
         return [str(error)]

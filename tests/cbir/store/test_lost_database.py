@@ -142,7 +142,6 @@ def test_a_log_beside_an_empty_database_is_kept(folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.long
 def test_tables_that_are_gone_from_postgresql_are_not_made_again(
     postgresql: PostgresqlServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entries: MakeEntries
 ) -> None:
