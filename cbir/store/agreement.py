@@ -11,7 +11,8 @@ from cbir.errors import CollectionDamaged
 from cbir.store import postgresql_rows, stored_snapshot
 from cbir.store.checksums import COLUMN, checksum_sql
 from cbir.store.normalisation import Statistics
-from cbir.store.row_damage import REMEDY, damaged_vectors, describe_damage, name_images
+from cbir.store.restore_advice import REPAIR
+from cbir.store.row_damage import damaged_vectors, describe_damage, name_images
 from cbir.store.schema import vectors
 from cbir.store.snapshot import Snapshot, open_snapshot
 from cbir.store.statements import Statement, is_postgresql
@@ -74,7 +75,7 @@ def describe_disagreement(connection: Connection, numbers: list[int]) -> str:
     """Describe vectors that changed although they match their checksums, as if damaged before these were stored."""
     return (
         f"the vectors of {len(numbers)} images ({name_images(connection, numbers)}) have changed since the snapshot "
-        f"was written; {REMEDY}"
+        f"was written; {REPAIR}"
     )
 
 

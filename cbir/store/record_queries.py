@@ -20,7 +20,7 @@ from cbir.store.image_rows import batches
 from cbir.store.label_facets import LabelKey, LabelValues
 from cbir.store.record_rows import records_by_number, records_of_query, records_with_id
 from cbir.store.records import Record
-from cbir.store.row_damage import REMEDY
+from cbir.store.restore_advice import REPAIR
 from cbir.store.schema import images, labels, thumbnails
 from cbir.store.statements import Statement, joined_numbers
 from cbir.store.study_day import require_other_keys
@@ -144,7 +144,7 @@ class RecordQueries:
         """Return the stored JPEG of an uploaded image; None if there is none. Raises CollectionDamaged."""
         for row in self._rows(select(thumbnails).join(images).where(images.c.image_id == image_id)):
             if row.checksum != row_checksum(b"%d" % row.number, row.picture):
-                raise CollectionDamaged(f"the thumbnail of {image_id} does not match its checksum; {REMEDY}")
+                raise CollectionDamaged(f"the thumbnail of {image_id} does not match its checksum; {REPAIR}")
             return bytes(row.picture)
         return None
 
@@ -159,7 +159,7 @@ class RecordQueries:
         if not rows:
             raise _not_found(image_id)
         if rows[0].checksum != vector_checksum(rows[0].number, rows[0].vector):
-            raise CollectionDamaged(f"the vector of image {image_id} does not match its checksum; {REMEDY}")
+            raise CollectionDamaged(f"the vector of image {image_id} does not match its checksum; {REPAIR}")
         return bytes(rows[0].vector)
 
     def first_id_showing(self, content_hash: str) -> str | None:

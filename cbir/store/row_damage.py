@@ -12,7 +12,7 @@ from cbir.store import postgresql_rows
 from cbir.store.checksums import COLUMN, checksum_sql, vector_checksum
 from cbir.store.metadata import UNCHECKED, required_value
 from cbir.store.profile import Profile
-from cbir.store.restore_advice import REPAIR as REMEDY
+from cbir.store.restore_advice import REPAIR
 from cbir.store.row_totals import changed_history, current_total, read_totals
 from cbir.store.schema import CHECKED, LISTS, images, meta, vectors
 from cbir.store.statements import Statement, is_postgresql
@@ -93,13 +93,13 @@ def row_problems(
         damaged = damaged_keys(connection, table, progress)
         keys = [key for key in damaged if key not in exempt]
         if not damaged and _lacks_rows(connection, table):
-            problems.append(f"rows of {CONTENT[table.name]} are missing from the database; {REMEDY}")
+            problems.append(f"rows of {CONTENT[table.name]} are missing from the database; {REPAIR}")
         elif keys and table in LISTS:
             problems.append(
-                f"{len(keys)} entries of {CONTENT[table.name]} do not match their checksums; {REMEDY}"
+                f"{len(keys)} entries of {CONTENT[table.name]} do not match their checksums; {REPAIR}"
             )
         elif keys and table is meta:
-            problems.append(f"{', '.join(keys)} in the database: the checksum differs; {REMEDY}")
+            problems.append(f"{', '.join(keys)} in the database: the checksum differs; {REPAIR}")
         elif keys:
             problems.append(describe_damage(connection, CONTENT[table.name], keys))
     return problems
@@ -127,7 +127,7 @@ def describe_damage(connection: Connection, content: str, numbers: Sequence[int]
     detail = f" ({not_finite} contain values that are not finite numbers)" if not_finite else ""
     return (
         f"the {content} of {len(numbers)} images ({name_images(connection, numbers)}) do not match their "
-        f"checksums{detail}; {REMEDY}"
+        f"checksums{detail}; {REPAIR}"
     )
 
 
@@ -162,7 +162,7 @@ def describe_not_finite(connection: Connection, numbers: Sequence[int]) -> str:
     """Describe vectors that no distance can be computed from."""
     return (
         f"{len(numbers)} vectors contain values that are not finite numbers (images "
-        f"{name_images(connection, numbers)}); {REMEDY}"
+        f"{name_images(connection, numbers)}); {REPAIR}"
     )
 
 
@@ -185,7 +185,7 @@ def missing_vectors(connection: Connection) -> list[str]:
     if not numbers:
         return []
     return [
-        f"{len(numbers)} images ({name_images(connection, numbers)}) have no vector; {REMEDY}, or delete them and "
+        f"{len(numbers)} images ({name_images(connection, numbers)}) have no vector; {REPAIR}, or delete them and "
         "index their sources again"
     ]
 

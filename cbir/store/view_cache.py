@@ -17,7 +17,7 @@ from cbir.store.database import Database, connect_once, is_sqlite
 from cbir.store.database_state import has_state, read_state
 from cbir.store.knn_file import read_knn
 from cbir.store.profile import Profile
-from cbir.store.row_damage import REMEDY
+from cbir.store.restore_advice import REPAIR
 from cbir.store.snapshot import Snapshot, SnapshotInfo, open_snapshot
 from cbir.store.stored_snapshot import read_snapshot_info, snapshot_stamp, snapshot_statistics
 from cbir.store.vector_format import vector_format
@@ -118,7 +118,7 @@ class ViewCache:
             return False
         if statistics is None:
             raise CollectionDamaged(
-                f"the collection's database does not contain the statistics of its snapshot; {REMEDY}"
+                f"the collection's database does not contain the statistics of its snapshot; {REPAIR}"
             )
         dimensions = statistics.dimensions
         try:

@@ -202,6 +202,36 @@ def test_a_changed_trigger_is_noticed(full: Collection) -> None:
         assert differing_definitions(theirs, theirs) == []
 
 
+@pytest.mark.parametrize("what", ["history", "trigger"])
+def test_damage_of_the_database_is_not_copied_over_a_sound_copy(full: Collection, what: str) -> None:
+    with full._engine.begin() as connection:
+        if what == "history":
+            connection.exec_driver_sql("UPDATE row_totals SET total = total + 1 WHERE name = 'changes'")
+        else:
+            connection.exec_driver_sql("DROP TRIGGER total_labels_delete")
+    copy = full.folder / last_good.NAME
+    before = copy.stat().st_ino
+    expected = "rows of the history" if what == "history" else "defines total_labels_delete in another way"
+    with full.writer() as writer, pytest.raises(CollectionDamaged, match=expected):
+        writer.compact()
+    assert copy.stat().st_ino == before
+
+
+def test_a_copy_with_another_definition_that_is_damaged_is_replaced(full: Collection) -> None:
+    copy = full.folder / last_good.NAME
+    with Collection(copy) as opened, opened._engine.begin() as connection:
+        connection.exec_driver_sql("DROP TRIGGER total_labels_delete")
+    assert "damaged" in verify_collection(full)[0]
+    with full.writer() as writer:
+        writer.compact()
+    assert not verify_collection(full)
+
+
+def test_a_copy_that_has_lost_its_manifest_is_noticed(full: Collection) -> None:
+    (full.folder / last_good.NAME / file_manifest.NAME).unlink()
+    assert "manifest SHA256SUMS is missing" in verify_collection(full)[0]
+
+
 def test_the_manifest_has_the_hashes_of_sha256(tmp_path: Path) -> None:
     (tmp_path / "a file").write_bytes(b"content")
     file_manifest.write_sums(tmp_path, ["a file"])

@@ -17,6 +17,7 @@ from cbir.store.lost_database import FILES, UNFINISHED
 from cbir.store.postgresql_address import files_folder
 from cbir.store.recovery import open_or_fallback
 from cbir.store.restore import restore_backup
+from cbir.store.writer_lock import writer_lock
 from indexer.index_request import open_collection
 from tests.cbir.store.conftest import MakeEntries
 from tests.postgresql_server import PostgresqlServer
@@ -65,7 +66,7 @@ def test_nothing_is_created_over_a_lost_database(folder: Path, how: str) -> None
         lambda: open_collection(folder, "tamura"),  # as indexing and receiving do
         lambda: Collection(folder),
     ):
-        with pytest.raises(CollectionDamaged, match=f"is {how}, but .*last-good.*collection restore"):
+        with pytest.raises(CollectionDamaged, match=f"is {how}.*, but .*last-good.*collection restore"):
             attempt()
     for arguments in (["verify"], ["verify", "--repair"], ["compact"], ["info"]):
         result = CliRunner().invoke(collection_commands, [*arguments, "--collection", str(folder)])
@@ -139,6 +140,56 @@ def test_a_log_beside_an_empty_database_is_kept(folder: Path) -> None:
     with pytest.raises(CollectionDamaged, match="sqlite-wal"):
         Collection(folder)
     assert log.read_bytes() == b"pages"
+
+
+@pytest.mark.parametrize("state", ["one byte", "another program's"])
+def test_a_file_that_is_no_database_of_a_collection_stays_as_it_is(folder: Path, state: str) -> None:
+    lose(folder, "missing")
+    database = folder / "collection.sqlite"
+    if state == "one byte":
+        database.write_bytes(b"S")
+    else:
+        with closing(sqlite3.connect(database)) as connection:
+            connection.execute("CREATE TABLE others (value)")
+    before = database.read_bytes()
+    with pytest.raises(CollectionDamaged, match=r"is cut|without tables of a collection"):
+        Collection(folder)
+    assert database.read_bytes() == before
+
+
+def test_a_database_without_a_format_is_named_with_the_command_that_restores_it(folder: Path) -> None:
+    lose(folder, "missing")
+    with closing(sqlite3.connect(folder / "collection.sqlite")) as connection:
+        connection.execute("CREATE TABLE meta (key TEXT, value TEXT)")
+    with pytest.raises(CollectionDamaged, match=r"its format; .*collection restore"):
+        Collection(folder)
+
+
+def test_the_folder_is_moved_to_a_name_that_is_free(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lose(folder, "missing")
+    folder.with_name(f"{folder.name}-damaged").mkdir()
+    with pytest.raises(CollectionDamaged, match=rf"mv {folder} {folder}-damaged2 && "):
+        Collection(folder)
+    monkeypatch.chdir(folder)
+    with pytest.raises(CollectionDamaged, match=rf"mv {folder} {folder}-damaged2 && "):
+        Collection(Path())
+
+
+def test_a_copy_whose_replacement_was_interrupted_is_named_and_restored(folder: Path, tmp_path: Path) -> None:
+    lose(folder, "missing")
+    (folder / "last-good").rename(folder / "last-good.previous")
+    with pytest.raises(CollectionDamaged, match=r"collection restore .*last-good\.previous"):
+        Collection(folder)
+    restore_backup(folder / "last-good.previous", tmp_path / "restored")
+    assert len(Collection(tmp_path / "restored")) == 20
+
+
+def test_a_reader_leaves_the_replacement_of_a_copy_to_the_writer_at_work(folder: Path) -> None:
+    lose(folder, "missing")
+    (folder / "last-good").rename(folder / "last-good.previous")
+    with writer_lock(folder), open_or_fallback(folder) as opened:
+        assert len(opened) == 20
+        assert (folder / "last-good.previous").exists()
 
 
 @pytest.mark.slow

@@ -176,6 +176,26 @@ def test_files_of_patients_tell_the_key_of_an_old_collection(
         assert stored_check(opened)
 
 
+def test_a_wrong_key_of_an_old_collection_gives_no_copy_its_hash(full: Collection, tmp_path: Path) -> None:
+    forget_check(full.folder)
+    flip(full.folder / "patient.key")
+    with Collection(full.folder) as opened, pytest.raises(CollectionDamaged, match="differ"):
+        opened.secret  # noqa: B018 - as `cbir collection redescribe` reads it
+
+
+def test_the_database_of_another_collection_is_named(full: Collection, tmp_path: Path) -> None:
+    other = Collection.create(tmp_path / "other", full.profile)
+    other.close()
+    full.close()
+    shutil.copy(other.folder / "collection.sqlite", full.folder)
+    with Collection(full.folder) as opened:
+        (problem,) = verify_collection(opened)  # and none that `compact` would take for damage of the copy
+        assert "is that of another collection" in problem
+        assert "collection restore" in problem
+        with pytest.raises(CollectionDamaged, match="another collection"):
+            opened.writer().__enter__()
+
+
 def test_a_damaged_hash_of_the_key_can_be_repaired(full: Collection) -> None:
     from cbir.store.repair import repair_rows
 
