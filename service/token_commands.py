@@ -10,7 +10,6 @@ from cbir import settings
 from cbir.access_rights import Scope
 from cbir.commands.output import OutputFormat
 from service.access.token_expiry import parse_expiry
-from service.access.token_list import made_tokens
 
 if TYPE_CHECKING:
     from service.access.token_list import Token, TokenStorage
@@ -74,6 +73,8 @@ def revoke(
     for token in revoked:
         typer.echo(_line(token))
     tokens = store.all()
+    from service.access.token_list import made_tokens  # imports Flask
+
     names = dict.fromkeys(name for token in revoked for name in made_tokens(tokens, token.token_id))
     if valid := [name for name in names if tokens[name].state == "valid"]:
         typer.echo(f"still valid, made by these: {' '.join(valid)}; --with-made revokes them too", err=True)

@@ -58,7 +58,9 @@ def named(tmp_path: Path) -> Collection:
 def test_formulas_are_text(named: Collection, tmp_path: Path) -> None:
     export_collection(named, tmp_path / "out")
     rows = rows_of(tmp_path / "out")
-    assert [row["note"] for row in rows[:-1]] == [f"'{text}" for text in FORMULAS] + PLAIN
+    expected = [f"'{text}" for text in FORMULAS]
+    expected[4:6] = ["'\t'=1", "'\r'=1"]  # a tab, or a line break, may begin a cell of its own
+    assert [row["note"] for row in rows[:-1]] == expected + PLAIN
     assert {row["'=k"] for row in rows[:-1]} == {"v"}
     assert not any(cell.startswith(("=", "@", "\t", "\r")) for row in rows for cell in [*row, *row.values()])
 

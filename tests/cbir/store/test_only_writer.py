@@ -1,12 +1,13 @@
 """Who carries images over keeps other writers out, on all machines."""
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 
-from cbir.errors import CollectionBusy, DatabaseUnavailable, InvalidInput
+from cbir.errors import CollectionBusy, CollectionDamaged, DatabaseUnavailable, InvalidInput
 from cbir.store import Collection, postgresql_database
 from cbir.store import profile as profiles
 from cbir.store.carry_over import open_counterpart
@@ -59,6 +60,11 @@ def test_a_target_is_refused_before_anything_is_written(collection, address, tmp
         new = Path(shutil.copytree(collection.folder, collection.folder.with_name("test_unused")))
         file = new / "database.json"
         file.write_text(file.read_text().replace(collection.folder.name, new.name))
+        with pytest.raises(CollectionDamaged, match="are gone"):  # its files say that it had images
+            open_counterpart(stranger, new, profile)
+        content = json.loads(file.read_text())
+        del content["collection_id"]
+        file.write_text(json.dumps(content))
         with pytest.raises(InvalidInput, match="has the key of another collection"):
             open_counterpart(stranger, new, profile)
         assert not Collection.exists(new)
