@@ -150,7 +150,9 @@ def test_the_model_stays_with_the_collection(folder, collection, tmp_path):
         card = tmp_path / "restored" / "model" / LENS_CARD
         assert card.read_bytes() == (folder / "model" / LENS_CARD).read_bytes()
         card.write_text(card.read_text().replace('"version": 1', '"version": 2'))
-        assert "files of the model are missing or have changed: slit_lamp.json" in verify_collection(opened)[0]
+        assert (
+            "files of the model are missing or have changed: slit_lamp.json" in verify_collection(opened)[0]
+        )
         write_model(card.parent, 12)
         assert "files of the model are missing or have changed" in verify_collection(opened)[0]
     with Collection(tmp_path / "restored") as opened:  # indexed images can still be found
