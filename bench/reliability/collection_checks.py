@@ -77,9 +77,12 @@ def backup_problems(backup: Path, done: bool) -> list[str]:
     copy = backup.with_name("copy")  # opening one changes it
     shutil.rmtree(copy, ignore_errors=True)
     with Collection(shutil.copytree(backup, copy)) as opened:
+        problems = verify_collection(opened)  # of the files as they were written
         with opened.writer() as writer:
             writer.compact()
-        return [f"backup: {problem}" for problem in verify_collection(opened)] + (
+        (copy / "SHA256SUMS").unlink()
+        problems += verify_collection(opened)
+        return [f"backup: {problem}" for problem in problems] + (
             [] if len(opened) == IMAGES + 2 else [f"the backup has {len(opened)} images"]
         )
 

@@ -58,7 +58,12 @@ def _describe(task: tuple[Path, DescribeTask]) -> list[DescribedFile]:
 
 def test_memory_for_a_file_is_limited(tmp_path: Path) -> None:
     path = tmp_path / "large.png"
-    path.write_bytes(hostile.png_of_zeros(9000))
+    path.write_bytes(hostile.png_of_zeros(9000))  # an image within the limits may take what its header tells
+    (file,) = describe_files([path], FileTask(replace(DESCRIBE, memory_bytes=64 * 2**20)))
+    assert file.refused is None
+    content = bytes(120 * 2**20)  # beside a small frame
+    element = b"\xe1\x7f\x10\x10OB\0\0" + len(content).to_bytes(4, "little") + content
+    path.write_bytes(hostile.dicom(element, deflate=True))
     (file,) = describe_files([path], FileTask(replace(DESCRIBE, memory_bytes=64 * 2**20)))
     assert file.refused is not None
     assert "memory" in file.refused

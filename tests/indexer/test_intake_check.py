@@ -37,9 +37,9 @@ def texture(seed: int) -> np.ndarray:
     return cv2.GaussianBlur(noise, (9, 9), 0)
 
 
-def cut_jpeg() -> bytes:
+def cut_jpeg(number: int = 3) -> bytes:
     """A JPEG file of 200 x 300 pixels that lacks bytes in its middle; a decoder goes on behind the gap."""
-    coded = cv2.imencode(".jpg", texture(3))[1].tobytes()
+    coded = cv2.imencode(".jpg", texture(number))[1].tobytes()
     cut = len(coded) // 2
     return coded[:cut] + coded[cut + 500 :]
 

@@ -265,8 +265,11 @@ def test_no_request_fails_while_a_running_service_is_switched(
                 folder = ("second", "first")[turn % 2]
                 code, _, err = command("collection", "alias", alias, alias.with_name(folder))
                 assert code == 0, err
-                time.sleep(0.3)
-                seen.append(httpx.get(f"{served.address}/v1/collection", timeout=60).json()["profile"])
+                expected = ("tamura", first_profile(alias))[turn % 2]
+                deadline = time.monotonic() + 30  # services look at an alias now and then
+                while (name := _profile(served.address)) != expected and time.monotonic() < deadline:
+                    time.sleep(0.1)
+                seen.append(name)
         finally:
             stop.set()
             for reader in readers:
@@ -286,6 +289,10 @@ def test_no_request_fails_while_a_running_service_is_switched(
             httpx.get(f"{served.address}/v1/images?limit=1")
             time.sleep(0.2)
         print(json.dumps({"requests": len(statuses), "switches": SWITCHES}))
+
+
+def _profile(address: str) -> str:
+    return str(httpx.get(f"{address}/v1/collection", timeout=60).json()["profile"])
 
 
 def _held_files(pid: int, folder: Path) -> list[str]:

@@ -283,7 +283,7 @@ def test_severity_as_a_label(client: FlaskClient, app: Flask, writable: Path, id
     }
     with Collection(writable) as collection:
         assert float(collection.record(ids[-1]).labels["severity"]) == pytest.approx(2)
-    assert {path.name for path in (writable / "severity").iterdir()} == set(study_models.RANKER)
+    assert {path.name for path in (writable / "severity").iterdir()} == {*study_models.RANKER, "SHA256SUMS"}
 
 
 def test_agreement_is_told(client: FlaskClient, app: Flask, study: Path) -> None:

@@ -59,7 +59,7 @@ def test_an_instance_of_stow_is_stored_in_quarantine(client: FlaskClient) -> Non
 
 @pytest.mark.slow
 def test_damaged_files_are_held_however_they_are_sent(client: FlaskClient) -> None:
-    (sent,) = client.post("/v1/images", data=cut_jpeg(), content_type="image/jpeg").json["images"]
+    (sent,) = client.post("/v1/images", data=cut_jpeg(5), content_type="image/jpeg").json["images"]
     assert sent["outcome"] == "quarantined"
     assert post(client, file_of(damaged_instance())).status_code == 200
     assert [item["findings"] for item in client.get(QUARANTINE).json["items"]] == [["damaged"]] * 2

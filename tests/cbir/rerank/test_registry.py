@@ -19,7 +19,7 @@ from cbir.search import Request, Searcher, Stopwatch
 from cbir.store import Collection
 from cbir.store import profile as profiles
 from service.app import create_app
-from tests.cbir.gpu.test_search import entry
+from tests.cbir.gpu.conftest import entry
 
 
 @dataclass(frozen=True, kw_only=True)

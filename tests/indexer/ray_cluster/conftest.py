@@ -18,6 +18,7 @@ if not find_spec("ray"):
 LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # 0: Ray takes 127.0.0.1 for this machine's address
 TRIES = 3  # a node gives up when its agents need more than 15 seconds to start, as on a busy machine
 KILLER, ENDLESS, SLOW, UNSEEN = "killer.png", "endless.png", "slow-", "unseen-"
+HELD = f"{SLOW}held-"
 HOLD = "hold"
 HOOK = f"""
 import os, pathlib, time
@@ -25,7 +26,7 @@ before, exists = pathlib.Path.stat, os.path.exists
 def stat(self, **options):
     if self.name == {KILLER!r}: os._exit(11)
     if self.name.startswith({SLOW!r}): time.sleep(0.05)
-    while self.name.startswith({SLOW!r}) and exists(self.with_name({HOLD!r})): time.sleep(0.05)
+    while self.name.startswith({HELD!r}) and exists(self.with_name({HOLD!r})): time.sleep(0.05)
     if self.name == {ENDLESS!r}: time.sleep(600)
     if self.name.startswith({UNSEEN!r}): raise FileNotFoundError(2, "No such file")
     return before(self, **options)
@@ -58,7 +59,7 @@ def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoNodes]:
     """Yield a cluster of two nodes with a CPU each.
 
     Their processes die when they touch a file KILLER, wait when they touch ENDLESS, are slow with those whose names
-    begin with SLOW, wait with these while a file HOLD is beside them, and do not see those with UNSEEN.
+    begin with SLOW, wait with those of HELD while a file HOLD is beside them, and do not see those with UNSEEN.
     """
     hook = tmp_path_factory.mktemp("hook")
     (hook / "sitecustomize.py").write_text(HOOK)

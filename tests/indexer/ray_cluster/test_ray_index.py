@@ -18,7 +18,7 @@ from tests import hostile_images as hostile
 from tests.indexer.commands import call
 from tests.indexer.conftest import picture
 from tests.indexer.dicomweb.small_archive import SmallArchive, serving
-from tests.indexer.ray_cluster.conftest import ENDLESS, HOLD, KILLER, SLOW, UNSEEN, TwoNodes
+from tests.indexer.ray_cluster.conftest import ENDLESS, HELD, HOLD, KILLER, SLOW, UNSEEN, TwoNodes
 from tests.indexer.receiving import instances_in, slices
 from tests.object_store import serve_bucket
 
@@ -140,13 +140,15 @@ def test_lost_workers_nodes_and_an_interrupt(
     """What they worked on is described by others, or by the next run."""
     monkeypatch.setenv("CBIR_INDEX_DECODE_SECONDS", "1000")  # more than those files are held
     count = 512
-    folder, place = pictures(tmp_path / "images", count, SLOW), tmp_path / "collection"
+    folder, place = pictures(tmp_path / "images", count // 2, SLOW), tmp_path / "collection"
+    for number, path in enumerate(sorted(pictures(tmp_path / "held", count, "").iterdir())[count // 2 :]):
+        path.rename(folder / f"{HELD}{number:03d}.png")  # the second half
+    (folder / HOLD).touch()
     with started(folder, place, two_nodes.address) as process:
         wait_for(process, 1)
         (worker, *_) = filter(_is_worker, psutil.Process(two_nodes.process.pid).children(recursive=True))
         worker.kill()
         wait_for(process, 64)
-        (folder / HOLD).touch()
         process.send_signal(signal.SIGTERM)  # the same as SIGINT, which Ray leaves alone
         output, errors = process.communicate(timeout=300)
     assert process.returncode == 130, errors
@@ -156,10 +158,9 @@ def test_lost_workers_nodes_and_an_interrupt(
     assert first["refused"] == 0
     with Collection(place) as collection:
         assert len(collection) == first["indexed"]
-    (folder / HOLD).unlink()
     with started(folder, place, two_nodes.address) as process:
-        wait_for(process, first["indexed"] + 1)
-        (folder / HOLD).touch()
+        if first["indexed"] < count // 2:
+            wait_for(process, first["indexed"] + 1)
         two_nodes.tell("kill")
         (folder / HOLD).unlink()
         output, errors = process.communicate(timeout=300)
