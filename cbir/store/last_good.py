@@ -57,11 +57,12 @@ def store_last_good(folder: Path, engine: Engine, linked: tuple[str, ...]) -> No
             _drop_log(partial)
         _require_readable(partial)
         _require_same_definitions(folder, partial)
-        with (partial / DATABASE).open("rb+") as file:
-            os.fsync(file.fileno())
         for name in linked:
             _link(folder / name, partial / name)
         shutil.copy2(folder / SECRET, partial / SECRET)  # no link: it restores the key
+        for name in (DATABASE, SECRET):
+            with (partial / name).open("rb+") as file:
+                os.fsync(file.fileno())
         file_manifest.write_sums(partial, (DATABASE, SECRET))
         if (folder / NAME).exists():
             (folder / NAME).rename(folder / PREVIOUS)
@@ -138,7 +139,12 @@ def _drop_log(folder: Path) -> None:
 
 def drop_last_good(folder: Path) -> None:
     """Delete the copy, if there is one, and what an interrupted snapshot left of another."""
-    for name in (NAME, PARTIAL, PREVIOUS):
+    with suppress(FileNotFoundError):
+        shutil.rmtree(folder / PARTIAL)
+    with suppress(FileNotFoundError):
+        (folder / NAME).rename(folder / PARTIAL)  # so that a power cut leaves no part of it under its name
+        sync_folder(folder)
+    for name in (PARTIAL, PREVIOUS):
         with suppress(FileNotFoundError):
             shutil.rmtree(folder / name)
 
