@@ -158,9 +158,10 @@ def test_lost_workers_nodes_and_an_interrupt(
     assert first["refused"] == 0
     with Collection(place) as collection:
         assert len(collection) == first["indexed"]
+    (folder / HOLD).unlink()
     with started(folder, place, two_nodes.address) as process:
-        if first["indexed"] < count // 2:
-            wait_for(process, first["indexed"] + 1)
+        wait_for(process, first["indexed"] + 1)
+        (folder / HOLD).touch()
         two_nodes.tell("kill")
         (folder / HOLD).unlink()
         output, errors = process.communicate(timeout=300)
