@@ -7,6 +7,7 @@ it until the next snapshot.
 
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -55,15 +56,14 @@ def store_last_good(folder: Path, engine: Engine, linked: tuple[str, ...]) -> No
             logged = metadata.find_value(reader, change_log.CHAIN)
         if logged:
             _drop_log(partial)
-        _require_readable(partial)
-        _require_same_definitions(folder, partial)
         for name in linked:
             _link(folder / name, partial / name)
         shutil.copy2(folder / SECRET, partial / SECRET)  # no link: it restores the key
+        _check_and_sum(partial)
+        _require_same_definitions(folder, partial)
         for name in (DATABASE, SECRET):
             with (partial / name).open("rb+") as file:
                 os.fsync(file.fileno())
-        file_manifest.write_sums(partial, (DATABASE, SECRET))
         if (folder / NAME).exists():
             (folder / NAME).rename(folder / PREVIOUS)
         partial.rename(folder / NAME)
@@ -89,11 +89,14 @@ def before_change(folder: Path) -> None:
     file_manifest.update_sums(folder / NAME, leave_out=(DATABASE,))
 
 
-def _require_readable(folder: Path) -> None:
+def _check_and_sum(folder: Path) -> None:
+    """Write the manifest, while SQLite checks the database: both read all of it, without Python's lock."""
     engine = connect(folder)
     try:
-        with engine.connect() as connection:
+        with ThreadPoolExecutor(1) as pool, engine.connect() as connection:  # which may change the header
+            summing = pool.submit(file_manifest.write_sums, folder, (DATABASE, SECRET))
             (report,) = connection.exec_driver_sql("PRAGMA quick_check(1)").one()
+            summing.result()
     finally:
         engine.dispose()
     if report != "ok":
