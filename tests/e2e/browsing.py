@@ -24,7 +24,7 @@ def choose(page: sync_api.Page, path: Path) -> None:
 
 
 def show(page: sync_api.Page, view: str) -> None:
-    page.get_by_role("radio", name=view).check(force=True)
+    page.locator("label", has=page.get_by_role("radio", name=view)).click()
 
 
 def key_of(page: sync_api.Page) -> str:

@@ -10,6 +10,7 @@ from tests.service.conftest import Served, index_once, pictures, serving
 
 CHROMIUM = Path("/usr/bin/chromium")
 PATIENCE_MS = 60_000  # the machine may be busy
+sync_api.expect.set_options(timeout=PATIENCE_MS)
 
 __all__ = ["pictures"]  # fixture of the service's tests, used here too
 

@@ -166,7 +166,7 @@ def test_series_and_their_slices(blank_page: sync_api.Page, tmp_path_factory: py
     with serving(folder) as running:
         blank_page.goto(f"{running.address}/gallery")
         blank_page.wait_for_selector(TILES)
-        blank_page.get_by_role("radio", name="Series").check(force=True)
+        blank_page.locator("#views label", has_text="Series").click()
         card = blank_page.locator("#cards .tile", has_text=f"{dicom_collection.SLICES} slices").first
         series = card.get_attribute("data-series")
         assert series in {item.SeriesInstanceUID for item in slices}
@@ -188,11 +188,11 @@ def test_series_and_their_slices(blank_page: sync_api.Page, tmp_path_factory: py
         blank_page.go_forward()
         blank_page.get_by_text("4 of 6").wait_for()
         blank_page.keyboard.press("Escape")
-        blank_page.get_by_role("radio", name="Studies").check(force=True)
+        blank_page.locator("#views label", has_text="Studies").click()
         blank_page.locator("#cards .tile[data-series='']").first.wait_for()
         if AXE.exists():
             assert complaints_dark_and_light(blank_page) == []
-        blank_page.get_by_role("radio", name="Images").check(force=True)
+        blank_page.locator("#views label", has_text="Images").click()
         blank_page.wait_for_selector(TILES)
         blank_page.goto("about:blank")  # asks for no more thumbnails when the service ends
 
