@@ -18,7 +18,7 @@ from cbir.store.filter_conditions import Condition, parse_filters
 from cbir.store.image_order import Order, Position
 from cbir.store.image_rows import batches
 from cbir.store.label_facets import LabelKey, LabelValues
-from cbir.store.record_rows import records_by_number, records_of_query, records_with_id
+from cbir.store.record_rows import bounded_records, records_by_number, records_of_query, records_with_id
 from cbir.store.records import Record
 from cbir.store.restore_advice import REPAIR
 from cbir.store.schema import images, labels, thumbnails
@@ -80,6 +80,16 @@ class RecordQueries:
         """Return records by image number; deleted images are left out."""
         with connect_once(self._engine) as connection:
             return records_by_number(connection, numbers)
+
+    def bounded_records(
+        self, numbers: Sequence[int], label_bytes: int
+    ) -> tuple[dict[int, Record], set[int]]:
+        """Return records by image number, and the numbers of those whose labels were not read.
+
+        That begins where the images before, in the order of `numbers`, have more than `label_bytes` of labels.
+        """
+        with connect_once(self._engine) as connection:
+            return bounded_records(connection, numbers, label_bytes)
 
     def records_by_id(self, image_ids: Iterable[str]) -> dict[str, Record]:
         """Return records by image id, in the order of their numbers; unknown ids are left out."""
