@@ -88,11 +88,10 @@ def import_answers(
     from cbir.active.judgement_journal import Journal
     from cbir.active.study import study_plan, study_rounds
     from cbir.active.study.label_studio_answers import read_label_studio_export
-    from cbir.active.study.study import JOURNAL
 
     plan = study_plan.read_plan(study_dir)
     judgements = read_label_studio_export(export, plan.study, study_rounds.read_rounds(study_dir))
-    journal = Journal(study_dir / JOURNAL)
+    journal = Journal(study_rounds.journal_path(study_dir))
     try:
         added = sum(map(journal.add, judgements))
     finally:

@@ -191,6 +191,22 @@ def test_an_interrupted_run_continues(collection, queries, tmp_path):
         assert '"rank": 99' not in output.read_text()
 
 
+def test_damage_in_a_journal_is_searched_again(collection, queries, tmp_path):
+    output = tmp_path / "hits.jsonl"
+    search(collection, output, queries, "--rerank", "none")
+    complete = output.read_text()
+    lines = complete.splitlines(keepends=True)
+    journal = tmp_path / "hits.jsonl.unfinished"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AnswerJournal, "add", lambda *_: exit(3))
+        search(collection, output, queries, "--rerank", "none", code=3)
+    terms = journal.read_text()
+    for damaged in ("\0" * 20 + "\n", "null\n", "{}\n", '{"query": \n'):
+        journal.write_text(terms + lines[0] + damaged + lines[2])
+        search(collection, output, queries, "--rerank", "none")
+        assert output.read_text() == complete
+
+
 @pytest.mark.slow
 def test_ctrl_c_leaves_a_journal_and_no_output(collection, pictures, tmp_path):
     command = [

@@ -40,13 +40,13 @@ def export_study(
     """Write the judgements of a study, or the results of its images, to a csv or JSON file."""
     from cbir.active.judgement_journal import read_journal, valid_grades
     from cbir.active.study import grade_labels, study_export, study_models, study_plan, study_results
-    from cbir.active.study.study import JOURNAL
+    from cbir.active.study.study_rounds import journal_path
     from cbir.atomic import write_bytes
     from cbir.store import Collection
 
     if write_label is not None and collection is None:
         raise InvalidInput("--write-label needs --collection, the collection of the study")
-    plan, entries = study_plan.read_plan(study_dir), read_journal(study_dir / JOURNAL)
+    plan, entries = study_plan.read_plan(study_dir), read_journal(journal_path(study_dir))
     model, answers = study_models.latest_model(study_dir), valid_grades(entries)
     ids = dict.fromkeys((*(model.ids if model else ()), *(answer.image for answer in answers)))
     results = study_results.study_results(list(ids), plan, model, answers)

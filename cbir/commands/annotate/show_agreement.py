@@ -18,9 +18,9 @@ def show_agreement(
 ) -> None:
     """Report how well the annotators agree: Krippendorff's alpha of all, Cohen's kappa of each two."""
     from cbir.active import annotator_agreement, judgement_journal
-    from cbir.active.study.study import JOURNAL
+    from cbir.active.study.study_rounds import journal_path
 
-    entries = judgement_journal.read_journal(study_dir / JOURNAL)
+    entries = judgement_journal.read_journal(journal_path(study_dir))
     agreement = annotator_agreement.annotator_agreement(judgement_journal.valid_judgements(entries))
     grades = annotator_agreement.grade_agreement(judgement_journal.valid_grades(entries))
     if format is OutputFormat.json:
