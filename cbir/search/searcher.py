@@ -242,9 +242,7 @@ class Searcher:
         view = self.collection.view()
         rows, _ = self._ranking.whole.select_rows(view, [query.image.content_hash], request)
         rank = query.ranker(self.collection, view, rows, request, watch)
-        return self._answer(
-            self._query_facts([query.image], []), self._select(rank, request), request, watch
-        )
+        return self._answer(self._query_facts([query.image], []), self._select(rank, request), request, watch)
 
     def rank(
         self, raw: Floats, content: str, request: Request, watch: Stopwatch | None = None

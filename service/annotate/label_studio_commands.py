@@ -9,6 +9,7 @@ from typer import Option
 
 from cbir.commands.options import FOLDER_OR_ADDRESS, FindText
 from cbir.commands.output import StageBars
+from cbir.commands.printable import echo
 from cbir.errors import InvalidInput
 from cbir.python_api.collection_address import collection_folder
 
@@ -72,9 +73,9 @@ def export_pairs(
             )  # fmt: skip
         finally:
             study.close()
-    typer.echo(f"{written.tasks} tasks and {written.pictures} pictures in {out}")
+    echo(f"{written.tasks} tasks and {written.pictures} pictures in {out}")
     if written.left_out:
-        typer.echo(
+        echo(
             f"{written.left_out} pairs left out: an image has text in its pixels, or its file is gone",
             err=True,
         )
@@ -96,4 +97,4 @@ def import_answers(
         added = sum(map(journal.add, judgements))
     finally:
         journal.close()
-    typer.echo(f"{added} judgements added, {len(judgements) - added} were there already")
+    echo(f"{added} judgements added, {len(judgements) - added} were there already")

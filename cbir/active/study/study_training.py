@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from cbir.active import judgement_journal
 from cbir.active.judgement_journal import ImageGrade, PairAnswer, PairJudgement
 from cbir.active.study import study_models, study_plan
-from cbir.active.study.study_rounds import journal_path
 from cbir.active.study.study_images import read_study_images
+from cbir.active.study.study_rounds import journal_path
 from cbir.errors import CbirError
 from cbir.file_lock import try_lock
 from cbir.severity.stored_images import matching_records

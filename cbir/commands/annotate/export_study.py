@@ -8,6 +8,7 @@ import typer
 from typer import Option
 
 from cbir.commands.options import FOLDER_OR_ADDRESS
+from cbir.commands.printable import echo
 from cbir.errors import InvalidInput
 from cbir.python_api.collection_address import collection_folder
 
@@ -53,7 +54,7 @@ def export_study(
     if write_label is not None and collection is not None:
         with Collection(collection) as opened:
             images, changed = grade_labels.write_grades(opened, write_label, results, label_source)
-        typer.echo(f"{write_label} of {images} images; {changed} changed", err=True)
+        echo(f"{write_label} of {images} images; {changed} changed", err=True)
     columns: tuple[str, ...] = study_export.ANSWER_COLUMNS
     rows = study_export.answer_rows(entries, plan)
     if what == "images":
@@ -69,4 +70,4 @@ def export_study(
         write_bytes(out, text.encode())
     except OSError as error:
         raise InvalidInput(f"{out} cannot be written: {error.strerror}") from error
-    typer.echo(f"{len(rows)} rows in {out}", err=True)
+    echo(f"{len(rows)} rows in {out}", err=True)

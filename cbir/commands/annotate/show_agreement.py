@@ -4,10 +4,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Option
 
 from cbir.commands.output import OutputFormat, Printed, print_json
+from cbir.commands.printable import echo
 
 if TYPE_CHECKING:
     from cbir.active.annotator_agreement import AnnotatorAgreement
@@ -32,14 +32,14 @@ def show_agreement(
 
 
 def _print_agreement(agreement: "AnnotatorAgreement", subjects: str) -> None:
-    typer.echo(f"{agreement.people} people; {agreement.pairs} {subjects} that two or more of them judged")
+    echo(f"{agreement.people} people; {agreement.pairs} {subjects} that two or more of them judged")
     if agreement.pairs:
-        typer.echo(
+        echo(
             f"Krippendorff's alpha {_decimals(agreement.alpha)} (ordinal), "
             f"{_decimals(agreement.alpha_nominal)} (nominal)"
         )
     for pair in agreement.between:
-        typer.echo(
+        echo(
             f"{pair.one} and {pair.other}: Cohen's kappa {_decimals(pair.kappa)} on {pair.pairs} {subjects}, "
             f"{pair.agreed} of them the same"
         )

@@ -396,7 +396,7 @@ def test_lost_rounds_are_not_begun_again(opening: Opening) -> None:
     judge(study, study.next_pairs("Ada", 1)[0])
     study.close()
     shutil.rmtree(study.folder / "rounds")
-    with pytest.raises(InvalidInput, match="rounds in .* are missing, though there are judgements"):
+    with pytest.raises(InvalidInput, match=r"rounds in .* are missing, though there are judgements"):
         opening()
     assert not (study.folder / "rounds").exists()
 
