@@ -63,6 +63,11 @@ class Searcher:
         searcher.collection, searcher._ranking = collection, self._ranking.over(collection)
         return searcher
 
+    @property
+    def index_device(self) -> str | None:
+        """Device of the FAISS index that a setting such as `index = "flat"` names; None without one."""
+        return self._ranking.whole.device.index_device
+
     def require_all_images(self, what: str) -> None:
         """Raise InvalidInput if `what` reads all images, which are too many to load where searches use an index."""
         self._ranking.require_whole(what)
