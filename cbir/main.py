@@ -7,7 +7,7 @@ import typer
 
 import cbir
 from cbir.commands.lazy_commands import LazyCommands
-from cbir.commands.printable import printable
+from cbir.commands.printable import echo
 from cbir.errors import CbirError
 from cbir.extras import missing_package
 
@@ -22,7 +22,7 @@ class InterruptibleCommands(LazyCommands):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            typer.echo("cbir: interrupted", err=True)
+            echo("cbir: interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from None
 
 
@@ -37,7 +37,7 @@ app = typer.Typer(
 
 def _print_version(enabled: bool) -> None:
     if enabled:
-        typer.echo(cbir.__version__)
+        echo(cbir.__version__)
         raise typer.Exit
 
 
@@ -68,7 +68,7 @@ def main() -> None:
     try:
         app()
     except CbirError as error:
-        typer.echo(f"cbir: {printable(str(error))}", err=True)
+        echo(f"cbir: {error}", err=True)
         sys.exit(2)
     except BrokenPipeError:  # the reader of our output, for instance `head`, has closed it
         sys.stderr.close()
@@ -77,7 +77,7 @@ def main() -> None:
         advice = error_advice(error)
         if advice is None:
             raise
-        typer.echo(f"cbir: {printable(advice)}", err=True)
+        echo(f"cbir: {advice}", err=True)
         sys.exit(2)
 
 

@@ -15,6 +15,7 @@ from cbir.commands import options
 from cbir.commands.follow_index import follow_index
 from cbir.commands.lazy_commands import StrictCommand, WholeSummaries
 from cbir.commands.output import OutputFormat
+from cbir.commands.printable import echo
 from cbir.errors import InvalidInput
 from cbir.python_api.collection_address import address_or_folder
 from cbir.store.default_profile import DEFAULT_PROFILE
@@ -220,9 +221,9 @@ def _advise(folder: Path, with_profile: bool) -> None:
         statistics, images = collection.statistics(), len(collection)
         advice = default_profile_advice(collection.profile, folder) if with_profile else None
     if statistics and images > REFIT_GROWTH * statistics.fitted_on:
-        typer.echo(
+        echo(
             f"the normalisation was computed from {statistics.fitted_on} of {images} images; "
             f"`cbir collection compact --refit --collection {address_or_folder(folder)}` computes it again"
         )
     if advice:
-        typer.echo(advice)
+        echo(advice)

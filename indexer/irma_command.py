@@ -10,6 +10,7 @@ from typer import Argument, Option
 from cbir import settings
 from cbir.atomic import atomic_text
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, results_console
+from cbir.commands.printable import echo
 from cbir.errors import InvalidInput
 from cbir.evaluation.irma.code_error import ErrorRule
 from indexer.exit_codes import INTERRUPTED
@@ -124,8 +125,8 @@ def _print_results(facts: dict[str, Any]) -> None:
     first = facts["results"][0]
     baselines = first.get("measured", first).get("baselines", first.get("baselines_on_training", {}))
     for name, error in baselines.items():
-        typer.echo(f"  {name.replace('_', ' '):26}{error:10.2f}")
+        echo(f"  {name.replace('_', ' '):26}{error:10.2f}")
     for reason, count in facts["dropped"].items():
-        typer.echo(f"dropped: {count} x {reason}", err=True)
+        echo(f"dropped: {count} x {reason}", err=True)
     if facts["refused"]:
-        typer.echo(f"{facts['refused']} training images cannot be read", err=True)
+        echo(f"{facts['refused']} training images cannot be read", err=True)

@@ -3,9 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import typer
-
-from cbir.commands.printable import printable
+from cbir.commands.printable import echo
 
 
 def print_speed(images: int, done: str, describing: float, whole: float) -> None:
@@ -22,7 +20,7 @@ def print_speed(images: int, done: str, describing: float, whole: float) -> None
     """
     rate = images / describing if describing else 0.0
     rest = whole - describing
-    typer.echo(
+    echo(
         f"{images} {'image' if images == 1 else 'images'} {done} in {describing:.1f} s ({rate:.0f} a second)"
         + (f"; index and re-rankers took {rest:.1f} s more" if rest >= 1.0 else "")
     )
@@ -52,10 +50,10 @@ def print_counts(
     """
     for count, one, several in counts:
         if count:
-            typer.echo(f"{count} {one if count == 1 else several}")
+            echo(f"{count} {one if count == 1 else several}")
     for name, reason in examples:
-        typer.echo(printable(f"  {name}: {reason}"))
+        echo(f"  {name}: {reason}")
     if listed > len(examples):
-        typer.echo("  ... " + (f"all in {report}" if report else "--report FILE writes them all"))
+        echo("  ... " + (f"all in {report}" if report else "--report FILE writes them all"))
     if interrupted:
-        typer.echo("interrupted; run the same command again to continue")
+        echo("interrupted; run the same command again to continue")

@@ -9,6 +9,7 @@ import typer
 
 from cbir import settings
 from cbir.commands.output import StageBars
+from cbir.commands.printable import echo
 from cbir.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -62,20 +63,20 @@ def verify(
         else:
             report = log.verify(first, heads)
     for note in report.notes:
-        typer.echo(f"note: {note}")
+        echo(f"note: {note}")
     for fault in report.faults[:MAX_FAULTS]:
-        typer.echo(fault)
+        echo(fault)
     if len(report.faults) > MAX_FAULTS:
-        typer.echo(f"and {len(report.faults) - MAX_FAULTS} more")
+        echo(f"and {len(report.faults) - MAX_FAULTS} more")
     if report.faults:
         raise typer.Exit(1)
-    typer.echo(f"{report.lines} lines, unbroken; the last is {report.head or 'none'}")
+    echo(f"{report.lines} lines, unbroken; the last is {report.head or 'none'}")
 
 
 @app.command("head")
 def show_head(file: File = None) -> None:
     """Print number and hash of the last line. Keep them elsewhere: `verify --head` finds lines removed after that."""
-    typer.echo(str(_log(file).head()))
+    echo(str(_log(file).head()))
 
 
 @app.command("export")

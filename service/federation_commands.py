@@ -9,6 +9,7 @@ from typer import Argument, Option
 from cbir import settings
 from cbir.commands import options
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, print_values, results_console
+from cbir.commands.printable import echo
 from cbir.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -34,9 +35,9 @@ def list_sites(format: Printed = OutputFormat.text) -> None:
     for name, site in sites.items():
         certificate = "own certificate" if site.certificate else "no certificate"
         token = "token" if site.token_file else "no token"
-        typer.echo(f"{name:20} {site.url}  {token}, {certificate}, {site.seconds:g} s")
+        echo(f"{name:20} {site.url}  {token}, {certificate}, {site.seconds:g} s")
     if not sites:
-        typer.echo("There are no sites; name them in cbir.toml as [sites.NAME] with url and token_file.")
+        echo("There are no sites; name them in cbir.toml as [sites.NAME] with url and token_file.")
 
 
 @app.command()
@@ -74,7 +75,7 @@ def check(collection: options.Folder, site: SiteNames = None, format: Printed = 
     else:
         for row in rows:
             state = row["problem"] or f"agrees; {row['images']} images"
-            typer.echo(f"{row['site']}: {state}")
+            echo(f"{row['site']}: {state}")
     raise typer.Exit(1 if any(row["problem"] for row in rows) else 0)
 
 
@@ -136,7 +137,7 @@ def export_transform(
     with Collection(collection) as opened:
         transform = TransformFile.of_collection(opened)
     transform.write(out)
-    typer.echo(f"wrote the transform {transform.fingerprint[:8]} of the profile {transform.profile} to {out}")
+    echo(f"wrote the transform {transform.fingerprint[:8]} of the profile {transform.profile} to {out}")
 
 
 @app.command("adopt-transform")

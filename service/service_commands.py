@@ -8,6 +8,7 @@ import typer
 
 from cbir import settings
 from cbir.commands.options import FOLDER_OR_ADDRESS
+from cbir.commands.printable import echo
 from cbir.commands.stage_lines import StageLines
 from cbir.python_api.collection_address import collection_folder
 from cbir.settings import Settings
@@ -69,10 +70,10 @@ def serve(
 
     def ready() -> None:
         for line in filter(None, advice):
-            typer.echo(line, err=True)
-        typer.echo(f"The page: {address}/")
-        typer.echo(f"To try:   curl {token}-F image=@FILE '{address}/v1/search?k=5'")
-        typer.echo("Ctrl-C ends it.")
+            echo(line, err=True)
+        echo(f"The page: {address}/")
+        echo(f"To try:   curl {token}-F image=@FILE '{address}/v1/search?k=5'")
+        echo("Ctrl-C ends it.")
 
     def make_app() -> "Flask":
         with StageLines() as lines:

@@ -9,6 +9,7 @@ import typer
 from cbir import settings
 from cbir.access_rights import Scope
 from cbir.commands.output import OutputFormat
+from cbir.commands.printable import echo
 from service.access.token_expiry import parse_expiry
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ def create(
     """Create a token and print it once. Only its hash is stored, so it cannot be shown again."""
     expiry = parse_expiry(expires, datetime.now(UTC))
     token, text = _store().create(scope, expiry, name, collection or (), where or ())
-    typer.echo(text)
-    typer.echo(f"{_line(token)}\nStore it now; it is not shown again.", err=True)
+    echo(text)
+    echo(f"{_line(token)}\nStore it now; it is not shown again.", err=True)
 
 
 @app.command("list")
@@ -54,7 +55,7 @@ def list_tokens(
         ]
         typer.echo(json.dumps(rows))
         return
-    typer.echo(
+    echo(
         "\n".join(map(_line, tokens))
         or "There are no tokens; create one with `cbir token create --scope search`."
     )
@@ -71,13 +72,13 @@ def revoke(
     store = _store()
     revoked = [token for token_id in token_ids for token in store.revoke(token_id, with_made=with_made)]
     for token in revoked:
-        typer.echo(_line(token))
+        echo(_line(token))
     tokens = store.all()
     from service.access.token_list import made_tokens  # imports Flask
 
     names = dict.fromkeys(name for token in revoked for name in made_tokens(tokens, token.token_id))
     if valid := [name for name in names if tokens[name].state == "valid"]:
-        typer.echo(f"still valid, made by these: {' '.join(valid)}; --with-made revokes them too", err=True)
+        echo(f"still valid, made by these: {' '.join(valid)}; --with-made revokes them too", err=True)
 
 
 def _store() -> "TokenStorage":

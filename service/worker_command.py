@@ -9,6 +9,7 @@ import typer
 
 from cbir import settings
 from cbir.commands.options import FOLDER_OR_ADDRESS
+from cbir.commands.printable import echo
 from cbir.python_api.collection_address import collection_folder
 
 STOP_SECONDS = 30.0  # for jobs to end in order; then they are killed, and go on elsewhere all the same
@@ -49,6 +50,6 @@ def run_worker(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: is_stopping.set())
     worker.start(stay=True)
-    typer.echo("Waiting for jobs. Ctrl-C ends it; a running job goes on at another worker.")
+    echo("Waiting for jobs. Ctrl-C ends it; a running job goes on at another worker.")
     is_stopping.wait()
     worker.stop()

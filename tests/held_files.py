@@ -27,6 +27,14 @@ def held_stat(self, **options):
 pathlib.Path.is_file, pathlib.Path.stat = slow_is_file, held_stat
 """
 
+HOLD_OPENING = """
+import os, sys, time
+def hold(event, arguments):
+    if event == "open" and str(arguments[0]).startswith({path!r}):
+        while not os.path.exists({released!r}): time.sleep(0.02)
+sys.addaudithook(hold)
+"""
+
 
 def noise(folder: Path, count: int) -> Path:
     """A folder of pictures that differ."""
@@ -55,3 +63,16 @@ def held_files(folder: Path, patch: pytest.MonkeyPatch, count: int = COUNT) -> i
 def release(folder: Path) -> None:
     """Let the images of `folder` be read at once, also the last one."""
     (folder / "released").touch()
+
+
+def hold_opening(path: Path, patch: pytest.MonkeyPatch) -> None:
+    """Let processes that are started from now on wait where they open a file whose path begins with `path`.
+
+    They wait until `release` is called for its folder, or a signal ends them.
+    """
+    hook = path.parent.with_name(f"hook-of-{path.name}")
+    hook.mkdir(parents=True, exist_ok=True)
+    (hook / "sitecustomize.py").write_text(
+        HOLD_OPENING.format(path=str(path), released=str(path.parent / "released"))
+    )
+    patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(hook), os.environ.get("PYTHONPATH")))))

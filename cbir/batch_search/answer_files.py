@@ -58,7 +58,7 @@ class AnswerJournal:
                 return 0
             complete = file.tell()
             for line in file:
-                if not line.endswith(b"\n"):
+                if not _is_answer(line):  # cut, or damaged: what follows is searched again
                     break
                 complete += len(line)
                 self.done += 1
@@ -88,6 +88,13 @@ class AnswerJournal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._file.close()
+
+
+def _is_answer(line: bytes) -> bool:
+    try:
+        return line.endswith(b"\n") and "query" in json.loads(line)
+    except (ValueError, TypeError):
+        return False
 
 
 def csv_columns(grouped: bool) -> tuple[str, ...]:

@@ -297,7 +297,8 @@ class Readiness(BaseModel):
     )
     device: str | None = Field(
         default=None,
-        description="Device that searches and networks use, and why.",
+        description="Device that searches and networks use, and why; and that of the default collection's FAISS "
+        "index, where it is another one.",
         examples=["cpu, because this machine has no GPU driver"],
     )
     warning: str | None = Field(

@@ -4,11 +4,11 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from typer import Argument, Option
 
 from cbir import settings
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, results_console
+from cbir.commands.printable import echo
 from cbir.python_api.collection_address import address_or_folder, collection_folder
 
 if TYPE_CHECKING:
@@ -107,19 +107,19 @@ def _print_comparison(facts: dict[str, Any]) -> None:
 
     for side in ("a", "b"):
         values = facts[side]
-        typer.echo(
+        echo(
             f"{side}  {values['folder']}: {values['profile']}, {values['images']} images, "
             f"{values['milliseconds']:.1f} ms a query"
         )
     k, correlation = facts["k"], facts["rank_correlation"]
-    typer.echo(
+    echo(
         f"{facts['queries']} queries among {facts['images_in_both']} images that both have, rerank {facts['rerank']}"
     )
     if facts["skipped"]:
-        typer.echo(f"{facts['skipped']} queries were skipped: their images were deleted meanwhile")
+        echo(f"{facts['skipped']} queries were skipped: their images were deleted meanwhile")
     overlap = ", ".join(f"{name} {value:.2f}" for name, value in facts["overlap"].items())
-    typer.echo(f"overlap of the first {k}: {overlap}")
-    typer.echo(
+    echo(f"overlap of the first {k}: {overlap}")
+    echo(
         f"rank correlation of the shared: {'-' if correlation is None else f'{correlation:.2f}'} (Kendall's tau)"
     )
     console = results_console()

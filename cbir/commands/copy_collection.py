@@ -8,6 +8,7 @@ import typer
 from typer import Argument
 
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_values
+from cbir.commands.printable import echo
 from cbir.python_api.collection_address import address_or_folder, collection_folder
 
 CHANGED = (
@@ -47,5 +48,5 @@ def copy_whole_collection(
     addresses = {"source": address_or_folder(source), "target": address_or_folder(target)}
     print_values({**addresses, **asdict(copied), "verified": True}, format)
     if copied.changed_meanwhile:
-        typer.echo(CHANGED, err=True)
+        echo(CHANGED, err=True)
         raise typer.Exit(1)

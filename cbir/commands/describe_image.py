@@ -4,11 +4,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Argument, Option
 
 from cbir import settings
 from cbir.commands.output import OutputFormat, Printed, print_json
+from cbir.commands.printable import echo
 from cbir.errors import InvalidInput
 from cbir.store.default_profile import DEFAULT_PROFILE
 
@@ -47,7 +47,7 @@ def describe_image(
         print_json({"descriptor": describe.name, "values": values})
         return
     for part in describe.parts:
-        typer.echo(" ".join([part.name, *map(str, values[part.start : part.stop])]))
+        echo(" ".join([part.name, *map(str, values[part.start : part.stop])]))
 
 
 def _read(path: Path, frame: int, descriptor: str, limits: "Limits") -> "Image":

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
 from typer import Argument, Option
 
 from cbir.commands.output import StageBars
+from cbir.commands.printable import echo
 from cbir.errors import InvalidInput
 
 IMAGES, IMAGE_SIZE = 200, 256
@@ -64,8 +64,8 @@ def draw_phantoms(
             manifest = write_phantoms(
                 out, count, format=format or "png", seed=seed, size=side, on_progress=show
             )
-    typer.echo(f"{count} {'series' if series else 'phantoms'} in {out}, labels in {manifest}")
+    echo(f"{count} {'series' if series else 'phantoms'} in {out}, labels in {manifest}")
     if slit_lamp:
-        typer.echo(f"next: cbir grade slit-lamp fit {out / 'outlines.csv'} --out MODEL")
+        echo(f"next: cbir grade slit-lamp fit {out / 'outlines.csv'} --out MODEL")
         return
-    typer.echo(f"next: cbir index {out} --collection DIR --labels {manifest}")
+    echo(f"next: cbir index {out} --collection DIR --labels {manifest}")

@@ -3,9 +3,8 @@
 from functools import partial
 from pathlib import Path
 
-import typer
-
 from cbir.commands.output import StageBars
+from cbir.commands.printable import echo
 from cbir.errors import IndexUnavailable
 from cbir.settings import Settings
 
@@ -26,7 +25,7 @@ def follow_index(folder: Path, settings: Settings) -> None:
             with StageBars() as bars:
                 index.follower.follow(progress=partial(bars.show, "building the vector index"))
         except IndexUnavailable as error:
-            typer.echo(
+            echo(
                 f"the vector index has not followed: {error}; a service follows when it answers again, or "
                 "`cbir collection build-index`",
                 err=True,
@@ -36,4 +35,4 @@ def follow_index(folder: Path, settings: Settings) -> None:
             with StageBars() as bars:
                 index.neighbours.update(partial(bars.show, "reading vectors for the graph of neighbours"))
         except IndexUnavailable as error:
-            typer.echo(f"the graph of neighbours is not built: {error}", err=True)
+            echo(f"the graph of neighbours is not built: {error}", err=True)

@@ -17,6 +17,7 @@ from cbir.commands.delete_images import delete_from_collection, erase_patient, p
 from cbir.commands.lazy_commands import LazyCommands
 from cbir.commands.list_labels import list_labels
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, print_values
+from cbir.commands.printable import echo
 from cbir.commands.show_quarantine import show_quarantine
 from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.python_api.collection_address import address_or_folder
@@ -85,7 +86,7 @@ def info(collection: options.Folder, format: Printed = OutputFormat.text) -> Non
         return
     print_values(values, format)
     if advice:
-        typer.echo(advice)
+        echo(advice)
 
 
 @app.command()
@@ -132,7 +133,7 @@ def verify(
         ]
         lines += [WHEN_LOST] if repaired.lost else []
         lines += [ENDED_LOG] if repaired.ended_log else []
-        typer.echo("\n".join([*lines, *(problems or ["no problems"])]))
+        echo("\n".join([*lines, *(problems or ["no problems"])]))
     raise typer.Exit(1 if problems else 0)
 
 

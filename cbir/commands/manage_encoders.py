@@ -10,6 +10,7 @@ from typer import Argument, Option
 
 from cbir import settings
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, results_console
+from cbir.commands.printable import echo
 from cbir.errors import CbirError, InvalidInput
 from cbir.extras import install_command
 
@@ -40,7 +41,7 @@ def list_encoders(format: Printed = OutputFormat.text) -> None:
     for row in rows:
         table.add_row(*(str(row[column]) for column in columns))
     results_console().print(table, highlight=False)
-    typer.echo(
+    echo(
         "cbir index --profile NAME, cbir describe --descriptor NAME; both also take descriptors without a network: "
         + ", ".join(descriptors.names())
     )
@@ -99,7 +100,7 @@ def store_encoder(
     if format is OutputFormat.json:
         print_json({"name": encoder.name, "hash": encoder.card.hash, "network": str(path)})
         return
-    typer.echo(path)
+    echo(path)
 
 
 def _require_hub_packages() -> None:
@@ -175,4 +176,4 @@ def _print_card(
             text = (
                 ", ".join(f"{key} {inner}" for key, inner in item.items()) if isinstance(item, dict) else item
             )
-            typer.echo(f"{name:13}{text}")
+            echo(f"{name:13}{text}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import typer
 from typer import Option
 
+from cbir.commands.printable import echo
 from cbir.commands.stage_lines import STARTING, StageLines
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def print_values(values: Mapping[str, object], format: OutputFormat) -> None:
             value = ", ".join(f"{key} {inner}" for key, inner in value.items()) or None
         elif isinstance(value, float):
             value = f"{value:.4f}"
-        typer.echo(f"{name.replace('_', ' '):22}{'-' if value is None else value}")
+        echo(f"{name.replace('_', ' '):22}{'-' if value is None else value}")
 
 
 def results_console() -> "Console":

@@ -7,6 +7,7 @@ import typer
 from typer import Argument, Option
 
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, print_values
+from cbir.commands.printable import echo
 from cbir.errors import InvalidInput
 
 MAX_EXAMPLES = 3  # dropped images listed per reason
@@ -58,9 +59,9 @@ def irma(
     print_values(summary, format)
     for reason, names in release.dropped.items():
         examples = ", ".join(names[:MAX_EXAMPLES]) + (", ..." if len(names) > MAX_EXAMPLES else "")
-        typer.echo(f"dropped: {len(names)} x {reason} ({examples})")
+        echo(f"dropped: {len(names)} x {reason} ({examples})")
     for note in release.notes[:MAX_NOTES]:
-        typer.echo(f"note: {note}")
+        echo(f"note: {note}")
 
 
 @app.command()
@@ -85,9 +86,7 @@ def irma_phantoms(
             on_progress=lambda done, total: bars.show("drawing", done, total),
         )
     train, test = sum(item.train for item in classes), sum(item.test for item in classes)
-    typer.echo(
-        f"{train} training and {test} test images of {len(classes)} classes in {out}, code tree in {tree}"
-    )
+    echo(f"{train} training and {test} test images of {len(classes)} classes in {out}, code tree in {tree}")
 
 
 @app.command()

@@ -14,6 +14,7 @@ from typer import Argument, Option
 from cbir import settings
 from cbir.commands import options
 from cbir.commands.output import StageBars, print_json
+from cbir.commands.printable import echo
 from cbir.commands.require_torch import require_torch
 from cbir.csv_cells import harmless_cell
 from cbir.hardware.device_failure import device_failures
@@ -52,7 +53,7 @@ def rank_images(
         table.writerow(("score", "top", "path"))
         table.writerows((f"{row['score']:.6g}", int(row["top"]), harmless_cell(row["path"])) for row in rows)
     for line in refused:
-        typer.echo(f"cbir: left out: {line}", err=True)
+        echo(f"cbir: left out: {line}", err=True)
     if refused:
         raise typer.Exit(3)
 

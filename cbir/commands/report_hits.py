@@ -4,12 +4,12 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Argument, Option
 
 from cbir import settings
 from cbir.atomic import open_private
 from cbir.commands import options
+from cbir.commands.printable import echo
 from cbir.dicom_levels import Exclude
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.extras import install_command
@@ -86,10 +86,10 @@ def report_hits(
     if out:
         with open(out, "wb", opener=open_private) as file:  # it names the patient
             file.write(data)
-        typer.echo(f"{out}: {len(answers)} results")
+        echo(f"{out}: {len(answers)} results")
     if store and archive_client:
         archive_client.store(data)
-        typer.echo(f"stored in {archive_client.url}: {len(answers)} results")
+        echo(f"stored in {archive_client.url}: {len(answers)} results")
 
 
 def _search(

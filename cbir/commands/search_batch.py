@@ -11,6 +11,7 @@ import typer
 
 import cbir
 from cbir.commands.output import StageBars
+from cbir.commands.printable import echo
 from cbir.commands.search_sheet import HTML, check_pictures, open_in_browser, write_sheet
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
@@ -108,12 +109,12 @@ def search_each(
         else:
             write_answers(journal, output, request.group_by is not None)
         journal.remove()
-    typer.echo(f"{len(queries) - len(refused)} queries answered: {output}")
+    echo(f"{len(queries) - len(refused)} queries answered: {output}")
     if show:
         open_in_browser(output)
     for answer in refused[:LISTED]:
-        typer.echo(f"{answer['query']}: {answer['error']}", err=True)
+        echo(f"{answer['query']}: {answer['error']}", err=True)
     if len(refused) > LISTED:
-        typer.echo(f"and {len(refused) - LISTED} more that cannot be used", err=True)
+        echo(f"and {len(refused) - LISTED} more that cannot be used", err=True)
     if refused:
         raise typer.Exit(SOME_REFUSED)

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from cbir.atomic import atomic_text
+from cbir.commands.printable import echo
 from cbir.errors import CbirError, InvalidInput
 from cbir.settings import Settings
 
@@ -122,7 +121,7 @@ def open_page(page: str) -> None:
     descriptor, name = tempfile.mkstemp(suffix=HTML, prefix="cbir-")
     with open(descriptor, "w", encoding="utf-8") as file:
         file.write(page)
-    typer.echo(name)
+    echo(name)
     open_in_browser(Path(name))
 
 

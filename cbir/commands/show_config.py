@@ -1,9 +1,8 @@
 """`cbir config`."""
 
-import typer
-
 from cbir import settings
 from cbir.commands.output import OutputFormat, Printed, print_json
+from cbir.commands.printable import echo
 from cbir.hardware.device import choose_device
 from cbir.setting_origins import setting_origins
 
@@ -21,5 +20,5 @@ def show_config(format: Printed = OutputFormat.text) -> None:
         print_json([row | in_use if row["name"] == "device" else row for row in rows])
         return
     for row in rows:
-        typer.echo(f"{row['name']:24} {row['value']!s:14} {row['from']:13} {row['what']}")
-    typer.echo(f"\ndevice in use: {device}")
+        echo(f"{row['name']:24} {row['value']!s:14} {row['from']:13} {row['what']}")
+    echo(f"\ndevice in use: {device}")

@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-import typer
 from typer import Option
 
 from cbir.commands import options
 from cbir.commands.output import OutputFormat, Printed, print_json
+from cbir.commands.printable import echo
 
 LISTED = 1000  # images of a page
 
@@ -34,7 +34,7 @@ def show_quarantine(
                     refuse_images(writer, refuse)
                 if added and opened.statistics():
                     writer.finish()
-            typer.echo(f"{len(release or [])} released, {len(refuse or [])} refused")
+            echo(f"{len(release or [])} released, {len(refuse or [])} refused")
             return
         after, listed = "", []
         while page := read_quarantined(opened, after, LISTED):
@@ -54,7 +54,5 @@ def show_quarantine(
         print_json({"items": rows})
         return
     for row in rows:
-        typer.echo(
-            f"{row['image_id']}  {row['source']}: {'; '.join(FINDINGS[word] for word in row['findings'])}"
-        )
-    typer.echo(f"{len(rows)} images in quarantine")
+        echo(f"{row['image_id']}  {row['source']}: {'; '.join(FINDINGS[word] for word in row['findings'])}")
+    echo(f"{len(rows)} images in quarantine")

@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-import typer
 from typer import Option
 
 from cbir.commands import options
 from cbir.commands.output import StageBars
+from cbir.commands.printable import echo
 from cbir.commands.require_torch import require_torch
 from cbir.errors import InvalidInput
 from cbir.hardware.device_failure import device_failures
@@ -137,9 +137,7 @@ def train_embedding_command(
     with StageBars() as bars, device_failures("networks", device):
         report = train_embedding_folder(task, recipe, out, device, save_every, bars.show)
     for line in report["notes"]:
-        typer.echo(f"cbir: {line}", err=True)
+        echo(f"cbir: {line}", err=True)
     for name, scores in report["results"].items():
-        typer.echo(
-            f"{name}: mAP {scores['map']:.3f}, P@1 {scores['p_at_1']:.3f}, P@10 {scores['p_at_10']:.3f}"
-        )
-    typer.echo(f"{out} can be used as a profile: cbir index IMAGES --profile {out} --collection DIR")
+        echo(f"{name}: mAP {scores['map']:.3f}, P@1 {scores['p_at_1']:.3f}, P@10 {scores['p_at_10']:.3f}")
+    echo(f"{out} can be used as a profile: cbir index IMAGES --profile {out} --collection DIR")

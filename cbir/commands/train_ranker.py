@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from typer import Option
 
 from cbir.commands import options
 from cbir.commands.output import StageBars
+from cbir.commands.printable import echo
 from cbir.commands.require_torch import require_torch
 from cbir.errors import InvalidInput
 from cbir.hardware.device_failure import device_failures
@@ -98,11 +98,11 @@ def train_ranker_command(
     with StageBars() as bars, device_failures("networks", device):
         report = train_ranker_folder(task, recipe, out, device, save_every, bars.show)
     for line in report["notes"]:
-        typer.echo(f"cbir: {line}", err=True)
+        echo(f"cbir: {line}", err=True)
     if "powers" in report:
-        typer.echo(f"p by validation: {report['p']:g}")
+        echo(f"p by validation: {report['p']:g}")
     for name, scores in report["parts"].items():
-        typer.echo(
+        echo(
             f"{name}: {scores['images']} images, {scores['positives']} positive, "
             f"Pos@Top {scores['pos_at_top']:.3f}, AUC {scores['auc']:.3f}"
         )

@@ -66,6 +66,11 @@ class DeviceSearch:
         """Device that is used at present."""
         return "cpu" if self._setting == "auto" and gpu_failure() else self._device
 
+    @property
+    def index_device(self) -> str | None:
+        """Device of the FAISS index; None without one."""
+        return self._nearest.device if self._nearest else None
+
     def search(
         self, query: Floats, gallery: Gallery, rows: Rows | None, reranker: Reranker, k: int,
         passable: Rows | None = None,

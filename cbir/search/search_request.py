@@ -26,6 +26,7 @@ class Request(BaseModel):
     images, where the caller knows them and the query image does not tell.
     examples: ids of further examples, all left out of the answer. feedback: judgements of images. With either of
     them the methods of `cbir.rerank.several_examples` learn the order, and "auto" is `feedback`.
+    label_bytes: once the best hits have more bytes of labels, those of the others are not read; None for all.
     """
 
     k: int = Field(default=20, ge=1)
@@ -43,3 +44,4 @@ class Request(BaseModel):
     max_distance: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     group_by: str | None = Field(default=None, min_length=1)
     group_size: int = Field(default=1, ge=1, le=MAX_GROUP_SIZE)
+    label_bytes: int | None = None

@@ -63,6 +63,11 @@ class Searcher:
         searcher.collection, searcher._ranking = collection, self._ranking.over(collection)
         return searcher
 
+    @property
+    def index_device(self) -> str | None:
+        """Device of the FAISS index that a setting such as `index = "flat"` names; None without one."""
+        return self._ranking.whole.device.index_device
+
     def require_all_images(self, what: str) -> None:
         """Raise InvalidInput if `what` reads all images, which are too many to load where searches use an index."""
         self._ranking.require_whole(what)
@@ -164,7 +169,7 @@ class Searcher:
             selected = self._select(
                 lambda k: self.learn(matrix, contents, _deeper(request, k), watch), request
             )
-        return self._answer(self._query_facts(images, records), selected, watch)
+        return self._answer(self._query_facts(images, records), selected, request, watch)
 
     def _query_facts(self, images: Sequence[Image | QueryImage], records: Sequence[Record]) -> QueryFacts:
         """Return facts about the first query image; about a vector where there is none."""
@@ -182,9 +187,11 @@ class Searcher:
 
         return select_images(rank, request, read_groups)
 
-    def _answer(self, query: QueryFacts, selected: SelectedImages, watch: Stopwatch) -> Answer:
+    def _answer(
+        self, query: QueryFacts, selected: SelectedImages, request: Request, watch: Stopwatch
+    ) -> Answer:
         ranked = selected.ranked
-        hits = self._load_hits(ranked, selected.groups)
+        hits = self._load_hits(ranked, selected.groups, request.label_bytes)
         outlier = None if ranked.likeness is None else ranked.likeness <= OUTLIER
         return Answer(
             query=query.model_copy(update={"likeness": ranked.likeness, "outlier": outlier}),
@@ -231,7 +238,7 @@ class Searcher:
             return RankedImages(view.gallery.ids[best], scores, scores, distances, facts)
 
         query = QueryFacts(image_id=None, width=0, height=0, format="text", frame=None)
-        return self._answer(query, self._select(rank, request), watch)
+        return self._answer(query, self._select(rank, request), request, watch)
 
     @take_turn()
     def by_region(self, query: RegionQuery, request: Request, watch: Stopwatch) -> Answer:
@@ -240,7 +247,7 @@ class Searcher:
         view = self.collection.view()
         rows, _ = self._ranking.whole.select_rows(view, [query.image.content_hash], request)
         rank = query.ranker(self.collection, view, rows, request, watch)
-        return self._answer(self._query_facts([query.image], []), self._select(rank, request), watch)
+        return self._answer(self._query_facts([query.image], []), self._select(rank, request), request, watch)
 
     def rank(
         self, raw: Floats, content: str, request: Request, watch: Stopwatch | None = None
@@ -286,10 +293,15 @@ class Searcher:
         """
         return self._ranking.learn(raw, contents, request, watch or Stopwatch(), judged_first)
 
-    def _load_hits(self, ranked: RankedImages, groups: Sequence[HitGroup] | None) -> list[Hit]:
+    def _load_hits(
+        self, ranked: RankedImages, groups: Sequence[HitGroup] | None, label_bytes: int | None
+    ) -> list[Hit]:
         """Load the records of ranked images; those deleted meanwhile are left out."""
-        numbers = ranked.numbers.tolist()
-        records = self.collection.records(numbers)
+        numbers, bare = ranked.numbers.tolist(), set[int]()
+        if label_bytes is None:
+            records = self.collection.records(numbers)
+        else:
+            records, bare = self.collection.bounded_records(numbers, label_bytes)
         hits: list[Hit] = []
         for index, (number, score, distance) in enumerate(
             zip(numbers, ranked.reported, ranked.distances, strict=True)
@@ -298,6 +310,7 @@ class Searcher:
                 hit = self.hit_of(record, len(hits) + 1, float(score), float(distance))
                 hit.group = groups[index] if groups else None
                 hit.match = ranked.matches.get(number)
+                hit.labels_left_out = number in bare
                 hits.append(hit)
         return hits
 

@@ -91,6 +91,10 @@ def append_log(collection: Collection, backup: Path) -> int:
             )
         if schema_log.name in changed_history(connection):
             raise CollectionDamaged("the log of changes is damaged; make a new backup with --log")
+        if file_manifest.changed_files(backup, (LOG_FILE,)):  # what it had is in the collection no more
+            raise CollectionDamaged(
+                f"the log {LOG_FILE} of {backup} is missing or damaged; make a new backup with --log"
+            )
         with raise_when_full(backup):  # originals first: an entry in the log must find its own
             file_manifest.update_sums(backup, leave_out=(LOG_FILE,))
             copied = _copy_originals(collection.folder / originals.FOLDER, backup / originals.FOLDER)

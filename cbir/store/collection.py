@@ -207,6 +207,13 @@ class Collection(RecordQueries):
             self._key_check = found or self._read(require_key, self.folder)  # old collections have none
         return check_key(self.folder, self._key_check)
 
+    def key_problem(self) -> str | None:
+        """Return what is wrong with `patient.key`, without which nothing can be written; None if it is right."""
+        try:
+            return None if self.secret else ""
+        except CollectionDamaged as damage:
+            return str(damage)
+
     def patient_key_of(self, patient: str) -> str | None:
         """Return the key of a patient that is named by identifier, or by the key of an image; None for no patient."""
         known = self._read(numbers_where, images.c.patient_key == patient)

@@ -18,7 +18,7 @@ from cbir.store.filter_conditions import Condition, parse_filters
 from cbir.store.image_order import Order, Position
 from cbir.store.image_rows import batches
 from cbir.store.label_facets import LabelKey, LabelValues
-from cbir.store.record_rows import records_by_number, records_of_query, records_with_id
+from cbir.store.record_rows import bounded_records, records_by_number, records_of_query, records_with_id
 from cbir.store.records import Record
 from cbir.store.restore_advice import REPAIR
 from cbir.store.schema import images, labels, thumbnails
@@ -81,15 +81,34 @@ class RecordQueries:
         with connect_once(self._engine) as connection:
             return records_by_number(connection, numbers)
 
+    def bounded_records(self, numbers: Sequence[int], label_bytes: int) -> tuple[dict[int, Record], set[int]]:
+        """Return records by image number, and the numbers of those whose labels were not read.
+
+        That begins where the images before, in the order of `numbers`, have more than `label_bytes` of labels.
+        """
+        with connect_once(self._engine) as connection:
+            return bounded_records(connection, numbers, label_bytes)
+
     def records_by_id(self, image_ids: Iterable[str]) -> dict[str, Record]:
         """Return records by image id, in the order of their numbers; unknown ids are left out."""
         with self._engine.connect() as connection:
-            numbers = sorted(
-                number
-                for batch in batches(sorted(set(image_ids)))
-                for number in connection.scalars(select(images.c.number).where(images.c.image_id.in_(batch)))
-            )
+            numbers = _numbers_of_ids(connection, image_ids)
             return {record.image_id: record for record in records_by_number(connection, numbers).values()}
+
+    def bounded_records_by_id(
+        self, image_ids: Iterable[str], label_bytes: int
+    ) -> tuple[dict[str, Record], set[str]]:
+        """Return records by image id as `records_by_id`, and the ids of those whose labels were not read.
+
+        That begins where the images before have more than `label_bytes` of labels.
+        """
+        with self._engine.connect() as connection:
+            numbers = _numbers_of_ids(connection, image_ids)
+            records, bare = bounded_records(connection, numbers, label_bytes)
+            return (
+                {record.image_id: record for record in records.values()},
+                {records[number].image_id for number in bare},
+            )
 
     def iterate(self) -> Iterator[tuple[int, Record]]:
         """Yield number and record of every image, in the order in which they were added."""
@@ -352,3 +371,12 @@ def read_labelled_images(
 
 def _not_found(image_id: str) -> NotFound:
     return NotFound(f"there is no image {image_id} in the collection")
+
+
+def _numbers_of_ids(connection: Connection, image_ids: Iterable[str]) -> list[int]:
+    """Return the numbers of images by their ids, ascending; unknown ids are left out."""
+    return sorted(
+        number
+        for batch in batches(sorted(set(image_ids)))
+        for number in connection.scalars(select(images.c.number).where(images.c.image_id.in_(batch)))
+    )

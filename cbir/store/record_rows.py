@@ -15,14 +15,15 @@ from cbir.store.statements import Statement, is_postgresql
 from cbir.store.study_day import STUDY_DAY, stored_day
 
 CHECKED_VALUES = len(images.c) - 1  # of a row, before its checksum
+BLOCK = 50  # images whose labels are read together where their bytes are bounded
 
 # Constant statements, run by the driver for every search: SQLAlchemy takes several times as long to build them.
 _IMAGES_BY_NUMBER = Statement(
     f"SELECT {', '.join(images.columns.keys())} FROM images WHERE number IN ? ORDER BY number"
 )
 _IMAGE_BY_ID = Statement(f"SELECT {', '.join(images.columns.keys())} FROM images WHERE image_id = ?")
-_LABELS_BY_NUMBER = Statement(
-    "SELECT number, key, value, checksum FROM labels WHERE number IN ? ORDER BY key"
+_LABELS_BY_NUMBER = Statement(  # in the order of the index, which needs no sorting
+    "SELECT number, key, value, checksum FROM labels WHERE number IN ? ORDER BY number, key"
 )
 # In PostgreSQL, one statement needs neither a transaction nor a second answer of the server.
 _WITH_LABELS = (
@@ -40,6 +41,40 @@ def records_by_number(connection: Connection, numbers: Sequence[int]) -> dict[in
     if is_postgresql(connection):
         return _joined_records(connection, _RECORDS_BY_NUMBER.run(connection, wanted).all())
     return _with_labels(connection, _IMAGES_BY_NUMBER.run(connection, wanted).all())
+
+
+def bounded_records(
+    connection: Connection, numbers: Sequence[int], label_bytes: int
+) -> tuple[dict[int, Record], set[int]]:
+    """Return the records of images by number, and the numbers of those whose labels were not read.
+
+    Parameters
+    ----------
+    connection : Connection
+    numbers : sequence of int
+        Numbers of images; those that are not there are left out.
+    label_bytes : int
+        Bytes of keys and values; once the images before have more, the labels of the others are not read.
+
+    Raises
+    ------
+    CollectionDamaged
+        If a row that was read is damaged.
+    """
+    records, end = dict[int, Record](), 0
+    while end < len(numbers) and label_bytes >= 0:
+        block = records_by_number(connection, numbers[end : end + BLOCK])
+        records |= block
+        label_bytes -= sum(
+            len(f"{key}{value}".encode(errors="surrogatepass"))
+            for record in block.values()
+            for key, value in record.labels.items()
+        )
+        end += BLOCK
+    wanted = [int(number) for number in numbers[end:]]
+    rows = _IMAGES_BY_NUMBER.run(connection, wanted).all() if wanted else []
+    bare = _checked_records(connection, rows, ())
+    return records | bare, set(bare)
 
 
 def records_with_id(connection: Connection, image_id: str) -> dict[int, Record]:
@@ -63,7 +98,7 @@ def records_of_query(connection: Connection, query: Select[Any]) -> dict[int, Re
 def _with_labels(connection: Connection, rows: Sequence[Row[Any]]) -> dict[int, Record]:
     """Return the records of rows of `images`, in their order."""
     numbers = [row.number for row in rows]
-    return _checked_records(connection, rows, _LABELS_BY_NUMBER.run(connection, numbers))
+    return _checked_records(connection, rows, _LABELS_BY_NUMBER.run(connection, numbers).all())
 
 
 def _checked_records(

@@ -112,6 +112,10 @@ def _require_intact(backup: Path, from_copy: bool) -> None:
         if not (backup / DATABASE).stat().st_size:
             raise CollectionDamaged(f"the database {DATABASE} of {backup} is empty; use another backup")
     except OSError:
+        if (backup / SECRET).exists():
+            raise CollectionDamaged(
+                f"the database {DATABASE} of {backup} is missing; use another backup"
+            ) from None
         raise NotFound(f"there is no backup in {backup}") from None
     if changed := changed_files(backup, (DATABASE, SECRET) if from_copy else None):
         raise CollectionDamaged(

@@ -116,6 +116,23 @@ def _joined_postgresql(element: Any, compiler: Any, **options: Any) -> str:
     return f"string_agg(CAST({compiler.process(element.clauses, **options)} AS TEXT), ',')"
 
 
+class byte_length(FunctionElement[int]):  # noqa: N801 - as `joined_numbers`
+    """Number of bytes of a text in UTF-8: `octet_length`, which SQLite has since 3.43 alone."""
+
+    type = BigInteger()
+    inherit_cache = True
+
+
+@compiles(byte_length, "sqlite")
+def _bytes_sqlite(element: Any, compiler: Any, **options: Any) -> str:
+    return f"length(CAST({compiler.process(element.clauses, **options)} AS BLOB))"
+
+
+@compiles(byte_length, "postgresql")
+def _bytes_postgresql(element: Any, compiler: Any, **options: Any) -> str:
+    return f"octet_length({compiler.process(element.clauses, **options)})"
+
+
 class is_listed(FunctionElement[bool]):  # noqa: N801 - as `joined_numbers`
     """Condition that a number is in a JSON list: one parameter, however many there are."""
 

@@ -12,7 +12,7 @@ from queue import Empty, Queue
 from threading import Lock, Thread
 from typing import Protocol
 
-from cbir.errors import CollectionBusy, StorageFull
+from cbir.errors import CollectionBusy, CollectionDamaged, StorageFull
 from cbir.evaluation.auto_update import ChoiceUpdater
 from cbir.images import Limits
 from cbir.ingest.description import DescribeTask
@@ -192,7 +192,8 @@ class Intake:
         except (StorageFull, CollectionBusy) as error:
             outcomes = [InstanceOutcome(Fate.full, str(error))] * len(pending)
         except Exception as error:  # the sender keeps what was not acknowledged, and sends it again
-            log.warning("instances could not be stored: %s", type(error).__name__)
+            cause = str(error) if isinstance(error, CollectionDamaged) else type(error).__name__
+            log.warning("instances could not be stored: %s", cause)
             reason = f"could not be stored ({type(error).__name__})"
             outcomes = [InstanceOutcome(Fate.failed, reason)] * len(pending)
         for instance, outcome in zip(pending, outcomes, strict=True):

@@ -1,6 +1,5 @@
 """Crawl an archive for instances that match and are not in the collection yet."""
 
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -8,6 +7,7 @@ from functools import partial
 from itertools import islice
 from threading import Event
 
+from cbir.commands.printable import echo
 from cbir.errors import ArchiveFailed
 from indexer.dicom.describe_instance import Fate
 from indexer.dicom.intake import Intake
@@ -102,7 +102,7 @@ class Crawl:
                 reported = False
             except ArchiveFailed as error:
                 if not reported:
-                    print(f"cbir: {error}; trying again", file=sys.stderr, flush=True)
+                    echo(f"cbir: {error}; trying again", err=True)
                 reported = True
 
     def crawl_study(self, study: ArchiveStudy) -> None:

@@ -14,6 +14,7 @@ from cbir import settings
 from cbir.commands import options
 from cbir.commands.follow_index import follow_index
 from cbir.commands.output import OutputFormat, StageBars
+from cbir.commands.printable import echo
 from cbir.errors import CollectionBusy, InvalidInput
 from indexer.dicom import intake_options
 from indexer.dicomweb import crawl_options
@@ -114,7 +115,7 @@ def crawl_dicomweb(
                 crawl.show_progress = partial(bars.show, "instances")
                 crawl()
             if watch:
-                typer.echo("watching")
+                echo("watching")
                 crawl.watch(orthanc, every)
         finally:
             intake.close()
@@ -157,4 +158,4 @@ def _print_counts(intake: "Intake", format: OutputFormat) -> None:
     if format is OutputFormat.json:
         typer.echo(json.dumps(counts))
     else:
-        typer.echo(", ".join(f"{number} {fate}" for fate, number in counts.items()) or "nothing matched")
+        echo(", ".join(f"{number} {fate}" for fate, number in counts.items()) or "nothing matched")

@@ -21,10 +21,15 @@ class OrthancChanges:
     def __init__(self, url: str, session: BoundedSession) -> None:
         self.url = url
         self.session = session
-        self._since = int(self._get("changes?last").get("Last", 0))
+        self._since = self._last()
 
     def stable_studies(self) -> Iterator[str]:
-        """Yield the Study Instance UIDs of studies that became stable since the last call."""
+        """Yield the Study Instance UIDs of studies that became stable since the last call.
+
+        All of them where Orthanc's list is shorter than before, as with a new or restored database.
+        """
+        if self._last() < self._since:
+            self._since = 0
         done = False
         while not done:
             page = self._get(f"changes?since={self._since}&limit={PAGE}")
@@ -36,6 +41,9 @@ class OrthancChanges:
                         yield uid
                 self._since = int(change.get("Seq", self._since))  # last: a failure must not skip the change
             done = bool(page.get("Done", True)) or not page.get("Changes")
+
+    def _last(self) -> int:
+        return int(self._get("changes?last").get("Last", 0))
 
     def _study_uid(self, identifier: str) -> str:
         try:

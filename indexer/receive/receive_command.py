@@ -15,6 +15,7 @@ import typer
 from cbir import settings
 from cbir.commands import options
 from cbir.commands.follow_index import follow_index
+from cbir.commands.printable import echo
 from cbir.errors import InvalidInput
 from cbir.file_limit import raise_file_limit
 from indexer.dicom import intake_options
@@ -111,7 +112,7 @@ def _serve(server: "BoundedServer", announcement: str) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: threading.Thread(target=server.shutdown).start())
     gc.freeze()  # pynetdicom collects everything every few seconds; what is loaded now stays
-    typer.echo(announcement)
+    echo(announcement)
     server.serve_forever(poll_interval=0.2)
     server.server_close()
     _end_associations(server.active_associations)

@@ -9,6 +9,7 @@ from typer import Option
 
 from cbir.commands.options import FOLDER_OR_ADDRESS, FindText
 from cbir.commands.output import StageBars
+from cbir.commands.printable import echo
 from cbir.errors import InvalidInput
 from cbir.python_api.collection_address import collection_folder
 
@@ -72,9 +73,9 @@ def export_pairs(
             )  # fmt: skip
         finally:
             study.close()
-    typer.echo(f"{written.tasks} tasks and {written.pictures} pictures in {out}")
+    echo(f"{written.tasks} tasks and {written.pictures} pictures in {out}")
     if written.left_out:
-        typer.echo(
+        echo(
             f"{written.left_out} pairs left out: an image has text in its pixels, or its file is gone",
             err=True,
         )
@@ -88,13 +89,12 @@ def import_answers(
     from cbir.active.judgement_journal import Journal
     from cbir.active.study import study_plan, study_rounds
     from cbir.active.study.label_studio_answers import read_label_studio_export
-    from cbir.active.study.study import JOURNAL
 
     plan = study_plan.read_plan(study_dir)
     judgements = read_label_studio_export(export, plan.study, study_rounds.read_rounds(study_dir))
-    journal = Journal(study_dir / JOURNAL)
+    journal = Journal(study_rounds.journal_path(study_dir))
     try:
         added = sum(map(journal.add, judgements))
     finally:
         journal.close()
-    typer.echo(f"{added} judgements added, {len(judgements) - added} were there already")
+    echo(f"{added} judgements added, {len(judgements) - added} were there already")

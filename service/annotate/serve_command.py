@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from cbir.commands.options import FOLDER_OR_ADDRESS
+from cbir.commands.printable import echo
 from cbir.errors import InvalidInput
 from cbir.extras import install_command
 from cbir.python_api.collection_address import address_or_folder, collection_folder
@@ -175,9 +176,9 @@ def serve_study(
     address = service_url(loaded_settings, listener)
 
     def ready() -> None:
-        typer.echo(f"The page: {address}{IMAGES_PAGE if plan.ask == 'grades' else PAIRS_PAGE}")
-        typer.echo(f"Judgements are stored in {folder}")
-        typer.echo("Press Ctrl-C to stop; the same command continues the study.")
+        echo(f"The page: {address}{IMAGES_PAGE if plan.ask == 'grades' else PAIRS_PAGE}")
+        echo(f"Judgements are stored in {folder}")
+        echo("Press Ctrl-C to stop; the same command continues the study.")
 
     # The worker, which holds the journal, creates the app.
     make_app = partial(create_app, collection, folder, loaded_settings)

@@ -21,7 +21,7 @@ from cbir.client.cohort_messages import (
 )
 from cbir.cohorts.cohort_round import BATCH, CohortRound, next_batch, start_round
 from cbir.cohorts.export_formats import EXPORTS
-from cbir.errors import NotFound
+from cbir.errors import InvalidInput, NotFound
 from cbir.search import record_links
 from service.access.audit import log_images
 from service.access.caller import actor_name, has_admin_rights
@@ -44,6 +44,7 @@ from service.state.database import state_database
 blueprint = Blueprint("cohorts", __name__, url_prefix="/v1/cohorts")
 
 MAX_PAGE = 200
+MAX_EXPORT_LABELS = 200 * 2**20  # bytes of a file
 CohortIdInPath = Annotated[
     str, Field(description="Id of the cohort, as `cohorts` lists it.", examples=[COHORT_ID])
 ]
@@ -295,7 +296,9 @@ def get_cohort_export(cohort_id: CohortIdInPath) -> Response:
     Files name images by their ids and DICOM UIDs, never by the names of files; labels are included.
     """
     params = request_params.query_parameters(CohortExportParameters)
-    cohort = find_visible_cohort(cohort_id)
+    cohort = find_visible_cohort(cohort_id, MAX_EXPORT_LABELS)
+    if cohort.bare:
+        raise InvalidInput("the labels of these images are too long for one file; use smaller cohorts")
     _log(cohort)
     export = EXPORTS[params.format]
     text = export.write(

@@ -75,10 +75,20 @@ def get_readyz() -> Response:
         profile=collection.profile.name,
         collections={name: collection_state(other) for name, other in others.items()} or None,
         folders=_alias_folders(state.collections.values()) or None,
-        device=str(choose_device(state.settings.device)),
+        device=_device(handle),
         warning="; ".join(filter(None, (_problem(handle), _lost_lines()))) or None,
     )
     return _ready(facts)
+
+
+def _device(handle: CollectionHandle) -> str:
+    """Return the device in use, and that of the index where it is another one."""
+    choice, index = choose_device(current_state().settings.device), handle.whole_searcher().index_device
+    return (
+        f"{choice}; the index of the collection is on {index}"
+        if index not in (None, choice.name)
+        else str(choice)
+    )
 
 
 def _alive(facts: Health) -> Response:

@@ -12,7 +12,7 @@ from cbir.search import Searcher, record_links
 from cbir.store import Record
 from service.access.caller import actor_name, current_rights, has_admin_rights
 from service.collections.app_state import current_state
-from service.http.label_budget import LabelBudget
+from service.http.label_budget import MAX_ANSWER_LABELS, LabelBudget
 from service.http.problems import NotReady
 from service.state import saved_cohorts
 from service.state.database import state_database
@@ -31,6 +31,7 @@ class VisibleCohort:
     searcher: Searcher
     judged: Sequence[JudgedImage]
     records: dict[str, Record]
+    bare: set[str]
 
     def summary(self) -> CohortSummary:
         """Return the facts about the cohort."""
@@ -43,6 +44,7 @@ class VisibleCohort:
                 image_id=image.image_id,
                 relevant=image.relevant,
                 labels=self.records[image.image_id].labels,
+                labels_left_out=image.image_id in self.bare,
                 links=record_links(current_state().settings, self.records[image.image_id]).in_collection(
                     self.row.collection
                 ),
@@ -58,17 +60,22 @@ def cohort_viewer() -> CohortViewer:
     return CohortViewer(actor_name(), current_state().visible_names(), has_admin_rights())
 
 
-def find_visible_cohort(cohort_id: str) -> VisibleCohort:
-    """Return a cohort; raises NotFound if the caller may not see it, NotReady if its collection is unavailable."""
+def find_visible_cohort(cohort_id: str, label_bytes: int | None = None) -> VisibleCohort:
+    """Return a cohort, with at most `label_bytes` of labels; by default as many as an answer may have.
+
+    Raises NotFound if the caller may not see it, NotReady if its collection is unavailable.
+    """
     database = state_database()
     row = saved_cohorts.find_cohort(database, cohort_viewer(), cohort_id)
     judged = saved_cohorts.read_judgements(database, row.number)
     searcher = current_state().searcher(row.collection)
-    records = searcher.collection.records_by_id(image.image_id for image in judged)
+    records, bare = searcher.collection.bounded_records_by_id(
+        (image.image_id for image in judged), label_bytes or MAX_ANSWER_LABELS
+    )
     visible = [image for image in judged if image.image_id in records]
     if _is_hidden(row, visible):
         raise NotFound(f"there is no cohort {cohort_id}")
-    return VisibleCohort(row, searcher, visible, records)
+    return VisibleCohort(row, searcher, visible, records, bare)
 
 
 def find_own_cohort(cohort_id: str) -> VisibleCohort:

@@ -283,8 +283,9 @@ class CollectionHandle:
             self._index_thread.wake()
 
     def snapshot_problem(self) -> str | None:
-        """Return the damage that queries work around, logged once; None if there is none."""
-        problem = self.whole_searcher().collection.snapshot_problem or self._switch_problem
+        """Return the damage that queries work around, or a wrong key, logged once; None if there is none."""
+        collection = self.whole_searcher().collection
+        problem = collection.snapshot_problem or self._switch_problem or collection.key_problem()
         if problem and problem != self._logged_problem:
             log.warning("collection %s: %s", self.name, problem)
         self._logged_problem = problem

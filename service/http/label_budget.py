@@ -37,7 +37,7 @@ class LabelBudget:
         """Leave out the labels of those images that do not fit, in order, and return their number."""
         count = 0
         for image in images:
-            if not self.takes(image.labels):
+            if image.labels_left_out or not self.takes(image.labels):
                 image.labels, image.labels_left_out = {}, True
                 count += 1
         return count

@@ -189,7 +189,10 @@ def _handle_database_error(error: DatabaseError) -> Response:
     if getattr(error.orig, "sqlite_errorname", None) == "SQLITE_CANTOPEN" and _is_out_of_files():
         return _no_resources(error)
     log.error("the database cannot be read: %s", error_location(error))
-    detail = "the collection's database cannot be read at the moment"
+    detail = (
+        "the collection's database cannot be read; if that stays, restart the service, which searches in the last "
+        "good copy of a damaged collection and names what restores it"
+    )
     return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, detail, "collection-damaged")
 
 

@@ -10,6 +10,7 @@ from cbir.images import Region
 from cbir.search import MAX_EXAMPLES, MAX_GROUP_SIZE, MAX_TEXT, Examples, ImageId, Judgements, Request
 from cbir.search import example_values as example
 from cbir.settings import Settings
+from service.http import label_budget
 from service.http.rendering_parameters import Numbers, Rendering
 from service.http.request_params import JSON, MAX_NAME_CHARACTERS, Parameters, Where, as_list
 from service.http.rerank_parameters import AsAssignments, AsObject
@@ -159,6 +160,7 @@ class SearchParameters(Parameters):
             )
         values = {name: getattr(self, name) for name in SEARCH_FIELDS}
         values |= {"parameters": self.parameters.root, "exclude_patient_key": patient_key}
+        values["label_bytes"] = label_budget.MAX_ANSWER_LABELS
         return Request.model_validate(values)
 
 

@@ -1,16 +1,20 @@
 """Segmentations that MONAI Label's clients send, in the folder of the setting `annotation_folder`."""
 
+import os
 import re
 from collections.abc import Collection as Ids
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from cbir.atomic import private_folder, write_bytes
+from cbir.atomic import BINARY, OWNER_FILE, private_folder, write_bytes
 from cbir.errors import InvalidInput, NotFound
+from cbir.file_lock import wait_lock
 from cbir.settings import Settings
 from service.http.problems import NotAllowed
 
 SUFFIXES = (".seg.nrrd", ".nrrd", ".nii.gz", ".nii", ".json")
+LOCK = ".lock"  # file that all services with the folder lock while they write there
 MAX_SEGMENTATIONS = 16  # of an image
 TAG = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
@@ -54,16 +58,29 @@ def store_segmentation(settings: Settings, image_id: str, tag: str, suffix: str,
         If the image has as many segmentations with other tags as it may have.
     """
     folder = annotation_folder(settings) / image_id
-    others = segmentations(settings, image_id).keys() - {tag}
-    if len(others) >= MAX_SEGMENTATIONS:
-        raise InvalidInput(
-            f"tag: an image has at most {MAX_SEGMENTATIONS} segmentations; use a tag that it has"
-        )
+    with _only_writer(annotation_folder(settings)):
+        others = segmentations(settings, image_id).keys() - {tag}
+        if len(others) >= MAX_SEGMENTATIONS:
+            raise InvalidInput(
+                f"tag: an image has at most {MAX_SEGMENTATIONS} segmentations; use a tag that it has"
+            )
+        private_folder(folder)
+        write_bytes(folder / f"{tag}{suffix}", content)
+        for other in _files(folder, tag):
+            if other.name != f"{tag}{suffix}":
+                other.unlink(missing_ok=True)
+
+
+@contextmanager
+def _only_writer(folder: Path) -> Iterator[None]:
+    """Wait until no other thread or process writes segmentations, so that none is counted too late."""
     private_folder(folder)
-    write_bytes(folder / f"{tag}{suffix}", content)
-    for other in _files(folder, tag):
-        if other.name != f"{tag}{suffix}":
-            other.unlink(missing_ok=True)
+    file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | BINARY, OWNER_FILE)
+    try:
+        wait_lock(file)
+        yield
+    finally:
+        os.close(file)
 
 
 def find_segmentation(settings: Settings, image_id: str, tag: str) -> Path:
@@ -116,14 +133,15 @@ def erase_segmentations(settings: Settings, keys: Sequence[str], image_ids: Ids[
     image_ids : collection of str
         Images of the patient.
     """
-    if settings.annotation_folder is None:
+    if settings.annotation_folder is None or not settings.annotation_folder.is_dir():
         return
-    for image_id in image_ids:
-        folder = settings.annotation_folder / image_id
-        if folder.is_dir():
-            for path in folder.iterdir():
-                path.unlink(missing_ok=True)
-            folder.rmdir()
+    with _only_writer(settings.annotation_folder):
+        for image_id in image_ids:
+            folder = settings.annotation_folder / image_id
+            if folder.is_dir():
+                for path in folder.iterdir():
+                    path.unlink(missing_ok=True)
+                folder.rmdir()
 
 
 def _files(folder: Path, tag: str) -> list[Path]:

@@ -10,6 +10,7 @@ from typer import Option
 from cbir import settings
 from cbir.commands import options
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, results_console
+from cbir.commands.printable import echo
 from cbir.errors import InvalidInput
 from cbir.threads import cores
 
@@ -70,7 +71,7 @@ def create_study(
         study, items = design_items(design, loaded, jobs or cores(), bars.show)
     add_study(database, study, items)
     same = sum(item.a == item.b for item in items)
-    typer.echo(
+    echo(
         f"{len(items)} queries, {same} with the same list by both methods. The service that has the collection "
         f"{study.collection} shows the study at /study/{name}"
     )
@@ -98,7 +99,7 @@ def list_all_studies(format: Printed = OutputFormat.text) -> None:
             table.add_row(*map(str, row.values()))
         results_console().print(table)
     else:
-        typer.echo("there is no study; make one with `cbir study create`")
+        echo("there is no study; make one with `cbir study create`")
 
 
 @app.command("report")
@@ -121,9 +122,9 @@ def report_study(
         return
     from service.reader_study.reader_report import result_lines
 
-    typer.echo("\n".join(result_lines(results)))
+    echo("\n".join(result_lines(results)))
     if out:
-        typer.echo(str(out))
+        echo(str(out))
 
 
 def _write_report(out: Path, results: dict[str, object]) -> None:
@@ -148,7 +149,7 @@ def export_answers(
     rows = reader_answer_rows(database, find_study(database, name))
     with atomic_text(file) as out:
         csv.writer(out, lineterminator="\n").writerows(rows)
-    typer.echo(f"{len(rows) - 1} answers in {file}")
+    echo(f"{len(rows) - 1} answers in {file}")
 
 
 @app.command("delete")
@@ -161,7 +162,7 @@ def remove_study(name: Name, yes: Annotated[bool, Option("--yes", help="Do not a
     if not yes:
         typer.confirm(f"Delete the study {name} with its answers?", abort=True)
     delete_study(database, name)
-    typer.echo(f"{name} deleted")
+    echo(f"{name} deleted")
 
 
 def _database() -> "StateDatabase":

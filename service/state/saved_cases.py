@@ -20,6 +20,7 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    literal,
     or_,
     select,
     true,
@@ -28,6 +29,7 @@ from sqlalchemy import (
 
 from cbir.client.case_messages import CaseContent, NewCase
 from cbir.errors import InvalidInput, NotFound
+from cbir.store.statements import byte_length
 from service.state.database import StateDatabase
 from service.state.schema import WholeNumber, tables, unix_time
 
@@ -130,20 +132,27 @@ def add_case(
         "patient_key": patient_key,
     }
     with database.writing() as connection:
-        size = len(str(values["content"])) + len(case.note) + (len(picture.data) if picture else 0)
-        _check_limits(connection, owner, size)
+        size = _size(str(values["content"]), case.title, case.note) + (len(picture.data) if picture else 0)
+        _check_count(connection, owner)
+        _check_size(connection, owner, size)
         connection.execute(insert(cases).values(**values))
     return case_id
 
 
-def _check_limits(connection: Connection, owner: str, size: int) -> None:
-    text = func.length(cases.c.content) + func.length(cases.c.note)
-    pictures = func.coalesce(func.length(cases.c.picture), 0)
-    query = select(func.count(), func.coalesce(func.sum(text + pictures), 0))
-    count, used = connection.execute(query.where(cases.c.owner == owner)).one()
+def _check_count(connection: Connection, owner: str) -> None:
+    count = connection.scalar(select(func.count()).where(cases.c.owner == owner)) or 0
     if count >= MAX_CASES:
         raise InvalidInput(f"this caller has {count} saved cases already, as many as allowed; delete some")
-    if used + size > MAX_BYTES:
+
+
+def _check_size(connection: Connection, owner: str, more: int) -> None:
+    """Raise InvalidInput if the cases of an owner would be too large with so many bytes more."""
+    texts = sum(
+        (byte_length(column) for column in (cases.c.content, cases.c.title, cases.c.note)), literal(0)
+    )
+    pictures = func.coalesce(func.length(cases.c.picture), 0)
+    query = select(func.coalesce(func.sum(texts + pictures), 0)).where(cases.c.owner == owner)
+    if (connection.scalar(query) or 0) + more > MAX_BYTES:
         raise InvalidInput(
             f"this caller's cases have {MAX_BYTES // 2**20} MiB, as many as allowed; delete some"
         )
@@ -206,9 +215,18 @@ def change_case(database: StateDatabase, case_id: str, title: str, note: str, sh
     case_id : str
     title, note : str
     shared : bool
+
+    Raises
+    ------
+    InvalidInput
+        If the cases of its owner would be larger than allowed.
     """
     values = {"title": title, "note": note, "words": _words(title, note), "shared": shared}
     with database.writing() as connection:
+        query = select(cases.c.owner, cases.c.title, cases.c.note).where(cases.c.case_id == case_id)
+        before = connection.execute(query).one_or_none()
+        if before and (more := _size(title, note) - _size(before.title, before.note)) > 0:
+            _check_size(connection, before.owner, more)
         connection.execute(
             update(cases).where(cases.c.case_id == case_id).values(**values, changed=unix_time())
         )
@@ -261,6 +279,10 @@ def without_images(content: str, image_ids: Ids[str]) -> str | None:
     if case.image_ids().isdisjoint(image_ids):
         return None
     return case.only(lambda image_id: image_id not in image_ids).model_dump_json()
+
+
+def _size(*texts: str) -> int:
+    return sum(len(text.encode(errors="surrogatepass")) for text in texts)
 
 
 def _words(title: str, note: str) -> str:

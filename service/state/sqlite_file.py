@@ -118,7 +118,13 @@ class SqliteFile:
 
     def reason(self, error: DBAPIError) -> str:
         """Return the reason of an error in a line."""
-        return str(error.orig)
+        reason = str(error.orig)
+        damaged = "malformed" in reason or "not a database" in reason
+        return (
+            f"{reason}; restore it from a copy, or move it away with its -wal and {TABLES_MARK}"
+            if damaged
+            else reason
+        )
 
     def is_down(self, _error: DBAPIError) -> bool:
         """Return False: a file needs no server."""

@@ -4,8 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import typer
-
+from cbir.commands.printable import echo
 from cbir.errors import DatabaseUnavailable
 from cbir.settings import Settings
 from cbir.store import Collection
@@ -41,7 +40,7 @@ def wait_for_state(settings: Settings, pause: Callable[[float], object] = time.s
                 raise
             if reason is None:
                 reason = str(error)
-                typer.echo(f"waiting: {reason}; trying again every {WAIT_SECONDS:.0f} seconds", err=True)
+                echo(f"waiting: {reason}; trying again every {WAIT_SECONDS:.0f} seconds", err=True)
         pause(WAIT_SECONDS)
 
 
@@ -67,4 +66,4 @@ def check_collections(folders: Sequence[Path], check: Callable[[Path, Collection
         except DatabaseUnavailable as error:
             if not may_pass(str(error)):
                 raise
-            typer.echo(f"starting without it: {error}; it is used as soon as it answers", err=True)
+            echo(f"starting without it: {error}; it is used as soon as it answers", err=True)

@@ -7,6 +7,7 @@ import typer
 
 from cbir import settings
 from cbir.commands.output import OutputFormat, Printed, print_json, results_console
+from cbir.commands.printable import echo
 
 if TYPE_CHECKING:
     from service.state.database import StateDatabase
@@ -32,7 +33,7 @@ def show_usage(format: Printed = OutputFormat.text) -> None:
     elif rows:
         _print_table(rows)
     else:
-        typer.echo("no searches are logged; the setting usage_log turns the log of the service on")
+        echo("no searches are logged; the setting usage_log turns the log of the service on")
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:
@@ -56,7 +57,7 @@ def export_usage(
 
     with atomic_text(file) as out:
         count = write_usage_csv(read_usage(_database(), collection), out)
-    typer.echo(f"{count} searches in {file}")
+    echo(f"{count} searches in {file}")
 
 
 @app.command("delete")
@@ -69,7 +70,7 @@ def clear_usage(
 
     if not yes:
         typer.confirm(f"Delete the usage log of {collection or 'all collections'}?", abort=True)
-    typer.echo(f"{delete_usage(_database(), collection)} searches deleted")
+    echo(f"{delete_usage(_database(), collection)} searches deleted")
 
 
 def _database() -> "StateDatabase":

@@ -18,6 +18,7 @@ from cbir.images import read_images
 from cbir.main import app
 from cbir.search import Request, Searcher, Stopwatch
 from tests.cbir.evaluation.small_run import draw, index
+from tests.held_files import hold_opening
 
 
 @pytest.fixture(scope="module")
@@ -191,31 +192,39 @@ def test_an_interrupted_run_continues(collection, queries, tmp_path):
         assert '"rank": 99' not in output.read_text()
 
 
+def test_damage_in_a_journal_is_searched_again(collection, queries, tmp_path):
+    output = tmp_path / "hits.jsonl"
+    search(collection, output, queries, "--rerank", "none")
+    complete = output.read_text()
+    lines = complete.splitlines(keepends=True)
+    journal = tmp_path / "hits.jsonl.unfinished"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AnswerJournal, "add", lambda *_: exit(3))
+        search(collection, output, queries, "--rerank", "none", code=3)
+    terms = journal.read_text()
+    for damaged in ("\0" * 20 + "\n", "null\n", "{}\n", '{"query": \n'):
+        journal.write_text(terms + lines[0] + damaged + lines[2])
+        search(collection, output, queries, "--rerank", "none")
+        assert output.read_text() == complete
+
+
 @pytest.mark.slow
-def test_ctrl_c_leaves_a_journal_and_no_output(collection, pictures, tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "cbir.main",
-        "search",
-        "--collection",
-        collection.folder,
-        pictures,
-        "--jobs",
-        "1",
-    ]
-    slow = ("--rerank", "eprf", "--parameter", "T1=100", "--parameter", "T2=100", "--parameter", "P=20")
-    output = tmp_path / "hits.csv"
-    started = subprocess.Popen([*command, "--output", output, *slow], stderr=subprocess.PIPE, text=True)
-    journal, limit = tmp_path / "hits.csv.unfinished", time.monotonic() + 60
-    while time.monotonic() < limit and not (journal.exists() and journal.read_text().count("\n") > 2):
+def test_ctrl_c_leaves_a_journal_and_no_output(collection, queries, tmp_path, monkeypatch):
+    hold_opening(queries / "2.png", monkeypatch)
+    command = [sys.executable, "-m", "cbir.main", "search", "--collection", collection.folder, queries]
+    output, journal = tmp_path / "hits.csv", tmp_path / "hits.csv.unfinished"
+    started = subprocess.Popen(
+        [*command, "--jobs", "1", "--rerank", "none", "--output", output], stderr=subprocess.PIPE, text=True
+    )
+    while not (journal.exists() and journal.read_text().count("\n") > 2):
+        assert started.poll() is None
         time.sleep(0.02)
     started.send_signal(signal.SIGINT)
     _, errors = started.communicate(timeout=300)
     assert started.returncode not in (0, 2)
     assert "Traceback" not in errors
     assert not output.exists()
-    assert journal.read_text().count("\n") > 2
+    assert journal.read_text().count("\n") == 3
 
 
 def test_what_a_query_list_is(tmp_path):

@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from cbir.commands.output import results_console
+from cbir.main import app
 from tests.indexer.commands import call
 from tests.indexer.conftest import picture
 from tests.project.sources import sources
@@ -114,3 +116,11 @@ app(["encoder", "list"])
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "pip install '.[volume]'" in printed
     assert "huang2012" in printed
+
+
+def test_lines_with_names_do_not_control_the_terminal(tmp_path: Path) -> None:
+    folder = tmp_path / "ph\x1b[31m\x9b2J"
+    printed = CliRunner().invoke(app, ["phantoms", str(folder), "--count", "1"]).output
+    assert "1 phantoms in" in printed
+    assert not set(printed) & {"\x1b", "\x9b"}
+    assert (folder / "manifest.csv").exists()

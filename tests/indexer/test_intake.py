@@ -44,3 +44,22 @@ def test_a_fault_of_the_snapshot_does_not_stop_the_answers(
         later.join(60)
         made.close()
     assert fates == [Fate.stored, Fate.stored]
+
+
+def test_the_log_says_what_restores_a_damaged_collection(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with open_collection(tmp_path / "collection") as opened:
+        made = intake.Intake(
+            opened,
+            instance_filter=InstanceFilter(),
+            limits=Limits(),
+            jobs=1,
+            who="test",
+            settings=settings.load(),
+        )
+        (tmp_path / "collection" / "patient.key").write_text("0" * 64)
+        assert made.add(file_of(*slices(1, 32))).fate is Fate.failed
+        made.close()
+    assert "patient.key of" in caplog.text
+    assert "copy it from a backup" in caplog.text

@@ -211,10 +211,14 @@ def test_the_size_of_a_callers_cases_is_limited(
     save(client, long)
     assert "as many as allowed" in problem(client.post("/v1/cases", json=long), 422)
     assert len(titles(client)) == 2
-    save(client, new_case(ids))
+    small = save(client, new_case(ids))["id"]
     uploaded = {"image": pictures[0].open("rb"), "case": json.dumps(new_case(ids, search={}))}
     assert "as many as allowed" in problem(client.post("/v1/cases", data=uploaded), 422), "with its picture"
+    longer = client.patch(f"/v1/cases/{small}", json={"note": "x" * 9000})
+    assert "as many as allowed" in problem(longer, 422), "changes count too"
+    assert client.patch(f"/v1/cases/{small}", json={"title": "x", "note": "y" * 500}).status_code == 200
     assert client.delete(f"/v1/cases/{first['id']}").status_code == 204
+    assert "as many as allowed" in problem(client.post("/v1/cases", json=new_case(ids, note="ö" * 9000)), 422)
     save(client, long)
 
 

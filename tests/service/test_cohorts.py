@@ -3,6 +3,7 @@
 import csv
 import io
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,7 +15,9 @@ from cbir import settings
 from cbir.client import Client
 from cbir.cohorts.judged_image import ProposedImage
 from cbir.errors import NotFound
+from cbir.store import Collection, record_rows
 from service.access.tokens import Scope
+from service.api import cohort_routes
 from service.app import create_app
 from service.cohorts.erase_cohorts import erase_cohorts
 from service.state import saved_cohorts
@@ -252,6 +255,22 @@ def test_an_export_has_all_judged_images(client: FlaskClient, ids: list[str]) ->
         (ids[0], "yes"), (ids[1], "yes"), (ids[2], "no"),
     ]  # fmt: skip
     assert "/" not in answer.text  # no path of a file
+
+
+@pytest.mark.parametrize("kind", ["csv", "label-studio"])
+def test_an_export_has_a_largest_size(
+    writable: Path, ids: list[str], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Collection(writable) as collection, collection.writer() as writer:
+        writer.set_labels_of(ids[:3], {"note": "x" * 1000})
+    client = create_app(writable, settings.load()).test_client()
+    cohort = begin(client, ids[:2], irrelevant=[ids[2]])["id"]
+    monkeypatch.setattr(record_rows, "BLOCK", 1)
+    monkeypatch.setattr(cohort_routes, "MAX_EXPORT_LABELS", 4000)
+    assert client.get(f"/v1/cohorts/{cohort}/export", query_string={"format": kind}).status_code == 200
+    monkeypatch.setattr(cohort_routes, "MAX_EXPORT_LABELS", 1500)
+    answer = client.get(f"/v1/cohorts/{cohort}/export", query_string={"format": kind})
+    assert "labels of these images are too long" in problem(answer, 422)
 
 
 def test_the_most_cohorts_and_judgements(

@@ -48,6 +48,30 @@ def test_a_gpu_that_failed_is_said(indexed: Path, monkeypatch: pytest.MonkeyPatc
     assert "\ncbir_gpu_failures_total 1.0\n" in client.get("/metrics").text
 
 
+def test_the_device_of_the_index_is_said_where_it_is_another(indexed: Path) -> None:
+    app = create_app(indexed, settings.load(device="cpu", index="flat"))
+    client = app.test_client()
+    assert client.get("/readyz").json["device"] == "cpu, because device=cpu is set"
+    (handle,) = app.extensions[EXTENSION].collections.values()
+    handle.whole_searcher()._ranking.whole.device._nearest.device = "cuda"  # as where torch alone has no GPU
+    device = client.get("/readyz").json["device"]
+    assert device == "cpu, because device=cpu is set; the index of the collection is on cuda"
+
+
+@pytest.mark.parametrize("key", [None, "", "0" * 64])
+def test_a_wrong_key_is_a_warning(writable: Path, key: str | None) -> None:
+    client = create_app(writable, settings.load()).test_client()
+    assert "warning" not in client.get("/readyz").json
+    path = writable / "patient.key"
+    right = path.read_text()
+    path.unlink()
+    if key is not None:
+        path.write_text(key)
+    assert "the key file patient.key of" in client.get("/readyz").json["warning"]
+    path.write_text(right)
+    assert "warning" not in client.get("/readyz").json
+
+
 @pytest.mark.slow
 def test_added_and_deleted_by_another_process(writable: Path, pictures: list[Path], ids: list[str]) -> None:
     client = create_app(writable, settings.load()).test_client()

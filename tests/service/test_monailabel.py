@@ -7,9 +7,12 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 from typing import Any, NoReturn
 
 import cv2
@@ -28,6 +31,7 @@ from service.access.shared_tokens import open_tokens
 from service.access.token_list import TokenStorage
 from service.access.tokens import Scope
 from service.app import create_app
+from service.monailabel import segmentation_files
 from service.monailabel.choose_sample import STRATEGIES
 from service.monailabel.segmentation_files import MAX_SEGMENTATIONS, erase_segmentations
 from service.state.database import open_state
@@ -173,7 +177,7 @@ def test_segmentations_are_stored(site: Site) -> None:
     assert next_sample(client)["id"] == site.ids[0], "a model's proposal does not count"
     save(client, image, "final", "b.nii.gz")
     save(client, image, "final", "c.nrrd")
-    names = sorted(path.name for path in (site.settings.annotation_folder or Path()).rglob("*.*"))
+    names = sorted(path.name for path in (site.settings.annotation_folder or Path()).glob("*/*"))
     assert names == ["final.nrrd", "original.nii.gz"]
     entry = client.get("/monailabel/datastore/?output=all").json["objects"][image]
     assert {tag: label["ext"] for tag, label in entry["labels"].items()} == {
@@ -185,7 +189,7 @@ def test_segmentations_are_stored(site: Site) -> None:
     assert f'filename="{image}.nrrd"' in answer.headers["Content-Disposition"]
     erase_segmentations(site.settings, [], [image, site.ids[0]])
     problem(client.get(f"/monailabel/datastore/label?label={image}&tag=final"), 404)
-    assert not list((site.settings.annotation_folder or Path()).iterdir())
+    assert not list((site.settings.annotation_folder or Path()).glob("[!.]*"))
 
 
 def test_the_number_of_segmentations_of_an_image_is_limited(site: Site) -> None:
@@ -197,6 +201,25 @@ def test_the_number_of_segmentations_of_an_image_is_limited(site: Site) -> None:
     assert save(client, ids[0], "tag-3", "label.nii.gz").status_code == 200, "replaces one"
     assert save(client, ids[1], "one-more").status_code == 200
     assert len(list((folder / ids[0]).iterdir())) == MAX_SEGMENTATIONS
+
+
+def test_segmentations_that_arrive_at_once_are_counted_one_after_the_other(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image, both, write = site.ids[0], Barrier(2), segmentation_files.write_bytes
+    for number in range(MAX_SEGMENTATIONS - 1):
+        save(site.client(), image, f"tag-{number}")
+
+    def write_together(path: Path, content: bytes) -> None:
+        with suppress(BrokenBarrierError):
+            both.wait(1)
+        write(path, content)
+
+    monkeypatch.setattr(segmentation_files, "write_bytes", write_together)
+    clients = [site.client(), site.client()]
+    with ThreadPoolExecutor(2) as threads:
+        answers = list(threads.map(save, clients, [image, image], ["one", "other"]))
+    assert sorted(answer.status_code for answer in answers) == [200, 422]
 
 
 def test_deleting_images_deletes_their_segmentations(site: Site) -> None:
@@ -215,7 +238,7 @@ def test_deleting_images_deletes_their_segmentations(site: Site) -> None:
         "--yes",
         CBIR_ANNOTATION_FOLDER=str(folder),
     )
-    assert [path.name for path in folder.iterdir()] == [site.ids[4]]
+    assert [path.name for path in folder.glob("[!.]*")] == [site.ids[4]]
 
 
 def test_large_segmentations_are_refused(indexed: Path, tmp_path: Path) -> None:

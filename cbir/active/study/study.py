@@ -17,7 +17,6 @@ from cbir.active.study.study_rounds import AskedPair, StudyRound
 from cbir.atomic import private_folder
 from cbir.errors import InvalidInput
 
-JOURNAL = "judgements.jsonl"
 MIN_NEW_GRADES, MAX_NEW_GRADES = 8, 50  # since the latest training, before the next one
 
 Key = tuple[str, str]
@@ -41,7 +40,7 @@ class Study:
         self._lock = RLock()
         self._assigned: dict[Key, str] = {}  # the person who got a pair last, in memory only
         private_folder(folder)
-        self.journal = Journal(folder / JOURNAL)
+        self.journal = Journal(study_rounds.journal_path(folder))
         try:
             self.rounds = study_rounds.read_rounds(folder)
             pairs = [pair for round_ in self.rounds for pair in round_.pairs]

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from cbir.active import strategies
+from cbir.active.study import study_rounds
 from cbir.active.study.reference_images import MAX_REFERENCES, ReferenceImage
 from cbir.active.study.study_files import write_study_file
 from cbir.errors import InvalidInput
@@ -101,6 +102,11 @@ def resolve_plan(folder: Path, options: dict[str, Any]) -> StudyPlan:
     Raises InvalidInput if a value or the stored plan is not valid.
     """
     stored: dict[str, Any] = read_plan(folder).model_dump() if (folder / FILE).exists() else {}
+    if not stored and study_rounds.has_judgements(folder):
+        raise InvalidInput(
+            f"{folder / FILE}, the plan of the study, is missing, though there are judgements; restore it from a "
+            "backup, or name another folder for a new study"
+        )
     try:
         plan = StudyPlan(**stored | {name: value for name, value in options.items() if value is not None})
     except ValidationError as error:

@@ -5,10 +5,12 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from cbir.active.judgement_journal import HEADER
 from cbir.active.study.study_files import write_study_file
 from cbir.errors import InvalidInput
 
 FOLDER = "rounds"
+JOURNAL = "judgements.jsonl"
 
 
 class AskedPair(NamedTuple):
@@ -50,3 +52,28 @@ def read_rounds(folder: Path) -> list[StudyRound]:
 def store_round(folder: Path, round_: StudyRound) -> None:
     """Write `round_` of the study in `folder`, replacing an earlier version; raise StorageFull on a full disk."""
     write_study_file(folder / FOLDER / f"{round_.number:04d}.json", round_.model_dump_json().encode() + b"\n")
+
+
+def journal_path(folder: Path) -> Path:
+    """Return the path of the journal of the study in `folder`; raise InvalidInput if it or the rounds are gone.
+
+    A journal is on disk before the first round, and the first round before any judgement.
+    """
+    path = folder / JOURNAL
+    has_rounds = any((folder / FOLDER).glob("[0-9]*.json"))
+    if has_rounds and not (path.is_file() and path.stat().st_size >= len(HEADER)):
+        raise InvalidInput(
+            f"the judgements {path} are missing or empty, though people were asked; restore the file from a backup, "
+            "or name another folder for a new study"
+        )
+    if has_judgements(folder) and not has_rounds:
+        raise InvalidInput(
+            f"the rounds in {folder / FOLDER} are missing, though there are judgements; restore them from a backup"
+        )
+    return path
+
+
+def has_judgements(folder: Path) -> bool:
+    """Return whether the journal of the study in `folder` has any entry."""
+    path = folder / JOURNAL
+    return path.is_file() and path.stat().st_size > len(HEADER)

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from cbir.active import judgement_journal
 from cbir.active.judgement_journal import ImageGrade, PairAnswer, PairJudgement
 from cbir.active.study import study_models, study_plan
-from cbir.active.study.study import JOURNAL
 from cbir.active.study.study_images import read_study_images
+from cbir.active.study.study_rounds import journal_path
 from cbir.errors import CbirError
 from cbir.file_lock import try_lock
 from cbir.severity.stored_images import matching_records
@@ -90,7 +90,7 @@ def train_study(collection: Path, study: Path, after: int, stop: Stop) -> bool:
         else:
             encoded = ranker_inputs.read_ranker_inputs(opened, ranker, where)
             ids, images = [record.image_id for record in encoded.records], encoded.inputs
-    entries = judgement_journal.read_journal(study / JOURNAL)
+    entries = judgement_journal.read_journal(journal_path(study))
     pairs, labels = training_pairs(judgement_journal.valid_judgements(entries), ids)
     grades = training_grades(judgement_journal.valid_grades(entries), ids)
     if not (len(pairs) or grades is not None) or stop():

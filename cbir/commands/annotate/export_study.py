@@ -8,6 +8,7 @@ import typer
 from typer import Option
 
 from cbir.commands.options import FOLDER_OR_ADDRESS
+from cbir.commands.printable import echo
 from cbir.errors import InvalidInput
 from cbir.python_api.collection_address import collection_folder
 
@@ -40,20 +41,20 @@ def export_study(
     """Write the judgements of a study, or the results of its images, to a csv or JSON file."""
     from cbir.active.judgement_journal import read_journal, valid_grades
     from cbir.active.study import grade_labels, study_export, study_models, study_plan, study_results
-    from cbir.active.study.study import JOURNAL
+    from cbir.active.study.study_rounds import journal_path
     from cbir.atomic import write_bytes
     from cbir.store import Collection
 
     if write_label is not None and collection is None:
         raise InvalidInput("--write-label needs --collection, the collection of the study")
-    plan, entries = study_plan.read_plan(study_dir), read_journal(study_dir / JOURNAL)
+    plan, entries = study_plan.read_plan(study_dir), read_journal(journal_path(study_dir))
     model, answers = study_models.latest_model(study_dir), valid_grades(entries)
     ids = dict.fromkeys((*(model.ids if model else ()), *(answer.image for answer in answers)))
     results = study_results.study_results(list(ids), plan, model, answers)
     if write_label is not None and collection is not None:
         with Collection(collection) as opened:
             images, changed = grade_labels.write_grades(opened, write_label, results, label_source)
-        typer.echo(f"{write_label} of {images} images; {changed} changed", err=True)
+        echo(f"{write_label} of {images} images; {changed} changed", err=True)
     columns: tuple[str, ...] = study_export.ANSWER_COLUMNS
     rows = study_export.answer_rows(entries, plan)
     if what == "images":
@@ -69,4 +70,4 @@ def export_study(
         write_bytes(out, text.encode())
     except OSError as error:
         raise InvalidInput(f"{out} cannot be written: {error.strerror}") from error
-    typer.echo(f"{len(rows)} rows in {out}", err=True)
+    echo(f"{len(rows)} rows in {out}", err=True)

@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from typer import Option
 
 from cbir.commands import options
 from cbir.commands.output import StageBars
+from cbir.commands.printable import echo
 from cbir.commands.require_torch import require_torch
 from cbir.errors import InvalidInput
 from cbir.python_api.collection_address import address_or_folder
@@ -42,7 +42,7 @@ def publish_severity(
         facts = {"after": model.after, "judgements": model.judgements, "where": list(where)}
         stored_ranker.store_ranker(opened, ranker, facts)
         changed = write_severity(opened, model.ids, model.severity.mean)
-    typer.echo(
+    echo(
         f"{LABEL} of {len(collection_ids.intersection(model.ids))} images, predicted after round {model.after}; "
         f"{changed} changed"
     )

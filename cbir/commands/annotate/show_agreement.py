@@ -4,10 +4,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Option
 
 from cbir.commands.output import OutputFormat, Printed, print_json
+from cbir.commands.printable import echo
 
 if TYPE_CHECKING:
     from cbir.active.annotator_agreement import AnnotatorAgreement
@@ -18,9 +18,9 @@ def show_agreement(
 ) -> None:
     """Report how well the annotators agree: Krippendorff's alpha of all, Cohen's kappa of each two."""
     from cbir.active import annotator_agreement, judgement_journal
-    from cbir.active.study.study import JOURNAL
+    from cbir.active.study.study_rounds import journal_path
 
-    entries = judgement_journal.read_journal(study_dir / JOURNAL)
+    entries = judgement_journal.read_journal(journal_path(study_dir))
     agreement = annotator_agreement.annotator_agreement(judgement_journal.valid_judgements(entries))
     grades = annotator_agreement.grade_agreement(judgement_journal.valid_grades(entries))
     if format is OutputFormat.json:
@@ -32,14 +32,14 @@ def show_agreement(
 
 
 def _print_agreement(agreement: "AnnotatorAgreement", subjects: str) -> None:
-    typer.echo(f"{agreement.people} people; {agreement.pairs} {subjects} that two or more of them judged")
+    echo(f"{agreement.people} people; {agreement.pairs} {subjects} that two or more of them judged")
     if agreement.pairs:
-        typer.echo(
+        echo(
             f"Krippendorff's alpha {_decimals(agreement.alpha)} (ordinal), "
             f"{_decimals(agreement.alpha_nominal)} (nominal)"
         )
     for pair in agreement.between:
-        typer.echo(
+        echo(
             f"{pair.one} and {pair.other}: Cohen's kappa {_decimals(pair.kappa)} on {pair.pairs} {subjects}, "
             f"{pair.agreed} of them the same"
         )

@@ -4,12 +4,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Option
 
 from cbir.commands import options
 from cbir.commands.grade.grade_options import Column
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json
+from cbir.commands.printable import echo
 from cbir.commands.require_torch import require_torch
 from cbir.errors import InvalidInput
 from cbir.hardware.device_failure import device_failures
@@ -113,21 +113,21 @@ def simulate_annotation(
             write_report(results, report)
         labelled = publish_ranker(opened, results[names[-1]].ranker, bars.show) if write else 0
     if data.missing:
-        typer.echo(f"cbir: {data.missing} graded images were left out: their files are missing", err=True)
+        echo(f"cbir: {data.missing} graded images were left out: their files are missing", err=True)
     if format is OutputFormat.json:
         values = {name: result.as_dict() for name, result in results.items()}
         print_json(values if len(values) > 1 else values[names[0]], strict=True)
         return
     _print_rounds(results)
     if labelled:
-        typer.echo(f"{labelled} images have the label `severity`")
+        echo(f"{labelled} images have the label `severity`")
 
 
 def _print_rounds(results: "dict[str, SimulationResult]") -> None:
     for name, result in results.items():
         for round_ in result.rounds:
             f1 = {"F1": round_.classified, "with thresholds": round_.classified_by_thresholds}
-            typer.echo(
+            echo(
                 f"{name}, round {round_.number}: {round_.pairs} pairs of {round_.images} images, "
                 f"overall {round_.relative['overall']:.3f}, neighbouring {round_.relative['neighbouring']:.3f}, "
                 f"{round_.seconds:,.0f} s of annotation"

@@ -5,11 +5,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
 from typer import Option
 
 from cbir.commands import options
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, print_values
+from cbir.commands.printable import echo
 from cbir.errors import InvalidInput
 from cbir.evaluation.irma.code_error import ErrorRule
 
@@ -66,7 +66,7 @@ def answer_irma(
         submission = answer_queries(plan, test_queries, codes, rule)
     write_submission(out, test_queries, submission.answers)
     for path, reason in submission.refused.items():
-        typer.echo(f"{path}: {reason}; answered without neighbours", err=True)
+        echo(f"{path}: {reason}; answered without neighbours", err=True)
     tuned = submission.tuned
     facts = {
         "images": len(test_queries),
@@ -90,9 +90,9 @@ def _print_measured(measured: dict[str, Any]) -> None:
     from cbir.evaluation.irma.error_report import report_lines
 
     for name, error in measured.get("baselines_on_training", {}).items():
-        typer.echo(f"  {name.replace('_', ' '):26}{error:10.2f}  expected, from the training images")
+        echo(f"  {name.replace('_', ' '):26}{error:10.2f}  expected, from the training images")
     score = measured.get("measured", {})
     if "baselines" in score:
-        typer.echo("\n".join(["measured on the labels of the test images", *report_lines(score)]))
+        echo("\n".join(["measured on the labels of the test images", *report_lines(score)]))
     elif score:
-        typer.echo(f"error rate {score['error_rate']:.4f} on {score['images']} labelled test images")
+        echo(f"error rate {score['error_rate']:.4f} on {score['images']} labelled test images")

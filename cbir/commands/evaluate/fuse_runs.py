@@ -5,11 +5,11 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from typer import Argument, Option
 
 from cbir.atomic import atomic_text
 from cbir.commands.output import StageBars
+from cbir.commands.printable import echo
 from cbir.errors import InvalidInput
 from cbir.evaluation.fusion import (
     RANK_CONSTANT,
@@ -63,9 +63,9 @@ def fuse_runs(
             text.writelines(f"{line}\n" for line in lines)
             bars.show("fusing", number, len(queries))
     lacking = sum(len(queries) - len(file.queries) for file in files)
-    typer.echo(f"{out}: {len(queries)} queries of {len(runs)} runs")
+    echo(f"{out}: {len(queries)} queries of {len(runs)} runs")
     if lacking:
-        typer.echo(f"{lacking} times a run has no answers to a query that another run has", err=True)
+        echo(f"{lacking} times a run has no answers to a query that another run has", err=True)
 
 
 def _scoring(method: FusionMethod, scale: ScoreScale | None, k: float | None) -> Callable[[Scores], Scores]:

@@ -12,6 +12,7 @@ from cbir import settings
 from cbir.commands import options
 from cbir.commands.evaluate.run_options import stated_options, use_config, use_preset
 from cbir.commands.output import StageBars
+from cbir.commands.printable import echo
 from cbir.errors import InvalidInput
 from cbir.evaluation.presets import Preset
 from cbir.extras import install_command
@@ -126,13 +127,13 @@ def evaluate_collection(
         drawing = ReportPictures(loaded.max_pixels) if pictures else None
         write_report(evaluation, out / "report.html", drawing, bars.show)
     print_means(evaluation)
-    typer.echo(out / "report.html")
+    echo(out / "report.html")
     if differences is not None:
         _print_reproduction(differences, config)
 
 
 def _print_reproduction(differences: list[str], config: Path | None) -> None:
     if not differences:
-        typer.echo(f"bit for bit the run files, qrels and queries.csv of {config}")
+        echo(f"bit for bit the run files, qrels and queries.csv of {config}")
     for difference in differences:
-        typer.echo(f"differs from {config}: {difference}", err=True)
+        echo(f"differs from {config}: {difference}", err=True)

@@ -4,11 +4,11 @@ import csv
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
 from typer import Option
 
 from cbir.atomic import atomic_text
 from cbir.commands.output import OutputFormat, Printed, print_json
+from cbir.commands.printable import echo
 from cbir.csv_cells import harmless_cell
 from cbir.errors import InvalidInput
 from cbir.evaluation.irma.code_error import ErrorRule
@@ -51,8 +51,8 @@ def score_irma_codes(
     if format is OutputFormat.json:
         print_json(facts)
         return
-    typer.echo("\n".join(report_lines(facts)))
+    echo("\n".join(report_lines(facts)))
     if truths.left_out:
-        typer.echo(f"{truths.left_out} images of the truth have no code in this labelling and were left out")
+        echo(f"{truths.left_out} images of the truth have no code in this labelling and were left out")
     for name in result.unknown[:5]:
-        typer.echo(f"  not in the truth: {name}", err=True)
+        echo(f"  not in the truth: {name}", err=True)

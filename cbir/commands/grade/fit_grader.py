@@ -8,6 +8,7 @@ from typer import Option
 from cbir.commands import options
 from cbir.commands.grade import grade_options
 from cbir.commands.output import OutputFormat, Printed, StageBars
+from cbir.commands.printable import echo
 
 
 def fit_collection_grader(
@@ -86,5 +87,5 @@ def fit_collection_grader(
             )
         )
         return
-    typer.echo(f"{model.ranker} fitted to {model.images} images with a grade in {model.column}")
-    typer.echo(f"{model.coverage:.0%} of grades are within {model.error:.2f} of the predicted one")
+    echo(f"{model.ranker} fitted to {model.images} images with a grade in {model.column}")
+    echo(f"{model.coverage:.0%} of grades are within {model.error:.2f} of the predicted one")

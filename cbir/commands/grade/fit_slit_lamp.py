@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
-import typer
 from numpy.typing import NDArray
 from typer import Argument, Option
 
 from cbir import settings
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json
+from cbir.commands.printable import echo
 from cbir.errors import InvalidInput, UnreadableImage
 
 if TYPE_CHECKING:
@@ -52,12 +52,12 @@ def fit_slit_lamp(
     if format is OutputFormat.json:
         print_json(card)
         return
-    typer.echo(f"model of {card['landmarks']} landmarks from {card['images']} images in {out}")
-    typer.echo(
+    echo(f"model of {card['landmarks']} landmarks from {card['images']} images in {out}")
+    echo(
         f"outlines of left-out images are off by {errors.mean():.2%} of the image's height on average, "
         f"{errors.max():.2%} at most"
     )
-    typer.echo(f"next: cbir index FOLDER --labels MANIFEST --profile {out} --collection DIR")
+    echo(f"next: cbir index FOLDER --labels MANIFEST --profile {out} --collection DIR")
 
 
 def _read_outlined(path: Path, contour: Floats, limits: "Limits") -> tuple[Floats, Floats]:

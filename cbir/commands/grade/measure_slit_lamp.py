@@ -11,6 +11,7 @@ from typer import Argument, Option
 from cbir import settings
 from cbir.atomic import private_folder, write_bytes
 from cbir.commands.output import StageBars, print_json
+from cbir.commands.printable import echo
 from cbir.csv_cells import harmless_cell
 from cbir.errors import InvalidInput, UnreadableImage
 
@@ -61,12 +62,12 @@ def measure_slit_lamp(
         table.writerows((harmless_cell(str(path)), *row) for path, row in features.items())
     else:
         for path, row in features.items():
-            typer.echo(
+            echo(
                 f"{path}: "
                 + ", ".join(f"{name} {value:.3f}" for name, value in zip(FEATURES, row, strict=True))
             )
     for line in refused:
-        typer.echo(line, err=True)
+        echo(line, err=True)
     if refused:
         raise typer.Exit(SOME_REFUSED)
 

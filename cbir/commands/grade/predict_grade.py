@@ -10,6 +10,7 @@ from cbir import settings
 from cbir.commands import options
 from cbir.commands.grade.grade_options import Column
 from cbir.commands.output import OutputFormat, Printed
+from cbir.commands.printable import echo
 from cbir.errors import InvalidInput
 
 
@@ -41,9 +42,9 @@ def predict_grade(
     if format is OutputFormat.json:
         typer.echo(grade.model_dump_json())
         return
-    typer.echo(
+    echo(
         f"{grade.grade_column} {grade.grade:.2f}, from {grade.low:.2f} to {grade.high:.2f} ({grade.coverage:.0%})"
     )
     for name, neighbour in (("lighter", grade.lighter), ("severer", grade.severer)):
-        typer.echo(f"{name}: {f'{neighbour.image_id}, grade {neighbour.grade:g}' if neighbour else 'none'}")
-    typer.echo(f"{grade.ranker} over {grade.graded} graded images")
+        echo(f"{name}: {f'{neighbour.image_id}, grade {neighbour.grade:g}' if neighbour else 'none'}")
+    echo(f"{grade.ranker} over {grade.graded} graded images")

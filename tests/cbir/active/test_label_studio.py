@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 from cbir.active.judgement_journal import PairAnswer, read_journal, valid_judgements
 from cbir.active.study import label_studio_tasks
 from cbir.active.study.label_studio_answers import read_label_studio_export
-from cbir.active.study.study import JOURNAL
-from cbir.active.study.study_rounds import AskedPair, StudyRound, read_rounds
+from cbir.active.study.study_rounds import JOURNAL, AskedPair, StudyRound, read_rounds
 from cbir.datasets.phantoms import write_phantoms
 from cbir.errors import InvalidInput
 from cbir.images import read_images

@@ -2,6 +2,7 @@
 
 import math
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,8 +14,8 @@ from numpy.typing import NDArray
 
 from cbir.active.judgement_journal import ImageGrade, PairAnswer, PairJudgement, Undo, read_journal, utc_now
 from cbir.active.study import study_models, study_plan
-from cbir.active.study.study import JOURNAL, Study
-from cbir.active.study.study_rounds import AskedPair
+from cbir.active.study.study import Study
+from cbir.active.study.study_rounds import JOURNAL, AskedPair, journal_path
 from cbir.active.study.study_training import FAILED, STOPPED, training_grades, training_pairs
 from cbir.errors import CollectionBusy, InvalidInput
 from cbir.severity.severity_estimate import SeverityEstimate
@@ -372,3 +373,37 @@ def test_the_process_ends_with_its_server(tmp_path: Path, indexed: Path, opening
     )
     assert told.returncode == FAILED
     assert told.stderr.startswith("cbir: there is no study")
+
+
+@pytest.mark.parametrize("cut", [None, b"", b'{"kind": '])
+def test_lost_judgements_are_no_new_study(opening: Opening, cut: bytes | None) -> None:
+    study = opening()
+    judge(study, study.next_pairs("Ada", 1)[0])
+    study.close()
+    path = study.folder / JOURNAL
+    path.unlink()
+    if cut is not None:
+        path.write_bytes(cut)
+    with pytest.raises(InvalidInput, match=r"judgements\.jsonl are missing or empty.*restore the file"):
+        opening()
+    with pytest.raises(InvalidInput, match="missing or empty"):
+        journal_path(study.folder)
+    assert (path.read_bytes() if path.exists() else None) == cut
+
+
+def test_lost_rounds_are_not_begun_again(opening: Opening) -> None:
+    study = opening()
+    judge(study, study.next_pairs("Ada", 1)[0])
+    study.close()
+    shutil.rmtree(study.folder / "rounds")
+    with pytest.raises(InvalidInput, match=r"rounds in .* are missing, though there are judgements"):
+        opening()
+    assert not (study.folder / "rounds").exists()
+
+
+def test_a_lost_plan_is_not_the_default_one(opening: Opening) -> None:
+    study = opening()
+    judge(study, study.next_pairs("Ada", 1)[0])
+    with pytest.raises(InvalidInput, match="the plan of the study, is missing"):
+        study_plan.save_plan(study.folder, {})
+    assert not (study.folder / study_plan.FILE).exists()

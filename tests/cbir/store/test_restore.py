@@ -148,6 +148,9 @@ def test_a_plain_backup_is_restored(collection: Collection, entries: MakeEntries
         restore_backup(tmp_path / "backup", tmp_path / "restored")
     with pytest.raises(NotFound, match="no backup"):
         restore_backup(tmp_path / "nowhere", tmp_path / "other")
+    (tmp_path / "backup" / "collection.sqlite").unlink()
+    with pytest.raises(CollectionDamaged, match=r"the database collection\.sqlite of .* is missing"):
+        restore_backup(tmp_path / "backup", tmp_path / "other")
 
 
 @pytest.fixture
@@ -188,6 +191,23 @@ def test_a_damaged_log_is_not_replayed(logged: Path, damage: str) -> None:
     with pytest.raises(CollectionDamaged, match="missing or damaged"):
         restore_backup(logged, logged.with_name("restored"))
     assert not logged.with_name("restored").exists()
+
+
+@pytest.mark.parametrize("cut", [None, b""])
+def test_a_log_that_is_gone_is_not_begun_again(
+    collection: Collection, entries: MakeEntries, logged: Path, tmp_path: Path, cut: bytes | None
+) -> None:
+    (logged / LOG_FILE).unlink()
+    if cut is not None:
+        (logged / LOG_FILE).write_bytes(cut)
+    with pytest.raises(CollectionDamaged):
+        restore_backup(logged, tmp_path / "before")
+    with collection.writer() as writer:
+        writer.add(entries(20, 21))
+        with pytest.raises((CollectionDamaged, InvalidInput)):
+            append_log(collection, logged)
+    with pytest.raises(CollectionDamaged):
+        restore_backup(logged, tmp_path / "after")
 
 
 def test_erasing_a_patient_ends_the_log(collection: Collection, logged: Path) -> None:

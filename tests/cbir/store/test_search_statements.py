@@ -10,7 +10,7 @@ from sqlalchemy import Engine, event
 
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
-from cbir.store import Collection
+from cbir.store import Collection, record_rows
 from cbir.store.database import connect_once, is_sqlite
 from cbir.store.postgresql_database import PostgresqlDatabase
 from tests.cbir.store.conftest import entry
@@ -64,3 +64,20 @@ def test_a_search_takes_few_statements_and_in_postgresql_no_transaction(
         assert is_sqlite(database) or (
             raw and raw.autocommit
         )  # BEGIN and ROLLBACK would be two more questions
+
+
+def test_labels_beyond_a_bound_are_not_read(searcher: Searcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_rows, "BLOCK", 5)
+    collection = searcher.collection
+    with collection.writer() as writer:
+        writer.set_labels_of([record.image_id for _, record in collection.iterate()], {"note": "ö" * 500})
+    whole = searcher.by_examples([], Request(k=40), Stopwatch(), vectors=np.ones(6)).results
+    with asked() as statements:
+        request = Request(k=40, label_bytes=9000)
+        bounded = searcher.by_examples([], request, Stopwatch(), vectors=np.ones(6)).results
+    assert [hit.image_id for hit in bounded] == [hit.image_id for hit in whole]
+    assert [hit.labels_left_out for hit in bounded] == [False] * 10 + [True] * 30
+    assert [hit.labels for hit in bounded] == [hit.labels for hit in whole[:10]] + [{}] * 30
+    assert sum(" labels " in statement for statement in statements) == 2
+    every = searcher.by_examples([], Request(k=40, label_bytes=10**6), Stopwatch(), vectors=np.ones(6))
+    assert every.results == whole

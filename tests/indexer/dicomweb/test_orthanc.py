@@ -108,6 +108,31 @@ def test_an_archive_is_fetched_filtered_followed_and_may_go_away(
     assert count(place) == 17
 
 
+def test_a_new_database_of_orthanc_is_followed_from_its_beginning(
+    network: Namespace, phantoms: Path, tmp_path: Path
+) -> None:
+    place = tmp_path / "collection"
+    watch = ("--watch", "--every", "0.3", "--changes", URL, "--jobs", "1")
+    with orthanc(network, tmp_path / "orthanc"):
+        put(network, sorted(phantoms.glob("*.dcm")))
+        watching = network.start(
+            *CBIR, "index", "dicomweb", STUDIES, "--collection", place, *watch,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        assert watching.stdout
+        assert "watching\n" in watching.stdout
+    try:
+        with orthanc(network, tmp_path / "emptied"):  # numbers its changes from 1 again
+            (tmp_path / "new").mkdir()
+            for number, each in enumerate(slices(3, 32)):
+                (tmp_path / "new" / f"{number}.dcm").write_bytes(file_of(each))
+            put(network, sorted((tmp_path / "new").iterdir()))
+            until(lambda: count(place) == 15)
+    finally:
+        watching.kill()
+        watching.communicate()
+
+
 def test_stable_studies_are_forwarded(network: Namespace, phantoms: Path, tmp_path: Path) -> None:
     place = tmp_path / "collection"
     text = SCRIPT.read_text()

@@ -147,7 +147,9 @@ def test_damaged_or_empty_file(state: Path, shelves: Table, content: bytes) -> N
     (state / FILE).write_bytes(content)
     (state / FILE).chmod(0o600)
     if content:
-        with pytest.raises(StateUnavailable, match=r"state\.sqlite cannot be used: file is not a database"):
+        with pytest.raises(
+            StateUnavailable, match=r"state\.sqlite cannot be used: file is not a database; restore it"
+        ):
             count(open_state(settings.load(state_folder=state)), shelves)
     else:
         assert count(open_state(settings.load(state_folder=state)), shelves) == 0
