@@ -135,8 +135,8 @@ class StateDatabase:
         self._place.create()
         try:
             with _begin_writing(engine) as connection:
-                self._place.create_schema(connection)
-                prepare(connection)
+                with self._place.changing_schema(connection):
+                    prepare(connection)
             self._place.note_made()
         except NewerSchema:
             raise StateUnavailable(

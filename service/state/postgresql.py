@@ -1,5 +1,7 @@
 """State database in a schema of a PostgreSQL database, which several services may share."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -90,11 +92,13 @@ class PostgresqlSchema:
     def note_made(self) -> None:
         """Do nothing: an operator sees to it that the database stays."""
 
-    def create_schema(self, connection: Connection) -> None:
+    @contextmanager
+    def changing_schema(self, connection: Connection) -> Iterator[None]:
         """Create the schema unless it exists; a user who may not create one can use it all the same."""
         missing = f"SELECT to_regnamespace('{self.schema}') IS NULL"
         if connection.execute(text(missing)).scalar_one():
             connection.execute(text(f"CREATE SCHEMA {self.schema}"))
+        yield
 
     def drop_old_rows(self, engine: Engine) -> None:
         """Free the place of what was deleted or changed; PostgreSQL's log and backups keep it for their time."""

@@ -1,7 +1,8 @@
 """State database in a SQLite file of the state folder; all that is particular to SQLite is in this module."""
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,9 +11,12 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
 from cbir.atomic import BINARY, OWNER_FILE, private_folder
+from cbir.store.checksums import float_bytes, row_checksum
 from cbir.store.disk_full import raise_when_full
 from service.state.errors import StateUnavailable
 from service.state.private_file import give_to_owner, permission_problem
+from service.state.row_sums import has_sound_definitions, keep_sums
+from service.state.schema import tables
 
 FILE = "state.sqlite"
 TABLES_MARK = "state.sqlite.made"  # there once the file has tables
@@ -51,6 +55,8 @@ class SqliteFile:
             connection.isolation_level = None  # transactions begin explicitly, below
             for pragma in PRAGMAS:
                 connection.execute(f"PRAGMA {pragma}")
+            connection.create_function("row_checksum", -1, row_checksum, deterministic=True)
+            connection.create_function("float_bytes", 1, float_bytes, deterministic=True)
 
         @event.listens_for(engine, "begin")
         def _begin(connection: Connection) -> None:
@@ -106,8 +112,12 @@ class SqliteFile:
     def _made(self) -> Path:
         return self.folder / TABLES_MARK
 
-    def create_schema(self, _connection: Connection) -> None:
-        """Do nothing: a file has no schemas."""
+    @contextmanager
+    def changing_schema(self, connection: Connection) -> Iterator[None]:
+        """Keep the sums of tables that the block creates or changes."""
+        sound = has_sound_definitions(connection)
+        yield
+        keep_sums(connection, tables.sorted_tables, sound)
 
     def drop_old_rows(self, engine: Engine) -> None:
         """Write what was deleted or changed out of the files: SQLite's log keeps it until then."""
