@@ -93,9 +93,9 @@ def meaning(path: Path) -> Any:
 
 def _rows(path: Path) -> Any:
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)) as database:
-        database.text_factory = bytes
+        database.text_factory = lambda content: content.decode(errors="surrogateescape")  # bytes are blobs
         names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        tables = {name: database.execute(f'SELECT * FROM "{name.decode()}"').fetchall() for name in names}
+        tables = {name: database.execute(f'SELECT * FROM "{name}"').fetchall() for name in names}
         definitions = database.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
         return tables, definitions
 

@@ -77,3 +77,10 @@ def _type_names(column: Column[Any]) -> str:
     if isinstance(column.type, Float):
         return "'real', 'integer'"
     return "'text'" if isinstance(column.type, String | JSON) else "'integer'"
+
+
+def swapped_types(table: Table) -> list[tuple[str, str, str]]:
+    """Return columns of texts and of bytes, each with its type and the one that a flipped bit makes of it."""
+    names = {column.name: _type_names(column) for column in table.c}
+    text = [(name, "TEXT", "blob") for name, types in names.items() if types == "'text'"]
+    return text + [(name, "BLOB", "text") for name, types in names.items() if types == "'blob'"]

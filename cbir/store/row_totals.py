@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from sqlalchemy import Connection, Table
 
-from cbir.store.checksums import checksum_sql, other_type_sql
+from cbir.store.checksums import checksum_sql, other_type_sql, swapped_types
 from cbir.store.quarantine_table import has_quarantine, quarantine
 from cbir.store.schema import CHECKED, HISTORY
 from cbir.store.statements import is_postgresql
@@ -42,13 +42,9 @@ def changed_history(connection: Connection) -> list[str]:
 
 
 def changed_tables(connection: Connection, tables: Iterable[Table]) -> list[str]:
-    """Return the names of the tables that have no sum, or whose rows do not make it up or have values of other types."""
+    """Return the names of the tables that have no sum, or whose rows do not make it up."""
     totals = read_totals(connection)
-    return [
-        table.name
-        for table in tables
-        if totals.get(table.name) != current_total(connection, table) or has_other_types(connection, table)
-    ]
+    return [table.name for table in tables if totals.get(table.name) != current_total(connection, table)]
 
 
 def has_other_types(connection: Connection, table: Table) -> bool:
@@ -60,6 +56,14 @@ def has_other_types(connection: Connection, table: Table) -> bool:
 def _keep_total(connection: Connection, table: Table) -> None:
     for sql in total_triggers(table).values():
         connection.exec_driver_sql(sql)
+
+
+def restore_types(connection: Connection, table: Table) -> None:
+    """Store texts as text and bytes as a blob again; see `other_type_sql`."""
+    for name, right, wrong in swapped_types(table):
+        connection.exec_driver_sql(
+            f"UPDATE {table.name} SET {name} = CAST({name} AS {right}) WHERE typeof({name}) = '{wrong}'"
+        )
 
 
 def total_triggers(table: Table) -> dict[str, str]:
@@ -82,6 +86,11 @@ def _checksum(table: Table, row: str = "") -> str:
 def _history(connection: Connection) -> tuple[Table, ...]:
     """Return the tables whose rows have no checksum of all their values."""
     return (*HISTORY, quarantine) if has_quarantine(connection) else HISTORY
+
+
+def checked_and_history(connection: Connection) -> tuple[Table, ...]:
+    """Return all tables whose rows make up a sum."""
+    return (*CHECKED, *_history(connection))
 
 
 def stop_totals(connection: Connection) -> None:

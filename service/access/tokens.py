@@ -131,7 +131,10 @@ class TokenStore(TokenStorage):
 
     def _write(self, tokens: list[Token]) -> None:
         content = TOKEN_LIST.dump_json(tokens, indent=1, exclude_none=True)
-        content = b'{"sha256": "%s", "tokens": %s}\n' % (hashlib.sha256(content).hexdigest().encode(), content)
+        content = b'{"sha256": "%s", "tokens": %s}\n' % (
+            hashlib.sha256(content).hexdigest().encode(),
+            content,
+        )
         with atomic_binary(self.file) as file:
             give_to_owner(file.fileno(), self.file.parent)
             file.write(content)

@@ -11,8 +11,10 @@ from sqlalchemy import Column, Connection, MetaData, Table, Text, inspect
 from cbir.store.row_totals import (
     changed_tables,
     current_total,
+    has_other_types,
     keep_totals,
     read_totals,
+    restore_types,
     store_total,
     total_triggers,
 )
@@ -24,9 +26,18 @@ definitions = Table(
 TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'"
 
 
+def damaged_tables(connection: Connection, tables: Iterable[Table]) -> list[str]:
+    """Return the names of the tables whose rows are not what was written; that of `definitions` for theirs."""
+    read = [definitions, *tables]
+    changed = set(changed_tables(connection, read))
+    return [table.name for table in read if table.name in changed or has_other_types(connection, table)]
+
+
 def has_sound_definitions(connection: Connection) -> bool:
     """Return whether tables and triggers are defined as they were stored; True if they have no sum yet."""
-    return not inspect(connection).has_table(row_totals.name) or not changed_tables(connection, [definitions])
+    return not inspect(connection).has_table(row_totals.name) or not (
+        changed_tables(connection, [definitions]) or has_other_types(connection, definitions)
+    )
 
 
 def keep_sums(connection: Connection, tables: Sequence[Table], sound: bool) -> None:
@@ -53,7 +64,7 @@ def keep_sums(connection: Connection, tables: Sequence[Table], sound: bool) -> N
 
 def _drop_earlier(connection: Connection, tables: Iterable[Table]) -> None:
     """Drop sums and triggers of tables that had other columns."""
-    defined = {name: sql for name, sql in connection.exec_driver_sql(TRIGGERS)}
+    defined = {row.name: row.sql for row in connection.exec_driver_sql(TRIGGERS)}
     for table in tables:
         expected = total_triggers(table)
         earlier = {name: defined[name] for name in expected if name in defined}
@@ -63,23 +74,10 @@ def _drop_earlier(connection: Connection, tables: Iterable[Table]) -> None:
             connection.exec_driver_sql("DELETE FROM row_totals WHERE name = ?", (table.name,))
 
 
-def sum_problems(connection: Connection, tables: Iterable[Table], name: str, remedy: str) -> list[str]:
-    """Describe the tables that are not what was written, one line for each.
-
-    Parameters
-    ----------
-    connection : Connection
-    tables : iterable of Table
-        Tables to read.
-    name : str
-        Name of the database in messages.
-    remedy : str
-        What helps.
-    """
-    changed = changed_tables(connection, [definitions, *tables])
-    return [
-        f"the definitions of tables in {name} are not what was written; {remedy}"
-        if table == definitions.name
-        else f"rows of {table} in {name} are not what was written; {remedy}"
-        for table in changed
-    ]
+def accept_rows(connection: Connection, tables: Iterable[Table]) -> list[str]:
+    """Let the sums be those of the rows as they are; return the names of the tables whose sums differed."""
+    damaged = [table for table in tables if table.name in damaged_tables(connection, tables)]
+    for table in damaged:
+        restore_types(connection, table)
+        store_total(connection, table.name, current_total(connection, table))
+    return [table.name for table in damaged]
