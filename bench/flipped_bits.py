@@ -1,7 +1,8 @@
 """Flip one bit of one file at a time, and ask whether `verify` sees it or nothing has changed; see damage.py.
 
-The files are those of a collection with all that can lie beside its database, of its last good copy, and of a backup
-with a log. `restore` is tried with each damaged backup too: it may succeed only if nothing has changed.
+The files are those of a collection with all that can lie beside its database, of its last good copy, of a backup
+with a log, and of a state folder. `restore` is tried with each damaged backup too: it may succeed only if nothing has
+changed.
 """
 
 import json
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from sizing import entry
+from state_contents import make_state, state_settings
 
 from cbir.errors import CbirError
 from cbir.store import Collection, DatabaseError, originals, severity_model
@@ -23,19 +25,28 @@ from cbir.store.add_transaction import Added, AddTransaction
 from cbir.store.audit_file import write_audit_file
 from cbir.store.backup import back_up_collection
 from cbir.store.backup_log import append_log
+from cbir.store.idempotency import StoredReply
 from cbir.store.map_file import StoredMap, read_map, write_map
 from cbir.store.records import Record
 from cbir.store.region_cells import CellProjection, write_part, write_projection
 from cbir.store.restore import restore_backup
 from cbir.store.secret_key import read_secret
 from cbir.store.verify import verify_collection
+from service.access.audit_files import AuditFiles
+from service.verify_state import verify_state
 
 IMAGES = 60
-UNREAD = ("writer.lock",)  # says which process writes; no one reads it for anything else
+UNREAD = (  # files that are locked, or are only there; no one reads their content
+    "writer.lock",
+    "tokens.json.lock",
+    "lock",
+)
+FOLDERS = ("collection", "backup", "state")
 
 
 def make_files(folder: Path) -> None:
-    """Make `collection` and `backup` in `folder`."""
+    """Make `collection`, `backup` and `state` in `folder`."""
+    make_state(folder / "state")
     vectors = np.random.default_rng(0).standard_normal((IMAGES + 10, 168), dtype=np.float32)
     place = folder / "collection"
     with Collection.create(place, profiles.get("huang2012")) as collection:
@@ -47,6 +58,7 @@ def make_files(folder: Path) -> None:
             def note(transaction: AddTransaction, added: Added) -> None:
                 transaction.note_originals([source])
                 transaction.store_thumbnails(dict.fromkeys(added.numbers.values(), b"jpeg" * 100))
+                transaction.store_reply("key", StoredReply("request", 201, "{}"))
 
             ids = writer.add([entry(n, vectors[n]) for n in range(IMAGES)]).ids
             writer.add([(uploaded, vectors[IMAGES])], in_transaction=note)
@@ -88,14 +100,16 @@ def meaning(path: Path) -> Any:
     if path.name == "map.npz":
         stored = read_map(path.parent)
         return stored and (stored.numbers.tolist(), stored.positions.tolist(), stored.transform)
+    if path.name == "audit.jsonl.head":
+        return AuditFiles(path.with_suffix("")).head()  # the size beside it only spares a look at the log
     return path.read_bytes()
 
 
 def _rows(path: Path) -> Any:
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?immutable=1", uri=True)) as database:
-        database.text_factory = bytes
+        database.text_factory = lambda content: content.decode(errors="surrogateescape")  # bytes are blobs
         names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-        tables = {name: database.execute(f'SELECT * FROM "{name.decode()}"').fetchall() for name in names}
+        tables = {name: database.execute(f'SELECT * FROM "{name}"').fetchall() for name in names}
         definitions = database.execute("SELECT type, name, tbl_name, sql FROM sqlite_master").fetchall()
         return tables, definitions
 
@@ -109,8 +123,10 @@ def changes_nothing(sound: Path, damaged: Path) -> bool:
 
 
 def is_seen(folder: Path) -> bool:
-    """Return whether `verify` of a collection or of a backup reports a problem."""
+    """Return whether `verify` of a collection, of a backup or of a state reports a problem."""
     try:
+        if folder.name == "state":
+            return bool(verify_state(state_settings(folder)))
         with Collection(folder) as opened:
             return bool(verify_collection(opened))
     except (CbirError, DatabaseError):
@@ -141,8 +157,8 @@ def flip_campaign(scratch: Path, count: int, seed: int) -> dict[str, Any]:
     sound = scratch / "sound"
     sound.mkdir()
     make_files(sound)
-    for folder in (sound / "collection", sound / "backup"):
-        assert not is_seen(folder), folder
+    for name in FOLDERS:
+        assert not is_seen(sound / name), name
     names = sorted(str(path.relative_to(sound)) for path in sound.rglob("*") if path.is_file())
     outcomes: Counter[tuple[str, str]] = Counter()
     silent: list[str] = []

@@ -1,19 +1,52 @@
-"""`cbir state`: move the state of the service to PostgreSQL."""
+"""`cbir state`: check the state of the service, and move it to PostgreSQL."""
 
 from typing import Annotated
 
 import typer
 
 from cbir import settings
-from cbir.commands.output import OutputFormat, Printed, print_values
+from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, print_values
 from cbir.errors import InvalidInput
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 
 
 @app.callback()
-def state() -> None:  # without it `copy` would be no command of its own, since there is no other
-    """Move logins, saved cases and other state of the service to PostgreSQL."""
+def state() -> None:
+    """Check logins, saved cases, tokens and other state of the service, or move it to PostgreSQL."""
+
+
+@app.command()
+def verify(
+    first: Annotated[
+        int, typer.Option(help="Number of the audit log's first line, if older files are archived.", min=1)
+    ] = 1,
+    earlier: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="File of the audit log from before 1.0, as you know. Repeatable."),
+    ] = None,
+    accept: Annotated[
+        bool, typer.Option("--accept", help="Keep damaged rows of state.sqlite as they are, and name them.")
+    ] = False,
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Read state database, tokens, audit log and segmentations, and compare them with their checksums.
+
+    Exit code 1 if there is a problem.
+    """
+    from service.state.database import open_state
+    from service.verify_state import verify_state
+
+    active = settings.load()
+    accepted = open_state(active).accept_rows() if accept else []
+    with StageBars() as bars:
+        problems = verify_state(active, first, earlier or (), bars.show)
+    if format is OutputFormat.json:
+        print_json({"ok": not problems, "problems": problems} | ({"accepted": accepted} if accept else {}))
+    else:
+        lines = [f"kept as they are: rows of the table {name}" for name in accepted]
+        typer.echo("\n".join([*lines, *(problems or ["no problems"])]))
+    raise typer.Exit(1 if problems else 0)
 
 
 @app.command("copy")

@@ -67,6 +67,7 @@ EXAMPLES = {
     "serve": "cbir serve --collection hospital --port 8000",
     "similar": "cbir similar --collection hospital --study 1.2.840.1 --level study",
     "state copy": "cbir state copy",
+    "state verify": "cbir state verify",
     "study create": "cbir study create first --collection hospital --a none --b auto --label modality --queries 40",
     "study delete": "cbir study delete first",
     "study export": "cbir study export first answers.csv",

@@ -22,7 +22,7 @@ SUMMARIES = {  # by the entry point's object, so that a command of another packa
     "service.federation_commands:app": "Search at several hospitals; share a transform.",
     "service.service_commands:serve": "Serve collections over HTTP: API and web pages.",
     "service.reader_study.study_commands:app": "Compare two methods in a blinded reader study.",
-    "service.state_commands:app": "Move the state of the service to PostgreSQL.",
+    "service.state_commands:app": "Check the service's state; move it to PostgreSQL.",
     "service.token_commands:app": "Create, list and revoke access tokens.",
     "service.worker_command:run_worker": "Run jobs that services have accepted.",
     "service.usage.usage_commands:app": "Show, export and delete the usage log of the search page.",

@@ -305,6 +305,9 @@ def restore(
         str | None,
         Option(help="State after this change of the history, or at this time (ISO 8601, UTC) [the latest]."),
     ] = None,
+    without_manifest: Annotated[
+        bool, Option("--without-manifest", help="Restore also a backup that has lost its SHA256SUMS.")
+    ] = False,
     format: Printed = OutputFormat.text,
 ) -> None:
     """Make a collection from a backup and verify it; `--at` needs a backup with a log."""
@@ -312,5 +315,6 @@ def restore(
 
     with StageBars() as bars:
         bars.show("restoring")
-        restored = restore_backup(backup, out, None if at is None else parse_moment(at))
+        moment = None if at is None else parse_moment(at)
+        restored = restore_backup(backup, out, moment, without_manifest)
     print_values({"folder": str(out), **asdict(restored), "verified": True}, format)

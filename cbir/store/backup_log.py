@@ -83,6 +83,10 @@ def append_log(collection: Collection, backup: Path) -> int:
     with Collection(backup) as base, base._engine.connect() as connection:
         chain = metadata.find_value(connection, change_log.CHAIN)
         position = int(metadata.find_value(connection, change_log.POSITION) or 0)
+        if change_log.has_lost_manifest(connection, backup):
+            raise CollectionDamaged(
+                f"the manifest {file_manifest.NAME} of {backup} is missing; make a new backup with --log"
+            )
     with collection._engine.connect() as connection:
         if chain is None or metadata.find_value(connection, change_log.CHAIN) != chain:
             raise InvalidInput(

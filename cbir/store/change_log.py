@@ -7,12 +7,13 @@ moves the entries into the backup.
 
 import json
 import secrets
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Column, Connection, LargeBinary, Table, Text
 
 from cbir.errors import InvalidInput
-from cbir.store import metadata
+from cbir.store import file_manifest, metadata
 from cbir.store.quarantine_table import create_quarantine, has_quarantine, quarantine
 from cbir.store.row_totals import keep_history
 from cbir.store.schema import (
@@ -33,6 +34,8 @@ from cbir.store.statements import is_postgresql
 CHAIN = "change_log"  # key in `meta`: name of the log that a collection and its backup have in common
 POSITION = "change_log_position"  # key in `meta` of a backup: last entry that it contains
 MADE_AT = "backup_at"  # key in `meta` of a backup: time when it was made, UTC, ISO 8601
+MANIFEST = "manifest"  # key in `meta` of a backup: the file with its hashes, which earlier backups have not
+OF_BACKUP = (CHAIN, POSITION, MADE_AT, MANIFEST)
 LOGGED = (
     meta,
     images,
@@ -91,8 +94,8 @@ def stop_log(connection: Connection) -> bool:
         for event in ("INSERT", "UPDATE", "DELETE"):
             connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {_trigger(table, event)}")
     connection.exec_driver_sql("DELETE FROM change_log")
-    query = "DELETE FROM meta WHERE key IN (?, ?, ?)"
-    return connection.exec_driver_sql(query, (CHAIN, POSITION, MADE_AT)).rowcount > 0
+    query = "DELETE FROM meta WHERE key IN (?, ?, ?, ?)"
+    return connection.exec_driver_sql(query, OF_BACKUP).rowcount > 0
 
 
 def seal_copy(connection: Connection, made_at: str) -> None:
@@ -101,9 +104,16 @@ def seal_copy(connection: Connection, made_at: str) -> None:
     position = _last_entry(connection)
     stop_log(connection)
     metadata.set_value(connection, MADE_AT, made_at)
+    metadata.set_value(connection, MANIFEST, file_manifest.NAME)
     if chain:
         metadata.set_value(connection, CHAIN, chain)
         metadata.set_value(connection, POSITION, str(position))
+
+
+def has_lost_manifest(connection: Connection, backup: Path) -> bool:
+    """Return whether a backup has no manifest although it was made with one."""
+    name = metadata.find_value(connection, MANIFEST)
+    return name is not None and not (backup / name).exists()
 
 
 def _last_entry(connection: Connection) -> int:

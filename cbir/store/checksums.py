@@ -1,10 +1,11 @@
 """Checksums of stored rows, which distinguish damage of a disk from data."""
 
+import struct
 import zlib
 from collections.abc import Container, Mapping
 from typing import Any
 
-from sqlalchemy import Table
+from sqlalchemy import JSON, Column, Float, LargeBinary, String, Table
 
 COLUMN = "checksum"
 NULL = b"\1"
@@ -13,6 +14,11 @@ NULL = b"\1"
 def row_checksum(*values: bytes) -> int:
     """Return the CRC-32 of a row's values, each cast to BLOB, NULL for none. Also an SQL function of this name."""
     return zlib.crc32(b"\0".join(values))
+
+
+def float_bytes(number: float | None) -> bytes | None:
+    """Return all bits of a number, which its text has not. Also an SQL function of this name."""
+    return None if number is None else struct.pack("<d", number)
 
 
 def values_checksum(*values: str | int | None) -> int:
@@ -43,8 +49,38 @@ def checksum_sql(table: Table, prefix: str = "", given: Container[str] = ()) -> 
     given : container of str
         Columns whose values are named parameters.
     """
-    names = [column.name for column in table.c if column.name != COLUMN]
-    values = (
-        f"ifnull(CAST({':' if name in given else prefix}{name} AS BLOB), x'{NULL.hex()}')" for name in names
-    )
+    values = [
+        f"ifnull({_bytes_sql(column, ':' if column.name in given else prefix)}, x'{NULL.hex()}')"
+        for column in table.c
+        if column.name != COLUMN
+    ]
     return f"row_checksum({', '.join(values)})"
+
+
+def _bytes_sql(column: Column[Any], prefix: str) -> str:
+    name = f"{prefix}{column.name}"
+    return f"float_bytes({name})" if isinstance(column.type, Float) else f"CAST({name} AS BLOB)"
+
+
+def other_type_sql(table: Table) -> str:
+    """Return the SQL condition that a value of a row has not the type of its column.
+
+    SQLite stores the same bytes as text or as a blob, one bit apart, and their checksums are the same.
+    """
+    types = (f"typeof({column.name}) NOT IN ({_type_names(column)}, 'null')" for column in table.c)
+    return f"({' OR '.join(types)})"
+
+
+def _type_names(column: Column[Any]) -> str:
+    if isinstance(column.type, LargeBinary):
+        return "'blob'"
+    if isinstance(column.type, Float):
+        return "'real', 'integer'"
+    return "'text'" if isinstance(column.type, String | JSON) else "'integer'"
+
+
+def swapped_types(table: Table) -> list[tuple[str, str, str]]:
+    """Return columns of texts and of bytes, each with its type and the one that a flipped bit makes of it."""
+    names = {column.name: _type_names(column) for column in table.c}
+    text = [(name, "TEXT", "blob") for name, types in names.items() if types == "'text'"]
+    return text + [(name, "BLOB", "text") for name, types in names.items() if types == "'blob'"]

@@ -13,6 +13,7 @@ from cbir.atomic import SUFFIX, rename_durably
 from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.store import carried_history, metadata, originals, postgresql_address, schema, severity_model
 from cbir.store.alias import is_alias
+from cbir.store.change_log import OF_BACKUP
 from cbir.store.collection import Collection
 from cbir.store.creation import create_files
 from cbir.store.damage import raise_when_damaged
@@ -27,8 +28,8 @@ Progress = Callable[[str, int, int], None]  # stage, rows done, rows in all
 PAGE = 2000  # rows at a time
 DERIVED = (schema.tombstones, schema.change_log, schema.row_totals)
 TABLES = [table for table in schema.tables.sorted_tables if table not in DERIVED]
-# Of the target itself: its snapshot, its vector indexes, and which collection and key it is.
-OWN_KEYS = ("snapshot", "collection_id", KEY_CHECK, "erased_generation")
+# Of the target itself: its snapshot, its vector indexes, which collection and key it is, and that it is no backup.
+OWN_KEYS = ("snapshot", "collection_id", KEY_CHECK, "erased_generation", *OF_BACKUP)
 OWN_PREFIX = "index:"
 
 

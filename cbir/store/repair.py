@@ -25,7 +25,15 @@ from cbir.store.lost_rows import SAME_IMAGE, insert_row, repair_list, restore_mi
 from cbir.store.profile import Profile
 from cbir.store.restore_advice import restore_advice
 from cbir.store.row_damage import CONTENT, damaged_keys, name_images
-from cbir.store.row_totals import changed_history, read_totals, start_totals, stop_totals
+from cbir.store.row_totals import (
+    changed_history,
+    checked_and_history,
+    has_other_types,
+    read_totals,
+    restore_types,
+    start_totals,
+    stop_totals,
+)
 from cbir.store.schema import CHECKED, DATABASE, LISTS, connect, images, labels, meta, thumbnails, vectors
 from cbir.store.secret_key import KEY_CHECK, read_secret
 from cbir.store.standardisation import Standardisation
@@ -115,6 +123,10 @@ def _attach_copy(connection: Connection, folder: Path) -> bool:
 
 def _repair(connection: Connection, folder: Path, copied: bool) -> Repair:
     repair = Repair()
+    for table in checked_and_history(connection):
+        if has_other_types(connection, table):
+            restore_types(connection, table)
+            repair.restored.append(f"the types of values of {table.name}")
     damaged = {table.name: damaged_keys(connection, table) for table in CHECKED}
     # With triggers, a damaged table cannot be emptied.
     if change_log.CHAIN in damaged[meta.name] or damaged[labels.name]:

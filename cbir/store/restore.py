@@ -14,15 +14,15 @@ from sqlalchemy import Connection
 
 from cbir.atomic import OWNER_FOLDER, rename_durably
 from cbir.errors import CollectionDamaged, InvalidInput, NotFound
-from cbir.store import change_log, metadata, originals
+from cbir.store import change_log, file_manifest, metadata, originals
 from cbir.store.backup_log import LOG_FILE, LogEntry, open_log, read_log
 from cbir.store.collection import Collection
 from cbir.store.damage import raise_when_damaged
 from cbir.store.disk_full import raise_when_full
-from cbir.store.file_manifest import changed_files
 from cbir.store.folder_copy import copy_models, copy_originals
 from cbir.store.permissions import create_private_file, restrict_files
 from cbir.store.schema import COPIES, DATABASE, SECRET
+from cbir.store.secret_key import KEY_CHECK
 from cbir.store.verify import verify_collection
 
 Moment = int | datetime  # number of a change in the history, or a time with its zone
@@ -58,7 +58,9 @@ def parse_moment(text: str) -> Moment:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def restore_backup(backup: Path, folder: Path, at: Moment | None = None) -> Restored:
+def restore_backup(
+    backup: Path, folder: Path, at: Moment | None = None, without_manifest: bool = False
+) -> Restored:
     """Make a collection from a backup: verified, with a snapshot, in a new folder.
 
     Parameters
@@ -69,6 +71,8 @@ def restore_backup(backup: Path, folder: Path, at: Moment | None = None) -> Rest
         New folder of the collection.
     at : int or datetime, optional
         The state after this change, or at this time; the latest by default.
+    without_manifest : bool
+        Restore also a backup whose manifest is lost; only rows and originals have checksums then.
 
     Raises
     ------
@@ -87,6 +91,8 @@ def restore_backup(backup: Path, folder: Path, at: Moment | None = None) -> Rest
         with raise_when_full(folder):
             _copy_backup(backup, partial)
             with Collection(partial) as collection:
+                if not without_manifest:
+                    _require_manifest(collection, backup, from_copy)
                 transactions = _replay_log(collection, backup / LOG_FILE, at)
                 missing = _drop_lost_originals(collection) if from_copy else 0
                 with collection.writer() as writer:
@@ -117,9 +123,21 @@ def _require_intact(backup: Path, from_copy: bool) -> None:
                 f"the database {DATABASE} of {backup} is missing; use another backup"
             ) from None
         raise NotFound(f"there is no backup in {backup}") from None
-    if changed := changed_files(backup, (DATABASE, SECRET) if from_copy else None):
+    if changed := file_manifest.changed_files(backup, (DATABASE, SECRET) if from_copy else None):
         raise CollectionDamaged(
             f"{backup} is damaged: missing or changed since it was written: {', '.join(changed)}; use another backup"
+        )
+
+
+def _require_manifest(copied: Collection, backup: Path, from_copy: bool) -> None:
+    """Raise CollectionDamaged if a backup, or last good copy, was made with a manifest and has none."""
+    if (backup / file_manifest.NAME).exists():
+        return
+    # Last good copies have had a manifest ever since they have a hash of the key.
+    if copied._read(metadata.find_value, KEY_CHECK if from_copy else change_log.MANIFEST):
+        raise CollectionDamaged(
+            f"the manifest {file_manifest.NAME} of {backup} is missing; use another backup, or `--without-manifest` "
+            "if there is none"
         )
 
 

@@ -13,7 +13,13 @@ from cbir.store.checksums import COLUMN, checksum_sql, vector_checksum
 from cbir.store.metadata import UNCHECKED, required_value
 from cbir.store.profile import Profile
 from cbir.store.restore_advice import REPAIR
-from cbir.store.row_totals import changed_history, current_total, read_totals
+from cbir.store.row_totals import (
+    changed_history,
+    checked_and_history,
+    current_total,
+    has_other_types,
+    read_totals,
+)
 from cbir.store.schema import CHECKED, LISTS, images, meta, vectors
 from cbir.store.statements import Statement, is_postgresql
 from cbir.store.vector_format import vector_format
@@ -201,6 +207,12 @@ def history_problems(connection: Connection) -> list[str]:
     ]
 
 
+def type_problems(connection: Connection) -> list[str]:
+    """Describe the tables of a SQLite file whose texts are stored as bytes or the other way round, in one line."""
+    tables = [table.name for table in checked_and_history(connection) if has_other_types(connection, table)]
+    return [f"values of {', '.join(tables)} are not of the type of their column; {REPAIR}"] if tables else []
+
+
 def require_sound_rows(connection: Connection, apart_from: Iterable[int] = ()) -> None:
     """Raise CollectionDamaged if rows do not match their checksums, vectors apart; `apart_from`: image numbers.
 
@@ -212,5 +224,5 @@ def require_sound_rows(connection: Connection, apart_from: Iterable[int] = ()) -
         return
     tables = [table for table in CHECKED if table is not vectors]
     problems = row_problems(connection, tables, apart_from) + missing_vectors(connection)
-    if problems := problems + history_problems(connection):
+    if problems := problems + history_problems(connection) + type_problems(connection):
         raise CollectionDamaged("; ".join(problems))

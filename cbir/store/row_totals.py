@@ -1,13 +1,13 @@
 """Sums of the rows' checksums, one for each checked table, which show rows that a damaged file has lost.
 
-Triggers keep them, within the transaction of the change.
+Triggers keep them, within the transaction of the change. The tables of a service's state have them too.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from sqlalchemy import Connection, Table
 
-from cbir.store.checksums import checksum_sql
+from cbir.store.checksums import checksum_sql, other_type_sql, swapped_types
 from cbir.store.quarantine_table import has_quarantine, quarantine
 from cbir.store.schema import CHECKED, HISTORY
 from cbir.store.statements import is_postgresql
@@ -23,30 +23,60 @@ def start_totals(connection: Connection) -> None:
 
 def keep_history(connection: Connection) -> None:
     """Store the sums of the history, and keep them from now on, unless they are kept; old collections have none."""
+    keep_totals(connection, _history(connection))
+
+
+def keep_totals(connection: Connection, tables: Iterable[Table]) -> None:
+    """Store the sums of `tables`, and keep them from now on, unless they are kept."""
     totals = read_totals(connection)
-    for table in _history(connection):
+    for table in tables:
         if table.name not in totals:
             _keep_total(connection, table)
-            _store_total(connection, table, current_total(connection, table))
+            store_total(connection, table.name, current_total(connection, table))
 
 
 def changed_history(connection: Connection) -> list[str]:
     """Return the tables of the history whose rows do not make up their sum."""
     totals = read_totals(connection)
-    return [
-        table.name
-        for table in _history(connection)
-        if table.name in totals and totals[table.name] != current_total(connection, table)
-    ]
+    return changed_tables(connection, [table for table in _history(connection) if table.name in totals])
+
+
+def changed_tables(connection: Connection, tables: Iterable[Table]) -> list[str]:
+    """Return the names of the tables that have no sum, or whose rows do not make it up."""
+    totals = read_totals(connection)
+    return [table.name for table in tables if totals.get(table.name) != current_total(connection, table)]
+
+
+def has_other_types(connection: Connection, table: Table) -> bool:
+    """Return whether a SQLite table has values that have not the type of their column."""
+    query = f"SELECT EXISTS (SELECT 1 FROM {table.name} NOT INDEXED WHERE {other_type_sql(table)})"
+    return bool(connection.exec_driver_sql(query).scalar())
 
 
 def _keep_total(connection: Connection, table: Table) -> None:
-    new, old = _checksum(table, "NEW."), _checksum(table, "OLD.")
-    for event, change in (("INSERT", f"+ {new}"), ("DELETE", f"- {old}"), ("UPDATE", f"- {old} + {new}")):
+    for sql in total_triggers(table).values():
+        connection.exec_driver_sql(sql)
+
+
+def restore_types(connection: Connection, table: Table) -> None:
+    """Store texts as text and bytes as a blob again; see `other_type_sql`."""
+    for name, right, wrong in swapped_types(table):
         connection.exec_driver_sql(
+            f"UPDATE {table.name} SET {name} = CAST({name} AS {right}) WHERE typeof({name}) = '{wrong}'"
+        )
+
+
+def total_triggers(table: Table) -> dict[str, str]:
+    """Return the statements that create the triggers of a table, by the name of the trigger."""
+    new, old = _checksum(table, "NEW."), _checksum(table, "OLD.")
+    changes = (("INSERT", f"+ {new}"), ("DELETE", f"- {old}"), ("UPDATE", f"- {old} + {new}"))
+    return {
+        f"total_{table.name}_{event.lower()}": (
             f"CREATE TRIGGER total_{table.name}_{event.lower()} AFTER {event} ON {table.name} "
             f"BEGIN UPDATE row_totals SET total = total {change} WHERE name = '{table.name}'; END"
         )
+        for event, change in changes
+    }
 
 
 def _checksum(table: Table, row: str = "") -> str:
@@ -58,13 +88,18 @@ def _history(connection: Connection) -> tuple[Table, ...]:
     return (*HISTORY, quarantine) if has_quarantine(connection) else HISTORY
 
 
+def checked_and_history(connection: Connection) -> tuple[Table, ...]:
+    """Return all tables whose rows make up a sum."""
+    return (*CHECKED, *_history(connection))
+
+
 def stop_totals(connection: Connection) -> None:
     """Keep the sums no longer; with triggers, SQLite does not empty a damaged table wholly."""
     for table in (*HISTORY, quarantine):
         connection.exec_driver_sql("DELETE FROM row_totals WHERE name = ?", (table.name,))
     for table in (*CHECKED, *HISTORY, quarantine):
-        for event in ("insert", "delete", "update"):
-            connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS total_{table.name}_{event}")
+        for name in total_triggers(table):
+            connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {name}")
 
 
 def store_totals(connection: Connection, totals: Mapping[str, int] | None = None) -> None:
@@ -74,12 +109,13 @@ def store_totals(connection: Connection, totals: Mapping[str, int] | None = None
     for table in CHECKED:
         total = totals.get(table.name) if totals is not None else current_total(connection, table)
         if total is not None:
-            _store_total(connection, table, total)
+            store_total(connection, table.name, total)
 
 
-def _store_total(connection: Connection, table: Table, total: int) -> None:
+def store_total(connection: Connection, name: str, total: int) -> None:
+    """Store the sum of the table `name`."""
     query = "INSERT OR REPLACE INTO row_totals (name, total) VALUES (?, ?)"
-    connection.exec_driver_sql(query, (table.name, total))
+    connection.exec_driver_sql(query, (name, total))
 
 
 def read_totals(connection: Connection) -> dict[str, int]:

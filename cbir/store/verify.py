@@ -35,7 +35,7 @@ def verify_collection(collection: Collection, progress: Progress | None = None) 
         return key_problems  # the right key decides what else is damaged
     problems = verify_content(collection, progress)
     if is_backup(collection):
-        return problems + backup_problems(collection.folder)
+        return problems + backup_problems(collection)
     try:
         problems = problems or _vector_problems(collection) or snapshot_problems(collection)
     except CollectionDamaged as damage:

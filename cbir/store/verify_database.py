@@ -10,7 +10,13 @@ from cbir.store import stored_snapshot
 from cbir.store.collection import Collection
 from cbir.store.quarantine import quarantine_problems
 from cbir.store.restore_advice import restore_advice
-from cbir.store.row_damage import Progress, history_problems, missing_vectors, row_problems
+from cbir.store.row_damage import (
+    Progress,
+    history_problems,
+    missing_vectors,
+    row_problems,
+    type_problems,
+)
 from cbir.store.schema import CHECKED, images, vectors
 from cbir.store.snapshot import Snapshot, SnapshotInfo, file_checksum, open_snapshot
 from cbir.store.statements import is_postgresql
@@ -28,7 +34,8 @@ def database_problems(collection: Collection, progress: Progress | None = None) 
         if not problems:
             problems += _size_problems(connection, vector_format(collection.profile))
         problems += row_problems(connection, CHECKED, progress=progress)
-        problems += [] if is_postgresql(connection) else history_problems(connection)
+        if not is_postgresql(connection):
+            problems += history_problems(connection) + type_problems(connection)
         return problems + quarantine_problems(connection)
 
 

@@ -16,7 +16,7 @@ from cbir.store import (
     severity_model,
 )
 from cbir.store.backup_log import LOG_FILE, log_problems
-from cbir.store.change_log import MADE_AT
+from cbir.store.change_log import MADE_AT, has_lost_manifest
 from cbir.store.collection import Collection
 from cbir.store.definitions import differing_definitions
 from cbir.store.secret_key import KEY_CHECK
@@ -33,9 +33,12 @@ def is_backup(collection: Collection) -> bool:
         return (collection.folder / file_manifest.NAME).exists()
 
 
-def backup_problems(folder: Path) -> list[str]:
+def backup_problems(backup: Collection) -> list[str]:
     """Compare the files of a backup with its manifest, and read its log; old backups have no manifest."""
+    folder = backup.folder
     try:
+        if backup._read(has_lost_manifest, folder):
+            return [f"the manifest {file_manifest.NAME} of {folder} is missing; use another backup"]
         changed = file_manifest.changed_files(folder)
     except CollectionDamaged as damage:
         return [f"{damage}; use another backup"]

@@ -125,6 +125,10 @@ class AuditFiles:
         names = (path for path in self.path.parent.iterdir() if path.name.startswith(prefix))
         return {path.name.removeprefix(prefix): path for path in names}
 
+    def exists(self) -> bool:
+        """Return whether there is any file of the log."""
+        return self.path.parent.is_dir() and (self.path.exists() or bool(self._siblings()))
+
     def _foreign_files(self) -> list[str]:
         """Return the names of files that look like the log's, but that no service makes."""
         expected = {path.name for path in (*self.rotated(), self.key_file, self.note_file)}

@@ -60,16 +60,23 @@ def verify_chain(
     -------
     ChainReport
     """
-    check = _ChainCheck(key, first, known, earlier)
+    check = _ChainCheck(key, first, known, earlier, head)
     for line in lines:
         check.read(line)
-    return check.finish(head, newest)
+    return check.finish(newest)
 
 
 class _ChainCheck:
-    def __init__(self, key: bytes, first: int, known: Iterable[ChainHead], earlier: Collection[str]) -> None:
+    def __init__(
+        self,
+        key: bytes,
+        first: int,
+        known: Iterable[ChainHead],
+        earlier: Collection[str],
+        head: ChainHead | None,
+    ) -> None:
         self.report = ChainReport()
-        self._key, self._first = key, first
+        self._key, self._first, self._head = key, first, head
         self._missing = {noted.number: noted.mac for noted in known}
         self._previous: ChainHead | None = None
         self._earlier = EarlierLines(key, earlier)
@@ -118,6 +125,8 @@ class _ChainCheck:
             faults.append(
                 f"{file_and_line}: the note of the last line was missing, so lines before this one may be too"
             )
+        elif self._head and number == self._head.number + 1 and current.previous_mac != self._head.mac:
+            faults.append(f"line {number - 1} is not the one that the service noted as the last one")
         return authentic or ChainHead(number, current.mac)
 
     def _begin(self, line: LogLine, current: "_ChainedLine") -> ChainHead:
@@ -132,8 +141,9 @@ class _ChainCheck:
         self._earlier.check(self.report, start, line.file)
         return start
 
-    def finish(self, head: ChainHead | None, newest: str) -> ChainReport:
+    def finish(self, newest: str) -> ChainReport:
         """Compare the end with the noted head, and return the report. newest: see `verify_chain`."""
+        head = self._head
         if self._unchained not in ("", newest):
             self._report_file()
         if self._previous is None and head is not None:
@@ -185,6 +195,8 @@ def _check_end(report: ChainReport, head: ChainHead | None) -> None:
         report.faults.append(f"lines {last.number + 1} to {head.number} are missing at the end")
     elif last.number == head.number and head.number and last.mac != head.mac:
         report.faults.append(f"line {last.number}, the last one, is not the one that the service wrote")
+    elif report.first is not None and head.number < report.first - 1:
+        report.faults.append(f"the note of the last line names line {head.number}, which is before the log")
     elif last.number > head.number + 1:  # one more: the machine stopped between the line and its note
         report.notes.append(
             f"lines {head.number + 1} to {last.number} were not noted, as after a power failure"

@@ -10,7 +10,7 @@ from service.access.audit_key import read_key
 from service.access.chain_check import LogLine, verify_chain
 from service.access.chain_report import ChainReport
 from service.access.shared_audit import key_check, mac_of_removed, read_stored_chain
-from service.state.audit_lines import lines, read_audit_lines
+from service.state.audit_lines import lines, read_audit_lines, read_chain
 from service.state.database import StateDatabase
 
 
@@ -28,6 +28,11 @@ class SharedAuditLines:
     def __init__(self, database: StateDatabase, key_file: Path) -> None:
         self._database = database
         self._key_file = key_file
+
+    def exists(self) -> bool:
+        """Return whether a service has begun the log."""
+        with self._database.reading() as connection:
+            return read_chain(connection) is not None
 
     def head(self) -> ChainHead:
         """Return the last line as the services have noted it; raises InvalidInput without a log."""

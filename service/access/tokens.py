@@ -1,14 +1,17 @@
 """Access tokens, stored as hashes in a file of the state folder."""
 
+import hashlib
 import os
+import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
 from cbir.access_rights import Scope
 from cbir.atomic import OWNER_FILE, atomic_binary, private_folder
+from cbir.errors import StorageFull
 from cbir.file_lock import wait_lock
 from cbir.store.disk_full import raise_when_full
 from service.access.token_list import Token, TokenStorage, TokensUnreadable
@@ -21,6 +24,8 @@ FILE = "tokens.json"
 TOKENS_MARK = b"tokens were made\n"  # content of the lock file from then on
 
 TOKEN_LIST = TypeAdapter(list[Token])
+# JSON; the hash is that of the list's bytes. Versions before had the list alone.
+CHECKED_FILE = re.compile(rb'\{"sha256": "([0-9a-f]{64})", "tokens": (\[.*\])\}\n', re.DOTALL)
 FileVersion = tuple[int, int, int]  # inode, modification time in ns, size
 
 
@@ -33,21 +38,31 @@ class TokenStore(TokenStorage):
 
     def all(self) -> dict[str, Token]:
         """Return all tokens by id, in order of creation; raise TokensUnreadable if the file cannot be used."""
-        try:
-            status = self.file.stat()
-        except FileNotFoundError:
-            self._check_never_made()
+        status = self._status()
+        if status is None:
             return {}
-        except OSError as error:
-            raise TokensUnreadable(f"{self.file} cannot be read: {error.strerror}") from error
-        self._check_permissions(status.st_mode)
         version = status.st_ino, status.st_mtime_ns, status.st_size
         cached = self._cached
         if cached and cached[0] == version:
             return cached[1]
-        tokens = self._load()
+        tokens, checked = self._load()
+        if not checked:
+            with suppress(StateUnavailable, StorageFull), self._changing():  # which adds the checksum
+                pass
         self._cached = version, tokens
         return tokens
+
+    def _status(self) -> os.stat_result | None:
+        """Return the status of the file; None if there is none yet."""
+        try:
+            status = self.file.stat()
+        except FileNotFoundError:
+            self._check_never_made()
+            return None
+        except OSError as error:
+            raise TokensUnreadable(f"{self.file} cannot be read: {error.strerror}") from error
+        self._check_permissions(status.st_mode)
+        return status
 
     def _check_never_made(self) -> None:
         """Raise TokensUnreadable if there were tokens: without them the service would need none."""
@@ -63,15 +78,23 @@ class TokenStore(TokenStorage):
         if problem := permission_problem(self.file, mode):
             raise TokensUnreadable(problem)
 
-    def _load(self) -> dict[str, Token]:
+    def _load(self) -> tuple[dict[str, Token], bool]:
+        """Return the tokens, and whether the file has a checksum, as those of earlier versions have not."""
         try:
-            return {token.token_id: token for token in TOKEN_LIST.validate_json(self.file.read_bytes())}
+            content = self.file.read_bytes()
+            match = CHECKED_FILE.fullmatch(content)
+            if match and hashlib.sha256(match[2]).hexdigest().encode() != match[1]:
+                raise TokensUnreadable(self._damaged)
+            tokens = TOKEN_LIST.validate_json(match[2] if match else content)
         except OSError as error:
             raise TokensUnreadable(f"{self.file} cannot be read: {error.strerror}") from error
         except ValidationError as error:
-            raise TokensUnreadable(
-                f"{self.file} is damaged; restore it from a backup, or move it away and create new tokens"
-            ) from error
+            raise TokensUnreadable(self._damaged) from error
+        return {token.token_id: token for token in tokens}, match is not None
+
+    @property
+    def _damaged(self) -> str:
+        return f"{self.file} is damaged; restore it from a backup, or move it away and create new tokens"
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Token]]:
@@ -87,10 +110,10 @@ class TokenStore(TokenStorage):
             with self._translated_errors(self.file):
                 give_to_owner(lock, folder)
                 wait_lock(lock)
-            tokens = dict(self.all())
+            tokens = self._load()[0] if self._status() else {}
             yield tokens
             with self._translated_errors(self.file):
-                self._write(TOKEN_LIST.dump_json(list(tokens.values()), indent=1, exclude_none=True))
+                self._write(list(tokens.values()))
                 if not os.fstat(lock).st_size:
                     os.write(lock, TOKENS_MARK)
         finally:
@@ -106,7 +129,12 @@ class TokenStore(TokenStorage):
                 f"{path} in state_folder cannot be written: {error.strerror}; make it writable for the service"
             ) from error
 
-    def _write(self, content: bytes) -> None:
+    def _write(self, tokens: list[Token]) -> None:
+        content = TOKEN_LIST.dump_json(tokens, indent=1, exclude_none=True)
+        content = b'{"sha256": "%s", "tokens": %s}\n' % (
+            hashlib.sha256(content).hexdigest().encode(),
+            content,
+        )
         with atomic_binary(self.file) as file:
             give_to_owner(file.fileno(), self.file.parent)
             file.write(content)

@@ -1,21 +1,25 @@
-"""Segmentations that MONAI Label's clients send, in the folder of the setting `annotation_folder`."""
+"""Segmentations that MONAI Label's clients send, in the folder of the setting `annotation_folder`.
+
+The folder of an image has a manifest with the hashes of its segmentations, which `check_segmentations` compares.
+"""
 
 import os
 import re
 from collections.abc import Collection as Ids
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cbir.atomic import BINARY, OWNER_FILE, private_folder, write_bytes
-from cbir.errors import InvalidInput, NotFound
+from cbir.errors import CollectionDamaged, InvalidInput, NotFound
 from cbir.file_lock import wait_lock
 from cbir.settings import Settings
+from cbir.store import file_manifest
 from service.http.problems import NotAllowed
 
 SUFFIXES = (".seg.nrrd", ".nrrd", ".nii.gz", ".nii", ".json")
-LOCK = ".lock"  # file that all services with the folder lock while they write there
 MAX_SEGMENTATIONS = 16  # of an image
+LOCK = "lock"  # file that a service locks while it writes beside it
 TAG = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
 
@@ -58,29 +62,69 @@ def store_segmentation(settings: Settings, image_id: str, tag: str, suffix: str,
         If the image has as many segmentations with other tags as it may have.
     """
     folder = annotation_folder(settings) / image_id
-    with _only_writer(annotation_folder(settings)):
+    private_folder(folder)
+    with _locked(folder):  # so that none is counted too late
         others = segmentations(settings, image_id).keys() - {tag}
         if len(others) >= MAX_SEGMENTATIONS:
             raise InvalidInput(
                 f"tag: an image has at most {MAX_SEGMENTATIONS} segmentations; use a tag that it has"
             )
-        private_folder(folder)
+        earlier = [path.name for path in _files(folder, tag)]
+        _note_files(folder, (), earlier)  # else a kill would leave the hash of another content
         write_bytes(folder / f"{tag}{suffix}", content)
-        for other in _files(folder, tag):
-            if other.name != f"{tag}{suffix}":
-                other.unlink(missing_ok=True)
+        for name in earlier:
+            if name != f"{tag}{suffix}":
+                (folder / name).unlink(missing_ok=True)
+        _note_files(folder, [f"{tag}{suffix}"])
+
+
+def _note_files(folder: Path, written: Sequence[str], removed: Sequence[str] = ()) -> None:
+    """Note files in the manifest of an image's folder; a damaged one stays as it is, and is reported."""
+    with suppress(CollectionDamaged):
+        if file_manifest.read_sums(folder) is None:
+            file_manifest.write_sums(folder, written)
+        else:
+            file_manifest.update_sums(folder, written, removed)
 
 
 @contextmanager
-def _only_writer(folder: Path) -> Iterator[None]:
-    """Wait until no other thread or process writes segmentations, so that none is counted too late."""
-    private_folder(folder)
-    file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | BINARY, OWNER_FILE)
+def _locked(folder: Path) -> Iterator[None]:
+    """Let one process at a time change the segmentations of an image and their manifest."""
+    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | BINARY, OWNER_FILE)
     try:
-        wait_lock(file)
+        wait_lock(lock)
         yield
     finally:
-        os.close(file)
+        os.close(lock)
+
+
+def check_segmentations(folder: Path) -> list[str]:
+    """Compare all segmentations with the manifests; return the problems.
+
+    Those without a hash, which an earlier version or an interrupted request stored, get one as they are.
+    """
+    problems: list[str] = []
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        if path.is_dir():
+            with suppress(FileNotFoundError), _locked(path):  # erased meanwhile
+                problems += _check_image(path)
+    return problems
+
+
+def _check_image(folder: Path) -> list[str]:
+    try:
+        if changed := file_manifest.changed_files(folder):
+            return [
+                f"segmentations in {folder} are missing or have changed: {', '.join(changed)}; restore them from a "
+                "copy, or send them again"
+            ]
+    except CollectionDamaged as damage:
+        return [f"{damage}; restore it from a copy, or delete it: `cbir state verify` makes another"]
+    noted = file_manifest.read_sums(folder) or {}
+    new = [path.name for path in folder.iterdir() if path.name.endswith(SUFFIXES) and path.name not in noted]
+    if new:
+        _note_files(folder, new)
+    return []
 
 
 def find_segmentation(settings: Settings, image_id: str, tag: str) -> Path:

@@ -12,13 +12,15 @@ from flask import Flask, current_app
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
-from cbir.errors import InvalidInput
+from cbir.errors import InvalidInput, StorageFull
 from cbir.settings import Settings
+from cbir.store.damage import DAMAGE
 from cbir.store.disk_full import raise_when_full
+from service.state.all_tables import all_tables
 from service.state.errors import StateUnavailable
 from service.state.postgresql import PostgresqlSchema
 from service.state.schema import NewerSchema, prepare
-from service.state.sqlite_file import SqliteFile
+from service.state.sqlite_file import COPY_HELPS, SqliteFile
 
 EXTENSION = "cbir-state"
 DOWN_SECONDS = 1.0  # until a server that does not answer is asked again: each try may take seconds
@@ -95,6 +97,25 @@ class StateDatabase:
         with self.writing():
             pass
 
+    def problems(self) -> list[str]:
+        """Read all of the database, and return what is damaged; an empty list if nothing has been stored yet."""
+        if not self.exists():
+            return []
+        tables = all_tables()
+        try:
+            with self.reading() as connection:
+                return self._place.problems(connection, tables)
+        except (StateUnavailable, StorageFull, InvalidInput) as error:
+            return [str(error)]
+        except DAMAGE:  # whose text may quote rows
+            return [f"{self._place.name} is damaged; {COPY_HELPS}"]
+
+    def accept_rows(self) -> list[str]:
+        """Take rows that are not what was written as they are; return the names of their tables."""
+        tables = all_tables()
+        with self.writing() as connection:
+            return self._place.accept_rows(connection, tables)
+
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
         try:
@@ -134,8 +155,7 @@ class StateDatabase:
     def _prepare(self, engine: Engine) -> None:
         self._place.create()
         try:
-            with _begin_writing(engine) as connection:
-                self._place.create_schema(connection)
+            with _begin_writing(engine) as connection, self._place.changing_schema(connection):
                 prepare(connection)
             self._place.note_made()
         except NewerSchema:

@@ -1,5 +1,7 @@
 """State database in a schema of a PostgreSQL database, which several services may share."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,6 +17,7 @@ from service.state.errors import StateUnavailable
 from service.state.schema import tables
 
 LOCK = 0x63626972  # "cbir", so that it is no other program's lock
+ROWS_AT_ONCE = 100  # one may have a picture
 # A service that hangs in a transaction must not keep the others waiting.
 TIMEOUTS = "-c lock_timeout=10s -c idle_in_transaction_session_timeout=60s"
 
@@ -90,11 +93,29 @@ class PostgresqlSchema:
     def note_made(self) -> None:
         """Do nothing: an operator sees to it that the database stays."""
 
-    def create_schema(self, connection: Connection) -> None:
+    @contextmanager
+    def changing_schema(self, connection: Connection) -> Iterator[None]:
         """Create the schema unless it exists; a user who may not create one can use it all the same."""
         missing = f"SELECT to_regnamespace('{self.schema}') IS NULL"
         if connection.execute(text(missing)).scalar_one():
             connection.execute(text(f"CREATE SCHEMA {self.schema}"))
+        yield
+
+    def problems(self, connection: Connection, tables: Sequence[Table]) -> list[str]:
+        """Read all rows: the server compares each page that it reads with its checksum, and reports an error."""
+        for table in tables:
+            rows = connection.execution_options(stream_results=True, yield_per=ROWS_AT_ONCE).execute(
+                select(table)
+            )
+            for _ in rows.partitions():
+                pass
+        return []
+
+    def accept_rows(self, _connection: Connection, _tables: Sequence[Table]) -> list[str]:
+        """Raise InvalidInput: there are no sums."""
+        raise InvalidInput(
+            "--accept is for state.sqlite; the state in PostgreSQL is restored with pg_restore"
+        )
 
     def drop_old_rows(self, engine: Engine) -> None:
         """Free the place of what was deleted or changed; PostgreSQL's log and backups keep it for their time."""

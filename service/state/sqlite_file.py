@@ -1,20 +1,25 @@
 """State database in a SQLite file of the state folder; all that is particular to SQLite is in this module."""
 
 import os
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, Table, create_engine, event
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DatabaseError, DBAPIError
 
 from cbir.atomic import BINARY, OWNER_FILE, private_folder
+from cbir.store.checksums import float_bytes, row_checksum
 from cbir.store.disk_full import raise_when_full
 from service.state.errors import StateUnavailable
 from service.state.private_file import give_to_owner, permission_problem
+from service.state.row_sums import accept_rows, damaged_tables, definitions, has_sound_definitions, keep_sums
+from service.state.schema import tables
 
 FILE = "state.sqlite"
+COPY_HELPS = "restore it from a copy"
 TABLES_MARK = "state.sqlite.made"  # there once the file has tables
 PRAGMAS = (
     "busy_timeout=10000",  # first: another process may be creating the tables
@@ -37,8 +42,8 @@ class SqliteFile:
         self.name = str(self.file)
 
     def exists(self) -> bool:
-        """Return True if something may be stored there."""
-        return self.file.is_file()
+        """Return True if something may be stored there, or was before the file was lost."""
+        return self.file.is_file() or self._made.exists()
 
     def connect(self) -> Engine:
         """Return an engine for the file."""
@@ -51,6 +56,8 @@ class SqliteFile:
             connection.isolation_level = None  # transactions begin explicitly, below
             for pragma in PRAGMAS:
                 connection.execute(f"PRAGMA {pragma}")
+            connection.create_function("row_checksum", -1, row_checksum, deterministic=True)
+            connection.create_function("float_bytes", 1, float_bytes, deterministic=True)
 
         @event.listens_for(engine, "begin")
         def _begin(connection: Connection) -> None:
@@ -106,8 +113,32 @@ class SqliteFile:
     def _made(self) -> Path:
         return self.folder / TABLES_MARK
 
-    def create_schema(self, _connection: Connection) -> None:
-        """Do nothing: a file has no schemas."""
+    @contextmanager
+    def changing_schema(self, connection: Connection) -> Iterator[None]:
+        """Keep the sums of tables that the block creates or changes."""
+        sound = has_sound_definitions(connection)
+        yield
+        keep_sums(connection, tables.sorted_tables, sound)
+
+    def problems(self, connection: Connection, tables: Sequence[Table]) -> list[str]:
+        """Check the structure of the file, and compare rows and definitions with their sums."""
+        report = connection.exec_driver_sql("PRAGMA integrity_check(10)").scalars()
+        lines = [f"{self.file} is damaged ({line}); {COPY_HELPS}" for line in report if line != "ok"]
+        if connection.exec_driver_sql("PRAGMA foreign_key_check").first():
+            lines.append(f"rows of {self.file} refer to rows that are gone; {COPY_HELPS}")
+        for name in damaged_tables(connection, tables):
+            if name == definitions.name:
+                lines.append(f"tables in {self.file} are not defined as they were; {COPY_HELPS}")
+            else:
+                lines.append(
+                    f"rows of the table {name} in {self.file} are not what was written; {COPY_HELPS}, or keep them "
+                    "as they are with `cbir state verify --accept`"
+                )
+        return lines
+
+    def accept_rows(self, connection: Connection, tables: Sequence[Table]) -> list[str]:
+        """Let the sums be those of the rows as they are; return the names of the tables whose sums differed."""
+        return accept_rows(connection, tables)
 
     def drop_old_rows(self, engine: Engine) -> None:
         """Write what was deleted or changed out of the files: SQLite's log keeps it until then."""
@@ -118,13 +149,8 @@ class SqliteFile:
 
     def reason(self, error: DBAPIError) -> str:
         """Return the reason of an error in a line."""
-        reason = str(error.orig)
-        damaged = "malformed" in reason or "not a database" in reason
-        return (
-            f"{reason}; restore it from a copy, or move it away with its -wal and {TABLES_MARK}"
-            if damaged
-            else reason
-        )
+        damaged = type(error) is DatabaseError  # and not one of its kinds, such as for a file that is locked
+        return f"{error.orig}; {COPY_HELPS}" if damaged else str(error.orig)
 
     def is_down(self, _error: DBAPIError) -> bool:
         """Return False: a file needs no server."""

@@ -1,15 +1,13 @@
 """Copying the state of a service from one database to another."""
 
 from collections.abc import Callable
-from importlib import import_module
-from pkgutil import iter_modules
 
 from sqlalchemy import Connection, Table, func, insert, select
 
-import service.state
 from cbir.errors import InvalidInput
+from service.state.all_tables import all_tables
 from service.state.database import StateDatabase
-from service.state.schema import VERSION_TABLE, tables
+from service.state.schema import VERSION_TABLE
 
 BATCH = 100  # rows of a statement; one may have a picture
 
@@ -31,9 +29,7 @@ def copy_state(
     InvalidInput
         If `target` has rows.
     """
-    for module in iter_modules(service.state.__path__):  # each adds its tables
-        import_module(f"{service.state.__name__}.{module.name}")
-    copied = [table for table in tables.sorted_tables if table.name != VERSION_TABLE]
+    copied = [table for table in all_tables() if table.name != VERSION_TABLE]
     with source.reading() as read, target.writing() as write:
         for table in copied:
             if _count(write, table):

@@ -200,7 +200,7 @@ def test_the_number_of_segmentations_of_an_image_is_limited(site: Site) -> None:
     assert "at most 16 segmentations" in problem(save(client, ids[0], "one-more"), 422)
     assert save(client, ids[0], "tag-3", "label.nii.gz").status_code == 200, "replaces one"
     assert save(client, ids[1], "one-more").status_code == 200
-    assert len(list((folder / ids[0]).iterdir())) == MAX_SEGMENTATIONS
+    assert len(list((folder / ids[0]).glob("*.*"))) == MAX_SEGMENTATIONS
 
 
 def test_segmentations_that_arrive_at_once_are_counted_one_after_the_other(

@@ -11,11 +11,14 @@ from cbir.errors import CollectionDamaged
 from cbir.store import Collection, file_manifest, last_good, originals
 from cbir.store.backup import back_up_collection
 from cbir.store.backup_log import append_log
+from cbir.store.collection_copy import copy_collection
 from cbir.store.definitions import differing_definitions
 from cbir.store.recovery import open_or_fallback
 from cbir.store.restore import restore_backup
 from cbir.store.verify import verify_collection
+from cbir.store.verify_files import is_backup
 from tests.cbir.store.conftest import MakeEntries
+from tests.earlier_backups import forget_manifest
 
 
 @pytest.fixture
@@ -162,15 +165,45 @@ def test_every_file_of_a_backup_is_checked(backup: Path) -> None:
             assert verify_collection(opened), path.name
         path.write_bytes(content)
         path.rename(backup.with_name("aside"))
-        if path.name != file_manifest.NAME:  # old backups have none
-            with pytest.raises((CollectionDamaged, LookupError, Exception)):
-                restore_backup(backup, backup.with_name("restored"))
-            assert not backup.with_name("restored").exists()
+        with pytest.raises((CollectionDamaged, LookupError, Exception)):
+            restore_backup(backup, backup.with_name("restored"))
+        assert not backup.with_name("restored").exists()
         backup.with_name("aside").rename(path)
 
 
-def test_a_backup_without_a_manifest_is_restored_and_verified(backup: Path) -> None:
+def test_a_backup_that_has_lost_its_manifest_is_refused(full: Collection, backup: Path) -> None:
     (backup / file_manifest.NAME).unlink()
+    with Collection(backup) as opened:
+        assert [f"SHA256SUMS of {backup} is missing" in line for line in verify_collection(opened)] == [True]
+    restored = backup.with_name("restored")
+    with pytest.raises(CollectionDamaged, match=r"SHA256SUMS .* is missing"):
+        restore_backup(backup, restored)
+    assert not restored.exists()
+    with full.writer(), pytest.raises(CollectionDamaged, match="make a new backup"):
+        append_log(full, backup)
+    assert restore_backup(backup, restored, without_manifest=True).images == 25
+    with Collection(restored) as opened:
+        assert not verify_collection(opened)
+
+
+def test_a_last_good_copy_that_has_lost_its_manifest_is_refused(full: Collection) -> None:
+    copy, restored = full.folder / last_good.NAME, full.folder.with_name("restored")
+    (copy / file_manifest.NAME).unlink()
+    with pytest.raises(CollectionDamaged, match=r"SHA256SUMS .* is missing"):
+        restore_backup(copy, restored)
+    assert restore_backup(copy, restored, without_manifest=True).images
+
+
+def test_a_copy_of_a_backup_is_no_backup(backup: Path) -> None:
+    with Collection(backup) as opened:
+        copy_collection(opened, backup.with_name("copy"), lambda *_: None)
+    with Collection(backup.with_name("copy")) as opened:
+        assert not is_backup(opened)
+        assert not verify_collection(opened)
+
+
+def test_an_earlier_backup_without_a_manifest_is_restored_and_verified(backup: Path) -> None:
+    forget_manifest(backup)
     with Collection(backup) as opened:
         assert not verify_collection(opened)
     assert restore_backup(backup, backup.with_name("restored")).images == 25

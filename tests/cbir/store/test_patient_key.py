@@ -17,6 +17,7 @@ from cbir.store.restore import restore_backup
 from cbir.store.secret_key import KEY_CHECK
 from cbir.store.verify import verify_collection
 from tests.cbir.store.conftest import MakeEntries, entry
+from tests.earlier_backups import forget_manifest
 
 
 def flip(path: Path) -> None:
@@ -115,8 +116,8 @@ def test_erased_images_stay_out_with_another_key(full: Collection, entries: Make
 def test_a_backup_with_another_key_is_not_restored(full: Collection, tmp_path: Path, manifest: bool) -> None:
     back_up_collection(full, tmp_path / "backup")
     flip(tmp_path / "backup" / "patient.key")
-    if not manifest:  # as in backups of earlier versions
-        (tmp_path / "backup" / MANIFEST).unlink()
+    if not manifest:
+        forget_manifest(tmp_path / "backup")
     with pytest.raises(CollectionDamaged, match=r"patient.key" if manifest else "not the key"):
         restore_backup(tmp_path / "backup", tmp_path / "restored")
     assert not (tmp_path / "restored").exists()

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from cbir.errors import CollectionDamaged, InvalidInput, NotFound
-from cbir.store import Collection, file_manifest, originals
+from cbir.store import Collection, originals
 from cbir.store.add_transaction import Added, AddTransaction
 from cbir.store.backup import back_up_collection
 from cbir.store.backup_log import LOG_FILE, append_log
 from cbir.store.restore import parse_moment, restore_backup
 from cbir.store.verify import verify_collection
 from tests.cbir.store.conftest import MakeEntries, entry
+from tests.earlier_backups import forget_manifest
 
 TABLES = ("images", "vectors", "labels", "thumbnails", "forgotten", "erased", "changes", "changed_images")
 
@@ -187,7 +188,7 @@ def test_a_damaged_log_is_not_replayed(logged: Path, damage: str) -> None:
         log.commit()
     with pytest.raises(CollectionDamaged, match=f"since it was written: {LOG_FILE};"):
         restore_backup(logged, logged.with_name("restored"))
-    (logged / file_manifest.NAME).unlink()  # as in backups of earlier versions
+    forget_manifest(logged)
     with pytest.raises(CollectionDamaged, match="missing or damaged"):
         restore_backup(logged, logged.with_name("restored"))
     assert not logged.with_name("restored").exists()

@@ -387,3 +387,24 @@ def test_a_damaged_thumbnail_is_not_shown(full: Collection) -> None:
     assert len(read) == IMAGES - 1
     repair_rows(full)
     assert all(full.thumbnail(record.image_id) for _, record in full.iterate())
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "other"),
+    [
+        ("labels", "value", "BLOB"),
+        ("changes", "who", "BLOB"),
+        ("vectors", "vector", "TEXT"),
+        ("meta", "key", "BLOB"),
+    ],
+)
+def test_a_value_of_another_type_is_seen_and_repaired(
+    full: Collection, table: str, column: str, other: str
+) -> None:
+    """Texts and bytes with the same content are a bit apart, and have the same checksum."""
+    with full._engine.begin() as connection:
+        connection.exec_driver_sql(f"UPDATE {table} SET {column} = CAST({column} AS {other})")
+    assert f"values of {table} are not of the type of their column" in " ".join(verify_collection(full))
+    repair = repair_rows(full)
+    assert repair.restored == [f"the types of values of {table}"]
+    assert verify_collection(full) == []

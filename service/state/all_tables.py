@@ -1,0 +1,16 @@
+"""All tables of the state, of which a process else knows those of the modules that it has imported."""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from sqlalchemy import Table
+
+import service.state
+from service.state.schema import tables
+
+
+def all_tables() -> list[Table]:
+    """Return the tables of all modules of this package, those first that others refer to."""
+    for module in iter_modules(service.state.__path__):  # each adds its tables
+        import_module(f"{service.state.__name__}.{module.name}")
+    return tables.sorted_tables

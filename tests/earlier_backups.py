@@ -1,0 +1,13 @@
+"""Backups as versions before manifests made them."""
+
+from pathlib import Path
+
+from cbir.store import Collection, file_manifest
+from cbir.store.change_log import MANIFEST
+
+
+def forget_manifest(backup: Path) -> None:
+    """Remove the manifest of a backup, and the mark that there was one."""
+    with Collection(backup) as opened, opened._engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM meta WHERE key = ?", (MANIFEST,))
+    (backup / file_manifest.NAME).unlink()
