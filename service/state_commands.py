@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from cbir import settings
+from cbir.commands import printable
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, print_values
 from cbir.errors import InvalidInput
 
@@ -45,7 +46,7 @@ def verify(
         print_json({"ok": not problems, "problems": problems} | ({"accepted": accepted} if accept else {}))
     else:
         lines = [f"kept as they are: rows of the table {name}" for name in accepted]
-        typer.echo("\n".join([*lines, *(problems or ["no problems"])]))
+        printable.echo("\n".join([*lines, *(problems or ["no problems"])]))
     raise typer.Exit(1 if problems else 0)
 
 

@@ -19,7 +19,7 @@ from service.http.problems import NotAllowed
 
 SUFFIXES = (".seg.nrrd", ".nrrd", ".nii.gz", ".nii", ".json")
 MAX_SEGMENTATIONS = 16  # of an image
-LOCK = "lock"  # file that a service locks while it writes beside it
+LOCK = ".lock"  # file that all services with the folder lock while they write there
 TAG = re.compile(r"[A-Za-z0-9_-]{1,32}")
 
 
@@ -62,8 +62,8 @@ def store_segmentation(settings: Settings, image_id: str, tag: str, suffix: str,
         If the image has as many segmentations with other tags as it may have.
     """
     folder = annotation_folder(settings) / image_id
-    private_folder(folder)
-    with _locked(folder):  # so that none is counted too late
+    with _only_writer(annotation_folder(settings)):
+        private_folder(folder)
         others = segmentations(settings, image_id).keys() - {tag}
         if len(others) >= MAX_SEGMENTATIONS:
             raise InvalidInput(
@@ -88,14 +88,15 @@ def _note_files(folder: Path, written: Sequence[str], removed: Sequence[str] = (
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Let one process at a time change the segmentations of an image and their manifest."""
-    lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | BINARY, OWNER_FILE)
+def _only_writer(folder: Path) -> Iterator[None]:
+    """Wait until no other thread or process writes segmentations, so that none is counted too late."""
+    private_folder(folder)
+    file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | BINARY, OWNER_FILE)
     try:
-        wait_lock(lock)
+        wait_lock(file)
         yield
     finally:
-        os.close(lock)
+        os.close(file)
 
 
 def check_segmentations(folder: Path) -> list[str]:
@@ -106,7 +107,7 @@ def check_segmentations(folder: Path) -> list[str]:
     problems: list[str] = []
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
         if path.is_dir():
-            with suppress(FileNotFoundError), _locked(path):  # erased meanwhile
+            with suppress(FileNotFoundError), _only_writer(folder):  # erased meanwhile
                 problems += _check_image(path)
     return problems
 

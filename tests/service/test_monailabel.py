@@ -178,7 +178,7 @@ def test_segmentations_are_stored(site: Site) -> None:
     save(client, image, "final", "b.nii.gz")
     save(client, image, "final", "c.nrrd")
     names = sorted(path.name for path in (site.settings.annotation_folder or Path()).glob("*/*"))
-    assert names == ["final.nrrd", "original.nii.gz"]
+    assert names == ["SHA256SUMS", "final.nrrd", "original.nii.gz"]
     entry = client.get("/monailabel/datastore/?output=all").json["objects"][image]
     assert {tag: label["ext"] for tag, label in entry["labels"].items()} == {
         "final": ".nrrd",
