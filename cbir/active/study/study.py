@@ -53,6 +53,7 @@ class Study:
             self.model = study_models.latest_model(folder)  # None before the first training
             self.images = ImageQueue(self.ids, plan)
             if not self.rounds:
+                study_rounds.require_no_judgements(folder)
                 first = starting_pairs(self.plan.strategy, len(self.ids), self.plan.start, self._rng(1, 0))
                 self._store_round(1, [], first.tolist(), provisional=False)
             self._advance()

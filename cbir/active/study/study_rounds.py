@@ -55,9 +55,9 @@ def store_round(folder: Path, round_: StudyRound) -> None:
 
 
 def journal_path(folder: Path) -> Path:
-    """Return the path of the journal of the study in `folder`; raise InvalidInput if it or the rounds are gone.
+    """Return the path of the journal of the study in `folder`; raise InvalidInput if it is gone.
 
-    A journal is on disk before the first round, and the first round before any judgement.
+    A journal is on disk before the first round.
     """
     path = folder / JOURNAL
     has_rounds = any((folder / FOLDER).glob("[0-9]*.json"))
@@ -66,11 +66,15 @@ def journal_path(folder: Path) -> Path:
             f"the judgements {path} are missing or empty, though people were asked; restore the file from a backup, "
             "or name another folder for a new study"
         )
-    if has_judgements(folder) and not has_rounds:
+    return path
+
+
+def require_no_judgements(folder: Path) -> None:
+    """Raise InvalidInput if the study in `folder`, which has no rounds, has judgements: its rounds are gone."""
+    if has_judgements(folder):
         raise InvalidInput(
             f"the rounds in {folder / FOLDER} are missing, though there are judgements; restore them from a backup"
         )
-    return path
 
 
 def has_judgements(folder: Path) -> bool:
