@@ -58,16 +58,19 @@ def crawl_dicomweb(
     """Add the images of a DICOMweb archive to a collection. Run an interrupted command again to continue it.
 
     Credentials come from the environment: CBIR_DICOMWEB_USER and CBIR_DICOMWEB_PASSWORD, or CBIR_DICOMWEB_TOKEN. Exit
-    code 0: all done; 3: done, but some were refused; 2: wrong use, or the archive failed; 130: interrupted.
+    code 0: all done; 3: done, but some were refused; 2: wrong use, or the archive failed or refuses the credentials;
+    130: interrupted.
     """
     from cbir.evaluation.auto_choice import update_choice
     from cbir.images import Limits
     from indexer.dicom.instance_filter import InstanceFilter
     from indexer.dicom.intake import Intake
     from indexer.dicomweb.archive_session import check_url, open_session
-    from indexer.dicomweb.crawl import Crawl, StudyFilter
+    from indexer.dicomweb.crawl import Crawl
     from indexer.dicomweb.dicomweb_archive import DicomwebArchive
     from indexer.dicomweb.orthanc_changes import OrthancChanges
+    from indexer.dicomweb.refused_items import SHOWN, RefusedItems
+    from indexer.dicomweb.study_filter import StudyFilter
     from indexer.index_request import open_collection
     from indexer.open_file_pool import connect_cluster
 
@@ -81,14 +84,16 @@ def crawl_dicomweb(
     )
     limits = Limits.from_settings(loaded)
     session = open_session(header or [], limits.bytes, authority, certificate)
-    archive = DicomwebArchive(check_url(url), session, qido_prefix, wado_prefix)
+    orthanc_url = check_url(changes) if changes else None
+    archive = DicomwebArchive(check_url(url), session, qido_prefix, wado_prefix, orthanc_url)
     archive.check()  # before the collection is created
-    orthanc = OrthancChanges(check_url(changes), session) if changes else None
+    archive.repeated.report = _print_line
+    orthanc = OrthancChanges(orthanc_url, session) if orthanc_url else None
     stop = Event()
     with (
         connect_cluster(ray, jobs),
         open_collection(collection, profile) as opened,
-        refusal_report(report) as report_refusal,
+        refusal_report(report, "study", "series", "instance") as write_row,
     ):
         intake = Intake(
             opened,
@@ -107,7 +112,8 @@ def crawl_dicomweb(
             study_filter,
             jobs=FETCHES_A_PROCESS * intake.jobs,
             stop=stop,
-            report_refusal=report_refusal,
+            refused=RefusedItems(write_row, None if watch else SHOWN),
+            retry_seconds=every,
         )
         try:
             with StageBars() as bars:
@@ -131,6 +137,10 @@ def crawl_dicomweb(
     raise typer.Exit(INTERRUPTED if stop.is_set() and not watch else _exit_code(intake))
 
 
+def _print_line(line: str) -> None:
+    typer.echo(f"cbir: {line}", err=True)
+
+
 def _check_days(*days: str) -> None:
     for day in days:
         if not DAY.fullmatch(day):
@@ -140,7 +150,8 @@ def _check_days(*days: str) -> None:
 def _exit_code(intake: "Intake") -> int:
     from indexer.dicom.describe_instance import Fate
 
-    refused = sum(intake.counts[fate] for fate in (Fate.unreadable, Fate.full, Fate.failed))
+    fates = (Fate.unreadable, Fate.full, Fate.failed, Fate.undelivered)
+    refused = sum(intake.counts[fate] for fate in fates)
     return SOME_REFUSED if refused else DONE
 
 
@@ -154,7 +165,7 @@ def _code_strings(values: list[str] | None) -> tuple[str, ...]:
 
 
 def _print_counts(intake: "Intake", format: OutputFormat) -> None:
-    counts = dict(sorted((fate.value, number) for fate, number in intake.counts.items()))
+    counts = dict(sorted((fate.value, number) for fate, number in intake.counts.items() if number))
     if format is OutputFormat.json:
         typer.echo(json.dumps(counts))
     else:
