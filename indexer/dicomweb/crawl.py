@@ -188,8 +188,8 @@ class Crawl:
             return
         self._arrived([item])
         self._seen.add(item.instance)
-        if outcome.fate is Fate.unreadable or outcome.fate in NOT_WANTED:
-            self.refused.report(item, outcome.reason, show=outcome.fate is Fate.unreadable)
+        if outcome.reason:  # also of the pixels of another patient's image
+            self.refused.report(item, outcome.reason, show=outcome.fate not in NOT_WANTED)
 
     def _refuse(self, item: ArchiveItem, reason: str) -> None:
         """Note what the archive does not deliver; it is counted once."""

@@ -162,6 +162,26 @@ class DicomwebArchive:
         for result in self._all(search, INSTANCE_UID, ArchiveItem(study, series), also):
             yield first_value(result, INSTANCE_UID)
 
+    def find_study(self, uid: str) -> ArchiveStudy | None:
+        """Return a study as the archive lists it now; None if it does not."""
+        return next(self.studies({"StudyInstanceUID": uid}), None)
+
+    def find_instance(self, uid: str) -> ArchiveItem | None:
+        """Return study and series of an instance by its UID alone (QIDO-RS, 10.6.1.2.3); None if there is none."""
+        search = partial(self._client.search_for_instances, search_filters={"SOPInstanceUID": uid}, limit=1)
+        try:
+            results = self.repeated(search)
+        except ItemRefused as error:
+            if not error.may_be_split:  # the archive has no such search
+                return None
+            results = list(self._orthanc.find("Instance", {"SOPInstanceUID": uid}))
+            if not results:
+                raise
+        for result in results:
+            if first_value(result, INSTANCE_UID) == uid:
+                return ArchiveItem(first_value(result, STUDY_UID), first_value(result, SERIES_UID), uid)
+        return None
+
     def fetch(self, item: ArchiveItem) -> bytes:
         """Fetch an instance as a DICOM file, in the transfer syntax it is stored in."""
         uids = item.study, item.series, item.instance
