@@ -81,11 +81,8 @@ def erase_patient(
         keys = patient_keys(opened, patient)
         count = sum(key in keys for key in opened.patient_keys().values()) + count_of_patients(opened, keys)
         same_pixels = images_with_pixels_of(opened, keys)
-        named = {
-            "with_the_same_pixels": same_pixels
-            if format is OutputFormat.json
-            else " ".join(same_pixels) or None
-        }
+        listed = same_pixels if format is OutputFormat.json else " ".join(same_pixels)
+        named = {"with_the_same_pixels": listed} if same_pixels else {}
         if dry_run:
             print_values({"would_erase": count, **named}, format)
             return

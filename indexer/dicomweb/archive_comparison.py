@@ -86,8 +86,8 @@ class ArchiveComparison:
     report: ReportDifference = lambda item, reason: None
     show_progress: Callable[[int], None] = lambda images: None
     counts: Counter[str] = field(default_factory=Counter, init=False)
+    found: int = field(default=0, init=False)  # studies and copies that the archive has
     _has_gap: bool = field(default=False, init=False)  # in the list under way
-    _found: int = field(default=0, init=False)  # studies that the archive has
     _gone: list[str] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
@@ -95,22 +95,21 @@ class ArchiveComparison:
         self.archive.repeated.stop = self.stop
         self.archive.report_gap = self._note_gap
 
-    def __call__(self) -> None:
-        """Compare. Raises ArchiveFailed, also if the archive has none of the studies; then nothing is deleted."""
-        try:
-            for uid in self._studies():
-                self._compare_study(uid)
-            if self._gone and not self._found and not self.stop.is_set():
-                raise ArchiveFailed(
-                    f"the archive has none of the collection's {len(self._gone)} studies; name the archive that they "
-                    "come from. Nothing was deleted"
-                )
-            for uid in self._gone:
-                if not self.stop.is_set():
-                    self._apply_deletion(list(sent_instances(self.collection, uid).values()))
-        except ArchiveFailed:
+    def compare_images(self) -> None:
+        """Compare the images of all studies; studies that are gone are deleted by `delete_gone`."""
+        for uid in self._studies():
+            self._compare_study(uid)
+
+    def delete_gone(self) -> None:
+        """Delete studies that are gone. Raises ArchiveFailed if the archive has nothing of the collection."""
+        if self._gone and not self.found and not self.stop.is_set():
+            raise ArchiveFailed(
+                f"the archive has none of the collection's {len(self._gone)} studies; name the archive that they "
+                "come from. Nothing was deleted"
+            )
+        for uid in self._gone:
             if not self.stop.is_set():
-                raise
+                self._apply_deletion(list(sent_instances(self.collection, uid).values()))
 
     def _studies(self) -> Iterator[str]:
         after = ""
@@ -129,10 +128,10 @@ class ArchiveComparison:
             if study is None:
                 self._compare_missing_study(uid, stored)
             elif self.options.study_filter.matches_study(study):
-                self._found += 1
+                self.found += 1
                 self._compare_listed(study, stored)
             else:
-                self._found += 1
+                self.found += 1
                 self.count(LEFT_OUT, len(stored))
         except ItemRefused as error:
             self.not_compared(ArchiveItem(uid), str(error), len(stored))

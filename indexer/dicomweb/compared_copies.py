@@ -18,11 +18,12 @@ GONE, PIXELS, PATIENT = "deleted from the archive", "other pixels", "another pat
 
 
 def compare_all(comparison: "ArchiveComparison") -> None:
-    """Compare images, then copies and quarantined images. Raises ArchiveFailed."""
-    comparison()
+    """Compare images, copies and quarantined images. Raises ArchiveFailed, also if the archive has none of them."""
     try:
+        comparison.compare_images()
         compare_copies(comparison)
         compare_quarantined(comparison)
+        comparison.delete_gone()
     except ArchiveFailed:
         if not comparison.stop.is_set():
             raise
@@ -49,6 +50,7 @@ def _compare_copy(comparison: "ArchiveComparison", copy: StoredCopy) -> None:
     except ItemRefused as error:
         comparison.not_compared(item, str(error))
         return
+    comparison.found += now is not None
     described = comparison.read(now)[1] if now else None
     if isinstance(described, str):
         comparison.not_compared(now or item, described)

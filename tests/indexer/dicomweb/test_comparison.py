@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,9 +70,7 @@ class Compared:
             "1",
             *options,
         )
-        return self.network.run(
-            *command, code=code, env={**__import__("os").environ, "CBIR_KEEP_ORIGINALS": "1"}
-        )
+        return self.network.run(*command, code=code, env=os.environ | {"CBIR_KEEP_ORIGINALS": "1"})
 
     def compare(self, *options: str | Path, code: int = 0) -> dict[str, int]:
         """The counts, of the first line that is JSON."""
@@ -193,9 +192,9 @@ def test_an_instance_with_the_pixels_of_another_patients_image(network: Namespac
         send(network, tmp_path / "third", second)
         assert one.compare("--apply") == {"another patient": 2, "equal": 2}
         counts = json.loads(network.run(*command, "--dry-run", "--format", "json"))
-        assert counts["with_the_same_pixels"] == []
+        assert counts == {"would_erase": 0}
         remove(network, "1.2.826.21")
-        assert one.compare("--apply") == {"deleted from the archive": 2}
+        assert one.compare("--apply") == {"deleted from the archive": 2, "equal": 2}
         one.run()
     assert set(one.patients()) == {str(ds.SOPInstanceUID) for ds in second}
 
