@@ -189,17 +189,22 @@ class Intake:
         return batch
 
     def _commit(self, pending: Sequence[_PendingInstance]) -> None:
+        for instance, outcome in zip(pending, self._stored_or_refused(pending), strict=True):
+            instance.outcome.set_result(outcome)
+
+    def _stored_or_refused(self, pending: Sequence[_PendingInstance]) -> list[InstanceOutcome]:
         try:
-            outcomes = self._write_when_free(pending)
+            return self._write_when_free(pending)
         except (StorageFull, CollectionBusy) as error:
-            outcomes = [InstanceOutcome(Fate.full, str(error))] * len(pending)
+            return [InstanceOutcome(Fate.full, str(error))] * len(pending)
         except Exception as error:  # the sender keeps what was not acknowledged, and sends it again
-            cause = str(error) if isinstance(error, CollectionDamaged) else type(error).__name__
+            is_damaged = isinstance(error, CollectionDamaged)
+            if len(pending) > 1 and not is_damaged:  # one of them may be the reason
+                return [outcome for instance in pending for outcome in self._stored_or_refused([instance])]
+            cause = str(error) if is_damaged else type(error).__name__
             log.warning("instances could not be stored: %s", cause)
             reason = f"could not be stored ({type(error).__name__})"
-            outcomes = [InstanceOutcome(Fate.failed, reason)] * len(pending)
-        for instance, outcome in zip(pending, outcomes, strict=True):
-            instance.outcome.set_result(outcome)
+            return [InstanceOutcome(Fate.failed, reason)] * len(pending)
 
     def _write_when_free(self, pending: Sequence[_PendingInstance]) -> list[InstanceOutcome]:
         until = time.monotonic() + BUSY_SECONDS

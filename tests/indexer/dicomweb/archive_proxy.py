@@ -24,7 +24,9 @@ class _Handler(BaseHTTPRequestHandler):
                 return
         length = int(self.headers.get("Content-Length", 0))
         body = self.rfile.read(length) if length else None
-        headers = {name: self.headers[name] for name in ("Accept", "Authorization") if name in self.headers}
+        headers = {
+            name: self.headers[name] for name in ("Accept", "Authorization", "Range") if name in self.headers
+        }
         request = urllib.request.Request(sys.argv[2] + self.path, body, headers, method=self.command)
         try:
             with urllib.request.urlopen(request, timeout=60) as response:
@@ -34,14 +36,15 @@ class _Handler(BaseHTTPRequestHandler):
         except OSError:
             self._answer(502, "text/html", b"<title>502 Bad Gateway</title>")
 
-    do_POST = do_GET  # noqa: N815 - the name that http.server calls
+    do_POST = do_HEAD = do_GET  # noqa: N815 - the name that http.server calls
 
     def _answer(self, status: int, kind: str, body: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing."""
