@@ -43,4 +43,6 @@ class PostponedStudies:
     def waits(self, study: ArchiveStudy) -> bool:
         """Return whether a study, as it is listed now, is to be tried later."""
         entry = self._by_uid.get(study.uid)
-        return entry is not None and entry.study.instances == study.instances
+        if entry is None or entry.study.instances != study.instances:
+            return False
+        return entry.due > time.monotonic()
