@@ -1,16 +1,14 @@
 """`cbir index dicomweb --compare`: list what differs from the archive, and follow it with --apply."""
 
-import json
 import signal
 from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from cbir.commands.follow_index import follow_index
-from cbir.commands.output import OutputFormat, StageBars
+from cbir.commands.output import OutputFormat, StageBars, print_json
+from cbir.commands.printable import echo
 from indexer.exit_codes import DIFFERENT, DONE, INTERRUPTED, SOME_REFUSED
 from indexer.refusal_report import refusal_report
 
@@ -69,7 +67,7 @@ def compare_with_archive(
         def note(item: "ArchiveItem", difference: str) -> None:
             write_row(item.study, item.series, item.instance, f"{item.gap} {difference}".strip())
             if format is OutputFormat.text:
-                typer.echo(f"{difference}: {item}")
+                echo(f"{difference}: {item}")
 
         intake = Intake(
             opened,
@@ -119,6 +117,6 @@ def _exit_code(counts: Any, is_applied: bool) -> int:
 def _print_counts(counts: Any, format: OutputFormat) -> None:
     values = dict(sorted((name, number) for name, number in counts.items() if number))
     if format is OutputFormat.json:
-        typer.echo(json.dumps(values))
+        print_json(values)
     else:
-        typer.echo(", ".join(f"{number} {name}" for name, number in values.items()) or "nothing to compare")
+        echo(", ".join(f"{number} {name}" for name, number in values.items()) or "nothing to compare")

@@ -157,7 +157,7 @@ def crawl_dicomweb(
 
 
 def _print_line(line: str) -> None:
-    typer.echo(f"cbir: {line}", err=True)
+    echo(f"cbir: {line}", err=True)
 
 
 def _check_comparison(compare: bool, adds: bool, only_for_comparison: bool) -> None:

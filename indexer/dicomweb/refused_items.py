@@ -1,10 +1,10 @@
 """Items that were not added: named once, and noted until they arrive."""
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 
+from cbir.commands.printable import echo
 from indexer.dicom.describe_instance import Fate
 from indexer.dicomweb.archive_items import ArchiveItem
 
@@ -58,7 +58,7 @@ class RefusedItems:
         if not show:
             return
         if self.shown is None or self._named < self.shown:
-            print(f"cbir: {item}: {reason}", file=sys.stderr, flush=True)
+            echo(f"cbir: {item}: {reason}", err=True)
         elif self._named == self.shown:
-            print("cbir: further ones are in the file that --report names", file=sys.stderr, flush=True)
+            echo("cbir: further ones are in the file that --report names", err=True)
         self._named += 1
