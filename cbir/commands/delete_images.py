@@ -82,9 +82,9 @@ def erase_patient(
         count = sum(key in keys for key in opened.patient_keys().values()) + count_of_patients(opened, keys)
         same_pixels = images_with_pixels_of(opened, keys)
         listed = same_pixels if format is OutputFormat.json else " ".join(same_pixels)
-        named = {"with_the_same_pixels": listed} if same_pixels else {}
+        shared = {"with_the_same_pixels": listed} if same_pixels else {}
         if dry_run:
-            print_values({"would_erase": count, **named}, format)
+            print_values({"would_erase": count, **shared}, format)
             return
         confirm(f"erase {count} of {len(opened)} images, and every trace of the patient", count, yes)
         with opened.writer() as writer, StageBars() as bars:
@@ -93,7 +93,7 @@ def erase_patient(
             erase_elsewhere(settings.load(), keys, image_ids)
             erased = writer.erase_patient(keys)
     follow_index(collection, settings.load())
-    print_values({"erased": erased, **named}, format)
+    print_values({"erased": erased, **shared}, format)
     raise typer.Exit(0 if erased or same_pixels else 1)
 
 

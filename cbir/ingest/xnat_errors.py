@@ -6,7 +6,7 @@ class XnatFailed(Exception):
 
 
 class XnatChanged(XnatFailed):
-    """What a listing named is gone; the next listing no longer names it."""
+    """Something that a listing names is gone; the next listing no longer names it."""
 
 
 class XnatSilent(XnatFailed):

@@ -60,7 +60,16 @@ def _has_originals(connection: Connection, sources: set[str]) -> bool:
 
 
 def move_copy(writer: Writer, instance: str, patient_key: str | None) -> None:
-    """Give a copy, an instance whose pixels another one's image shows, another patient."""
+    """Give a copy, an instance whose pixels another image shows, another patient.
+
+    Parameters
+    ----------
+    writer : Writer
+    instance : str
+        SOP Instance UID of the copy.
+    patient_key : str or None
+        Key of its patient.
+    """
     with writer._engine.begin() as connection:
         query = select(instance_copies).where(instance_copies.c.instance == instance)
         row = connection.execute(query).mappings().first()

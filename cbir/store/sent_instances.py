@@ -51,7 +51,7 @@ def count_sent_instances(collection: Collection) -> int:
 
 
 def sent_studies(collection: Collection, after: str, limit: int) -> list[str]:
-    """Return the first `limit` studies of such instances whose UID is greater than `after`, ascending."""
+    """Return the first `limit` studies of such instances in a `collection` with a UID after `after`, ascending."""
     c = images.c.study
     with collection._engine.connect() as connection:
         query = select(c).where(SENT, c > after).distinct().order_by(c).limit(limit)
@@ -77,7 +77,7 @@ def _instances(connection: Connection, study: str) -> dict[str, StoredInstance]:
 
 
 def stored_copies(collection: Collection, after: str, limit: int) -> list[StoredCopy]:
-    """Return the first `limit` copies whose SOP Instance UID is greater than `after`, ascending."""
+    """Return the first `limit` copies of a `collection` with a SOP Instance UID after `after`, ascending."""
     c = instance_copies.c
     columns = c.instance, c.patient_key, images.c.content_hash
     query = select(*columns).join(images, images.c.number == c.number).where(c.instance > after)

@@ -38,7 +38,7 @@ ReportDifference = Callable[[ArchiveItem, str], None]
 
 @dataclass(frozen=True)
 class ComparisonOptions:
-    """What is compared, and what is done. with_pixels: fetch every instance. apply: change the collection."""
+    """Options of a comparison. with_pixels: fetch every instance. apply: change the collection."""
 
     study_filter: StudyFilter = field(default_factory=StudyFilter)
     with_pixels: bool = True
@@ -46,7 +46,7 @@ class ComparisonOptions:
 
     @property
     def has_filter(self) -> bool:
-        """Whether some studies or series are left out."""
+        """True if some studies or series are left out."""
         return self.study_filter != StudyFilter()
 
 
@@ -86,9 +86,9 @@ class ArchiveComparison:
     report: ReportDifference = lambda item, reason: None
     show_progress: Callable[[int], None] = lambda images: None
     counts: Counter[str] = field(default_factory=Counter, init=False)
-    found: int = field(default=0, init=False)  # studies and copies that the archive has
+    present_count: int = field(default=0, init=False)  # studies and copies that the archive has
     _has_gap: bool = field(default=False, init=False)  # in the list under way
-    _gone: list[str] = field(default_factory=list, init=False)
+    _missing_studies: list[str] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self._check = IntakeCheck(self.collection, self.settings.intake)
@@ -102,12 +102,12 @@ class ArchiveComparison:
 
     def delete_gone(self) -> None:
         """Delete studies that are gone. Raises ArchiveFailed if the archive has nothing of the collection."""
-        if self._gone and not self.found and not self.stop.is_set():
+        if self._missing_studies and not self.present_count and not self.stop.is_set():
             raise ArchiveFailed(
-                f"the archive has none of the collection's {len(self._gone)} studies; name the archive that they "
-                "come from. Nothing was deleted"
+                f"the archive has none of the collection's {len(self._missing_studies)} studies; name the archive "
+                "that they come from. Nothing was deleted"
             )
-        for uid in self._gone:
+        for uid in self._missing_studies:
             if not self.stop.is_set():
                 self._apply_deletion(list(sent_instances(self.collection, uid).values()))
 
@@ -128,10 +128,10 @@ class ArchiveComparison:
             if study is None:
                 self._compare_missing_study(uid, stored)
             elif self.options.study_filter.matches_study(study):
-                self.found += 1
+                self.present_count += 1
                 self._compare_listed(study, stored)
             else:
-                self.found += 1
+                self.present_count += 1
                 self.count(LEFT_OUT, len(stored))
         except ItemRefused as error:
             self.not_compared(ArchiveItem(uid), str(error), len(stored))
@@ -149,21 +149,21 @@ class ArchiveComparison:
             self._apply_removal(instances)
         else:
             self.differ(DELETED, list(map(_item, instances)))
-            self._gone.append(uid)
+            self._missing_studies.append(uid)
 
     def _compare_listed(self, study: ArchiveStudy, stored: dict[str, StoredInstance]) -> None:
         listed: dict[str, str] = {}
         for series in self.archive.series(study.uid):
             if self.options.study_filter.matches(series):
                 listed |= dict.fromkeys(self.archive.instances(study.uid, series.uid), series.uid)
-        known = set(listed.values())
-        others = [one for one in stored.values() if one.instance not in listed]
+        listed_series = set(listed.values())
+        others = [instance for instance in stored.values() if instance.instance not in listed]
         unknown = []
-        if self.options.has_filter:  # their series may be one that does not match
-            unknown = [one for one in others if one.series not in known]
+        if self.options.has_filter:  # their series may be left out
+            unknown = [instance for instance in others if instance.series not in listed_series]
         self.count(LEFT_OUT, len(unknown))
-        self._compare_missing([one for one in others if one not in unknown])
-        present = [one for uid, one in stored.items() if uid in listed]
+        self._compare_missing([instance for instance in others if instance not in unknown])
+        present = [instance for uid, instance in stored.items() if uid in listed]
         if not self.options.with_pixels and self._has_patient(study, present):
             self.count(EQUAL, len(present))
             return
@@ -177,48 +177,50 @@ class ArchiveComparison:
         if study.patient is None:
             return False
         key = hash_patient(self.collection.secret, study.patient)
-        return all(frame.patient_key == key for one in instances for frame in one.frames)
+        return all(frame.patient_key == key for instance in instances for frame in instance.frames)
 
     def _compare_missing(self, instances: Sequence[StoredInstance]) -> None:
         """Compare instances that the archive does not list in their study."""
-        gone, moved = [], []
-        for one in instances:
+        deleted, moved = [], []
+        for instance in instances:
             if self.stop.is_set():
                 return
-            if self._has_gap or not self._is_gone(one):
-                self.not_compared(_item(one), "the archive does not list it, and has not deleted it")
-            elif (now := self.archive.find_instance(one.instance)) and now.study != one.study:
-                moved.append(one)
+            if self._has_gap or not self._is_gone(instance):
+                self.not_compared(_item(instance), "the archive does not list it, and has not deleted it")
+            elif (now := self.archive.find_instance(instance.instance)) and now.study != instance.study:
+                moved.append(instance)
             else:
-                gone.append(one)
+                deleted.append(instance)
         self.differ(MOVED, list(map(_item, moved)))
-        self.differ(DELETED, list(map(_item, gone)))
+        self.differ(DELETED, list(map(_item, deleted)))
         self._apply_removal(moved)
-        self._apply_deletion(gone)
+        self._apply_deletion(deleted)
 
-    def _is_gone(self, one: StoredInstance) -> bool:
+    def _is_gone(self, instance: StoredInstance) -> bool:
         """Ask for an instance itself: lists may be cut short."""
         try:
-            self.archive.fetch(ArchiveItem(one.study, one.series, one.instance))
+            self.archive.fetch(ArchiveItem(instance.study, instance.series, instance.instance))
         except ItemRefused as error:
-            if error.gone:
+            if error.is_missing:
                 return True
         return False
 
     def _compare_batch(self, batch: Sequence[StoredInstance], listed: dict[str, str]) -> None:
-        ids = [frame.image_id for one in batch for frame in one.frames]
+        ids = [frame.image_id for instance in batch for frame in instance.frames]
         records = self.collection.records_by_id(ids)
         labels = {image_id: record.labels for image_id, record in records.items()}
         changed: list[tuple[StoredInstance, InstanceDifference, bytes]] = []
-        items = [ArchiveItem(one.study, listed[one.instance], one.instance) for one in batch]
+        items = [
+            ArchiveItem(instance.study, listed[instance.instance], instance.instance) for instance in batch
+        ]
         with ThreadPoolExecutor(self.jobs) as threads:
             files = list(threads.map(self.read, items))
-        for one, (data, outcome) in zip(batch, files, strict=True):
+        for instance, (data, outcome) in zip(batch, files, strict=True):
             if isinstance(outcome, str):
-                self.not_compared(_item(one), outcome)
-            elif difference := find_difference(one, outcome, labels):
-                self.differ(str(difference), [_item(one)])
-                changed.append((one, difference, data))
+                self.not_compared(_item(instance), outcome)
+            elif difference := find_difference(instance, outcome, labels):
+                self.differ(str(difference), [_item(instance)])
+                changed.append((instance, difference, data))
             else:
                 self.count(EQUAL)
         if changed and self.options.apply:
@@ -258,7 +260,7 @@ class ArchiveComparison:
 
     def _apply_deletion(self, instances: Sequence[StoredInstance]) -> None:
         """Delete images as `cbir collection delete` does; pixels that another instance shows may return."""
-        ids = [frame.image_id for one in instances for frame in one.frames]
+        ids = [frame.image_id for instance in instances for frame in instance.frames]
         if ids and self.options.apply:
             shared = images_with_copies(self.collection, ids)
             with self.writer() as writer:
@@ -268,7 +270,7 @@ class ArchiveComparison:
 
     def _apply_removal(self, instances: Sequence[StoredInstance]) -> None:
         """Remove images that the next run adds again, from where they are now."""
-        ids = [frame.image_id for one in instances for frame in one.frames]
+        ids = [frame.image_id for instance in instances for frame in instance.frames]
         if ids and self.options.apply:
             with self.writer() as writer:
                 writer.add([], replaces=ids)
@@ -296,7 +298,7 @@ class ArchiveComparison:
         self.count(difference, len(items))
 
     def not_compared(self, item: ArchiveItem, reason: str, instances: int = 1) -> None:
-        """Count and report instances that cannot be compared."""
+        """Count and report `instances` of an `item` that cannot be compared for a `reason`."""
         self.report(item, f"{NOT_COMPARED}: {reason}")
         self.count(NOT_COMPARED, instances)
 
@@ -310,5 +312,5 @@ class ArchiveComparison:
         self.report(item, reason)
 
 
-def _item(one: StoredInstance) -> ArchiveItem:
-    return ArchiveItem(one.study, one.series, one.instance)
+def _item(instance: StoredInstance) -> ArchiveItem:
+    return ArchiveItem(instance.study, instance.series, instance.instance)

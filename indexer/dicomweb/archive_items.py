@@ -26,12 +26,12 @@ class ArchiveItem:
 class ItemRefused(Exception):
     """The archive answers, but not with one item: an instance, a study, or a page of a list.
 
-    gone: the archive does not have it (404, 410). may_be_split: a smaller part of the list may be answered.
+    is_missing: the archive does not have it (404, 410). may_be_split: a smaller part of the list may be answered.
     """
 
-    def __init__(self, reason: str, gone: bool = False, may_be_split: bool = False) -> None:
+    def __init__(self, reason: str, is_missing: bool = False, may_be_split: bool = False) -> None:
         super().__init__(reason)
-        self.gone, self.may_be_split = gone, may_be_split
+        self.is_missing, self.may_be_split = is_missing, may_be_split
 
 
 class ArchiveDenied(ArchiveFailed):

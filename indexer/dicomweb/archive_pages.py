@@ -39,7 +39,7 @@ def all_pages(
         try:
             results = repeated(partial(search, limit=size, offset=offset), tries)
         except ItemRefused as refused:
-            if refused.gone and offset:  # some archives have no page after the last
+            if refused.is_missing and offset:  # some archives have no page after the last
                 return
             if not refused.may_be_split or in_a_row == MOST_GAPS:
                 raise

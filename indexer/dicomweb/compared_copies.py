@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from indexer.dicomweb.archive_comparison import ArchiveComparison
 
 ROWS = 100  # read from the collection at a time
-GONE, PIXELS, PATIENT = "deleted from the archive", "other pixels", "another patient"
+DELETED, PIXELS, PATIENT = "deleted from the archive", "other pixels", "another patient"
 
 
 def compare_all(comparison: "ArchiveComparison") -> None:
@@ -50,7 +50,7 @@ def _compare_copy(comparison: "ArchiveComparison", copy: StoredCopy) -> None:
     except ItemRefused as error:
         comparison.not_compared(item, str(error))
         return
-    comparison.found += now is not None
+    comparison.present_count += now is not None
     described = comparison.read(now)[1] if now else None
     if isinstance(described, str):
         comparison.not_compared(now or item, described)
@@ -58,7 +58,7 @@ def _compare_copy(comparison: "ArchiveComparison", copy: StoredCopy) -> None:
     records = described.records if described else ()
     same = [record for record in records if record.content_hash == copy.content_hash]
     if not same:
-        comparison.differ(PIXELS if now else GONE, [now or item])
+        comparison.differ(PIXELS if now else DELETED, [now or item])
     elif same[0].patient_key != copy.patient_key:
         comparison.differ(PATIENT, [now or item])
     else:
@@ -75,8 +75,8 @@ def _compare_copy(comparison: "ArchiveComparison", copy: StoredCopy) -> None:
 def compare_quarantined(comparison: "ArchiveComparison") -> None:
     """Compare quarantined images; with a filter none of them."""
     after = ""
-    while held := read_quarantined(comparison.collection, after, ROWS):
-        for image in held:
+    while quarantined := read_quarantined(comparison.collection, after, ROWS):
+        for image in quarantined:
             if comparison.stop.is_set():
                 return
             if image.record.source.startswith(UPLOAD) and image.record.instance:
@@ -84,7 +84,7 @@ def compare_quarantined(comparison: "ArchiveComparison") -> None:
                     comparison.count("left out by option")
                 else:
                     _compare_quarantined(comparison, image)
-        after = held[-1].image_id
+        after = quarantined[-1].image_id
 
 
 def _compare_quarantined(comparison: "ArchiveComparison", image: QuarantinedImage) -> None:
@@ -102,7 +102,7 @@ def _compare_quarantined(comparison: "ArchiveComparison", image: QuarantinedImag
     frames = described.records if described else ()
     same = [frame for frame in frames if frame.content_hash == record.content_hash]
     if not same:
-        comparison.differ(PIXELS if now else GONE, [item])
+        comparison.differ(PIXELS if now else DELETED, [item])
     elif same[0].patient_key != record.patient_key:
         comparison.differ(PATIENT, [item])
     else:

@@ -122,7 +122,7 @@ class Crawl:
         try:
             self._add_study(study)
         except ItemRefused as error:
-            if error.gone:
+            if error.is_missing:
                 self.intake.count_skipped(Fate.gone, 1)
                 self.refused.report(item, "gone: it was deleted from the archive after it was listed")
             else:
@@ -157,7 +157,7 @@ class Crawl:
             except ItemRefused as error:
                 self._refuse(ArchiveItem(study.uid, series.uid), f"cannot be listed: {error}")
         if not has_series and self._is_complete:
-            raise ItemRefused("the archive has no series of it", gone=True)
+            raise ItemRefused("the archive has no series of it", is_missing=True)
 
     def _add_batch(self, series: ArchiveItem, uids: Sequence[str]) -> None:
         existing = self.intake.known_instances(uids)

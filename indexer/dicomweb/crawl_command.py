@@ -75,7 +75,7 @@ def crawl_dicomweb(
     from indexer.dicomweb.crawl import Crawl
     from indexer.dicomweb.dicomweb_archive import DicomwebArchive
     from indexer.dicomweb.orthanc_changes import OrthancChanges
-    from indexer.dicomweb.refused_items import SHOWN, RefusedItems
+    from indexer.dicomweb.refused_items import PRINTED, RefusedItems
     from indexer.dicomweb.study_filter import StudyFilter
     from indexer.index_request import open_collection
     from indexer.open_file_pool import connect_cluster
@@ -131,7 +131,7 @@ def crawl_dicomweb(
             study_filter,
             jobs=FETCHES_A_PROCESS * intake.jobs,
             stop=stop,
-            refused=RefusedItems(write_row, None if watch else SHOWN),
+            refused=RefusedItems(write_row, None if watch else PRINTED),
             retry_seconds=every,
         )
         try:

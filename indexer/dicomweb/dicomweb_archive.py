@@ -225,14 +225,14 @@ class DicomwebArchive:
             yield from new
         if not gaps:
             return
-        found = 0
+        recovered = 0
         for result in also():
             for new_result in _not_seen([result], tag, seen):
-                found += 1
+                recovered += 1
                 yield new_result
         level = {STUDY_UID: "study", SERIES_UID: "series", INSTANCE_UID: "instance"}[tag]
-        for place, reason in gaps[found:]:
-            item = ArchiveItem(within.study, within.series, gap=f"{level} {place} of the archive's list")
+        for position, reason in gaps[recovered:]:
+            item = ArchiveItem(within.study, within.series, gap=f"{level} {position} of the archive's list")
             self.report_gap(item, f"cannot be listed: {reason}")
 
 

@@ -12,7 +12,7 @@ from cbir.store.sent_instances import StoredInstance
 
 @dataclass(frozen=True)
 class InstanceDifference:
-    """What is different of an instance. moved: new records by image id. replaced: ids of images with other pixels.
+    """Differences of an instance. moved: new records by image id. replaced: ids of images with other pixels.
 
     file: the frames that take their place; those that the file no longer has have none.
     """
@@ -42,19 +42,19 @@ def find_difference(
     """
     position = {record.frame: number for number, record in enumerate(described.records)}
     moved: dict[str, Record] = {}
-    replaced, chosen = [], {}
+    replaced, selected = [], {}
     for frame in stored.frames:
         number = position.get(frame.frame)
         record = described.records[number] if number is not None else None
         if number is None or record is None or record.content_hash != frame.content_hash:
             replaced.append(frame.image_id)
             if number is not None and record is not None:
-                chosen[number] = _with_labels(record, labels.get(frame.image_id, {}))
+                selected[number] = _with_labels(record, labels.get(frame.image_id, {}))
         elif record.patient_key != frame.patient_key:
             moved[frame.image_id] = record
     if not moved and not replaced:
         return None
-    return InstanceDifference(moved, tuple(replaced), _only(described, chosen))
+    return InstanceDifference(moved, tuple(replaced), _only(described, selected))
 
 
 def _with_labels(record: Record, earlier: Mapping[str, str]) -> Record:

@@ -8,7 +8,7 @@ from cbir.commands.printable import echo
 from indexer.dicom.describe_instance import Fate
 from indexer.dicomweb.archive_items import ArchiveItem
 
-SHOWN = 10  # items of a run that are named on stderr; the report names all
+PRINTED = 10  # items of a run that are named on stderr; the report names all
 
 
 @dataclass(eq=False)
@@ -19,18 +19,18 @@ class RefusedItems:
     ----------
     write_row : callable
         Gets study, series, instance and reason of each; a row of the report.
-    shown : int or None
+    most_printed : int or None
         Items that are named on stderr; None: all.
     """
 
     write_row: Callable[..., None] = lambda *cells: None
-    shown: int | None = SHOWN
+    most_printed: int | None = PRINTED
     _open: dict[ArchiveItem, Fate] = field(default_factory=dict, init=False)
     _lock: Lock = field(default_factory=Lock, init=False)
-    _named: int = field(default=0, init=False)
+    _printed: int = field(default=0, init=False)
 
     def add(self, item: ArchiveItem, reason: str, fate: Fate) -> bool:
-        """Note an item that may arrive later; return False if it is noted already, which is not said again."""
+        """Note an item that may arrive later, with its `reason` and `fate`; return False if it is noted already."""
         with self._lock:
             is_new = item not in self._open
             self._open.setdefault(item, fate)
@@ -39,7 +39,7 @@ class RefusedItems:
             return is_new
 
     def report(self, item: ArchiveItem, reason: str, show: bool = True) -> None:
-        """Name an item for good: it is gone, or not wanted; with `show` on stderr too."""
+        """Name an `item` and its `reason` for good: it is gone, or not wanted; with `show` on stderr too."""
         with self._lock:
             self._name(item, reason, show)
 
@@ -57,8 +57,8 @@ class RefusedItems:
         self.write_row(item.study, item.series, item.instance, f"{item.gap} {reason}".strip())
         if not show:
             return
-        if self.shown is None or self._named < self.shown:
+        if self.most_printed is None or self._printed < self.most_printed:
             echo(f"cbir: {item}: {reason}", err=True)
-        elif self._named == self.shown:
+        elif self._printed == self.most_printed:
             echo("cbir: further ones are in the file that --report names", err=True)
-        self._named += 1
+        self._printed += 1

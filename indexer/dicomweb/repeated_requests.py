@@ -96,7 +96,7 @@ def _status_reason(error: requests.HTTPError) -> str:
         raise denied(f"the archive answered {status}") from None
     reason = f"the archive answered {status}"
     if status in (404, 410):
-        raise ItemRefused(reason, gone=True) from None
+        raise ItemRefused(reason, is_missing=True) from None
     if status < 500 and status not in (408, 429):
         raise ItemRefused(reason) from None
     return reason

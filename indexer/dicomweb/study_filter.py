@@ -1,4 +1,4 @@
-"""Which studies and series of an archive are added, however they became known."""
+"""Selection of the studies and series of an archive, from lists and announcements alike."""
 
 from dataclasses import dataclass
 
