@@ -324,9 +324,10 @@ class IndexRun:
         ]
         entries = self._intake.check(writer, entries, [described for _, described in batch])
         added = writer.add(entries, duplicates=self.request.duplicates, restore=self.request.restore)
-        for (record, _), (kind, image_id) in zip(entries, added.outcomes, strict=True):
+        for position, ((record, _), (kind, image_id)) in enumerate(zip(entries, added.outcomes, strict=True)):
             if kind == "duplicate":
-                self.report_duplicate(record.source, f"left out: the same picture as {image_id}")
+                other = ", an image of another patient" if position in added.other_patients else ""
+                self.report_duplicate(record.source, f"left out: the same picture as {image_id}{other}")
         self.summary.flagged += self._intake.count_flagged(entries, added)
         self.summary.quarantined += added.quarantined
         self.summary.indexed += len(added.ids)

@@ -42,6 +42,7 @@ def add_received_files(
     keep_originals: bool,
     duplicates: bool = False,
     restore: bool = False,
+    replaces: Sequence[str] = (),
     in_transaction: Callable[[AddTransaction, Added], None] | None = None,
     intake: IntakeCheck | None = None,
 ) -> Added:
@@ -59,6 +60,8 @@ def add_received_files(
         Add pictures that the collection has already.
     restore : bool
         Add pictures that were deleted earlier.
+    replaces : sequence of str
+        Ids of images that are deleted first, in the same transaction.
     in_transaction : callable, optional
         Further writes of the same transaction.
     intake : IntakeCheck, optional
@@ -90,4 +93,6 @@ def add_received_files(
     entries = [entry for file in files for entry in file.description.entries]
     if intake is not None:
         entries = intake.check(writer, entries, [file.description for file in files])
-    return writer.add(entries, duplicates=duplicates, restore=restore, in_transaction=attach)
+    return writer.add(
+        entries, duplicates=duplicates, restore=restore, replaces=replaces, in_transaction=attach
+    )

@@ -34,6 +34,8 @@ class Fate(Enum):
     unreadable = "cannot be understood"
     full = "no room or no time for it"
     failed = "could not be processed"
+    undelivered = "not delivered by the archive"
+    gone = "gone from the archive"
 
 
 FATES = {

@@ -140,6 +140,8 @@ def _store(event: Event, intake: Intake) -> tuple[int, Fate]:
         return MISMATCH, outcome.fate
     if STATUS[outcome.fate] & 0xF000 in (0xA000, 0xC000) or outcome.fate is Fate.failed:
         log.warning("an instance was refused: %s", outcome.reason)
+    elif outcome.fate in (Fate.stored, Fate.existing) and outcome.reason:
+        log.warning("an instance %s", outcome.reason)
     return STATUS[outcome.fate], outcome.fate
 
 

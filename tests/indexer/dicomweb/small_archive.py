@@ -4,7 +4,7 @@ import base64
 import json
 import ssl
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -24,7 +24,8 @@ class SmallArchive(ThreadingHTTPServer):
     elsewhere: where it sends its clients to, if anywhere. said: the headers Authorization that came. asked:
     paths, and headers X-Key.
     connections: how many there were. Below /moved it sends its clients to /dicom-web.
-    fetched: the SOP Instance UIDs that were asked for, in order. pages: searches for instances.
+    fetched: the SOP Instance UIDs that were asked for, in order. pages: searches for instances. failure: the status
+    that a path is answered with, 0 for the right answer.
     """
 
     daemon_threads = True
@@ -41,6 +42,7 @@ class SmallArchive(ThreadingHTTPServer):
         self.asked: list[tuple[str, str | None]] = []
         self.fetched: list[str] = []
         self.pages: list[int] = []
+        self.failure: Callable[[str], int] = lambda path: 0
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
         """Count connections."""
@@ -71,6 +73,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if archive.credentials and self.headers.get("Authorization") != archive.credentials:
             self._answer(401, "text/plain", b"who are you?")
+            return
+        if status := archive.failure(unquote(self.path)):
+            self._answer(status, "text/plain", b"as the test says")
             return
         parts = urlsplit(self.path)
         words = parts.path.strip("/").split("/")

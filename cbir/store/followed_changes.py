@@ -1,0 +1,117 @@
+"""Changes of DICOM instances that a collection follows: today's patient, and instances that are no longer there."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from sqlalchemy import Connection, delete, select
+
+from cbir.store import change_history, change_log, metadata, originals, quarantine
+from cbir.store.checksums import with_checksum
+from cbir.store.image_rows import rows_matching, update_images
+from cbir.store.label_changes import change_labels
+from cbir.store.records import Record, stored_labels
+from cbir.store.schema import images, instance_copies, original_files
+from cbir.store.statements import insert_missing
+from cbir.store.study_day import STUDY_DAY
+from cbir.store.writer import Writer
+
+STUDY_DATE = "study_date"  # label of shifted dates, which are shifted by the patient
+
+
+def move_to_patient(writer: Writer, records: Mapping[str, Record], data: bytes) -> None:
+    """Give images of one file the patient of their new records, in one transaction.
+
+    The day and the shifted date of the study, which count for one patient, follow; a stored original is replaced by
+    the new file.
+
+    Parameters
+    ----------
+    writer : Writer
+    records : mapping of str to Record
+        New records by image id.
+    data : bytes
+        The file as it is now.
+    """
+    c = images.c
+    with writer._engine.begin() as connection:
+        rows = rows_matching(connection, (c.image_id, c.number, c.source), c.image_id, records)
+        sources = {row.source for row in rows}
+        if _has_originals(connection, sources):
+            originals.note_originals(connection, [originals.store_original(writer.folder, data)])
+        for row in rows:
+            record = records[row.image_id]
+            values = {"patient_key": record.patient_key, "source": record.source}
+            update_images(connection, [row.number], values | {"source_stamp": record.source_stamp})
+            new = stored_labels(record)
+            dates: dict[str, str | None] = {key: new.get(key) for key in (STUDY_DAY, STUDY_DATE)}
+            change_labels(connection, [row.number], dates, writer.who)
+        ids = [row.image_id for row in rows]
+        change_history.record_change(connection, writer.who, "labelled", len(ids), ids)
+        metadata.bump_generation(connection)
+        unused = originals.forget_sources(connection, sources)
+        logged = change_log.is_logged(connection)
+    if not logged:  # else the backup has to get them first
+        originals.erase_unused(writer._engine, writer.folder, unused)
+
+
+def _has_originals(connection: Connection, sources: set[str]) -> bool:
+    names = [source.removeprefix(originals.UPLOAD) for source in sources]
+    return bool(rows_matching(connection, [original_files.c.name], original_files.c.name, names))
+
+
+def move_copy(writer: Writer, instance: str, patient_key: str | None) -> None:
+    """Give a copy, an instance whose pixels another image shows, another patient.
+
+    Parameters
+    ----------
+    writer : Writer
+    instance : str
+        SOP Instance UID of the copy.
+    patient_key : str or None
+        Key of its patient.
+    """
+    with writer._engine.begin() as connection:
+        query = select(instance_copies).where(instance_copies.c.instance == instance)
+        row = connection.execute(query).mappings().first()
+        if row is None:
+            return
+        connection.execute(delete(instance_copies).where(instance_copies.c.instance == instance))
+        values = {name: row[name] for name in ("instance", "sop_class", "number")}
+        insert_missing(
+            connection,
+            instance_copies,
+            [with_checksum(instance_copies, values | {"patient_key": patient_key})],
+        )
+        metadata.bump_generation(connection)
+
+
+def forget_copy(writer: Writer, instance: str) -> None:
+    """Forget a copy, whose instance is gone or has other pixels now; the image stays."""
+    with writer._engine.begin() as connection:
+        connection.execute(delete(instance_copies).where(instance_copies.c.instance == instance))
+        metadata.bump_generation(connection)
+
+
+def move_quarantined(writer: Writer, image_id: str, patient_key: str | None, study_day: int | None) -> None:
+    """Give a quarantined image another patient.
+
+    Parameters
+    ----------
+    writer : Writer
+    image_id : str
+        Id of the image. Raises NotFound if it is not in quarantine.
+    patient_key : str or None
+        Key of the patient.
+    study_day : int or None
+        Day of the study, which counts for this patient.
+    """
+    with writer._engine.begin() as connection:
+        ((record, vector),), pictures = quarantine.quarantined_entries(connection, [image_id])
+        moved = replace(record, patient_key=patient_key, study_day=study_day)
+        quarantine.hold(connection, [(moved, vector)], pictures, writer.who)
+
+
+def drop_quarantined(writer: Writer, image_id: str) -> None:
+    """Take an image that is out of date out of quarantine; indexing adds it again."""
+    with writer._engine.begin() as connection:
+        quarantine.take_out(connection, [image_id])
