@@ -60,7 +60,7 @@ def decode_dicom(
         header, count = _header(dataset), frame_count(dataset)
         frames, pixel_format = stored_frames(dataset, find_damage), read_pixel_format(dataset)
         for index, (stored, damaged) in enumerate(frames):
-            frame = FrameHeader(dataset, index, pixel_format.signed, [])
+            frame = FrameHeader(dataset, index, pixel_format.signed)
             pixels, windowing = display_pixels(stored, frame, pixel_format, window)
             number, spacing = index + 1 if count > 1 else None, pixel_spacing(dataset, index)
             unusable = tuple(frame.unusable)

@@ -14,7 +14,7 @@ from pydicom.uid import UID
 
 from cbir.errors import UnreadableImage
 from cbir.images.coded_damage import EOI, is_damaged_frame, is_reversible
-from cbir.images.dicom_dataset import FLOAT_PIXELS, frame_count
+from cbir.images.dicom_dataset import PIXELS, frame_count
 from cbir.images.image import row_blocks
 from cbir.images.jpeg_2000_header import read_jpeg_2000_size
 from cbir.images.jpeg_decoders import decode_jpeg_2000, decode_jpeg_frame, decode_jpeg_ls
@@ -31,7 +31,13 @@ JPEG_LS = {*uid.JPEGLSTransferSyntaxes}
 JPEGS = {uid.JPEGBaseline8Bit, uid.JPEGExtended12Bit, uid.JPEGLossless, uid.JPEGLosslessSV1}
 JPEG_2000S = {uid.JPEG2000Lossless, uid.JPEG2000, uid.HTJ2K, uid.HTJ2KLossless, uid.HTJ2KLosslessRPCL}
 LOSSY = {uid.JPEGBaseline8Bit, uid.JPEGExtended12Bit, uid.JPEGLSNearLossless, uid.JPEG2000, uid.HTJ2K}
-DECODED = {*JPEG_LS, *JPEGS, *JPEG_2000S, uid.RLELossless}
+NATIVE = {
+    uid.ImplicitVRLittleEndian,
+    uid.ExplicitVRLittleEndian,
+    uid.ExplicitVRBigEndian,
+    uid.DeflatedExplicitVRLittleEndian,
+}
+DECODED = {*NATIVE, *JPEG_LS, *JPEGS, *JPEG_2000S, uid.RLELossless}
 MAX_COMPONENTS, MAX_TILES = 4, 4096  # of a JPEG or JPEG 2000 stream
 SOS = b"\xff\xda"  # start of a scan, which cannot contain it
 
@@ -50,13 +56,13 @@ def stored_frames(dataset: Dataset, find_damage: bool = False) -> Iterator[tuple
         raise UnreadableImage(
             f"has colours as {pixel_format.photometric} without JPEG 2000; export it as RGB"
         )
-    if syntax.is_encapsulated:
-        return _decoded(dataset, syntax, pixel_format, find_damage)
-    return ((stored, False) for stored in _native(dataset, syntax, pixel_format))
+    if syntax in NATIVE:
+        return ((stored, False) for stored in _native(dataset, syntax, pixel_format))
+    return _decoded(dataset, syntax, pixel_format, find_damage)
 
 
 def _check_syntax(syntax: UID) -> None:
-    if syntax in DECODED or (not syntax.is_encapsulated and syntax in uid.AllTransferSyntaxes):
+    if syntax in DECODED:
         return
     if syntax in uid.MPEGTransferSyntaxes:
         raise UnreadableImage(f"is a video ({syntax.name}); export its frames as images")
@@ -76,17 +82,19 @@ def _native(dataset: Dataset, syntax: UID, pixel_format: PixelFormat) -> Iterato
     except MemoryError:
         raise
     except Exception:  # the decoder's message may quote the header
-        length = len(
-            next(dataset[keyword].value for keyword in ("PixelData", *FLOAT_PIXELS) if keyword in dataset)
-            or b""
-        )
         raise UnreadableImage(
-            f"has pixel data that are truncated or do not fit its header ({length} bytes); copy or export it again"
+            f"has pixel data that are truncated or do not fit its header ({_pixel_bytes(dataset)} bytes); "
+            "copy or export it again"
         ) from None
 
 
+def _pixel_bytes(dataset: Dataset) -> int:
+    keyword = next(keyword for keyword in PIXELS if keyword in dataset)
+    return len(dataset[keyword].value or b"")
+
+
 def _decoder_options(pixel_format: PixelFormat) -> dict[str, Any]:
-    """Return options of pydicom's decoders: what an attribute that is absent means, and to leave samples as they are."""
+    """Return options of pydicom's decoders: what absent attributes mean, and to leave samples as they are."""
     options: dict[str, Any] = {
         "samples_per_pixel": pixel_format.samples,
         "planar_configuration": int(pixel_format.planes),
@@ -172,13 +180,9 @@ def _as_rgb(stored: Stored, bits: int) -> Stored:
     most, rgb = 2.0**bits - 1, np.empty_like(stored)
     for rows in row_blocks(*stored.shape[:2]):
         luma, blue, red = np.moveaxis(stored[rows].astype(np.float64), -1, 0)
-        blue, red = blue - 2 ** (bits - 1), red - 2 ** (bits - 1)
-        colours = (
-            luma + 1.402 * red,
-            luma - 0.114 * 1.772 / 0.587 * blue - 0.299 * 1.402 / 0.587 * red,
-            luma + 1.772 * blue,
-        )
-        rgb[rows] = np.rint(np.clip(np.stack(colours, -1), 0, most))
+        blue, red = 1.772 * (blue - 2 ** (bits - 1)), 1.402 * (red - 2 ** (bits - 1))
+        green = luma - 0.114 / 0.587 * blue - 0.299 / 0.587 * red
+        rgb[rows] = np.rint(np.clip(np.stack([luma + red, green, luma + blue], -1), 0, most))
     return rgb
 
 

@@ -4,7 +4,8 @@ They are optional. One that cannot be used is passed over for the next best, and
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,17 +26,18 @@ WINDOW, VOI_FUNCTION = "window", "VOI LUT function"
 FUNCTIONS = ("LINEAR", "LINEAR_EXACT", "SIGMOID")
 
 
-class FrameHeader(NamedTuple):
+@dataclass(frozen=True)
+class FrameHeader:
     """Header of one frame.
 
-    dataset: with the attributes of all frames. index: number of the frame, from 0. little: whether words of tables
-    are little endian. signed: whether stored values may be negative. unusable: what could not be used, so far.
+    dataset: with the attributes of all frames. index: number of the frame, from 0. signed: whether stored values may
+    be negative. unusable: what could not be used, so far.
     """
 
     dataset: Dataset
     index: int
     signed: bool
-    unusable: list[str]
+    unusable: list[str] = field(default_factory=list)
 
     @property
     def little(self) -> bool:

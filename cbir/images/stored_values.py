@@ -74,15 +74,16 @@ class PixelFormat:
         if bits == width or (kind == "u" == samples.dtype.kind and bits == precision):
             return words
         words = np.left_shift(words, width - shift - bits)
-        return np.right_shift(words, width - bits, out=words)
+        np.right_shift(words, width - bits, out=words)
+        return words
 
     def stored_number(self, number: float) -> float:
         """Return a number of the header, whose sign may be the other one, as a stored value."""
-        half = 2 ** (self.stored - 1)
+        half = int(2 ** (self.stored - 1))
         least, most = (-half, half - 1) if self.signed else (0, 2 * half - 1)
         if self.floats or least <= number <= most:
             return number
-        return (int(number) - least) % (2 * half) + least
+        return float((int(number) - least) % (2 * half) + least)
 
     def _clipped(self, samples: Stored, precision: int, shift: int, bits: int) -> Stored | None:
         """Return lossy values clipped to `bits`; None if they are so far outside that unused bits are in use."""

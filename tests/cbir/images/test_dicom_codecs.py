@@ -122,13 +122,13 @@ def test_lossless_colours(order, planar, tmp_path):
 @pytest.mark.parametrize("marker", [b"", JFIF, ADOBE_RGB, ADOBE_YBR], ids=["none", "JFIF", "RGB", "YBR"])
 @pytest.mark.parametrize("identifiers", [b"RGB", b"\1\2\3"])
 def test_lossless_luma_and_chroma(identifiers, marker):
-    """The header says what they are; whatever the stream says, the decoder converts nothing."""
+    """The stream says what they are, or else the header; the decoder itself converts nothing."""
     coded = imagecodecs.jpeg8_encode(COLOURS, lossless=True)
     coded = coded[:2] + marker + coded[coded.index(b"\xff\xc3") :]  # without the encoder's own marker
     for old, new in zip(b"RGB", identifiers, strict=True):
         coded = coded.replace(bytes([old, 0x11, 0]), bytes([new, 0x11, 0]), 1)
         coded = coded.replace(bytes([old, 0]), bytes([new, 0]), 1)
-    luma = identifiers != b"RGB"  # to pydicom, these mean RGB
+    luma = identifiers != b"RGB" and marker != ADOBE_RGB
     expected = convert_color_space(COLOURS, "YBR_FULL", "RGB") if luma else COLOURS
     dataset = data_set(coded, uid.JPEGLosslessSV1, COLOURS, 8, PhotometricInterpretation="YBR_FULL")
     np.testing.assert_array_equal(decoded(dataset), expected)
