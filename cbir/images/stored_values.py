@@ -70,12 +70,13 @@ class PixelFormat:
             if clipped is not None:
                 return clipped
         width = 8 * samples.dtype.itemsize
-        words = samples.view(f"{kind}{samples.dtype.itemsize}")
+        words: Stored = samples.view(f"{kind}{samples.dtype.itemsize}")
         if bits == width or (kind == "u" == samples.dtype.kind and bits == precision):
             return words
-        words = np.left_shift(words, width - shift - bits)
-        np.right_shift(words, width - bits, out=words)
-        return words
+        values: Any = np.left_shift(words, width - shift - bits)
+        values >>= width - bits
+        aligned: Stored = values
+        return aligned
 
     def stored_number(self, number: float) -> float:
         """Return a number of the header, whose sign may be the other one, as a stored value."""
