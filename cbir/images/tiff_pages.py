@@ -141,4 +141,4 @@ def _as_bytes(samples: Samples, page: Any) -> NDArray[np.uint8]:
             "has a TIFF page of inks or transparency that are no whole numbers; export it as RGB"
         )
     values = samples.astype(np.float64)
-    return np.rint(values * (BYTE / (2.0**page.bitspersample - 1))).astype(np.uint8)
+    return np.asarray(np.rint(values * (BYTE / (2.0**page.bitspersample - 1))), np.uint8)
