@@ -58,8 +58,8 @@ def decode_dicom(
     try:
         dataset = parse_dataset(data, limits)
         header, count = _header(dataset), frame_count(dataset)
-        frames, pixel_format = stored_frames(dataset, find_damage), read_pixel_format(dataset)
-        for index, (stored, damaged) in enumerate(frames):
+        pixel_format = read_pixel_format(dataset)
+        for index, (stored, damaged) in enumerate(stored_frames(dataset, find_damage, pixel_format)):
             frame = FrameHeader(dataset, index, pixel_format.signed)
             pixels, windowing = display_pixels(stored, frame, pixel_format, window)
             number, spacing = index + 1 if count > 1 else None, pixel_spacing(dataset, index)

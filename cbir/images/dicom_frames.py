@@ -42,16 +42,29 @@ MAX_COMPONENTS, MAX_TILES = 4, 4096  # of a JPEG or JPEG 2000 stream
 SOS = b"\xff\xda"  # start of a scan, which cannot contain it
 
 
-def stored_frames(dataset: Dataset, find_damage: bool = False) -> Iterator[tuple[Stored, bool]]:
+def stored_frames(
+    dataset: Dataset, find_damage: bool = False, pixel_format: PixelFormat | None = None
+) -> Iterator[tuple[Stored, bool]]:
     """Yield the frames of `dataset`, (rows, columns) or (rows, columns, 3), as stored, with YBR converted to RGB.
 
-    With each comes whether it is damaged, if `find_damage` asks for it. Raises UnreadableImage: at once if the
-    transfer syntax or the format of the pixels cannot be decoded, at the frame if its pixel data are damaged, too
-    short or of another size than Rows and Columns.
+    Parameters
+    ----------
+    dataset : Dataset
+        Data set with pixels.
+    find_damage : bool
+        Say of each frame whether it is damaged; False otherwise.
+    pixel_format : PixelFormat, optional
+        Format of the pixels, if it has been read.
+
+    Raises
+    ------
+    UnreadableImage
+        At once if the transfer syntax or the format of the pixels cannot be decoded, at the frame if its pixel data
+        are damaged, too short or of another size than Rows and Columns.
     """
     syntax = UID(dataset.file_meta.TransferSyntaxUID)
     _check_syntax(syntax)
-    pixel_format = read_pixel_format(dataset)
+    pixel_format = pixel_format or read_pixel_format(dataset)
     if pixel_format.photometric in JPEG_2000_COLOURS and syntax not in JPEG_2000S:
         raise UnreadableImage(
             f"has colours as {pixel_format.photometric} without JPEG 2000; export it as RGB"

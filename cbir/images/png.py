@@ -90,12 +90,13 @@ def _blacken(picture: Samples, transparent: bytes, depth: int) -> None:
 
 def _may_orient(kind: bytes, chunk: memoryview) -> bool:
     """Return True for a chunk with EXIF or XMP, or a text with one of them, as ImageMagick writes it."""
-    keyword = bytes(chunk[8 : 8 + len(XMP)])
-    return kind == b"eXIf" or (kind in TEXT_CHUNKS and keyword.startswith((XMP, RAW_PROFILE)))
+    if kind not in TEXT_CHUNKS:
+        return kind == b"eXIf"
+    return bytes(chunk[8 : 8 + len(XMP)]).startswith((XMP, RAW_PROFILE))
 
 
 def _orientation(chunks: Sequence[memoryview]) -> object:
-    """Return the orientation in a PNG header and chunks that describe it; None without one, or if they are damaged."""
+    """Return the orientation in a PNG header and chunks that describe it; None without one or if damaged."""
     from PIL.Image import Image
     from PIL.PngImagePlugin import PngImageFile
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from threading import Lock
 
-LOGGERS = ("pydicom", "pylibjpeg", "openjpeg", "imagecodecs", "tifffile", "PIL")
+LOGGERS = ("pydicom", "pylibjpeg", "openjpeg", "imagecodecs", "PIL")
 SILENT = logging.CRITICAL + 1
 
 _lock = Lock()

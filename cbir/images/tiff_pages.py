@@ -1,5 +1,6 @@
 """TIFF pages of any depth and layout, decoded by tifffile with imagecodecs."""
 
+import logging
 from io import BytesIO
 from typing import Any
 
@@ -12,6 +13,9 @@ from cbir.images.bit_depth import Samples
 from cbir.images.jpeg_markers import read_jpeg_frame
 from cbir.images.limits import Limits
 from cbir.images.orientation import apply_orientation
+from cbir.images.suppress_logs import SILENT
+
+logging.getLogger("tifffile").setLevel(SILENT)  # our errors report damage, with file names
 
 COLOURS = {
     PHOTOMETRIC.MINISWHITE: 1, PHOTOMETRIC.MINISBLACK: 1, PHOTOMETRIC.RGB: 3, PHOTOMETRIC.PALETTE: 1,
