@@ -81,8 +81,8 @@ def _is_ordinary(data: bytes, tags: Any) -> bool:
 
     Of deeper ones, Pillow reduces some, and swaps the bytes of big-endian ones once too often if they are compressed.
     """
-    colours = COLOURS.get(tags.get(PHOTOMETRIC, -1))
-    alone = tags.get(SAMPLES, 1) == colours and EXTRA_SAMPLES not in tags
+    colours = COLOURS.get(tags.get(PHOTOMETRIC, WHITE_IS_ZERO))
+    alone = tags.get(SAMPLES, colours) == colours and EXTRA_SAMPLES not in tags
     return alone and max(tags.get(BITS, (1,))) <= 8 and not data.startswith(BIG_ENDIAN_BIG_TIFF)
 
 

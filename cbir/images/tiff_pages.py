@@ -32,6 +32,7 @@ ASSOCIATED, UNASSOCIATED = (
     1,
     2,
 )  # ExtraSamples: alpha that colours were multiplied with, and alpha that they were not
+SEPARATE = 2  # planes, of PlanarConfiguration
 BYTE = 255
 
 
@@ -98,12 +99,19 @@ def _check_page(page: Any, data: bytes, limits: Limits) -> None:
     limits.check_frame(page.imagewidth, page.imagelength, pixel_bytes)
     if page.is_tiled:
         limits.check_frame(page.tilewidth, page.tilelength, pixel_bytes)
-    counts = page.databytecounts
-    if len(page.dataoffsets) != len(counts) or len(counts) < int(np.prod(page.chunked)):
+    counts, needed = page.databytecounts, int(np.prod(page.chunked))
+    if page.planarconfig == SEPARATE:  # planes of unspecified samples may be missing
+        used = COLOURS[PHOTOMETRIC(page.photometric)] + len(page.extrasamples) * (
+            UNASSOCIATED in page.extrasamples
+        )
+        needed = needed // page.samplesperpixel * used
+    if len(page.dataoffsets) != len(counts) or len(counts) < needed:
         raise UnreadableImage("has a TIFF page without some of its strips or tiles; copy or export it again")
-    if any(
-        size <= 0 or start + size > len(data) for start, size in zip(page.dataoffsets, counts, strict=True)
-    ):
+    parts = list(zip(page.dataoffsets, counts, strict=True))[:needed]
+    if page.compression == COMPRESSION.NONE:  # their size is known, and some writers give another
+        whole = int(np.prod(page.chunks)) * page.dtype.itemsize
+        parts = [(start, min(size, whole)) for start, size in parts]
+    if any(size <= 0 or start + size > len(data) for start, size in parts):
         raise UnreadableImage("has a truncated TIFF page; copy or export it again")
     if page.compression == JPEG:
         _check_jpegs(page, data)
