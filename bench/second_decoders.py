@@ -36,7 +36,11 @@ from cbir.images.dicom_frames import stored_frames
 from cbir.images.orientation import apply_orientation
 from cbir.images.reading import recognise_format
 
-JPEG_LS = {*uid.JPEGLSTransferSyntaxes}
+DECOMPRESSORS = {
+    **dict.fromkeys(map(str, uid.JPEGTransferSyntaxes), "dcmdjpeg"),
+    **dict.fromkeys(map(str, uid.JPEGLSTransferSyntaxes), "dcmdjpls"),
+    str(uid.RLELossless): "dcmdrle",
+}
 LOSSY = {
     uid.JPEGBaseline8Bit, uid.JPEGExtended12Bit, uid.JPEGLSNearLossless, uid.JPEG2000, uid.HTJ2K,
 }  # fmt: skip
@@ -96,20 +100,32 @@ def rendered_by_dcmtk(
     data: bytes, syntax: str | None, window: tuple[float, float] | None
 ) -> NDArray[np.uint8] | str:
     """Return the first frame as DCMTK renders it in a window, or why it does not."""
-    program = "dcml2pnm" if syntax in JPEG_LS else "dcmj2pnm"
-    if shutil.which(program) is None:
-        return f"{program} is not installed"
+    # Rendered straight from JPEG, MONOCHROME1 is not inverted.
+    decoder = DECOMPRESSORS.get(str(syntax))
+    if missing := next((name for name in ("dcmj2pnm", decoder) if name and shutil.which(name) is None), None):
+        return f"{missing} is not installed"
     with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder, "image.dcm"), Path(folder, "image.pnm")
-        source.write_bytes(data)
-        options = ["--write-raw-pnm", "--no-overlays", "--frame", "1"]
-        if program == "dcmj2pnm" and (b"JFIF\0" in data or b"Adobe" in data):
-            options.append("--conv-guess")  # goes by these markers, as we do, and not by the header
-        options += ["+Ww", *map(str, window)] if window else []
-        run = subprocess.run([program, *options, source, target], capture_output=True, text=True)
-        if run.returncode or not target.exists():
-            return (run.stderr.strip().splitlines() or ["no picture"])[-1]
-        return to_pixels(np.asarray(PIL.Image.open(target)))
+        coded, plain, picture = (Path(folder, name) for name in ("coded.dcm", "plain.dcm", "picture.pnm"))
+        (coded if decoder else plain).write_bytes(data)
+        # DCMTK goes by the header, unless it is told to go by these markers, as we do.
+        marked = decoder == "dcmdjpeg" and (b"JFIF\0" in data or b"Adobe" in data)
+        decompress = [decoder, *(["--conv-guess"] if marked else []), coded, plain]
+        window_options = ["+Ww", *map(str, window)] if window else []
+        render = [
+            "dcmj2pnm",
+            "--write-raw-pnm",
+            "--no-overlays",
+            "--frame",
+            "1",
+            *window_options,
+            plain,
+            picture,
+        ]
+        for command in [decompress, render] if decoder else [render]:
+            run = subprocess.run(command, capture_output=True, text=True)
+            if run.returncode:
+                return (run.stderr.strip().splitlines() or ["no picture"])[-1].replace(folder, "")
+        return to_pixels(np.asarray(PIL.Image.open(picture)))
 
 
 def _with_values(data: bytes, allowed: int) -> Comparison:
