@@ -100,15 +100,15 @@ def rendered_by_dcmtk(
     data: bytes, syntax: str | None, window: tuple[float, float] | None
 ) -> NDArray[np.uint8] | str:
     """Return the first frame as DCMTK renders it in a window, or why it does not."""
-    # Rendered straight from JPEG, MONOCHROME1 is not inverted.
     decoder = DECOMPRESSORS.get(str(syntax))
     if missing := next((name for name in ("dcmj2pnm", decoder) if name and shutil.which(name) is None), None):
         return f"{missing} is not installed"
     with tempfile.TemporaryDirectory() as folder:
         coded, plain, picture = (Path(folder, name) for name in ("coded.dcm", "plain.dcm", "picture.pnm"))
         (coded if decoder else plain).write_bytes(data)
-        # DCMTK goes by the header, unless it is told to go by these markers, as we do.
-        marked = decoder == "dcmdjpeg" and (b"JFIF\0" in data or b"Adobe" in data)
+        # DCMTK goes by the header, unless it is told to go by these markers, as we do; it then takes all grey for
+        # MONOCHROME2.
+        marked = decoder == "dcmdjpeg" and window is None and (b"JFIF\0" in data or b"Adobe" in data)
         decompress = [decoder, *(["--conv-guess"] if marked else []), coded, plain]
         window_options = ["+Ww", *map(str, window)] if window else []
         render = [
