@@ -1,0 +1,255 @@
+"""TIFF pages of every layout, by two writers; what one decoder reads is compared with the other."""
+
+import struct
+from io import BytesIO
+
+import numpy as np
+import PIL.Image
+import pytest
+import tifffile
+
+from cbir.errors import UnreadableImage
+from cbir.images import Limits, decode
+from cbir.images.bit_depth import to_bytes
+from cbir.images.orientation import apply_orientation
+from tests import benches
+
+RNG = np.random.default_rng(5)
+COLOUR = RNG.integers(0, 256, (40, 56, 3), dtype=np.uint8)
+GREY = COLOUR[..., 0]
+ZEROS, ALPHA = np.zeros((40, 56, 1), np.uint8), RNG.integers(0, 256, (40, 56, 1), dtype=np.uint8)
+BLENDED = ((COLOUR.astype(int) * ALPHA + 127) // 255).astype(np.uint8)
+COMPRESSIONS = (None, "lzw", "deflate", "zstd", "packbits", "lzma")
+BENCH = benches.loaded("second_decoders")
+
+
+def tiff(samples, **options):
+    file = BytesIO()
+    tifffile.imwrite(file, samples, **options)
+    return file.getvalue()
+
+
+def only(data, **options):
+    (image,) = decode(data, **options)
+    assert image.frame is None
+    return image.pixels
+
+
+def planes(samples):
+    return np.ascontiguousarray(samples.transpose(2, 0, 1))
+
+
+def depth(samples, dtype):
+    return samples.astype(dtype) * dtype(257 if dtype == np.uint16 else 1)
+
+
+@pytest.mark.parametrize("tile", [None, (16, 16)])
+@pytest.mark.parametrize("layout", ["contig", "separate"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_colours_in_every_layout(compression, dtype, layout, tile):
+    samples = depth(COLOUR if layout == "contig" else planes(COLOUR), dtype)
+    for order in "<>":
+        for big in (False, True):
+            for predictor in (False, True) if compression not in (None, "packbits") else (False,):
+                data = tiff(
+                    samples, photometric="rgb", planarconfig=layout, tile=tile, compression=compression,
+                    byteorder=order, bigtiff=big, predictor=predictor or None,
+                )  # fmt: skip
+                np.testing.assert_array_equal(only(data), COLOUR)
+
+
+@pytest.mark.parametrize("tile", [None, (16, 16)])
+@pytest.mark.parametrize("compression", [None, "lzw", "deflate", "zstd"])
+@pytest.mark.parametrize(
+    "dtype", [np.uint8, np.int8, np.uint16, np.int16, np.uint32, np.float16, np.float32, np.float64]
+)
+def test_grey_of_every_type(dtype, compression, tile):
+    """Pillow swaps the bytes of compressed big-endian values twice."""
+    if np.dtype(dtype).kind == "f":
+        samples, expected = (GREY / 255).astype(dtype), GREY
+    elif np.dtype(dtype).kind == "i":
+        samples = (GREY.astype(int) - 128).astype(dtype)
+        expected = to_bytes(samples)
+    else:
+        samples, expected = depth(GREY, dtype), GREY
+    for order in "<>":
+        for photometric in ("minisblack", "miniswhite"):
+            for predictor in (False, True) if compression else (False,):
+                data = tiff(
+                    samples, photometric=photometric, byteorder=order, compression=compression, tile=tile,
+                    predictor=predictor or None,
+                )  # fmt: skip
+                result = only(data).astype(int)
+                shown = 255 - expected if photometric == "miniswhite" else expected
+                assert np.abs(result - shown).max() <= (dtype == np.float16)
+
+
+@pytest.mark.parametrize("layout", ["contig", "separate"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize(
+    ("kind", "extra", "expected"),
+    [("unspecified", ZEROS, COLOUR), ("assocalpha", ALPHA, COLOUR), ("unassalpha", ALPHA, BLENDED)],
+)
+def test_samples_besides_the_colours(kind, extra, expected, dtype, layout):
+    """Transparency is blended onto black once, and samples without a meaning are not transparency."""
+    samples = depth(np.dstack([COLOUR, extra]), dtype)
+    samples = samples if layout == "contig" else planes(samples)
+    for order in "<>":
+        data = tiff(samples, photometric="rgb", planarconfig=layout, extrasamples=[kind], byteorder=order)
+        assert np.abs(only(data).astype(int) - expected).max() <= (kind == "unassalpha")
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+@pytest.mark.parametrize(
+    ("kind", "extra", "expected"),
+    [("unspecified", ZEROS, GREY), ("assocalpha", ALPHA, GREY),
+     ("unassalpha", ALPHA, (GREY.astype(int) * ALPHA[..., 0] + 127) // 255)],
+)  # fmt: skip
+def test_samples_besides_grey(kind, extra, expected, dtype):
+    data = tiff(
+        depth(np.dstack([GREY, extra]), dtype),
+        photometric="minisblack",
+        planarconfig="contig",
+        extrasamples=[kind],
+    )
+    assert np.abs(only(data).astype(int) - expected).max() <= (kind == "unassalpha")
+
+
+def test_several_further_samples():
+    samples = np.dstack([COLOUR, ZEROS, ALPHA]).astype(np.uint16) * 257
+    data = tiff(samples, photometric="rgb", extrasamples=["unspecified", "unassalpha"])
+    assert np.abs(only(data).astype(int) - BLENDED).max() <= 1
+
+
+def raw_tiff(rows, bits, order="<", **tags):
+    """A page of `rows`, bytes each; tags: by number, of type SHORT."""
+    payload, height = b"".join(rows), len(rows)
+    width = tags.pop("width")
+    entries = {256: width, 257: height, 258: bits, 259: 1, 262: 1, 277: 1, 278: height}
+    entries |= {int(tag[1:]): value for tag, value in tags.items()}
+    offset = 8 + 2 + 12 * (len(entries) + 2) + 4
+    fields = {tag: (3, value) for tag, value in entries.items()} | {273: (4, offset), 279: (4, len(payload))}
+    directory = b"".join(
+        struct.pack(f"{order}HHI", tag, kind, 1)
+        + struct.pack(f"{order}HH" if kind == 3 else f"{order}I", *((value, 0) if kind == 3 else (value,)))
+        for tag, (kind, value) in sorted(fields.items())
+    )
+    start = (b"II" if order == "<" else b"MM") + struct.pack(f"{order}HI", 42, 8)
+    return start + struct.pack(f"{order}H", len(fields)) + directory + bytes(4) + payload
+
+
+@pytest.mark.parametrize("order", "<>")
+@pytest.mark.parametrize("bits", [2, 4, 10, 12, 14])
+def test_packed_grey(bits, order):
+    values = RNG.integers(0, 2**bits, (9, 21))
+    digits = (values[..., None] >> np.arange(bits)[::-1]) & 1
+    rows = [np.packbits(row.reshape(-1).astype(np.uint8)).tobytes() for row in digits]
+    result = only(raw_tiff(rows, bits, order, width=21))
+    np.testing.assert_array_equal(result, np.rint(values * (255 / (2**bits - 1))))
+
+
+def test_four_samples_that_nothing_says_of():
+    rows = [row.tobytes() for row in np.dstack([COLOUR, ZEROS])]
+    data = raw_tiff(rows, 8, width=56, t262=2, t277=4)
+    np.testing.assert_array_equal(only(data), COLOUR)
+
+
+@pytest.mark.parametrize("scale", [1, 256])
+def test_palettes_of_bytes_and_of_words(scale):
+    """Some writers put bytes where words belong."""
+    palette = RNG.integers(0, 256, (3, 256))
+    data = tiff(GREY, photometric="palette", colormap=(palette * scale).astype(np.uint16))
+    np.testing.assert_array_equal(only(data), palette.T[GREY])
+
+
+def test_inks_of_sixteen_bits():
+    inks = np.asarray(PIL.Image.fromarray(COLOUR).convert("CMYK"))
+    data = tiff(inks.astype(np.uint16) * 257, photometric="separated")
+    np.testing.assert_array_equal(only(data), COLOUR)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_orientation(dtype, orientation):
+    data = tiff(depth(COLOUR, dtype), photometric="rgb", extratags=[(274, 3, 1, orientation, True)])
+    np.testing.assert_array_equal(only(data), apply_orientation(COLOUR, orientation))
+
+
+def pages(*entries):
+    """A file of (samples, options of a page)."""
+    file = BytesIO()
+    with tifffile.TiffWriter(file) as writer:
+        for samples, options in entries:
+            writer.write(
+                samples, photometric="rgb" if samples.ndim == 3 else "minisblack", metadata=None, **options
+            )
+    return file.getvalue()
+
+
+OLD_REDUCED = {"extratags": [(255, 3, 1, 2, True)]}
+
+
+@pytest.mark.parametrize(
+    "auxiliary", [{"subfiletype": 1}, {"subfiletype": 4}, {"subfiletype": 5}, OLD_REDUCED]
+)
+@pytest.mark.parametrize("first", [False, True])
+def test_reduced_copies_and_masks_are_no_pages(first, auxiliary):
+    entries = [(COLOUR, {}), (GREY[::4, ::4], auxiliary)]
+    np.testing.assert_array_equal(only(pages(*entries[:: -1 if first else 1])), COLOUR)
+    images = list(decode(pages((COLOUR, {}), (GREY[::4, ::4], auxiliary), (GREY, {"subfiletype": 2}))))
+    assert [(image.frame, image.frames) for image in images] == [(1, 2), (2, 2)]
+    np.testing.assert_array_equal(images[1].pixels, GREY)
+    np.testing.assert_array_equal(only(pages((COLOUR, auxiliary))), COLOUR)  # of no other page
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"tile": (16, 16), "compression": "deflate"}, {"compression": "lzw", "rowsperstrip": 8}]
+)
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9, 0.99])
+def test_truncated_pages_are_refused(share, options):
+    data = tiff(depth(COLOUR, np.uint16), photometric="rgb", **options)
+    with pytest.raises(UnreadableImage):
+        only(data[: int(share * len(data))])
+
+
+def test_true_reasons():
+    with pytest.raises(UnreadableImage, match="compression 33003, which is not read"):
+        only(
+            tiff(depth(GREY, np.uint16), compression="jpeg2000").replace(
+                struct.pack("<HHIH", 259, 3, 1, 34712), struct.pack("<HHIH", 259, 3, 1, 33003)
+            )
+        )
+    with pytest.raises(UnreadableImage, match="samples of 64 bits"):
+        only(tiff(GREY.astype(np.complex64), photometric="minisblack"))
+    with pytest.raises(UnreadableImage, match="ImageDepth"):
+        only(
+            tiff(
+                depth(np.stack([GREY] * 16), np.uint16),
+                photometric="minisblack",
+                volumetric=True,
+                tile=(16, 16, 16),
+            )
+        )
+    with pytest.raises(UnreadableImage, match="photometric interpretation 32803"):
+        only(tiff(depth(GREY, np.uint16), photometric="cfa"))
+
+
+def test_limits_hold_before_anything_is_decoded():
+    data = tiff(depth(COLOUR, np.uint16), photometric="rgb", compression="deflate")
+    with pytest.raises(UnreadableImage, match="at most 2239 are decoded"):
+        only(data, limits=Limits(pixels=40 * 56 - 1))
+    with pytest.raises(UnreadableImage, match="max_frame_bytes"):
+        only(data, limits=Limits(frame_bytes=40 * 56 * 6 - 1))
+
+
+def test_pages_are_those_of_the_other_library():
+    """tifffile for pages that Pillow decodes, and the other way round where Pillow keeps the depth."""
+    deep = GREY.astype(np.uint16) * 257
+    for samples in (GREY, COLOUR, GREY > 99, deep, GREY.astype(np.float32) / 255, GREY.astype(np.int32)):
+        for compression in (None, "tiff_lzw", "tiff_adobe_deflate"):
+            file = BytesIO()
+            PIL.Image.fromarray(samples).save(file, "TIFF", compression=compression)
+            (image,) = decode(file.getvalue())
+            comparison = BENCH.compare_tiff(file.getvalue(), image)
+            assert comparison.difference == 0, comparison
