@@ -27,6 +27,6 @@ def test_record_and_report(tmp_path: Path) -> None:
         "added, though it has display attributes that cannot be used: VOI LUT",
     ]
     with Collection(target) as collection:
-        labels = {Path(record.source).name: record.labels for record in collection.records()}
+        labels = {Path(record.source).name: record.labels for record in collection.records([1, 2]).values()}
     assert labels["useless.dcm"]["unusable"] == "VOI LUT"
     assert "unusable" not in labels["plain.dcm"]
