@@ -56,11 +56,9 @@ def read_tiff_page(data: bytes, offset: int, limits: Limits) -> Samples:
     UnreadableImage
         For damage, beyond the limits, and for what is not supported, with the reason; tifffile's errors for damage.
     """
-    file = TiffFile(BytesIO(data))
-    file.filehandle.seek(offset)
-    page = TiffPage(file, index=0)
+    page = _open_page(data, offset)
     _check_page(page, data, limits)
-    samples = page.asarray(maxworkers=1)
+    samples = _decode_page(page, data, offset, limits)
     if page.axes.startswith("S"):
         samples = np.moveaxis(samples, 0, -1)
     samples = samples.reshape(page.imagelength, page.imagewidth, -1)
@@ -73,6 +71,29 @@ def read_tiff_page(data: bytes, offset: int, limits: Limits) -> Samples:
         colours = np.concatenate([np.repeat(colours, 3, 2) if colours.shape[2] == 1 else colours, alpha], 2)
     orientation = page.tags.get("Orientation")
     return apply_orientation(colours, None if orientation is None else int(orientation.value))
+
+
+def _open_page(data: bytes, offset: int) -> Any:
+    file = TiffFile(BytesIO(data))
+    file.filehandle.seek(offset)
+    return TiffPage(file, index=0)
+
+
+def _decode_page(page: Any, data: bytes, offset: int, limits: Limits) -> Samples:
+    """Return the samples as tifffile gives them, also if the last strip is filled up to the size of the others."""
+    try:
+        return np.asarray(page.asarray(maxworkers=1))
+    except Exception:
+        height = -(-page.imagelength // max(page.rowsperstrip, 1)) * page.rowsperstrip
+        if page.is_tiled or height == page.imagelength:
+            raise
+        limits.check_frame(page.imagewidth, height, page.samplesperpixel * page.dtype.itemsize)
+        filled, axis = _open_page(data, offset), page.axes.index("Y")
+        filled.imagelength = height
+        filled.shape = (*page.shape[:axis], height, *page.shape[axis + 1 :])
+        filled.shaped = (*page.shaped[:2], height, *page.shaped[3:])
+        samples = np.asarray(filled.asarray(maxworkers=1))
+        return samples.take(range(page.imagelength), axis)
 
 
 def _check_page(page: Any, data: bytes, limits: Limits) -> None:

@@ -212,6 +212,18 @@ def test_truncated_pages_are_refused(share, options):
         only(data[: int(share * len(data))])
 
 
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("layout", ["contig", "separate"])
+def test_a_last_strip_that_is_filled_up(layout, compression):
+    """To the rows of the others, as some writers do."""
+    samples = depth(COLOUR if layout == "contig" else planes(COLOUR), np.uint16)
+    data = tiff(samples, photometric="rgb", planarconfig=layout, compression=compression, rowsperstrip=8)
+    height = struct.pack("<HHI", 257, 4, 1)
+    assert data.count(height + struct.pack("<I", 40)) == 1
+    data = data.replace(height + struct.pack("<I", 40), height + struct.pack("<I", 37))
+    np.testing.assert_array_equal(only(data), COLOUR[:37])
+
+
 def test_true_reasons():
     deep, layers = depth(GREY, np.uint16), depth(np.stack([GREY] * 16), np.uint16)
     for data, reason in (
