@@ -110,7 +110,7 @@ def _check_page(page: Any, data: bytes, limits: Limits) -> None:
         )
     if page.photometric == PHOTOMETRIC.YCBCR and page.compression != JPEG:
         raise UnreadableImage("has a TIFF page of YCbCr without JPEG, which is not read; export it as RGB")
-    if page.dtype is None or page.dtype.kind not in "uif" or not isinstance(bits, int):
+    if page.dtype is None or page.dtype.kind not in "buif" or not isinstance(bits, int):
         raise UnreadableImage(
             f"has a TIFF page with samples of {bits} bits, which are not read; export it with 16"
         )

@@ -148,6 +148,13 @@ def test_packed_grey(bits, order):
     np.testing.assert_array_equal(result, np.rint(values * (255 / (2**bits - 1))))
 
 
+@pytest.mark.parametrize("photometric", ["minisblack", "miniswhite"])
+def test_bilevel_pages_that_pillow_does_not_open(photometric):
+    data = tiff(GREY > 99, photometric=photometric, byteorder=">", bigtiff=True)
+    white = GREY > 99 if photometric == "minisblack" else GREY <= 99
+    np.testing.assert_array_equal(only(data), white * 255)
+
+
 def test_four_samples_that_nothing_says_of():
     rows = [row.tobytes() for row in np.dstack([COLOUR, ZEROS])]
     data = raw_tiff(rows, 8, width=56, t262=2, t277=4)
