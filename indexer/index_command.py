@@ -118,7 +118,8 @@ def index_files(
     report: Annotated[
         Path | None,
         typer.Option(
-            help="Write refused files, and duplicates that were left out, with the reasons to this CSV file."
+            help="Write refused files, duplicates that were left out, and images whose display attributes (VOI LUT, "
+            "window) cannot be used, with the reasons to this CSV file."
         ),
     ] = None,
     duplicates: Annotated[

@@ -20,7 +20,7 @@ from cbir.ingest.intake_check import IntakeCheck
 from cbir.ingest.object_store import StoredObject, StoreSilent
 from cbir.paths import is_inside
 from cbir.store import Collection
-from cbir.store.records import Record, add_labels, hash_patient
+from cbir.store.records import UNUSABLE_LABEL, Record, add_labels, hash_patient
 from cbir.store.writer import Writer
 from indexer.describe_files import FileTask, describe_in, source_stamp
 from indexer.find_sources import (
@@ -110,7 +110,8 @@ def run_request(
     report_refusal : callable
         Called with the path and the reason of every refused file.
     report_duplicate : callable
-        Called with the path of every image that is left out as a duplicate, and the id of the image with its picture.
+        Called with the path of every image that is left out as a duplicate, and the id of the image with its picture;
+        also with that of an image that is added, but has attributes for display that cannot be used.
 
     Raises
     ------
@@ -328,6 +329,9 @@ class IndexRun:
             if kind == "duplicate":
                 other = ", an image of another patient" if position in added.other_patients else ""
                 self.report_duplicate(record.source, f"left out: the same picture as {image_id}{other}")
+            elif (attributes := record.labels.get(UNUSABLE_LABEL)) and record.frame in (None, 1):
+                reason = f"{kind}, though it has display attributes that cannot be used: {attributes}"
+                self.report_duplicate(record.source, reason)
         self.summary.flagged += self._intake.count_flagged(entries, added)
         self.summary.quarantined += added.quarantined
         self.summary.indexed += len(added.ids)

@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import UnreadableImage
-from cbir.images.dicom_dataset import first_number, frame_count, integer, parse_dataset, read_header
+from cbir.images.dicom_dataset import frame_count, integer, parse_dataset, read_header
 from cbir.images.dicom_decoder import decode_dicom
 from cbir.images.dicom_frames import stored_frames
+from cbir.images.grey_transforms import FrameHeader, modality_values
 from cbir.images.limits import Limits
 from cbir.images.nifti import decode_nifti_volume, is_nifti
 from cbir.images.reading import is_out_of_memory, recognise_format
+from cbir.images.stored_values import read_pixel_format
 from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.images.volume import (
     AIR,
@@ -233,11 +235,9 @@ def _order(members: list[tuple[Path, _Plane, float]]) -> CtSeries:
 def _read_hounsfield(data: bytes, limits: Limits, series: CtSeries) -> NDArray[np.float32]:
     """Return the values of a slice in HU: (rows, columns)."""
     dataset = parse_dataset(data, limits)
-    stored = next(stored_frames(dataset))[0].astype(np.float32)
+    stored, pixel_format = next(stored_frames(dataset))[0], read_pixel_format(dataset)
     assert series.plane is not None
     if stored.shape != (series.plane.rows, series.plane.columns):
         raise UnreadableImage("has another size than its header said; export the series again")
-    slope, intercept = first_number(dataset, "RescaleSlope"), first_number(dataset, "RescaleIntercept")
-    stored *= np.float32(1.0 if slope is None else slope)
-    stored += np.float32(intercept or 0.0)
-    return np.nan_to_num(stored, copy=False, nan=AIR)
+    values = modality_values(stored, FrameHeader(dataset, 0, pixel_format.signed))
+    return np.nan_to_num(values.astype(np.float32), copy=False, nan=AIR)

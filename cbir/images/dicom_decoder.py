@@ -10,10 +10,12 @@ from pydicom.multival import MultiValue
 
 from cbir.errors import UnreadableImage
 from cbir.images.dicom_dataset import frame_count, parse_dataset
-from cbir.images.dicom_display import display_pixels, functional_group
+from cbir.images.dicom_display import display_pixels
 from cbir.images.dicom_frames import stored_frames
+from cbir.images.grey_transforms import FrameHeader, functional_groups
 from cbir.images.image import DicomHeader, Image, Window
 from cbir.images.limits import Limits
+from cbir.images.stored_values import read_pixel_format
 
 SECONDARY_CAPTURES = {
     uid.SecondaryCaptureImageStorage,
@@ -56,10 +58,13 @@ def decode_dicom(
     try:
         dataset = parse_dataset(data, limits)
         header, count = _header(dataset), frame_count(dataset)
-        for index, (stored, damaged) in enumerate(stored_frames(dataset, find_damage)):
-            pixels, windowing = display_pixels(stored, dataset, index, window)
+        pixel_format = read_pixel_format(dataset)
+        for index, (stored, damaged) in enumerate(stored_frames(dataset, find_damage, pixel_format)):
+            frame = FrameHeader(dataset, index, pixel_format.signed)
+            pixels, windowing = display_pixels(stored, frame, pixel_format, window)
             number, spacing = index + 1 if count > 1 else None, pixel_spacing(dataset, index)
-            yield Image(pixels, name, "dicom", number, header, windowing, count, spacing, damaged)
+            unusable = tuple(frame.unusable)
+            yield Image(pixels, name, "dicom", number, header, windowing, count, spacing, damaged, unusable)
     except (UnreadableImage, MemoryError):
         raise
     except Exception:  # decoders raise anything on damaged data, and their messages may quote patient data
@@ -71,7 +76,7 @@ def pixel_spacing(dataset: Dataset, index: int) -> tuple[float, float] | None:
 
     ImagerPixelSpacing, that of the detector, stands in for PixelSpacing (PS3.3, 10.7.1.3).
     """
-    item = functional_group(dataset, index, "PixelMeasuresSequence")
+    item = next(functional_groups(dataset, index, "PixelMeasuresSequence"), dataset)
     for keyword in ("PixelSpacing", "ImagerPixelSpacing"):
         try:
             rows, columns = (float(value) for value in item.get(keyword) or ())

@@ -69,6 +69,7 @@ class Image:
     frames: number of frames, pages or slices of the file.
     spacing: millimetres between rows and between columns, None where the file does not say.
     damaged: its coded data are damaged, as far as this was looked for, and the pixels are what could be decoded.
+    unusable: attributes for display that the file has, but that could not be used, such as "VOI LUT".
     """
 
     pixels: NDArray[np.uint8]
@@ -80,6 +81,7 @@ class Image:
     frames: int = 1
     spacing: tuple[float, float] | None = None
     damaged: bool = False
+    unusable: tuple[str, ...] = ()
 
     @property
     def height(self) -> int:

@@ -10,6 +10,7 @@ from cbir.images import DicomHeader, Image
 from cbir.store.study_day import STUDY_DAY, parse_day, relative_day
 
 FINDINGS_LABEL = "intake"  # of images with findings, which says what they are
+UNUSABLE_LABEL = "unusable"  # of images whose file has attributes for display that cannot be used; names them
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ def describe_record(image: Image, *, source: str, source_stamp: str, secret: byt
         "laterality": header.laterality,
         "photometric": header.photometric,
         "secondary_capture": "yes" if header.secondary_capture else "",
+        UNUSABLE_LABEL: "+".join(image.unusable),
     }
     return Record(
         content_hash=image.content_hash,
