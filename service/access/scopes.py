@@ -135,6 +135,7 @@ RULES: dict[str, AccessRule] = {
     # Adding images.
     "POST /v1/images": AccessRule(Scope.ingest, "ingest"),
     "POST /dicomweb/studies": AccessRule(Scope.ingest, "ingest"),
+    "POST /dicomweb/studies/*": AccessRule(Scope.ingest, "ingest"),
     "POST /v1/jobs": AccessRule(Scope.ingest, "ingest"),
     "GET /v1/jobs": AccessRule(Scope.ingest),
     "GET /v1/jobs/*": AccessRule(Scope.ingest),

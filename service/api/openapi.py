@@ -32,7 +32,8 @@ STATUS_DESCRIPTIONS = {
     204: "Done; no content.",
     304: "The client's copy is current.",
 }
-BINARY = {"type": "string", "contentMediaType": "application/octet-stream"}
+# generators of clients know a file by OpenAPI 3.0's format alone
+BINARY = {"type": "string", "format": "binary", "contentMediaType": "application/octet-stream"}
 IMAGE_FILE = BINARY | {
     "description": "Image file: DICOM, PNG, JPEG, TIFF or another format that OpenCV reads. Its name is not used.",
     "examples": ["(content of query.png)"],
@@ -122,7 +123,9 @@ def _operation(
         described["x-codeSamples"] = [{"lang": "Python", "source": operation.python}]
     parameters = openapi_parameters.parameters_in_path(rule, view)
     if operation.query:
-        parameters += openapi_parameters.parameters_in_query(schemas[operation.query.__name__])
+        parameters += openapi_parameters.parameters_in_query(
+            schemas[operation.query.__name__], also_in_body=bool(operation.body or operation.form)
+        )
     parameters += openapi_parameters.parameters_in_headers(operation.headers)
     if parameters:
         described["parameters"] = parameters
@@ -158,11 +161,12 @@ def _tag(path: str) -> str:
 def _content(operation: Operation, schemas: Schemas) -> dict[str, Any]:
     content: dict[str, Any] = {}
     if operation.form:
-        fields = schemas[operation.form.__name__].get("properties", {})
+        form = schemas[operation.form.__name__]
+        fields = form.get("properties", {})
         schema = {
             "type": "object",
             "properties": {"image": SEVERAL_FILES if operation.several_files else IMAGE_FILE} | fields,
-            "required": ["image"],
+            "required": ["image", *form.get("required", [])],
             "additionalProperties": False,
         }
         content["multipart/form-data"] = {"schema": schema}
@@ -175,7 +179,15 @@ def _response(model: type[BaseModel] | str | None, example: Any, schemas: Schema
     if isinstance(example, BaseModel):
         example = example.model_dump(mode="json")
     if isinstance(model, str):
-        schema = {} if "json" in model else {"schema": {"type": "string"}}
+        schema = (
+            {}
+            if "json" in model
+            else {
+                "schema": {"type": "string"}
+                if model.startswith("text/")
+                else BINARY | {"contentMediaType": model}
+            }
+        )
         return {"content": {model: {**schema, "example": example or f"(content of a file, {model})"}}}
     if not model:
         return {}
