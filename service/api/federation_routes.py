@@ -50,7 +50,9 @@ class FederatedQuestion(request_params.Parameters):
         description="Fingerprint of the values that it is to be normalised with.",
         examples=[EXAMPLE_TRANSFORM],
     )
-    k: int = Field(default=20, ge=1, le=MAX_HITS, description="Number of results.", examples=[20])
+    k: int = Field(
+        default=20, ge=1, le=MAX_HITS, description="Number of results; 20 by default.", examples=[20]
+    )
     where: request_params.Where = Field(default=[])
     rerank: Annotated[str, Field(max_length=request_params.MAX_NAME_CHARACTERS)] = Field(
         default=NoReranking.name,

@@ -1,7 +1,7 @@
 """OpenAPI 3.1 document, built from the routes and the operations of their views."""
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 from typing import Any
 
@@ -17,6 +17,7 @@ from service.access.scopes import AccessRule
 from service.api import openapi_parameters, operations
 from service.api.openapi_examples import Schemas, add_examples, compose_example
 from service.api.operations import FILE, Operation
+from service.api.request_schemas import leave_out_defaults
 from service.http import problem_kinds, problems
 
 REFERENCE = "#/components/schemas/{model}"
@@ -56,6 +57,7 @@ def build_openapi(app: Flask) -> dict[str, Any]:
     _, defined = models_json_schema([(model, "validation") for model in ordered], ref_template=REFERENCE)
     schemas = defined["$defs"]
     add_examples(schemas)
+    leave_out_defaults(schemas, _request_models(operation for *_, operation in endpoints))
     paths: dict[str, dict[str, Any]] = {}
     rules = app.extensions.get(scopes.RULES_EXTENSION, scopes.RULES)
     for rule, method, view, operation in endpoints:
@@ -100,6 +102,13 @@ def _models(operation: Operation) -> Iterator[type[BaseModel]]:
     for model in (*operation.responses.values(), *operation.body.values(), operation.query, operation.form):
         if isinstance(model, type):
             yield model
+
+
+def _request_models(declared: Iterable[Operation]) -> Iterator[str]:
+    for operation in declared:
+        for model in (*operation.body.values(), operation.form):
+            if isinstance(model, type):
+                yield model.__name__
 
 
 def _operation(
