@@ -91,7 +91,8 @@ def get_site_profile() -> Response:
     query=CollectionParameters,
     body={request_params.JSON: FederatedQuestion},
     problems=(400, 404, 413, 415, 422, 504),
-    python=f'vector = client.vector("{example.IMAGE_ID}", raw=True).items[0].values\n'
+    python="site = client.federation_profile()\n"
+    f'vector = client.vector("{example.IMAGE_ID}", raw=True).items[0].values\n'
     "client.federation_search(vector, profile_hash=site.profile_hash, transform=site.transform, k=5)",
 )
 def post_site_search() -> Response:

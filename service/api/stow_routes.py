@@ -4,9 +4,10 @@ import json
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress
-from typing import Any
+from typing import Annotated, Any
 
 from flask import Blueprint, Response
+from pydantic import Field
 
 from cbir.errors import UnreadableImage
 from cbir.ingest.decoder_tasks import read_uids
@@ -26,7 +27,6 @@ from service.access.patient_identifiers import limit_new_patients
 from service.api.add_routes import refresh_snapshot
 from service.api.image_routes import CollectionParameters
 from service.api.operations import FILE, operation
-from service.api.similar_routes import StudyUid
 from service.collections.app_state import current_state
 from service.collections.intake_checks import intake_check
 from service.collections.mounted_collection import CollectionHandle
@@ -67,6 +67,11 @@ FAILED = {  # the same of an instance that could not be read
         ],
     }
 }
+
+
+SliceStudyUid = Annotated[
+    str, Field(description="Study Instance UID of all instances.", examples=[example.SLICE_STUDY_UID])
+]
 
 
 @dataclass
@@ -114,10 +119,10 @@ def post_studies() -> Response:
     body=BODY,
     problems=(400, 404, 409, 413, 415, 422, 507),
     confirm="Store this instance in the collection?",
-    python=f'client.store_study_instances("{example.STUDY_UID}", ["slice.dcm"])',
+    python=f'client.store_study_instances("{example.SLICE_STUDY_UID}", ["slice.dcm"])',
     examples={200: STORED, 202: STORED | FAILED},
 )
-def post_study(study: StudyUid) -> Response:
+def post_study(study: SliceStudyUid) -> Response:
     """Store DICOM instances of one study.
 
     As `store_instances`; instances of other studies are not stored (A900).
