@@ -87,6 +87,12 @@ def failures_of_python(printed: Printed, monkeypatch: pytest.MonkeyPatch) -> dic
     return failed
 
 
+def records(address: str, token: str) -> dict[str, dict[str, str]]:
+    """Labels of all images, by id."""
+    with Client(address, token) as client:
+        return {image.image_id: dict(image.labels) for image in client.images()}
+
+
 def failed(answers: dict[str, int]) -> dict[str, int]:
     return {name: status for name, status in answers.items() if not 200 <= status < 300}
 
@@ -127,9 +133,11 @@ def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, st
 
 def test_every_curl_line_runs(equipped: tuple[str, str], printed_by: Reader) -> None:
     printed = printed_by(*equipped)
+    before = records(*equipped)
     answers = statuses(printed)
     assert len(answers) > 80
     assert failed(answers) == NOT_FILLED | OF_OTHERS
+    assert before.items() <= records(*equipped).items(), "a line changed an image that it has not made"
 
 
 def test_every_python_line_runs(
@@ -137,7 +145,9 @@ def test_every_python_line_runs(
 ) -> None:
     printed = printed_by(*equipped)
     assert len([line for line in printed.python.values() if line]) > 75
+    before = records(*equipped)
     assert failures_of_python(printed, monkeypatch) == NOT_FILLED
+    assert before.items() <= records(*equipped).items(), "a line changed an image that it has not made"
 
 
 def test_lines_of_a_new_collection_run_or_say_what_they_need(

@@ -7,7 +7,8 @@ import { replaceExamples } from "./request.js";
 export function readMaker(form, known) {
   if (!form.dataset.maker) return null;
   const maker = JSON.parse(form.dataset.maker);
-  const { [maker.example]: _, ...others } = known;
+  const { [maker.example]: _, ...rest } = known;
+  const others = form.dataset.confirm && maker.variable === "IMAGE_ID" ? {} : rest; // no second image may be changed
   const fill = (text) => replaceExamples(text, known);
   const body = maker.request.body.text ? { ...maker.request.body, text: fill(maker.request.body.text) } : maker.request.body;
   return { ...maker, others, python: fill(maker.python), request: { ...maker.request, body } };
