@@ -29,7 +29,7 @@ function putVariable(line, example, variable) {
   let [text, quoted] = ["", false];
   for (const [index, part] of parts.entries()) {
     text += part;
-    for (const character of part) quoted = character === "'" ? !quoted : quoted;
+    for (const [quote] of part.matchAll(/\\'|'/g)) quoted = quote === "'" ? !quoted : quoted; // \' is a character
     if (index < parts.length - 1) text += quoted ? `'$${variable}'` : `$${variable}`;
   }
   return text;
