@@ -76,14 +76,14 @@ def other_pictures(connection: Connection, records: Iterable[Record]) -> set[tup
     columns = images.c.instance, images.c.frame, images.c.content_hash
     stored = rows_matching(connection, columns, images.c.instance, uids)
     by_frame = {(row.instance, row.frame): row.content_hash for row in stored}
-    known = {(row.instance, row.content_hash) for row in stored}
+    pairs = {(row.instance, row.content_hash) for row in stored}
     copies = _hashes_of_copies(connection, uids)
-    known |= copies
+    pairs |= copies
     only_copies = {uid for uid, _ in copies} - {row.instance for row in stored}
     return {
         (record.instance, record.content_hash)
         for record in records
-        if (record.instance, record.content_hash) not in known
+        if (record.instance, record.content_hash) not in pairs
         and ((record.instance, record.frame) in by_frame or record.instance in only_copies)
     }
 

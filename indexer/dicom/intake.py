@@ -225,8 +225,8 @@ class Intake:
         self._stored += len(added.ids)
         frame_outcomes = iter(added.outcomes)
         fates = iter([_fate([next(frame_outcomes)[0] for _ in file.description.records]) for file in files])
-        known = [instance.file for instance, new in zip(pending, is_new, strict=True) if not new]
-        changed = iter(with_other_pictures(self.collection, known))
+        again = [instance.file for instance, new in zip(pending, is_new, strict=True) if not new]
+        changed = iter(with_other_pictures(self.collection, again))
         return [
             InstanceOutcome(next(fates))
             if new

@@ -102,7 +102,7 @@ SHOWING = {
     **dict.fromkeys(("cohort", "cohort_estimate", "export_cohort"), COHORT),
 }
 # The reader puts in an id: what exists must not change by a line that is pasted.
-CHOSEN = ("cancel", "retry", "release", "refuse", "erase_patient")
+FILLED_BY_READER = ("cancel", "retry", "release", "refuse", "erase_patient")
 OF_DICOM = ("similar", "similar_to_instance", "similar_to_series", "similar_to_study", "priors_of_study")
 OF_TOKENS = ("create_token", "revoke_token")
 NEEDS = {
@@ -124,12 +124,11 @@ NEEDS = {
 }
 
 
-def maker_of(operation: str, known: dict[str, str]) -> dict[str, Any] | None:
-    """Return what makes the thing that `operation` names, None if nothing does or the thing is `known`."""
+def maker_of(operation: str, values: dict[str, str]) -> dict[str, Any] | None:
+    """Return what makes the thing that `operation` names, None if nothing does or `values` has one that exists."""
     maker = CHANGING.get(operation)
-    shown = SHOWING.get(operation)
-    if maker is None and shown is not None and shown.example not in known:
-        maker = shown
+    if maker is None and operation in SHOWING and SHOWING[operation].example not in values:
+        maker = SHOWING[operation]
     return maker.for_page() if maker else None
 
 

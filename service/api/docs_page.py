@@ -8,7 +8,7 @@ from cbir.access_rights import Scope
 from service.access.auth import access_control
 from service.access.caller import current_rights
 from service.access.scopes import OpenTo
-from service.api.docs_lines import CHOSEN, NEEDS, maker_of
+from service.api.docs_lines import FILLED_BY_READER, NEEDS, maker_of
 from service.api.docs_values import known_values
 from service.api.schema_text import describe_schema, mark_up
 from service.collections.app_state import AppState
@@ -37,7 +37,7 @@ def docs_page_context(document: dict[str, Any], state: AppState) -> dict[str, An
                 "problems": _problems(entry, document),
                 "output": _output_file(entry),
                 "maker": maker_of(entry["operationId"], values),
-                "chosen": entry["operationId"] in CHOSEN,
+                "chosen": entry["operationId"] in FILLED_BY_READER,
                 "needs": NEEDS.get(entry["operationId"]),
             }
             tags.setdefault(entry["tags"][0], []).append(entry | row)

@@ -68,8 +68,8 @@ def _of_labels(records: Iterable[Record]) -> dict[str, str]:
 
 def _of_quarantine(state: AppState) -> dict[str, str]:
     with suppress(CbirError, DatabaseError):
-        held = read_quarantined(state.handle(None).whole_searcher().collection, limit=1)
-        return _first(example.QUARANTINED_ID, [image.image_id for image in held])
+        images = read_quarantined(state.handle(None).whole_searcher().collection, limit=1)
+        return _first(example.QUARANTINED_ID, [image.image_id for image in images])
     return {}
 
 

@@ -11,19 +11,19 @@ def leave_out_defaults(schemas: Schemas, models: Iterable[str]) -> None:
 
     Generated clients send defaults or demand the fields; the service knows them, and descriptions name them.
     """
-    for name in _named(schemas, models):
+    for name in _with_references(schemas, models):
         _remove_defaults(schemas[name])
 
 
-def _named(schemas: Schemas, models: Iterable[str]) -> set[str]:
-    known: set[str] = set()
+def _with_references(schemas: Schemas, models: Iterable[str]) -> set[str]:
+    names: set[str] = set()
     waiting = list(models)
     while waiting:
         name = waiting.pop()
-        if name not in known:
-            known.add(name)
+        if name not in names:
+            names.add(name)
             waiting += _references(schemas[name])
-    return known
+    return names
 
 
 def _references(schema: Any) -> Iterator[str]:

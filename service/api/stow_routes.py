@@ -177,9 +177,9 @@ def _write(handle: CollectionHandle, accepted: list[tuple[StowInstance, Received
         for instance, upload in new:
             if {next(outcomes)[0] for _ in upload.description.records} == {"deleted earlier"}:
                 instance.reason = DISCARDED
-        known = [pair for pair, fresh in zip(accepted, is_new, strict=True) if not fresh]
-        changed = with_other_pictures(handle.searcher().collection, [upload for _, upload in known])
-        for instance, _ in compress(known, changed):
+        again = [pair for pair, fresh in zip(accepted, is_new, strict=True) if not fresh]
+        changed = with_other_pictures(handle.searcher().collection, [upload for _, upload in again])
+        for instance, _ in compress(again, changed):
             instance.reason = DISCARDED
         refresh_snapshot(writer, handle, added)
 

@@ -11,7 +11,7 @@ from pydicom import dcmread
 from cbir import settings
 from cbir.search import example_values as example
 from service.access.tokens import Scope
-from service.api.docs_lines import CHANGING, CHOSEN, NEEDS, SHOWING
+from service.api.docs_lines import CHANGING, FILLED_BY_READER, NEEDS, SHOWING
 from service.api.schema_text import describe_schema, mark_up
 from service.app import create_app
 from tests.service import wards
@@ -131,7 +131,7 @@ def test_the_slice_of_the_lines_is_of_the_study_that_they_name(client: FlaskClie
 
 def test_operations_whose_lines_need_something_exist(client: FlaskClient) -> None:
     names = operation_blocks(client.get("/docs").text).keys()
-    assert {*NEEDS, *CHANGING, *SHOWING, *CHOSEN} <= names
+    assert {*NEEDS, *CHANGING, *SHOWING, *FILLED_BY_READER} <= names
     assert not CHANGING.keys() & SHOWING.keys()
 
 
