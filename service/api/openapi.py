@@ -32,6 +32,7 @@ STATUS_DESCRIPTIONS = {
     202: "Accepted.",
     204: "Done; no content.",
     304: "The client's copy is current.",
+    409: "Nothing is stored, for the reasons in the answer.",
 }
 # generators of clients know a file by OpenAPI 3.0's format alone
 BINARY = {"type": "string", "format": "binary", "contentMediaType": "application/octet-stream"}

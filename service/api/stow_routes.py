@@ -91,13 +91,13 @@ class StowInstance:
 @blueprint.post("/studies")
 @operation(
     "store_instances",
-    {200: JSON, 202: JSON},
+    {200: JSON, 202: JSON, 409: JSON},
     query=CollectionParameters,
     body=BODY,
-    problems=(400, 404, 409, 413, 415, 422, 507),
+    problems=(400, 404, 413, 415, 422, 507),
     confirm="Store this instance in the collection?",
     python='client.store_instances(["slice.dcm"])',
-    examples={200: STORED, 202: STORED | FAILED},
+    examples={200: STORED, 202: STORED | FAILED, 409: FAILED},
 )
 def post_studies() -> Response:
     """Store DICOM instances as STOW-RS sends them.
@@ -114,13 +114,13 @@ def post_studies() -> Response:
 @blueprint.post("/studies/<study>")
 @operation(
     "store_study_instances",
-    {200: JSON, 202: JSON},
+    {200: JSON, 202: JSON, 409: JSON},
     query=CollectionParameters,
     body=BODY,
-    problems=(400, 404, 409, 413, 415, 422, 507),
+    problems=(400, 404, 413, 415, 422, 507),
     confirm="Store this instance in the collection?",
     python=f'client.store_study_instances("{example.SLICE_STUDY_UID}", ["slice.dcm"])',
-    examples={200: STORED, 202: STORED | FAILED},
+    examples={200: STORED, 202: STORED | FAILED, 409: FAILED},
 )
 def post_study(study: SliceStudyUid) -> Response:
     """Store DICOM instances of one study.
