@@ -7,6 +7,7 @@ from cbir.ingest.description import DescribedFile
 from cbir.ingest.intake_check import IntakeCheck
 from cbir.store import originals
 from cbir.store.add_transaction import Added, AddTransaction
+from cbir.store.record_queries import RecordQueries
 from cbir.store.writer import Writer
 
 STATISTICS_IMAGES = 256  # images in a collection before its first statistics are computed on the fly
@@ -33,6 +34,16 @@ def select_new_instances(uids: Sequence[str], existing: Collection[str]) -> list
         flags.append(uid not in seen)
         seen.add(uid)
     return flags
+
+
+def with_other_pictures(collection: RecordQueries, files: Sequence[ReceivedFile]) -> list[bool]:
+    """Flag the `files` that show another picture than the collection has under their SOP Instance UID."""
+    records = [record for file in files for record in file.description.records]
+    others = collection.other_pictures(records) if records else set()
+    return [
+        any((record.instance, record.content_hash) in others for record in file.description.records)
+        for file in files
+    ]
 
 
 def add_received_files(

@@ -278,6 +278,14 @@ class RecordQueries:
         """Return those of the SOP Instance UIDs `uids` whose pictures are in the collection."""
         return self._read(dicom_instances.known_instances, uids)
 
+    def known_files(self, uids: Iterable[str]) -> set[tuple[str, str]]:
+        """Return SOP Instance UID and source of those images that have one of `uids`."""
+        return self._read(dicom_instances.known_files, uids)
+
+    def other_pictures(self, records: Iterable[Record]) -> set[tuple[str, str]]:
+        """Return SOP Instance UID and content hash of those `records` whose UID has another picture."""
+        return self._read(dicom_instances.other_pictures, records)
+
     def sop_classes(self, uids: Iterable[str]) -> dict[str, str]:
         """Return the SOP classes of those instances whose pictures are in the collection; "" if unknown."""
         return self._read(dicom_instances.sop_classes, uids)

@@ -28,6 +28,7 @@ class Fate(Enum):
     stored = "stored"
     quarantined = "quarantined by the intake check"
     existing = "there already"
+    other_picture = "not stored: there already with another picture"
     no_image = "without an image"
     left_out = "left out by option"
     deleted_earlier = "deleted earlier by somebody"

@@ -23,10 +23,11 @@ from cbir.ingest.received_files import (
     ReceivedFile,
     add_received_files,
     select_new_instances,
+    with_other_pictures,
 )
 from cbir.ingest.shared_bytes import SharedBytes, share_bytes
 from cbir.settings import Settings
-from cbir.store import Collection
+from cbir.store import Collection, originals
 from cbir.store.add_transaction import Added
 from cbir.store.writer import Writer
 from cbir.threads import cores
@@ -39,6 +40,10 @@ RENEW_SECONDS = 60.0  # at least as often while instances keep coming
 BUSY_SECONDS = 20.0  # to wait for another writer
 CRASHED = InstanceOutcome(Fate.unreadable, "makes its decoder crash, or needs too much memory")
 TOO_SLOW = InstanceOutcome(Fate.unreadable, "takes longer to decode than index_decode_seconds allows")
+OTHER_PICTURE = InstanceOutcome(
+    Fate.other_picture,
+    "has another picture than the collection has under its SOP Instance UID; delete that first",
+)
 
 log = logging.getLogger(__name__)
 
@@ -122,9 +127,9 @@ class Intake:
     def add(self, data: bytes, uid: str = "") -> InstanceOutcome:
         """Add the bytes of a DICOM file; return once they are on disk, or refused.
 
-        uid: SOP Instance UID, if the caller knows it: an instance in the collection is not even decoded then.
+        uid: SOP Instance UID, if the caller knows it: a file that is in the collection is not even decoded then.
         """
-        if uid and self.known_instances([uid]):
+        if uid and (uid, originals.source_of(data)) in self.collection.known_files([uid]):
             return self._count(InstanceOutcome(Fate.existing))
         described = self.describe(data)
         if described.fate is not Fate.stored:
@@ -226,7 +231,16 @@ class Intake:
         )
         self._stored += len(added.ids)
         outcomes = iter(_outcomes(files, added))
-        return [next(outcomes) if new else InstanceOutcome(Fate.existing) for new in is_new]
+        again = [instance.file for instance, new in zip(pending, is_new, strict=True) if not new]
+        changed = iter(with_other_pictures(self.collection, again))
+        return [
+            next(outcomes)
+            if new
+            else OTHER_PICTURE
+            if next(changed)
+            else InstanceOutcome(Fate.existing)
+            for new in is_new
+        ]
 
     def _renew_snapshot(self, idle: bool) -> None:
         """Write a new snapshot if too much has changed and no instance is pending. What was added is safe without."""

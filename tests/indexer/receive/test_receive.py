@@ -105,6 +105,19 @@ def test_what_is_there_is_answered_without_being_described(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
+def test_other_pixels_under_a_known_uid_are_answered_with_a_warning(tmp_path: Path) -> None:
+    sent, others = list(slices(2, 48)), list(slices(2, 48))
+    others[0].PixelData = (others[0].pixel_array.max() - others[0].pixel_array).tobytes()
+    others[1].SeriesDescription = "the same pixels, another header"
+    with receiver(tmp_path / "collection") as started:
+        assert send(started.port, sent) == [0, 0]
+        assert send(started.port, others) == [0xB006, 0]
+        counts = json.loads(started.stop())
+    assert counts == {"stored": 2, "there already": 1, "not stored: there already with another picture": 1}
+    assert sorted(instances_in(tmp_path / "collection")) == sorted(str(ds.SOPInstanceUID) for ds in sent)
+
+
+@pytest.mark.slow
 def test_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CBIR_STORE_THUMBNAILS", "false")
     monkeypatch.setenv("CBIR_BURNED_IN", "refuse")
