@@ -20,7 +20,7 @@ class ImageMethods(ServiceConnection):
         where: str | Sequence[str] = (),
         *,
         limit: int = 100,
-        sort: str = "oldest",
+        sort: str = "",
         study: str = "",
         series: str = "",
     ) -> Iterator[messages.ImageRecord]:
@@ -33,7 +33,8 @@ class ImageMethods(ServiceConnection):
         limit : int
             Number of images per request.
         sort : str
-            "oldest" or "newest" first, "label:KEY" by the values of a label, "-label:KEY" the other way round.
+            "oldest" or "newest" first, "label:KEY" by the values of a label, "-label:KEY" the other way round,
+            "slices" by the place of slices in their series. By default "slices" for a study or series, else "oldest".
         study, series : str
             UIDs of a study, or of a series and its study, that the images must be in.
         """

@@ -10,8 +10,10 @@ from cbir.store.database import Database
 from cbir.store.derived_files import DerivedFiles
 from cbir.store.image_rows import ids_of, rows_matching, update_images
 from cbir.store.label_changes import change_labels, set_one_label
+from cbir.store.reserved_labels import require_other_keys
 from cbir.store.schema import images
-from cbir.store.study_day import STUDY_DAY, parse_day, require_other_keys
+from cbir.store.stored_place import SLICE_PLACE
+from cbir.store.study_day import STUDY_DAY, parse_day
 
 
 class LabelWriter(DerivedFiles):
@@ -82,6 +84,7 @@ class LabelWriter(DerivedFiles):
         bool
             Whether anything changed.
         """
+        changed = {key: value for key, value in changed.items() if key != SLICE_PLACE}
         if STUDY_DAY in changed:
             changed = changed | {STUDY_DAY: str(parse_day(changed[STUDY_DAY]))}
         with self._engine.begin() as connection:

@@ -141,7 +141,7 @@ def test_killed_and_continued(tmp_path):
 
 @pytest.mark.parametrize(("query", "reason"), [
     ("body1/0003.dcm", "0003.dcm is one slice; search with a folder or ZIP archive of its series"),
-    ("", "holds 6 series; search with the files of one of them"),
+    ("", "holds 6 series or passes; search with the files of one of them"),
     ("magnet", "is of modality MR"),
     ("none", "there is no file or folder"),
 ])  # fmt: skip
