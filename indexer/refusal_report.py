@@ -11,7 +11,7 @@ from cbir.csv_cells import harmless_cell
 from cbir.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from indexer.index_run import ReportRefusal
+    from indexer.index_summary import ReportRefusal
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from cbir.store.reserved_labels import RESERVED
 from cbir.store.stored_place import SLICE_PLACE, stored_place
 from cbir.store.study_day import STUDY_DAY, parse_day, relative_day
 
+PERSON_LABELS = ("age", "sex", "series_description")  # of DICOM headers
 FINDINGS_LABEL = "intake"  # of images with findings, which says what they are
 
 
@@ -85,9 +86,6 @@ def describe_record(
         "laterality": header.laterality,
         "photometric": header.photometric,
         "secondary_capture": "yes" if header.secondary_capture else "",
-        "age": header.age,
-        "sex": header.sex,
-        "series_description": header.series_description,
     }
     return Record(
         content_hash=image.content_hash,
@@ -102,11 +100,17 @@ def describe_record(
         instance=header.instance,
         burned_in=header.burned_in,
         patient_key=hash_patient(secret, header.patient_id),
-        labels={key: value for key, value in attributes.items() if value},
+        labels={key: value for key, value in attributes.items() if value} | person_labels(header),
         sop_class=header.sop_class,
         study_day=relative_day(secret, dated, header.study_date),
         slice_place="" if image.place is None else stored_place(secret, dated, header.series, image.place),
     )
+
+
+def person_labels(header: DicomHeader) -> dict[str, str]:
+    """Return the labels that say of whom and of what a series is, without who it is."""
+    facts = dict(zip(PERSON_LABELS, (header.age, header.sex, header.series_description), strict=True))
+    return {key: value for key, value in facts.items() if value}
 
 
 def add_labels(record: Record, row: dict[str, str], secret: bytes) -> Record:

@@ -13,7 +13,7 @@ from indexer.dicom.describe_instance import Fate
 from indexer.dicom.intake import Intake
 from indexer.dicomweb.dicomweb_archive import ArchiveSeries, ArchiveStudy, DicomwebArchive, InstanceRefused
 from indexer.dicomweb.orthanc_changes import OrthancChanges
-from indexer.index_run import ReportRefusal
+from indexer.index_summary import ReportRefusal
 
 BATCH = 256  # instances looked up and fetched together
 # Modalities (PS3.16, CID 29) whose objects have no pixels

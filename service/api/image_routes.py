@@ -92,8 +92,8 @@ Sort = Annotated[
     Field(
         max_length=len("-label:") + KEY_CHARACTERS,
         description="Order: `oldest` or `newest` by the time of adding, `label:KEY` by the values of a label, "
-        "`-label:KEY` the other way round, `slices` by the place of slices in their series. By default `slices` for a "
-        "study or series, else `oldest`. Numbers come first, images without the label last, and images with equal "
+        "`-label:KEY` the other way round, `slices` by the place of slices in their series. By default `slices` for "
+        "a study or series, else `oldest`. Numbers come first, images without the label last, and images with equal "
         "values in the order in which they were added.",
         examples=["label:modality"],
     ),

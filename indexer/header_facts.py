@@ -1,0 +1,39 @@
+"""Facts in the headers of DICOM files that an older version indexed without them."""
+
+from pathlib import Path
+
+from cbir.images.dicom_dataset import frame_count, read_header
+from cbir.images.dicom_decoder import dicom_header
+from cbir.images.dicom_place import read_slice_place
+from cbir.images.suppress_logs import suppress_decoder_logs
+from cbir.ingest.object_store import StoredObject
+from cbir.store.records import person_labels
+from cbir.store.stored_place import SLICE_PLACE, stored_place
+from indexer.describe_files import FileTask, read_source
+
+FrameFacts = dict[int | None, dict[str, str]]
+
+
+def read_header_facts(path: Path | StoredObject, task: FileTask) -> FrameFacts:
+    """Return labels and place of the frames of a DICOM file by their numbers, None for a single one.
+
+    Nothing where the file cannot be read.
+    """
+    describe = task.describe
+    try:
+        with suppress_decoder_logs():
+            dataset = read_header(read_source(path, task), describe.limits, None)
+            header, count = dicom_header(dataset), frame_count(dataset)
+            dated = header.patient_id if describe.study_days else ""
+            labels = person_labels(header)
+            return {
+                index + 1 if count > 1 else None: labels
+                | {
+                    SLICE_PLACE: stored_place(
+                        describe.secret, dated, header.series, read_slice_place(dataset, index)
+                    )
+                }
+                for index in range(min(count, describe.limits.frames))
+            }
+    except Exception:  # damaged files raise anything; the images stay as they are
+        return {}
