@@ -5,6 +5,7 @@ from pathlib import Path
 from cbir.images.dicom_dataset import frame_count, read_header
 from cbir.images.dicom_decoder import dicom_header
 from cbir.images.dicom_place import read_slice_place
+from cbir.images.reading import recognise_format
 from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.ingest.object_store import StoredObject
 from cbir.store.records import person_labels
@@ -22,7 +23,10 @@ def read_header_facts(path: Path | StoredObject, task: FileTask) -> FrameFacts:
     describe = task.describe
     try:
         with suppress_decoder_logs():
-            dataset = read_header(read_source(path, task), describe.limits, None)
+            data = read_source(path, task)
+            if recognise_format(data) != "dicom":
+                return {}
+            dataset = read_header(data, describe.limits, None)
             header, count = dicom_header(dataset), frame_count(dataset)
             dated = header.patient_id if describe.study_days else ""
             labels = person_labels(header)

@@ -20,7 +20,7 @@ class ImageMethods(ServiceConnection):
         where: str | Sequence[str] = (),
         *,
         limit: int = 100,
-        sort: str = "",
+        sort: str | None = None,
         study: str = "",
         series: str = "",
     ) -> Iterator[messages.ImageRecord]:
@@ -32,7 +32,7 @@ class ImageMethods(ServiceConnection):
             Label conditions; all must hold.
         limit : int
             Number of images per request.
-        sort : str
+        sort : str, optional
             "oldest" or "newest" first, "label:KEY" by the values of a label, "-label:KEY" the other way round,
             "slices" by the place of slices in their series. By default "slices" for a study or series, else "oldest".
         study, series : str
@@ -41,10 +41,9 @@ class ImageMethods(ServiceConnection):
         params = {
             "limit": limit,
             "where": list_conditions(where),
-            "sort": sort,
             "study": study,
             "series": series,
-        }
+        } | ({"sort": sort} if sort else {})
         yield from self._all_items(messages.ImagePage, "/v1/images", params)
 
     def image_page(

@@ -109,7 +109,7 @@ class SortedImageParameters(ImageListParameters):
         description="Field `next` of the previous page; omitted for the first page.",
         examples=["100"],
     )
-    sort: Sort = ""
+    sort: Sort | None = None
     study: Uid = Field(
         default="", description="Study Instance UID: only images of this study.", examples=[example.STUDY_UID]
     )
