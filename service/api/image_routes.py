@@ -139,7 +139,8 @@ def get_images() -> Response:
     state, params = current_state(), request_params.query_parameters(SortedImageParameters)
     if params.series and not params.study:
         raise InvalidInput("series: name its study too")
-    order = parse_order(params.sort or (SLICES if params.study else OLDEST))
+    default = SLICES if params.study else OLDEST
+    order = parse_order(default if params.sort is None else params.sort)
     after = parse_position(params.cursor)
     scope = DicomScope(params.study, params.series) if params.study else None
     collection = state.searcher(params.collection).collection
