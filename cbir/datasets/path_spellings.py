@@ -23,26 +23,26 @@ def existing_path(absolute: Callable[[str, str], str], base: str, path: str) -> 
         return plain
     for spelled in dict.fromkeys((path, path.replace("\\", "/"))):
         text = absolute(base, spelled)
-        found = text if os.path.lexists(text) else _other_form(text)
-        if found is not None:
-            return absolute(base, found)
+        match = text if os.path.lexists(text) else _other_form(text)
+        if match is not None:
+            return absolute(base, match)
     return plain
 
 
 def _other_form(path: str) -> str | None:
     """Return the path that differs in the Unicode form of its parts alone; None if there is none."""
-    found = os.sep
+    match = os.sep
     for part in path.split(os.sep):
         if not part:
             continue
-        name = os.path.join(found, part)
+        name = os.path.join(match, part)
         if not os.path.lexists(name):
-            other = _names(found, os.stat(found).st_mtime_ns).get(unicodedata.normalize("NFC", part))
+            other = _names(match, os.stat(match).st_mtime_ns).get(unicodedata.normalize("NFC", part))
             if other is None:
                 return None
-            name = os.path.join(found, other)
-        found = name
-    return found
+            name = os.path.join(match, other)
+        match = name
+    return match
 
 
 @lru_cache(maxsize=64)

@@ -161,8 +161,8 @@ def _read_slice(path: Path, data: bytes, limits: Limits) -> tuple[str, CtSlice]:
                 str(header.get(keyword) or "")[:64] for keyword in ("SeriesInstanceUID", "SOPInstanceUID")
             )
             frames = frame_count(header)
-            place, spacing = read_slice_place(header), _numbers(header, "PixelSpacing", 2)
-            is_turned = header.get("ImageOrientationPatient") is not None and place.orientation is None
+            location, spacing = read_slice_place(header), _numbers(header, "PixelSpacing", 2)
+            is_turned = header.get("ImageOrientationPatient") is not None and location.orientation is None
             rows, columns = integer(header, "Rows", 0), integer(header, "Columns", 0)
     except UnreadableImage:
         raise
@@ -180,11 +180,11 @@ def _read_slice(path: Path, data: bytes, limits: Limits) -> tuple[str, CtSlice]:
         )
     if is_turned or (spacing is not None and min(spacing) <= 0):
         raise UnreadableImage("has an orientation or pixel spacing that cannot be; export the series again")
-    if not uid or place.orientation is None or place.position is None or spacing is None:
+    if not uid or location.orientation is None or location.position is None or spacing is None:
         raise UnreadableImage(
             "has no series, position, orientation or pixel spacing; export the series again"
         )
-    return uid, CtSlice(path, instance, place, (spacing[0], spacing[1]), rows, columns)
+    return uid, CtSlice(path, instance, location, (spacing[0], spacing[1]), rows, columns)
 
 
 def _numbers(header: Any, keyword: str, count: int) -> list[float] | None:

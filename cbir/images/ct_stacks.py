@@ -37,7 +37,7 @@ class CtSlice(NamedTuple):
 
     path: Path
     uid: str
-    place: SlicePlace
+    location: SlicePlace
     spacing: tuple[float, float]
     rows: int
     columns: int
@@ -79,7 +79,7 @@ def stack_slices(slices: Sequence[CtSlice]) -> tuple[list[CtStack], LeftOut]:
         Every other file, with the reason.
     """
     members, left_out = _without_repeated(sorted(slices))
-    placed = [PlacedSlice(member.place, member.uid) for member in members]
+    placed = [PlacedSlice(member.location, member.uid) for member in members]
     stacks: list[CtStack] = []
     groups = [
         group

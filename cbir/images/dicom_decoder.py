@@ -58,8 +58,8 @@ def decode_dicom(
         for index, (stored, damaged) in enumerate(stored_frames(dataset, find_damage)):
             pixels, windowing = display_pixels(stored, dataset, index, window)
             number, spacing = index + 1 if count > 1 else None, pixel_spacing(dataset, index)
-            place = read_slice_place(dataset, index)
-            yield Image(pixels, name, "dicom", number, header, windowing, count, spacing, damaged, place)
+            location = read_slice_place(dataset, index)
+            yield Image(pixels, name, "dicom", number, header, windowing, count, spacing, damaged, location)
     except (UnreadableImage, MemoryError):
         raise
     except Exception:  # decoders raise anything on damaged data, and their messages may quote patient data

@@ -79,8 +79,8 @@ def _acquisition_time(dataset: Dataset) -> int | None:
         day, clock = texts if len(texts) == 2 else (texts[0][:8], texts[0][8:])
         if match := TIME.match(clock):
             hours, minutes, seconds, fraction = match.groups()
-            whole = (int(hours) * 60 + int(minutes or 0)) * 60 + int(seconds or 0)
-            return _days(day) * DAY + (whole * 1000 + int((fraction or "0").ljust(3, "0")[:3])) % DAY
+            seconds_of_day = (int(hours) * 60 + int(minutes or 0)) * 60 + int(seconds or 0)
+            return _days(day) * DAY + (seconds_of_day * 1000 + int((fraction or "0").ljust(3, "0")[:3])) % DAY
     return None
 
 

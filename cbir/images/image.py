@@ -75,7 +75,7 @@ class Image:
     frames: number of frames, pages or slices of the file.
     spacing: millimetres between rows and between columns, None where the file does not say.
     damaged: its coded data are damaged, as far as this was looked for, and the pixels are what could be decoded.
-    place: of a DICOM frame in its series.
+    location: of a DICOM frame in its series.
     """
 
     pixels: NDArray[np.uint8]
@@ -87,7 +87,7 @@ class Image:
     frames: int = 1
     spacing: tuple[float, float] | None = None
     damaged: bool = False
-    place: SlicePlace | None = None
+    location: SlicePlace | None = None
 
     @property
     def height(self) -> int:

@@ -1,4 +1,4 @@
-"""Age, sex and series description of a DICOM data set, as far as they tell nobody who the patient is."""
+"""Age, sex and series description of a DICOM data set, without what tells who the patient is."""
 
 import re
 from datetime import date, datetime

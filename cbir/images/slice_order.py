@@ -24,7 +24,7 @@ STACK = 3  # slices of a pass that lie among those of another before both are st
 class PlacedSlice(NamedTuple):
     """A frame to be put in order. uid: of its instance; frame: its number, 0 for a file with a single one."""
 
-    place: SlicePlace
+    location: SlicePlace
     uid: str = ""
     frame: int = 0
 
@@ -45,17 +45,17 @@ class _Member:
 
     index: int
     at: float
-    place: SlicePlace
+    location: SlicePlace
     time: int | None
     last: tuple[object, ...]  # decides between slices that the header does not tell apart
 
 
 _Key = Callable[[_Member], float | None]
 _KEYS: tuple[_Key, ...] = (
-    lambda member: member.place.acquisition,
+    lambda member: member.location.acquisition,
     lambda member: member.time,
-    lambda member: member.place.temporal,
-    lambda member: member.place.trigger,
+    lambda member: member.location.temporal,
+    lambda member: member.location.trigger,
 )
 
 
@@ -74,7 +74,7 @@ def order_slices(slices: Sequence[PlacedSlice]) -> list[int]:
     stacks.sort(key=lambda stack: min(_last_key(slices[index]) for index in stack))
     ordered: list[int] = []
     for stack in stacks:
-        if slices[stack[0]].place.position is None:
+        if slices[stack[0]].location.position is None:
             ordered += stack
         else:
             ordered += [index for part in separate_passes(slices, stack).stacks for index in part]
@@ -83,15 +83,15 @@ def order_slices(slices: Sequence[PlacedSlice]) -> list[int]:
 
 def parallel_slices(slices: Sequence[PlacedSlice]) -> list[list[int]]:
     """Group frames by orientation, within SAME_DIRECTION; those without a place are the last group."""
-    placed = [n for n, each in enumerate(slices) if each.place.position and each.place.orientation]
+    placed = [n for n, each in enumerate(slices) if each.location.position and each.location.orientation]
     groups: list[list[int]] = []
-    directions = np.array([slices[n].place.orientation for n in placed], np.float64).reshape(-1, 2, 3)
+    directions = np.array([slices[n].location.orientation for n in placed], np.float64).reshape(-1, 2, 3)
     directions /= np.linalg.norm(directions, axis=2, keepdims=True)
     left = np.arange(len(placed))
     while len(left):
         # Of unit vectors an angle a apart, the difference has the length 2 sin(a / 2).
-        apart = np.linalg.norm(directions[left] - directions[left[0]], axis=2).max(axis=1)
-        near = apart <= 2 * np.sin(np.radians(SAME_DIRECTION) / 2)
+        differences = np.linalg.norm(directions[left] - directions[left[0]], axis=2).max(axis=1)
+        near = differences <= 2 * np.sin(np.radians(SAME_DIRECTION) / 2)
         groups.append([placed[n] for n in left[near]])
         left = left[~near]
     without = sorted(set(range(len(slices))) - set(placed))
@@ -100,7 +100,7 @@ def parallel_slices(slices: Sequence[PlacedSlice]) -> list[list[int]]:
 
 def common_directions(slices: Sequence[PlacedSlice], stack: Sequence[int]) -> NDArray[np.float64]:
     """Return the directions (3, 3) of growing column, row and slice that parallel slices share: the medians."""
-    cosines = np.median([slices[index].place.orientation for index in stack], axis=0)
+    cosines = np.median([slices[index].location.orientation for index in stack], axis=0)
     across, down = cosines[:3] / np.linalg.norm(cosines[:3]), cosines[3:] / np.linalg.norm(cosines[3:])
     normal = np.cross(across, down)
     return np.stack([across, down, normal / np.linalg.norm(normal)])
@@ -110,7 +110,7 @@ def positions_along(
     slices: Sequence[PlacedSlice], stack: Sequence[int], normal: NDArray[np.float64]
 ) -> list[float]:
     """Return the places of slices of a stack along a unit vector (3,), in mm."""
-    return [float(np.dot(normal, slices[index].place.position or ())) for index in stack]
+    return [float(np.dot(normal, slices[index].location.position or ())) for index in stack]
 
 
 def separate_passes(slices: Sequence[PlacedSlice], stack: Sequence[int]) -> Passes:
@@ -126,13 +126,13 @@ def separate_passes(slices: Sequence[PlacedSlice], stack: Sequence[int]) -> Pass
     stack : sequence of int
         Indices of the parallel ones, see `parallel_slices`.
     """
-    places = positions_along(slices, stack, common_directions(slices, stack)[2])
-    times = _times_since_first(slices[index].place.time for index in stack)
+    offsets = positions_along(slices, stack, common_directions(slices, stack)[2])
+    times = _times_since_first(slices[index].location.time for index in stack)
     members = [
-        _Member(index, at, slices[index].place, time, _last_key(slices[index]))
-        for index, at, time in zip(stack, places, times, strict=True)
+        _Member(index, at, slices[index].location, time, _last_key(slices[index]))
+        for index, at, time in zip(stack, offsets, times, strict=True)
     ]
-    extent = max(places) - min(places)
+    extent = max(offsets) - min(offsets)
     tolerance = float(np.clip(SHARE_APART * extent / max(len(stack) - 1, 1), LEAST_APART, MOST_APART))
     if not _meets(
         [member.at for member in members], tolerance
@@ -176,34 +176,34 @@ def _split(members: list[_Member], keys: Sequence[_Key], tolerance: float) -> li
 def _merge(parts: Iterable[list[_Member]], tolerance: float) -> list[list[_Member]]:
     """Put each part into the first pass that has no slice at its places, nor a stack among its slices."""
     passes: list[list[_Member]] = []
-    taken: list[list[float]] = []  # places of each pass, ascending
+    used: list[list[float]] = []  # places of each pass, ascending
     for part in parts:
-        places = sorted(member.at for member in part)
-        fitting = (n for n, other in enumerate(taken) if not _overlap(other, places, tolerance))
+        offsets = sorted(member.at for member in part)
+        fitting = (n for n, second in enumerate(used) if not _overlap(second, offsets, tolerance))
         number = next(fitting, len(passes))
         if number == len(passes):
             passes.append([])
-            taken.append([])
+            used.append([])
         passes[number] += part
-        for place in places:
-            insort(taken[number], place)
+        for offset in offsets:
+            insort(used[number], offset)
     return passes
 
 
-def _overlap(one: list[float], other: list[float], tolerance: float) -> bool:
+def _overlap(first: list[float], second: list[float], tolerance: float) -> bool:
     """Return whether two stacks, by ascending places, have slices at one place, or run through each other."""
-    for place in other:
-        at = bisect_left(one, place - tolerance)
-        if at < len(one) and one[at] <= place + tolerance:
+    for offset in second:
+        at = bisect_left(first, offset - tolerance)
+        if at < len(first) and first[at] <= offset + tolerance:
             return True
-    low, high = max(one[0], other[0]), min(one[-1], other[-1])
-    inside = (bisect_right(places, high) - bisect_left(places, low) for places in (one, other))
+    low, high = max(first[0], second[0]), min(first[-1], second[-1])
+    inside = (bisect_right(offsets, high) - bisect_left(offsets, low) for offsets in (first, second))
     return low < high and min(inside) >= STACK
 
 
-def _meets(places: Sequence[float], tolerance: float) -> bool:
+def _meets(offsets: Sequence[float], tolerance: float) -> bool:
     """Return whether two of the places are one."""
-    return bool((np.diff(np.sort(places)) <= tolerance).any())
+    return bool((np.diff(np.sort(offsets)) <= tolerance).any())
 
 
 def _ordered(passes: Iterable[list[_Member]]) -> list[list[int]]:
@@ -215,27 +215,27 @@ def _ordered(passes: Iterable[list[_Member]]) -> list[list[int]]:
 
 def _acquired(member: _Member) -> tuple[object, ...]:
     """Return the key of the order of acquisition, as far as it is known."""
-    known = (-inf if value is None else value for value in (key(member) for key in _KEYS))
-    return (*known, member.last)
+    distinct = (-inf if value is None else value for value in (key(member) for key in _KEYS))
+    return (*distinct, member.last)
 
 
 def _times_since_first(times: Iterable[int | None]) -> list[int | None]:
     """Return the milliseconds after the earliest of times in a cycle, which may go past its end."""
     listed = list(times)
-    known = sorted({time for time in listed if time is not None})
-    if not known:
+    distinct = sorted({time for time in listed if time is not None})
+    if not distinct:
         return listed
     gaps = [
         (after - before) % CYCLE or CYCLE
-        for before, after in zip(known[-1:] + known[:-1], known, strict=True)
+        for before, after in zip(distinct[-1:] + distinct[:-1], distinct, strict=True)
     ]
-    first = known[int(np.argmax(gaps))]  # the one behind the longest pause of the cycle
+    first = distinct[int(np.argmax(gaps))]  # the one behind the longest pause of the cycle
     return [None if time is None else (time - first) % CYCLE for time in listed]
 
 
 def _last_key(each: PlacedSlice) -> tuple[float, tuple[tuple[int, str], ...], int]:
     """Return the key of the order by instance number, UID and frame."""
-    instance = inf if each.place.instance is None else each.place.instance
+    instance = inf if each.location.instance is None else each.location.instance
     return instance, uid_key(each.uid), each.frame
 
 

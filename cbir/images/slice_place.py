@@ -37,10 +37,9 @@ class SlicePlace:
         """Return the place that `to_text` wrote; an unknown one for another text."""
         try:
             position, orientation, *numbers = json.loads(text)
-            place = cls(finite_vector(position, 3), finite_vector(orientation, 6), *map(_number, numbers))
+            return cls(finite_vector(position, 3), finite_vector(orientation, 6), *map(_number, numbers))
         except (TypeError, ValueError, RecursionError):
             return cls()
-        return place
 
 
 def finite_vector(values: Any, count: int, digits: int | None = None) -> tuple[float, ...] | None:

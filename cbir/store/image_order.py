@@ -115,8 +115,8 @@ def _slice_positions(
     if after and after.number in numbers:
         start = numbers.index(after.number) + 1
     elif after:  # deleted meanwhile: the next one has its place
-        place = after.value or ""
-        start = int(place) if place.isdecimal() and len(place) < 10 else len(numbers)
+        rank = after.value or ""
+        start = int(rank) if rank.isdecimal() and len(rank) < 10 else len(numbers)
     return [Position(numbers[at], str(at)) for at in range(start, min(start + limit, len(numbers)))]
 
 

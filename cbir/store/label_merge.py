@@ -42,7 +42,7 @@ class LabelConflict:
 
 
 def merge_duplicate(
-    connection: Connection, given: DuplicateLabels, who: str
+    connection: Connection, duplicate: DuplicateLabels, who: str
 ) -> tuple[bool, list[LabelConflict]]:
     """Give an image the labels of a duplicate that it lacks; return whether any, and the conflicts.
 
@@ -50,7 +50,7 @@ def merge_duplicate(
     ----------
     connection : Connection
         In a transaction.
-    given : DuplicateLabels
+    duplicate : DuplicateLabels
         Labels of the duplicate.
     who : str
         Name in the history.
@@ -59,23 +59,23 @@ def merge_duplicate(
     conflicts: list[LabelConflict] = []
     changed = False
     for number, kept_source, patient_key in rows_matching(
-        connection, columns, images.c.image_id, [given.image_id]
+        connection, columns, images.c.image_id, [duplicate.image_id]
     ):
         query = select(labels.c.key, labels.c.value).where(labels.c.number == number)
         present: dict[str, str] = dict(connection.execute(query).all())
-        new = {key: value for key, value in given.labels.items() if key != SLICE_PLACE}
+        new = {key: value for key, value in duplicate.labels.items() if key != SLICE_PLACE}
         if STUDY_DAY in new:
             new[STUDY_DAY] = str(parse_day(new[STUDY_DAY]))
-        if given.patient_key and patient_key and given.patient_key != patient_key:
-            conflicts.append(LabelConflict(PATIENT, given.source, kept_source))
+        if duplicate.patient_key and patient_key and duplicate.patient_key != patient_key:
+            conflicts.append(LabelConflict(PATIENT, duplicate.source, kept_source))
             new.pop(STUDY_DAY, None)  # counted for one patient alone
-        elif given.patient_key and not patient_key:
-            update_images(connection, [number], {"patient_key": given.patient_key})
-            change_history.record_change(connection, who, "labelled", 1, [given.image_id])
+        elif duplicate.patient_key and not patient_key:
+            update_images(connection, [number], {"patient_key": duplicate.patient_key})
+            change_history.record_change(connection, who, "labelled", 1, [duplicate.image_id])
             metadata.bump_generation(connection)
             changed = True
         conflicts += [
-            LabelConflict(key, given.source, kept_source, value, present[key])
+            LabelConflict(key, duplicate.source, kept_source, value, present[key])
             for key, value in new.items()
             if present.get(key, value) != value
         ]

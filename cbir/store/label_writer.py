@@ -74,11 +74,11 @@ class LabelWriter(DerivedFiles):
         with self._engine.begin() as connection:
             return set_one_label(connection, key, values, self.who)
 
-    def merge_labels(self, given: Iterable[DuplicateLabels]) -> tuple[int, list[LabelConflict]]:
+    def merge_labels(self, duplicates: Iterable[DuplicateLabels]) -> tuple[int, list[LabelConflict]]:
         """Give images the labels of duplicates that they lack; return for how many of these, and the conflicts."""
         merged, conflicts = 0, list[LabelConflict]()
         with self._engine.begin() as connection:
-            for each in given:
+            for each in duplicates:
                 changed, differing = merge_duplicate(connection, each, self.who)
                 merged += changed
                 conflicts += differing

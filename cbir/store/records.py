@@ -103,7 +103,9 @@ def describe_record(
         labels={key: value for key, value in attributes.items() if value} | person_labels(header),
         sop_class=header.sop_class,
         study_day=relative_day(secret, dated, header.study_date),
-        slice_place="" if image.place is None else stored_place(secret, dated, header.series, image.place),
+        slice_place=""
+        if image.location is None
+        else stored_place(secret, dated, header.series, image.location),
     )
 
 

@@ -1,4 +1,4 @@
-"""Keys of rows of the table `labels` that hold facts of an image which are no labels: nobody filters by them."""
+"""Keys of rows of the table `labels` that hold facts of an image which are no labels: no filter finds them."""
 
 from collections.abc import Iterable
 

@@ -33,8 +33,8 @@ def numbers_in_order(
     for number, series, instance, frame, text in with_checkpoints(
         connection.execute(query.order_by(images.c.number))
     ):
-        place = SlicePlace.from_text(text) if text else SlicePlace()
-        members[series].append((number, PlacedSlice(place, instance, frame or 0)))
+        location = SlicePlace.from_text(text) if text else SlicePlace()
+        members[series].append((number, PlacedSlice(location, instance, frame or 0)))
     return [
         members[series][index][0]
         for series in sorted(members, key=uid_key)

@@ -9,7 +9,7 @@ from cbir.images.slice_place import CYCLE, DAY, SlicePlace
 SLICE_PLACE = "slice_place"
 
 
-def stored_place(secret: bytes, patient: str, series: str, place: SlicePlace) -> str:
+def stored_place(secret: bytes, patient: str, series: str, location: SlicePlace) -> str:
     """Return the text of a place whose time is counted from a moment that only the collection's key tells.
 
     Times of a series can be compared, and hold no date. Without a patient whose identifier is not stored either, the
@@ -23,12 +23,12 @@ def stored_place(secret: bytes, patient: str, series: str, place: SlicePlace) ->
         Identifier of the patient, "" to keep no date.
     series : str
         Series Instance UID.
-    place : SlicePlace
+    location : SlicePlace
         Place as the header says it.
     """
-    if place.time is None:
-        return place.to_text()
+    if location.time is None:
+        return location.to_text()
     patient = patient.strip()
     digest = hashlib.blake2b(f"slice time {patient}\0{series}".encode(), key=secret, digest_size=8).digest()
-    time = place.time if patient else place.time % DAY
-    return replace(place, time=(time + int.from_bytes(digest, "big")) % CYCLE).to_text()
+    time = location.time if patient else location.time % DAY
+    return replace(location, time=(time + int.from_bytes(digest, "big")) % CYCLE).to_text()

@@ -87,6 +87,7 @@ def test_facts_of_the_header_are_labels_that_tell_nobody(folder: Path, tmp_path:
         for _, record in collection.iterate():
             facts = {key: record.labels[key] for key in PERSON_LABELS}
             assert facts == {"age": "90", "sex": "F", "series_description": "CHEST 5.0 B31f"}
+            assert list(record.labels)[:1] == ["modality"]  # what a tile shows first
     written = b"".join(path.read_bytes() for path in (tmp_path / "c").rglob("*") if path.is_file())
     assert b"Miller" not in written
 

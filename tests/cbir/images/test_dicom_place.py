@@ -25,7 +25,7 @@ def test_a_slice_has_its_place():
     )  # fmt: skip
     (image,) = decode(written(dataset))
     expected = SlicePlace((-1.235, 2.0, -3.5), (1.0, 0.0, 0.0, 0.0, 1.0, 0.0), 7, 2, 2 * DAY + 1500, 3, 40.5)
-    assert image.place == expected
+    assert image.location == expected
     assert SlicePlace.from_text(expected.to_text()) == expected
 
 
@@ -43,7 +43,7 @@ def test_frames_of_an_enhanced_file_have_places_of_their_own():
         )
         for n, z in ((1, 5), (2, 2.5))
     ]
-    first, second = (image.place for image in decode(written(dataset)))
+    first, second = (image.location for image in decode(written(dataset)))
     assert (first.position, first.acquisition) == ((0.0, 0.0, 5.0), 1)
     assert (second.position, second.acquisition) == ((0.0, 0.0, 2.5), 2)
     assert first.time % DAY == 36_000_250

@@ -122,7 +122,7 @@ def test_oblique_slices_are_ordered_along_their_normal():
     """A tilted gantry: z grows, and so does y by the tilt."""
     tilted = (1.0, 0.0, 0.0, 0.0, 0.95106, -0.30902)
     places = [(0.0, -0.3 * n, 5.0 * n) for n in (3, 0, 2, 1)]
-    given = [PlacedSlice(SlicePlace(place, tilted), f"1.{n}") for n, place in enumerate(places)]
+    given = [PlacedSlice(SlicePlace(location, tilted), f"1.{n}") for n, location in enumerate(places)]
     assert in_order(given) == [1, 3, 2, 0]
 
 

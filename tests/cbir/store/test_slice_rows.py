@@ -29,10 +29,10 @@ def kept(collection: Collection) -> Collection:
     added = []
     for number in random.Random(1).sample(range(COUNT), COUNT):
         record, vector = entry(number, "p", {"z": str(number)})
-        place = SlicePlace((0.0, 0.0, 2.5 * number), AXIAL, instance=COUNT - number)
+        location = SlicePlace((0.0, 0.0, 2.5 * number), AXIAL, instance=COUNT - number)
         uid = random.Random(number).randrange(10**12)
         facts = {"study": "1.2", "series": "1.2.3", "instance": f"1.2.3.{uid}", "format": "dicom"}
-        added.append((replace(record, slice_place=place.to_text(), **facts), vector))
+        added.append((replace(record, slice_place=location.to_text(), **facts), vector))
     with collection.writer() as writer:
         writer.add(added[:7])
         writer.add(added[7:])
@@ -127,7 +127,8 @@ def test_times_are_stored_without_dates() -> None:
     day = 737_000
     first, second = (SlicePlace(time=day * DAY + ms) for ms in (1000, 61_000))
     stored = [
-        SlicePlace.from_text(stored_place(SECRET, "p", "1.2", place)).time or 0 for place in (first, second)
+        SlicePlace.from_text(stored_place(SECRET, "p", "1.2", location)).time or 0
+        for location in (first, second)
     ]
     assert (stored[1] - stored[0]) % CYCLE == 60_000
     assert stored[0] // DAY != day
