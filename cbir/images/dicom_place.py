@@ -4,24 +4,24 @@ import math
 import re
 from datetime import datetime
 from operator import mul
-from typing import Any
 
 from pydicom.dataset import Dataset
 
-from cbir.images.dicom_dataset import first_number
 from cbir.images.dicom_display import functional_group
+from cbir.images.dicom_text import SEPARATOR, attribute_text
 from cbir.images.slice_place import DAY, SlicePlace, finite_vector
 
+GROUPS = "PerFrameFunctionalGroupsSequence", "SharedFunctionalGroupsSequence"
+MACROS = (
+    "PlanePositionSequence", "PlaneOrientationSequence", "FrameContentSequence", "CardiacSynchronizationSequence",
+)  # fmt: skip
 LARGEST = 2**31  # IS (PS3.5, 6.2)
 TIME = re.compile(r"(\d\d):?(\d\d)?:?(\d\d)?(?:\.(\d{1,6}))?")
 
 
 def read_slice_place(dataset: Dataset, index: int = 0) -> SlicePlace:
     """Return the place of frame `index` of a data set; what is damaged counts as absent."""
-    plane = _group(dataset, index, "PlanePositionSequence")
-    turned = _group(dataset, index, "PlaneOrientationSequence")
-    content = _group(dataset, index, "FrameContentSequence")
-    cardiac = _group(dataset, index, "CardiacSynchronizationSequence")
+    plane, turned, content, cardiac = _groups(dataset, index)
     orientation = finite_vector(_values(turned, "ImageOrientationPatient"), 6, 5)
     return SlicePlace(
         position=finite_vector(_values(plane, "ImagePositionPatient"), 3, 3),
@@ -34,18 +34,18 @@ def read_slice_place(dataset: Dataset, index: int = 0) -> SlicePlace:
     )
 
 
-def _group(dataset: Dataset, index: int, macro: str) -> Dataset:
+def _groups(dataset: Dataset, index: int) -> list[Dataset]:
+    """Return the items of the MACROS that apply to a frame; the data set itself for those that it lacks."""
     try:
-        return functional_group(dataset, index, macro)
+        if not any(keyword in dataset for keyword in GROUPS):
+            return [dataset] * len(MACROS)
+        return [functional_group(dataset, index, macro) for macro in MACROS]
     except Exception:  # pydicom raises many kinds for damaged sequences
-        return dataset
+        return [dataset] * len(MACROS)
 
 
-def _values(dataset: Dataset, keyword: str) -> Any:
-    try:
-        return dataset.get(keyword)
-    except Exception:  # as above
-        return None
+def _values(dataset: Dataset, keyword: str) -> list[str]:
+    return attribute_text(dataset, keyword).split(SEPARATOR)
 
 
 def _is_rotation(cosines: tuple[float, ...]) -> bool:
@@ -58,10 +58,10 @@ def _is_rotation(cosines: tuple[float, ...]) -> bool:
 def _first(dataset: Dataset, *keywords: str) -> float | None:
     for keyword in keywords:
         try:
-            number = first_number(dataset, keyword)
-        except Exception:  # as above
+            number = float(_values(dataset, keyword)[0])
+        except ValueError:
             continue
-        if number is not None and abs(number) < LARGEST:
+        if abs(number) < LARGEST:  # which no NaN is
             return number
     return None
 
@@ -75,7 +75,7 @@ def _acquisition_time(dataset: Dataset) -> int | None:
     """Return the time of an acquisition from DT, or DA and TM values (PS3.5, 6.2)."""
     for keyword in ("FrameAcquisitionDateTime", "AcquisitionDateTime", ""):
         names = (keyword,) if keyword else ("AcquisitionDate", "AcquisitionTime")
-        texts = [str(_values(dataset, name) or "").strip() for name in names]
+        texts = [attribute_text(dataset, name) for name in names]
         day, clock = texts if len(texts) == 2 else (texts[0][:8], texts[0][8:])
         if match := TIME.match(clock):
             hours, minutes, seconds, fraction = match.groups()

@@ -2,10 +2,10 @@
 
 import re
 from datetime import date, datetime
-from typing import Any
 
 from pydicom.dataset import Dataset
-from pydicom.multival import MultiValue
+
+from cbir.images.dicom_text import SEPARATOR, attribute_text
 
 LONGEST = 64  # characters of a header value, the maximum of VR LO and UI
 OLDEST = 90  # years; stands for this age and all above (HIPAA's safe harbour, 45 CFR 164.514(b)(2)(i)(C))
@@ -18,13 +18,7 @@ LEAST_PART = 3  # characters of a part of a name that a description may not cont
 
 def first_text(dataset: Dataset, keyword: str) -> str:
     """Return the first value of an attribute, "" if it is absent or cannot be read."""
-    try:
-        value: Any = dataset.get(keyword)
-        if isinstance(value, MultiValue):
-            value = value[0]
-        return str(value or "").strip()[:LONGEST]
-    except Exception:  # one bad element is no reason to refuse the image
-        return ""
+    return attribute_text(dataset, keyword).partition(SEPARATOR)[0].strip()[:LONGEST]
 
 
 def patient_age(dataset: Dataset) -> str:
