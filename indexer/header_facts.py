@@ -1,29 +1,27 @@
 """Facts in the headers of DICOM files that an older version indexed without them."""
 
-from pathlib import Path
+from collections.abc import Callable
 
 from cbir.images.dicom_dataset import frame_count, read_header
 from cbir.images.dicom_decoder import dicom_header
 from cbir.images.dicom_place import read_slice_place
 from cbir.images.reading import recognise_format
 from cbir.images.suppress_logs import suppress_decoder_logs
-from cbir.ingest.object_store import StoredObject
+from cbir.ingest.description import DescribeTask
 from cbir.store.records import person_labels
 from cbir.store.stored_place import SLICE_PLACE, stored_place
-from indexer.describe_files import FileTask, read_source
 
 FrameFacts = dict[int | None, dict[str, str]]
 
 
-def read_header_facts(path: Path | StoredObject, task: FileTask) -> FrameFacts:
+def read_header_facts(read: Callable[[], bytes], describe: DescribeTask) -> FrameFacts:
     """Return labels and place of the frames of a DICOM file by their numbers, None for a single one.
 
-    Nothing where the file cannot be read.
+    Nothing where the file cannot be read. read: returns its content.
     """
-    describe = task.describe
     try:
         with suppress_decoder_logs():
-            data = read_source(path, task)
+            data = read()
             if recognise_format(data) != "dicom":
                 return {}
             dataset = read_header(data, describe.limits, None)

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -24,7 +24,7 @@ from cbir.store.add_transaction import Added
 from cbir.store.label_merge import PATIENT, DuplicateLabels, LabelConflict
 from cbir.store.records import Record, add_labels, hash_patient
 from cbir.store.writer import Writer
-from indexer.describe_files import FileTask, describe_in, source_stamp
+from indexer.describe_files import FileTask, describe_in, read_source, source_stamp
 from indexer.find_sources import (
     check_series_sources,
     find_sources,
@@ -143,6 +143,7 @@ class IndexRun:
         return self.summary
 
     def _index(self, writer: Writer) -> None:
+        self._complete_originals(writer)
         batch: list[tuple[Path | StoredObject, DescribedFile]] = []
         images, first_added = 0, 0.0
         try:
@@ -218,7 +219,21 @@ class IndexRun:
     def _complete(self, paths: Sequence[Path | StoredObject], writer: Writer) -> None:
         """Read from headers what an older version did not, of those of the files whose images lack it."""
         unplaced = writer.unplaced_sources([str(path) for path in paths]) if paths else set()
-        facts = {str(path): read_header_facts(path, self.task) for path in paths if str(path) in unplaced}
+        self._add_facts(
+            {str(path): partial(read_source, path, self.task) for path in paths if str(path) in unplaced},
+            writer,
+        )
+
+    def _complete_originals(self, writer: Writer) -> None:
+        """Do the same for images that were sent, whose files the collection has stored."""
+        paths = list(writer.unplaced_originals().items())
+        for start in range(0, len(paths), LOOKUP):
+            self._add_facts(
+                {source: path.read_bytes for source, path in paths[start : start + LOOKUP]}, writer
+            )
+
+    def _add_facts(self, readers: Mapping[str, Callable[[], bytes]], writer: Writer) -> None:
+        facts = {source: read_header_facts(read, self.task.describe) for source, read in readers.items()}
         if facts:
             writer.add_missing_labels(facts)
             self.summary.completed += sum(bool(frames) for frames in facts.values())

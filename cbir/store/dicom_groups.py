@@ -9,7 +9,7 @@ from cbir.store.dicom_instances import DicomScope
 from cbir.store.filter_conditions import Condition
 from cbir.store.image_rows import ids_of
 from cbir.store.schema import images
-from cbir.store.slice_rows import numbers_in_order
+from cbir.store.slice_rows import middle_number
 
 
 class DicomGroup(NamedTuple):
@@ -48,7 +48,6 @@ def read_groups(
     groups = []
     for study, *series, number, start in connection.execute(query.order_by(first.desc()).limit(limit)):
         scope = DicomScope(study, *series)
-        numbers = numbers_in_order(connection, scope, conditions)
-        middle = ids_of(connection, numbers[len(numbers) // 2 :][:1])
+        middle = ids_of(connection, [middle_number(connection, scope, conditions)])
         groups.append(DicomGroup(study, scope.series, number, start, next(iter(middle), "")))
     return groups

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, exists, select
+from sqlalchemy import ColumnElement, Connection, exists, select
 
-from cbir.store import change_history, metadata
+from cbir.store import change_history, metadata, originals
 from cbir.store.image_rows import ids_of, insert_labels, rows_matching, update_images
 from cbir.store.label_changes import change_labels
 from cbir.store.schema import images, labels
@@ -86,9 +86,17 @@ def merge_duplicate(
 
 def unplaced_sources(connection: Connection, sources: Sequence[str]) -> set[str]:
     """Return those of the sources with a DICOM image whose place in its series was never read."""
+    return _unplaced(connection, images.c.source.in_(sources))
+
+
+def _unplaced(connection: Connection, among: ColumnElement[bool]) -> set[str]:
     placed = exists().where(labels.c.number == images.c.number, labels.c.key == SLICE_PLACE)
-    query = select(images.c.source).where(images.c.source.in_(sources), images.c.format == "dicom", ~placed)
-    return set(connection.scalars(query))
+    return set(connection.scalars(select(images.c.source).where(among, images.c.format == "dicom", ~placed)))
+
+
+def unplaced_uploads(connection: Connection) -> list[str]:
+    """Return the sources of DICOM images that were sent, and whose place in their series was never read."""
+    return sorted(_unplaced(connection, images.c.source.startswith(originals.UPLOAD)))
 
 
 def add_missing_labels(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from cbir.store import change_history, metadata
+from cbir.store import change_history, metadata, originals
 from cbir.store.database import Database
 from cbir.store.derived_files import DerivedFiles
 from cbir.store.image_rows import ids_of, rows_matching, update_images
@@ -16,6 +16,7 @@ from cbir.store.label_merge import (
     add_missing_labels,
     merge_duplicate,
     unplaced_sources,
+    unplaced_uploads,
 )
 from cbir.store.reserved_labels import require_other_keys
 from cbir.store.schema import images
@@ -93,6 +94,15 @@ class LabelWriter(DerivedFiles):
         """Return those of the sources with a DICOM image whose place in its series was never read."""
         with self._engine.connect() as connection:
             return unplaced_sources(connection, sources)
+
+    def unplaced_originals(self) -> dict[str, Path]:
+        """Return the stored originals of those DICOM images whose place in their series was never read, by source."""
+        with self._engine.connect() as connection:
+            paths = {
+                source: originals.original_path(self.folder, source)
+                for source in unplaced_uploads(connection)
+            }
+        return {source: path for source, path in paths.items() if path is not None and path.is_file()}
 
     def relabel(self, source: str, changed: dict[str, str], patient_key: str | None = None) -> bool:
         """Set labels of all images of a source.

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, Connection, and_, select
+from sqlalchemy import ColumnElement, Connection, and_, func, select
 
 from cbir.cancellation import with_checkpoints
 from cbir.images.slice_order import PlacedSlice, order_slices, uid_key
@@ -40,3 +40,24 @@ def numbers_in_order(
         for series in sorted(members, key=uid_key)
         for index in order_slices([each for _, each in members[series]])
     ]
+
+
+def middle_number(
+    connection: Connection, scope: DicomScope, conditions: Sequence[ColumnElement[bool]] = ()
+) -> int | None:
+    """Return the number of the middle image of `numbers_in_order`, None without one; only its series is put in order.
+
+    Parameters
+    ----------
+    connection, scope, conditions
+        As of `numbers_in_order`.
+    """
+    counted = select(images.c.series, func.count()).where(scope.contains(), *conditions)
+    counts: dict[str, int] = dict(connection.execute(counted.group_by(images.c.series)).all())
+    left = sum(counts.values()) // 2
+    for series in sorted(counts, key=uid_key):
+        if left < counts[series]:
+            of_series = [*conditions, images.c.series == series]
+            return numbers_in_order(connection, scope, of_series)[left]
+        left -= counts[series]
+    return None

@@ -2,6 +2,7 @@
 
 import os
 import random
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from sqlalchemy import delete
 
 from cbir import settings
 from cbir.store import Collection
+from cbir.store import profile as profiles
 from cbir.store.dicom_instances import DicomScope
 from cbir.store.records import PERSON_LABELS
 from cbir.store.schema import labels
@@ -138,3 +140,18 @@ def test_two_passes_follow_each_other(tmp_path: Path) -> None:
         records = collection.records(collection.numbers_in(DicomScope(STUDY, SERIES)))
         numbers = collection.numbers_in(DicomScope(STUDY, SERIES))
     assert [Path(records[number].source).parent.name for number in numbers] == ["a"] * 10 + ["b"] * 10
+
+
+def test_images_that_were_sent_are_completed_from_their_originals(folder: Path, tmp_path: Path) -> None:
+    Collection.create(tmp_path / "c", profiles.get("tamura")).close()
+    client = create_app(tmp_path / "c", settings.load(keep_originals=True)).test_client()
+    paths = sorted(folder.iterdir())
+    sent = client.post("/v1/images", data={"image": [(BytesIO(path.read_bytes()), "x") for path in paths]})
+    assert sent.status_code == 201, sent.text
+    height = heights(folder)
+    assert [height[item["instance"]] for item in listed(tmp_path / "c")] == sorted(height.values())
+    forget(tmp_path / "c")
+    assert [height[item["instance"]] for item in listed(tmp_path / "c")] != sorted(height.values())
+    write_series(tmp_path / "other", stack((1, 32, 32), SPACING, seed=9), SPACING, "1.9")
+    assert index(tmp_path / "other", tmp_path / "c")["completed"] == COUNT
+    assert [height[item["instance"]] for item in listed(tmp_path / "c")] == sorted(height.values())

@@ -14,6 +14,7 @@ from cbir.store.dicom_instances import DicomScope
 from cbir.store.image_order import Position, parse_order
 from cbir.store.image_rows import insert_labels
 from cbir.store.label_merge import DuplicateLabels
+from cbir.store.limited_collection import LimitedCollection
 from cbir.store.stored_place import SLICE_PLACE, stored_place
 from tests.cbir.store.conftest import entry
 
@@ -67,6 +68,28 @@ def test_pages_of_slices_go_on_where_they_ended(kept: Collection) -> None:
     assert kept.sorted_page(order, Position(10**9, "x"), 3, scope=SCOPE) == []
     with pytest.raises(InvalidInput, match="name its study too"):
         kept.sorted_page(order, None, 3)
+
+
+def test_a_caller_with_limits_goes_through_the_own_slices(kept: Collection) -> None:
+    limited = LimitedCollection(kept, kept.conditions(["z>=8"]))
+    assert [record.labels["z"] for record in limited.records(limited.numbers_in(SCOPE)).values()] != []
+    assert places(kept, limited.numbers_in(SCOPE)) == [8, 9, 10, 11]
+    assert limited.dicom_groups("study", None, 5)[0].images == 4
+    limited.close()
+
+
+def test_the_middle_of_a_study_is_in_the_series_that_holds_it(kept: Collection) -> None:
+    facts = {"study": "1.2", "series": "1.2.10", "format": "dicom"}
+    with kept.writer() as writer:
+        for number in range(100, 120):
+            place = SlicePlace((0.0, 0.0, float(number)), AXIAL).to_text()
+            record, vector = entry(number, "p", {"z": str(number)})
+            writer.add([(replace(record, slice_place=place, instance=f"1.{number}", **facts), vector)])
+    scope = DicomScope("1.2")
+    numbers = kept.numbers_in(scope)
+    (group,) = kept.dicom_groups("study", None, 5)
+    assert places(kept, numbers) == [*range(COUNT), *range(100, 120)]
+    assert kept.record(group.middle).labels["z"] == str(places(kept, numbers)[len(numbers) // 2])
 
 
 def test_images_of_an_older_collection_follow_their_uids(kept: Collection) -> None:
