@@ -62,7 +62,8 @@ def run_request(
     report_refusal : callable
         Called with the path and the reason of every refused file.
     report_duplicate : callable
-        Called with the path of every image that is left out as a duplicate, and the id of the image with its picture.
+        Called with the path of every image that is left out as a duplicate, and the id of the image with its picture;
+        and with that of a duplicate with another label, and the path of that image.
 
     Raises
     ------
@@ -348,7 +349,7 @@ class IndexRun:
         self.summary.conflicts += 1
         if len(self.summary.conflict_examples) < EXAMPLES:
             self.summary.conflict_examples.append((conflict.source, reason))
-        self.report_refusal(conflict.source, reason)
+        self.report_duplicate(conflict.source, reason)
 
     def _step(self, files: int) -> None:
         self.done += files

@@ -4,6 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+NAMING_FILES = (
+    "examples",
+    "conflict_examples",
+)  # parts of a summary with paths, which may be names of patients
+
 
 @dataclass
 class IndexSummary:

@@ -177,10 +177,15 @@ def _merge(parts: Iterable[list[_Member]], tolerance: float) -> list[list[_Membe
     """Put each part into the first pass that has no slice at its places, nor a stack among its slices."""
     passes: list[list[_Member]] = []
     used: list[list[float]] = []  # places of each pass, ascending
+    following: dict[int, int] = {}  # first pass that may take another single slice, by its place
     for part in parts:
         offsets = sorted(member.at for member in part)
-        fitting = (n for n, second in enumerate(used) if not _overlap(second, offsets, tolerance))
+        cell = round(offsets[0] / tolerance)
+        start = following.get(cell, 0) if len(part) == 1 else 0
+        fitting = (n for n in range(start, len(used)) if not _overlap(used[n], offsets, tolerance))
         number = next(fitting, len(passes))
+        if len(part) == 1:
+            following[cell] = number + 1
         if number == len(passes):
             passes.append([])
             used.append([])
