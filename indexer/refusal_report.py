@@ -11,7 +11,7 @@ from cbir.errors import InvalidInput
 
 
 @contextmanager
-def refusal_report(path: Path | None, *columns: str) -> "Iterator[Callable[..., None]]":
+def refusal_report(path: Path | None, *columns: str) -> Iterator[Callable[..., None]]:
     """Yield a function that writes a row `path,reason` at once, or does nothing if `path` is None.
 
     `columns` are the names of the columns before the reason, of what is refused.

@@ -74,6 +74,7 @@ def make_volume(slice_image: Image, voxels: NDArray[np.int16]) -> Volume:
         image.dicom,
         image.windowing,
         unusable=image.unusable,
+        location=image.location,
         voxels=voxels,
     )
 

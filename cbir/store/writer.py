@@ -33,10 +33,12 @@ from cbir.store.label_changes import change_labels
 from cbir.store.profile import Profile
 from cbir.store.records import FINDINGS_LABEL, Entry, Record, stored_labels
 from cbir.store.schema import images
+from cbir.store.stored_place import SLICE_PLACE
 from cbir.store.study_day import STUDY_DAY
 from cbir.store.vector_format import VectorFormat, vector_format
 
-UNCHANGED = ("image_id", "content_hash", "labels", STUDY_DAY)  # when a changed source still shows the image
+# What stays when a changed source still shows the image; reserved labels are set with the labels
+UNCHANGED = ("image_id", "content_hash", "labels", STUDY_DAY, SLICE_PLACE)
 FILTERED = ("study", "series", "instance", "patient_key")  # what searches filter by besides labels
 
 
@@ -249,12 +251,17 @@ class Writer(ImageRemover):
                 update_images(connection, [row.number], values)
                 if any(getattr(row, name) != values[name] for name in FILTERED):
                     change_history.record_change(connection, self.who, "labelled", 1, [row.image_id])
-                change_labels(connection, [row.number], {STUDY_DAY: None, **stored_labels(record)}, self.who)
+                change_labels(
+                    connection,
+                    [row.number],
+                    {STUDY_DAY: None, SLICE_PLACE: None, **stored_labels(record)},
+                    self.who,
+                )
         return updated
 
     def _adopt_source(self, connection: Connection, record: Record) -> None:
         """Make the file of `record` the source of an image with the same content whose own file is missing."""
-        columns = images.c.number, images.c.source, images.c.patient_key
+        columns = images.c.number, images.c.source, images.c.patient_key, images.c.instance
         same = select(*columns).where(images.c.content_hash == record.content_hash)
         for row in connection.execute(same).all():
             if not row.source.startswith(originals.UPLOAD) and not self.source_exists(row.source):
@@ -262,6 +269,8 @@ class Writer(ImageRemover):
                 update_images(connection, [row.number], source)
                 same_patient = row.patient_key == record.patient_key  # days count for one patient alone
                 adopted = dict[str, str | None](stored_labels(record) if same_patient else record.labels)
+                if row.instance != record.instance:
+                    adopted.pop(SLICE_PLACE, None)
                 change_labels(connection, [row.number], adopted, self.who)
                 return
 

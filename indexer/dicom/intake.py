@@ -234,11 +234,7 @@ class Intake:
         again = [instance.file for instance, new in zip(pending, is_new, strict=True) if not new]
         changed = iter(with_other_pictures(self.collection, again))
         return [
-            next(outcomes)
-            if new
-            else OTHER_PICTURE
-            if next(changed)
-            else InstanceOutcome(Fate.existing)
+            next(outcomes) if new else OTHER_PICTURE if next(changed) else InstanceOutcome(Fate.existing)
             for new in is_new
         ]
 

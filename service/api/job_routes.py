@@ -15,6 +15,7 @@ from cbir.settings import Settings
 from cbir.store.patient_erasers import erase_elsewhere
 from cbir.store.sent_instances import images_with_pixels_of
 from cbir.threads import cores
+from indexer.index_summary import NAMING_FILES
 from service.access.audit import log_images, log_job
 from service.access.caller import actor_name, has_admin_rights
 from service.api.image_routes import CollectionParameters
@@ -179,7 +180,9 @@ def _job_info(job: JobRow) -> JobInfo:
     if has_admin_rights():
         return info
     files = [RefusedFile(path="", reason=_without_name(file)) for file in info.refused_files]
-    summary = info.summary and info.summary | {"collection": job.collection, "examples": []}
+    summary = info.summary and info.summary | {"collection": job.collection} | {
+        name: [] for name in NAMING_FILES
+    }
     error = info.error and "the job failed; the scope admin shows why"
     hidden = {"refused_files": files, "summary": summary, "error": error, "worker": None}
     return info.model_copy(update=hidden)
