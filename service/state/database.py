@@ -110,6 +110,11 @@ class StateDatabase:
         except DAMAGE:  # whose text may quote rows
             return [f"{self._place.name} is damaged; {COPY_HELPS}"]
 
+    def accept_log(self) -> str | None:
+        """Drop what follows damage of the write-ahead log; return the damage, None if there is none."""
+        with self._translated_errors():
+            return self._place.accept_log()
+
     def accept_rows(self) -> list[str]:
         """Take rows that are not what was written as they are; return the names of their tables."""
         tables = all_tables()

@@ -1,8 +1,9 @@
 """State database in a SQLite file of the state folder; all that is particular to SQLite is in this module."""
 
 import os
+import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ from sqlalchemy.exc import DatabaseError, DBAPIError
 from cbir.atomic import BINARY, OWNER_FILE, private_folder
 from cbir.store.checksums import float_bytes, row_checksum
 from cbir.store.disk_full import raise_when_full
+from cbir.store.write_ahead_log import log_problem
 from service.state.errors import StateUnavailable
 from service.state.private_file import give_to_owner, permission_problem
 from service.state.row_sums import accept_rows, damaged_tables, definitions, has_sound_definitions, keep_sums
@@ -71,6 +73,7 @@ class SqliteFile:
         """Create the file unless it exists; raises StateUnavailable, also if other users could change it."""
         try:
             self._check_not_lost()
+            self._check_log()
             with raise_when_full(self.folder):
                 status = self._create_file()
             problem = permission_problem(self.file, status.st_mode)
@@ -99,6 +102,22 @@ class SqliteFile:
                 f"{self.file} is missing or empty; restore it from a copy, or delete {self._made.name} to start "
                 "without the saved cases, cohorts, jobs and logins"
             )
+
+    def _check_log(self) -> None:
+        """Raise StateUnavailable if SQLite would drop changes when it opens the file."""
+        if problem := log_problem(self.file):
+            raise StateUnavailable(
+                f"{problem}; {COPY_HELPS}, or keep what is before it with `cbir state verify --accept`"
+            )
+
+    def accept_log(self) -> str | None:
+        """Take a damaged log over up to the damage, and drop the rest; return the problem, None if there is none."""
+        if problem := log_problem(self.file):
+            with closing(sqlite3.connect(self.file)) as connection:
+                (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if busy:
+                raise StateUnavailable(f"another process has {self.file} open; stop the service first")
+        return problem
 
     def note_made(self) -> None:
         """Note that tables were created."""

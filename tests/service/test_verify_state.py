@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import struct
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from cbir.access_rights import Scope
 from service.access.token_list import TokensUnreadable
 from service.access.tokens import TOKEN_LIST, TokenStore
 from service.state.database import open_state
+from service.state.errors import StateUnavailable
 from service.state.row_sums import damaged_tables, keep_sums
 from service.state.saved_cases import cases
 from service.state.token_uses import load_uses, save_use, uses
@@ -247,3 +249,30 @@ def test_the_state_in_either_database_is_read(each_database: str, state: Path) -
 def test_a_file_that_is_no_database_is_named_with_the_remedy(full: Path) -> None:
     (full / "state.sqlite").write_bytes(b"no database" * 1000)
     assert "state.sqlite cannot be used: file is not a database; restore it from a copy" in problems(full)[0]
+
+
+def _save_and_die(folder: Path) -> None:
+    database = open_state(contents.state_settings(folder))
+    for number in range(3):
+        save_use(database, f"{number:08x}", 7)
+    os._exit(0)  # closes nothing
+
+
+def test_damage_of_the_log_of_a_killed_service_is_seen_before_it_is_dropped(full: Path) -> None:
+    process = get_context("fork").Process(target=_save_and_die, args=(full,))
+    process.start()
+    process.join()
+    log = full / "state.sqlite-wal"
+    flip(log, log.stat().st_size - 1)
+    before = log.read_bytes()
+    code, printed = verify(full)
+    assert code == 1
+    assert f"{log} is damaged at frame" in printed
+    assert "`cbir state verify --accept`" in printed
+    with pytest.raises(StateUnavailable, match="is damaged at frame"):
+        load_uses(open_state(contents.state_settings(full)))
+    assert log.read_bytes() == before
+    code, printed = verify(full, "--accept")
+    assert (code, "not kept: the write-ahead log" in printed) == (0, True), printed
+    assert verify(full) == (0, "no problems\n")
+    assert {"00000000", "00000001"} <= set(load_uses(open_state(contents.state_settings(full))))
