@@ -41,7 +41,7 @@ def verify(
 
     active = settings.load()
     database = open_state(active)
-    lost = database.accept_log() if accept else None
+    lost = database.accept_loss() if accept else None
     accepted = database.accept_rows() if accept else []
     with StageBars() as bars:
         problems = verify_state(active, first, earlier or (), bars.show)

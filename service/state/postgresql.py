@@ -111,7 +111,7 @@ class PostgresqlSchema:
                 pass
         return []
 
-    def accept_log(self) -> None:
+    def accept_loss(self) -> None:
         """Do nothing: the server has a log of its own."""
 
     def accept_rows(self, _connection: Connection, _tables: Sequence[Table]) -> list[str]:

@@ -23,6 +23,8 @@ from service.state.schema import tables
 FILE = "state.sqlite"
 COPY_HELPS = "restore it from a copy"
 TABLES_MARK = "state.sqlite.made"  # there once the file has tables
+SECOND_MARK = "state-was-made"  # which `rm state.sqlite*` leaves
+AUDIT_LOGS = "audit.jsonl*"  # empty, with a key and a note of no line, before the first request
 PRAGMAS = (
     "busy_timeout=10000",  # first: another process may be creating the tables
     "journal_mode=WAL",
@@ -33,19 +35,28 @@ PRAGMAS = (
 
 
 class SqliteFile:
-    """The file of a state folder."""
+    """The file of a state folder.
+
+    segmentations: folder of the segmentations that people sent, which has a folder for each image.
+    """
 
     shared = False
     reading_options: ClassVar[dict[str, Any]] = {}
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, segmentations: Path | None = None) -> None:
         self.folder = folder
         self.file = folder / FILE
         self.name = str(self.file)
+        self._segmentations = segmentations
+        # Now: later the audit log may have lines of this process, which has not made the file yet.
+        self._remains = [] if self._has_content() else self._find_remains()
 
     def exists(self) -> bool:
         """Return True if something may be stored there, or was before the file was lost."""
-        return self.file.is_file() or self._made.exists()
+        return self.file.is_file() or bool(self._remains) or self._made.exists()
+
+    def _has_content(self) -> bool:
+        return self.file.is_file() and self.file.stat().st_size > 0
 
     def connect(self) -> Engine:
         """Return an engine for the file."""
@@ -97,11 +108,30 @@ class SqliteFile:
 
     def _check_not_lost(self) -> None:
         """Raise StateUnavailable if the file is missing or empty, though tables were created in it."""
-        if self._made.exists() and not (self.file.is_file() and self.file.stat().st_size):
+        if problem := self._loss():
             raise StateUnavailable(
-                f"{self.file} is missing or empty; restore it from a copy, or delete {self._made.name} to start "
-                "without the saved cases, cohorts, jobs and logins"
+                f"{problem}; {COPY_HELPS}, or start without the saved cases, cohorts, jobs and logins by "
+                "`cbir state verify --accept`"
             )
+
+    def _loss(self) -> str | None:
+        if self._has_content():
+            return None
+        if not self._remains and not self._made.exists():
+            return None
+        names = self._find_remains() or self._remains
+        return f"{self.file} is missing or empty, though a service has used it ({', '.join(names)})"
+
+    def _find_remains(self) -> list[str]:
+        """Return the names of what shows that a service has answered requests with this folder.
+
+        Tokens do not: they are created before the first start. Nor does an audit log without lines.
+        """
+        marks = [name for name in (TABLES_MARK, SECOND_MARK) if (self.folder / name).exists()]
+        sizes = {path.name: path.stat().st_size for path in self.folder.glob(AUDIT_LOGS) if path.is_file()}
+        logs = [name for name, size in sizes.items() if size and not name.endswith((".key", ".head"))]
+        sent = self._segmentations and any(self._segmentations.glob("*/*"))
+        return sorted([*marks, *logs, *([f"{self._segmentations}"] if sent else [])])
 
     def _check_log(self) -> None:
         """Raise StateUnavailable if SQLite would drop changes when it opens the file."""
@@ -110,8 +140,12 @@ class SqliteFile:
                 f"{problem}; {COPY_HELPS}, or keep what is before it with `cbir state verify --accept`"
             )
 
-    def accept_log(self) -> str | None:
-        """Take a damaged log over up to the damage, and drop the rest; return the problem, None if there is none."""
+    def accept_loss(self) -> str | None:
+        """Start again without a lost file, or without what follows damage of its log; return the loss, if any."""
+        if loss := self._loss():
+            self._remains = []
+            self._made.unlink(missing_ok=True)
+            return loss
         if problem := log_problem(self.file):
             with closing(sqlite3.connect(self.file)) as connection:
                 (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -121,12 +155,13 @@ class SqliteFile:
 
     def note_made(self) -> None:
         """Note that tables were created."""
-        with suppress(OSError):  # a folder where nothing more can be written
-            file = os.open(self._made, os.O_WRONLY | os.O_CREAT, OWNER_FILE)
-            try:
-                give_to_owner(file, self.folder)
-            finally:
-                os.close(file)
+        for mark in (TABLES_MARK, SECOND_MARK):
+            with suppress(OSError):  # a folder where nothing more can be written
+                file = os.open(self.folder / mark, os.O_WRONLY | os.O_CREAT, OWNER_FILE)
+                try:
+                    give_to_owner(file, self.folder)
+                finally:
+                    os.close(file)
 
     @property
     def _made(self) -> Path:

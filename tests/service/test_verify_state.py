@@ -12,6 +12,7 @@ from sqlalchemy import Column, MetaData, Table, Text, select, text
 
 from cbir import settings
 from cbir.access_rights import Scope
+from service.access.startup_checks import open_audit_log
 from service.access.token_list import TokensUnreadable
 from service.access.tokens import TOKEN_LIST, TokenStore
 from service.state.database import open_state
@@ -276,3 +277,30 @@ def test_damage_of_the_log_of_a_killed_service_is_seen_before_it_is_dropped(full
     assert (code, "not kept: the write-ahead log" in printed) == (0, True), printed
     assert verify(full) == (0, "no problems\n")
     assert {"00000000", "00000001"} <= set(load_uses(open_state(contents.state_settings(full))))
+
+
+@pytest.mark.parametrize(
+    "left", ["audit.jsonl", "audit.jsonl.1", "segmentations", "state-was-made", "everything"]
+)
+def test_a_lost_database_and_its_mark_are_no_new_state(full: Path, left: str) -> None:
+    for path in list(full.iterdir()):
+        if path.name.startswith("state.sqlite") or left not in (path.name, "everything"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with pytest.raises(
+        StateUnavailable, match=r"state\.sqlite is missing or empty, though a service has used it"
+    ):
+        load_uses(open_state(contents.state_settings(full)))
+    code, printed = verify(full)
+    assert (code, "restore it from a copy, or start without" in printed) == (1, True), printed
+    assert not (full / "state.sqlite").exists()
+    verify(full, "--accept")
+    assert load_uses(open_state(contents.state_settings(full))) == {}
+
+
+def test_what_a_start_leaves_is_a_new_state(tmp_path: Path) -> None:
+    active = settings.load(state_folder=tmp_path, require_tokens=True, state_database=None, audit_log=None)
+    TokenStore(tmp_path).create([Scope.search])
+    log = open_audit_log(active, open_state(active))
+    assert log
+    log.close()
+    assert load_uses(open_state(active)) == {}
