@@ -23,7 +23,7 @@ from service.state.schema import tables
 FILE = "state.sqlite"
 COPY_HELPS = "restore it from a copy"
 TABLES_MARK = "state.sqlite.made"  # there once the file has tables
-SECOND_MARK = "state-was-made"  # which `rm state.sqlite*` leaves
+TOKENS_LOCK, SECOND_MARK = "tokens.json.lock", b"state was made\n"  # in that file, if there are tokens
 AUDIT_LOGS = "audit.jsonl*"  # empty, with a key and a note of no line, before the first request
 PRAGMAS = (
     "busy_timeout=10000",  # first: another process may be creating the tables
@@ -109,25 +109,24 @@ class SqliteFile:
     def _check_not_lost(self) -> None:
         """Raise StateUnavailable if the file is missing or empty, though tables were created in it."""
         if problem := self._loss():
+            way = "" if self._remains else f"delete {self._made.name} to "
+            command = " by `cbir state verify --accept`" if self._remains else ""
             raise StateUnavailable(
-                f"{problem}; {COPY_HELPS}, or start without the saved cases, cohorts, jobs and logins by "
-                "`cbir state verify --accept`"
+                f"{problem}; {COPY_HELPS}, or {way}start without the saved cases, cohorts, jobs and logins{command}"
             )
 
     def _loss(self) -> str | None:
-        if self._has_content():
+        if self._has_content() or not (self._remains or self._made.exists()):
             return None
-        if not self._remains and not self._made.exists():
-            return None
-        names = self._find_remains() or self._remains
-        return f"{self.file} is missing or empty, though a service has used it ({', '.join(names)})"
+        used = f", though a service has used it ({', '.join(self._remains)})" if self._remains else ""
+        return f"{self.file} is missing or empty{used}"
 
     def _find_remains(self) -> list[str]:
-        """Return the names of what shows that a service has answered requests with this folder.
+        """Return the names of other files which show that a service has answered requests with this folder.
 
-        Tokens do not: they are created before the first start. Nor does an audit log without lines.
+        Tokens themselves do not: they are created before the first start. Nor does an audit log without lines.
         """
-        marks = [name for name in (TABLES_MARK, SECOND_MARK) if (self.folder / name).exists()]
+        marks = [TOKENS_LOCK] if self._is_noted_with_tokens() else []
         sizes = {path.name: path.stat().st_size for path in self.folder.glob(AUDIT_LOGS) if path.is_file()}
         logs = [name for name, size in sizes.items() if size and not name.endswith((".key", ".head"))]
         sent = self._segmentations and any(self._segmentations.glob("*/*"))
@@ -155,13 +154,22 @@ class SqliteFile:
 
     def note_made(self) -> None:
         """Note that tables were created."""
-        for mark in (TABLES_MARK, SECOND_MARK):
-            with suppress(OSError):  # a folder where nothing more can be written
-                file = os.open(self.folder / mark, os.O_WRONLY | os.O_CREAT, OWNER_FILE)
-                try:
-                    give_to_owner(file, self.folder)
-                finally:
-                    os.close(file)
+        with suppress(OSError):  # a folder where nothing more can be written
+            file = os.open(self._made, os.O_WRONLY | os.O_CREAT, OWNER_FILE)
+            try:
+                give_to_owner(file, self.folder)
+            finally:
+                os.close(file)
+            lock = self.folder / TOKENS_LOCK
+            if lock.exists() and lock.stat().st_size and not self._is_noted_with_tokens():
+                with lock.open("ab") as noted:  # `rm state.sqlite*` leaves it
+                    noted.write(SECOND_MARK)
+
+    def _is_noted_with_tokens(self) -> bool:
+        try:
+            return SECOND_MARK in (self.folder / TOKENS_LOCK).read_bytes()
+        except OSError:
+            return False
 
     @property
     def _made(self) -> Path:
