@@ -162,8 +162,11 @@ class SqliteFile:
                 os.close(file)
             lock = self.folder / TOKENS_LOCK
             if lock.exists() and lock.stat().st_size and not self._is_noted_with_tokens():
-                with lock.open("ab") as noted:  # `rm state.sqlite*` leaves it
-                    noted.write(SECOND_MARK)
+                file = os.open(lock, os.O_WRONLY | os.O_APPEND | BINARY, OWNER_FILE)
+                try:
+                    os.write(file, SECOND_MARK)  # `rm state.sqlite*` leaves it
+                finally:
+                    os.close(file)
 
     def _is_noted_with_tokens(self) -> bool:
         try:
