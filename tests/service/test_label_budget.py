@@ -7,10 +7,11 @@ import pytest
 from flask.testing import FlaskClient
 
 from cbir import settings
-from cbir.store import Collection
+from cbir.store import Collection, record_rows
 from service.api import image_set_routes
 from service.app import create_app
 from service.http import label_budget
+from tests.cbir.store.test_search_statements import asked
 from tests.service.conftest import problem
 
 LABELS = {f"k{n}": "v" * 900 for n in range(4)}  # 3.6 kB
@@ -103,3 +104,25 @@ def test_a_table_of_labels_is_bounded(
     monkeypatch.setattr(image_set_routes, "MAX_EXPORT_TEXT", BUDGET)
     assert "too long for one table" in problem(client.post("/v1/images/export", json={}), 422)
     assert client.post("/v1/images/export", json={"ids": ids[:2]}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["records", "list", "export"])
+def test_labels_that_do_not_fit_are_not_read(
+    client: FlaskClient, ids: list[str], monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(record_rows, "BLOCK", 2)
+    monkeypatch.setattr(image_set_routes, "READ_AT_ONCE", 2)
+    monkeypatch.setattr(image_set_routes, "MAX_EXPORT_TEXT", BUDGET)
+    with asked() as statements:
+        if path == "records":
+            backwards = ids[::-1]
+            items = client.post("/v1/images/records", json={"ids": backwards}).json["items"]
+            assert [item["image_id"] for item in items] == backwards
+            assert [item["labels_left_out"] for item in items[:2]] == [False, False]
+        elif path == "list":
+            client.get("/v1/images?limit=1000")
+        else:
+            problem(client.post("/v1/images/export", json={}), 422)
+    reads = [statement for statement in statements if "FROM labels WHERE number IN" in statement]
+    numbers = [json.loads(read[read.rindex("[") : read.rindex("]") + 1]) for read in reads]
+    assert 2 <= sum(map(len, numbers)) <= 6 < len(ids)

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import struct
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,11 @@ from sqlalchemy import Column, MetaData, Table, Text, select, text
 
 from cbir import settings
 from cbir.access_rights import Scope
+from service.access.startup_checks import open_audit_log
 from service.access.token_list import TokensUnreadable
 from service.access.tokens import TOKEN_LIST, TokenStore
 from service.state.database import open_state
+from service.state.errors import StateUnavailable
 from service.state.row_sums import damaged_tables, keep_sums
 from service.state.saved_cases import cases
 from service.state.token_uses import load_uses, save_use, uses
@@ -247,3 +250,58 @@ def test_the_state_in_either_database_is_read(each_database: str, state: Path) -
 def test_a_file_that_is_no_database_is_named_with_the_remedy(full: Path) -> None:
     (full / "state.sqlite").write_bytes(b"no database" * 1000)
     assert "state.sqlite cannot be used: file is not a database; restore it from a copy" in problems(full)[0]
+
+
+def _save_and_die(folder: Path) -> None:
+    database = open_state(contents.state_settings(folder))
+    for number in range(3):
+        save_use(database, f"{number:08x}", 7)
+    os._exit(0)  # closes nothing
+
+
+def test_damage_of_the_log_of_a_killed_service_is_seen_before_it_is_dropped(full: Path) -> None:
+    process = get_context("fork").Process(target=_save_and_die, args=(full,))
+    process.start()
+    process.join()
+    log = full / "state.sqlite-wal"
+    flip(log, log.stat().st_size - 1)
+    before = log.read_bytes()
+    code, printed = verify(full)
+    assert code == 1
+    assert f"{log} is damaged at frame" in printed
+    assert "`cbir state verify --accept`" in printed
+    with pytest.raises(StateUnavailable, match="is damaged at frame"):
+        load_uses(open_state(contents.state_settings(full)))
+    assert log.read_bytes() == before
+    code, printed = verify(full, "--accept")
+    assert (code, "not kept: the write-ahead log" in printed) == (0, True), printed
+    assert verify(full) == (0, "no problems\n")
+    assert {"00000000", "00000001"} <= set(load_uses(open_state(contents.state_settings(full))))
+
+
+@pytest.mark.parametrize(
+    "left", ["audit.jsonl", "audit.jsonl.1", "segmentations", "tokens.json.lock", "everything"]
+)
+def test_a_lost_database_and_its_mark_are_no_new_state(full: Path, left: str) -> None:
+    load_uses(open_state(contents.state_settings(full)))  # as every start does
+    for path in list(full.iterdir()):
+        if path.name.startswith("state.sqlite") or left not in (path.name, "everything"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with pytest.raises(
+        StateUnavailable, match=r"state\.sqlite is missing or empty, though a service has used it"
+    ):
+        load_uses(open_state(contents.state_settings(full)))
+    code, printed = verify(full)
+    assert (code, "restore it from a copy, or start without" in printed) == (1, True), printed
+    assert not (full / "state.sqlite").exists()
+    verify(full, "--accept")
+    assert load_uses(open_state(contents.state_settings(full))) == {}
+
+
+def test_what_a_start_leaves_is_a_new_state(tmp_path: Path) -> None:
+    active = settings.load(state_folder=tmp_path, require_tokens=True, state_database=None, audit_log=None)
+    TokenStore(tmp_path).create([Scope.search])
+    log = open_audit_log(active, open_state(active))
+    assert log
+    log.close()
+    assert load_uses(open_state(active)) == {}
