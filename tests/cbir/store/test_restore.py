@@ -211,6 +211,14 @@ def test_a_log_that_is_gone_is_not_begun_again(
         restore_backup(logged, tmp_path / "after")
 
 
+def test_a_lost_log_of_an_earlier_backup_is_noticed(collection: Collection, logged: Path) -> None:
+    """What the log had is in the collection no more, even if nothing is to be appended."""
+    forget_manifest(logged)
+    (logged / LOG_FILE).unlink()
+    with collection.writer(), pytest.raises(CollectionDamaged, match=r"entry \d+ of the log is missing"):
+        append_log(collection, logged)
+
+
 def test_erasing_a_patient_ends_the_log(collection: Collection, logged: Path) -> None:
     with collection.writer() as writer:
         writer.add([entry(100, "e" * 32)])
