@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from cbir.errors import CollectionDamaged, InvalidInput, NotFound
-from cbir.store import Collection, originals
+from cbir.store import Collection, metadata, originals
 from cbir.store.add_transaction import Added, AddTransaction
 from cbir.store.backup import back_up_collection
 from cbir.store.backup_log import LOG_FILE, append_log
+from cbir.store.change_log import OF_BACKUP
 from cbir.store.restore import parse_moment, restore_backup
 from cbir.store.verify import verify_collection
 from tests.cbir.store.conftest import MakeEntries, entry
@@ -145,6 +146,7 @@ def test_a_plain_backup_is_restored(collection: Collection, entries: MakeEntries
     assert restore_backup(tmp_path / "backup", tmp_path / "restored").images == 9
     with Collection(tmp_path / "restored") as restored:
         assert verify_collection(restored) == []
+        assert not any(restored._read(metadata.find_value, key) for key in OF_BACKUP)
     with pytest.raises(InvalidInput, match="exists"):
         restore_backup(tmp_path / "backup", tmp_path / "restored")
     with pytest.raises(NotFound, match="no backup"):
