@@ -83,10 +83,13 @@ def _type_names(column: Column[Any]) -> str:
 
 
 def restored_types_sql(table: Table) -> list[str]:
-    """Return SQL statements that store values as the type of their column again, but for numbers that are keys."""
+    """Return SQL statements that store values as the type of their column again, but for numbers that are keys.
+
+    A row that was written meanwhile, since its key could not be found, is replaced.
+    """
     casts = {"'blob'": "BLOB", "'text'": "TEXT", "'integer'": "INTEGER"}
     return [
-        f"UPDATE {table.name} SET {column.name} = CAST({column.name} AS {casts.get(types, 'REAL')}) "
+        f"UPDATE OR REPLACE {table.name} SET {column.name} = CAST({column.name} AS {casts.get(types, 'REAL')}) "
         f"WHERE typeof({column.name}) NOT IN ({types}, 'null')"
         for column in table.c
         if (types := _type_names(column)) in ("'text'", "'blob'") or not _is_key(column)

@@ -190,6 +190,16 @@ def test_a_note_of_an_earlier_line_is_seen(full: Path) -> None:
     assert problems(full) == []
 
 
+def test_a_note_of_an_archived_line_is_seen(full: Path) -> None:
+    (full / "audit.jsonl.1").unlink()
+    first = json.loads((full / "audit.jsonl.2").read_text().splitlines()[0])["n"]
+    active, note = contents.state_settings(full), full / "audit.jsonl.head"
+    assert verify_state(active, first) == []
+    note.write_bytes(note.read_bytes().replace(b'"n": 30', b'"n": 1', 1).ljust(160)[:160])
+    (line,) = verify_state(active, first)
+    assert "names line 1, which is before the log" in line
+
+
 def test_a_key_of_another_log_is_seen(full: Path) -> None:
     flip(full / "audit.jsonl.key", 5)
     assert problems(full)

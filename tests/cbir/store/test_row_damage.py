@@ -405,6 +405,8 @@ def test_a_value_of_another_type_is_seen_and_repaired(
     with full._engine.begin() as connection:
         connection.exec_driver_sql(f"UPDATE {table} SET {column} = CAST({column} AS {other})")
     assert f"values of {table} are not of the type of their column" in " ".join(verify_collection(full))
+    with full.writer() as writer, pytest.raises(CollectionDamaged, match="verify --repair"):
+        writer.compact()
     repair = repair_rows(full)
     assert repair.restored == [f"the types of values of {table}"]
     assert verify_collection(full) == []
