@@ -125,6 +125,8 @@ class StateDatabase:
 
     def accept_rows(self) -> list[str]:
         """Take rows that are not what was written as they are; return the names of their tables."""
+        if not self.exists():
+            return []
         tables = all_tables()
         with self.writing() as connection:
             return self._place.accept_rows(connection, tables)

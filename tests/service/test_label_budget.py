@@ -54,6 +54,20 @@ def test_labels_of_a_search_are_bounded_with_a_note(client: FlaskClient, ids: li
     assert client.get(f"/v1/images/{hidden}").json["labels"].keys() >= LABELS.keys()
 
 
+def test_labels_that_were_not_read_are_counted_as_left_out(
+    client: FlaskClient, ids: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_rows, "BLOCK", 1)
+    answer = client.post("/v1/search", json={"image_id": ids[0], "k": len(ids) - 1}).json
+    assert ids[-1] in [hit["image_id"] for hit in answer["results"][3:]], "which has short labels"
+    flags = [hit["labels_left_out"] for hit in answer["results"]]
+    assert flags == [False] * 2 + [True] * (len(flags) - 2)
+    assert f"labels of {len(flags) - 2} results are left out" in answer["rerank"]["notes"][-1]
+    cohort = client.post("/v1/cohorts", json={"title": "cohort", "relevant": ids}).json["id"]
+    images = client.get(f"/v1/cohorts/{cohort}").json["images"]
+    assert sorted(image["labels_left_out"] for image in images) == [False] * 2 + [True] * (len(ids) - 2)
+
+
 def test_queries_of_a_batch_share_the_bound(client: FlaskClient, ids: list[str]) -> None:
     queries = [{"image_id": image_id, "k": 2} for image_id in ids[:4]]
     items = client.post("/v1/search/batch", json={"queries": queries}).json["items"]
