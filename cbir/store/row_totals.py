@@ -28,9 +28,9 @@ def keep_history(connection: Connection) -> None:
 
 def keep_totals(connection: Connection, tables: Iterable[Table]) -> None:
     """Store the sums of `tables`, and keep them from now on, unless they are kept."""
-    kept = _kept_tables(connection)
+    summed = _kept_tables(connection)
     for table in tables:
-        if table.name not in kept:
+        if table.name not in summed:
             _keep_total(connection, table)
             store_total(connection, table.name, current_total(connection, table))
 
@@ -45,8 +45,8 @@ def _kept_tables(connection: Connection) -> set[str]:
 
 def changed_history(connection: Connection) -> list[str]:
     """Return the tables of the history whose rows do not make up their sum."""
-    kept = _kept_tables(connection)
-    return changed_tables(connection, [table for table in _history(connection) if table.name in kept])
+    summed = _kept_tables(connection)
+    return changed_tables(connection, [table for table in _history(connection) if table.name in summed])
 
 
 def changed_tables(connection: Connection, tables: Iterable[Table]) -> list[str]:

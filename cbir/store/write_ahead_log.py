@@ -65,8 +65,8 @@ def log_problem(database: Path) -> str | None:
     damage = find_log_damage(log_of(database))
     if damage is None:
         return None
-    place = f"frame {damage.frame} of {damage.frames}" if damage.frame else "its header"
-    return f"the write-ahead log {log_of(database)} is damaged at {place}: changes from there on are lost"
+    part = f"frame {damage.frame} of {damage.frames}" if damage.frame else "its header"
+    return f"the write-ahead log {log_of(database)} is damaged at {part}: changes from there on are lost"
 
 
 def find_log_damage(path: Path) -> LogDamage | None:

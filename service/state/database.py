@@ -121,7 +121,11 @@ class StateDatabase:
     def accept_loss(self) -> str | None:
         """Start again without a lost file, or without what follows damage of its log; return the loss, if any."""
         with self._translated_errors():
-            return self._place.accept_loss()
+            loss = self._place.accept_loss()
+        if loss:
+            with self.reading():  # which makes what is missing
+                pass
+        return loss
 
     def accept_rows(self) -> list[str]:
         """Take rows that are not what was written as they are; return the names of their tables."""
