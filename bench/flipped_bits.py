@@ -1,22 +1,25 @@
 """Flip one bit of one file at a time, and ask whether `verify` sees it or nothing has changed; see damage.py.
 
 The files are those of a collection with all that can lie beside its database, of its last good copy, of a backup
-with a log, and of a state folder. `restore` is tried with each damaged backup too: it may succeed only if nothing has
-changed.
+with a log, and of a state folder; and SQLite's logs of a collection and a state whose writer was killed. `restore` is
+tried with each damaged backup too: it may succeed only if nothing has changed.
 """
 
 import json
+import os
 import random
 import shutil
 import sqlite3
 from collections import Counter
 from contextlib import closing
+from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from sizing import entry
-from state_contents import make_state, state_settings
+from state_contents import NOW, make_state, state_settings
 
 from cbir.errors import CbirError
 from cbir.store import Collection, DatabaseError, originals, severity_model
@@ -33,6 +36,8 @@ from cbir.store.restore import restore_backup
 from cbir.store.secret_key import read_secret
 from cbir.store.verify import verify_collection
 from service.access.audit_files import AuditFiles
+from service.state import token_uses
+from service.state.database import open_state
 from service.verify_state import verify_state
 
 IMAGES = 60
@@ -40,12 +45,14 @@ UNREAD = (  # files that are locked, or are only there; no one reads their conte
     "writer.lock",
     "tokens.json.lock",
     "lock",
+    "collection.sqlite-shm",  # SQLite makes it again when the first process opens the database
+    "state.sqlite-shm",
 )
-FOLDERS = ("collection", "backup", "state")
+FOLDERS = ("collection", "backup", "state", "killed", "killed-state")
 
 
 def make_files(folder: Path) -> None:
-    """Make `collection`, `backup` and `state` in `folder`."""
+    """Make `FOLDERS` in `folder`."""
     make_state(folder / "state")
     vectors = np.random.default_rng(0).standard_normal((IMAGES + 10, 168), dtype=np.float32)
     place = folder / "collection"
@@ -75,6 +82,27 @@ def make_files(folder: Path) -> None:
     for database in folder.rglob("*.sqlite"):
         with closing(sqlite3.connect(database)) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    for write, name in ((_add_and_die, "killed"), (_save_and_die, "killed-state")):
+        shutil.copytree(folder / name.replace("killed-", "").replace("killed", "collection"), folder / name)
+        process = get_context("fork").Process(target=write, args=(folder / name,))
+        process.start()
+        process.join()
+
+
+def _add_and_die(folder: Path) -> None:
+    """Add images, and end with what SQLite's log holds then, as a killed process does."""
+    vectors = np.random.default_rng(1).standard_normal((3, 168), dtype=np.float32)
+    with Collection(folder) as collection, collection.writer() as writer:
+        for number, vector in enumerate(vectors):
+            writer.add([entry(IMAGES + 20 + number, vector)])
+        os._exit(0)
+
+
+def _save_and_die(folder: Path) -> None:
+    database = open_state(state_settings(folder))
+    for number in range(3):
+        token_uses.save_use(database, f"{number:08x}", NOW)
+    os._exit(0)
 
 
 def _make_others(folder: Path) -> None:
@@ -95,6 +123,8 @@ def meaning(path: Path) -> Any:
     """Return what programs read from a file: of a database its rows, of others their values."""
     if path.suffix == ".sqlite":
         return _rows(path)
+    if path.name.endswith("-wal"):
+        return _rows_with_log(path)
     if path.name == "patient.key":
         return read_secret(path.parent)
     if path.name == "map.npz":
@@ -103,6 +133,17 @@ def meaning(path: Path) -> Any:
     if path.name == "audit.jsonl.head":
         return AuditFiles(path.with_suffix("")).head()  # the size beside it only spares a look at the log
     return path.read_bytes()
+
+
+def _rows_with_log(path: Path) -> Any:
+    """Return the rows of a database with those of its log, which is left as it is."""
+    with TemporaryDirectory() as folder:
+        copies = [
+            Path(shutil.copy(each, folder)) for each in (path, path.with_name(path.name[: -len("-wal")]))
+        ]
+        with closing(sqlite3.connect(copies[1])) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return _rows(copies[1])
 
 
 def _rows(path: Path) -> Any:
@@ -125,7 +166,7 @@ def changes_nothing(sound: Path, damaged: Path) -> bool:
 def is_seen(folder: Path) -> bool:
     """Return whether `verify` of a collection, of a backup or of a state reports a problem."""
     try:
-        if folder.name == "state":
+        if folder.name in ("state", "killed-state"):
             return bool(verify_state(state_settings(folder)))
         with Collection(folder) as opened:
             return bool(verify_collection(opened))
@@ -158,8 +199,17 @@ def flip_campaign(scratch: Path, count: int, seed: int) -> dict[str, Any]:
     sound.mkdir()
     make_files(sound)
     for name in FOLDERS:
-        assert not is_seen(sound / name), name
-    names = sorted(str(path.relative_to(sound)) for path in sound.rglob("*") if path.is_file())
+        shutil.copytree(sound / name, scratch / name)
+        assert not is_seen(scratch / name), name  # which ends SQLite's log
+    paths = [path for path in sound.rglob("*") if path.is_file()]
+    logs = [
+        path for path in paths if ".sqlite-" in path.name
+    ]  # the other files of the killed are those of the first
+    names = sorted(
+        str(path.relative_to(sound))
+        for path in paths
+        if "killed" not in str(path.relative_to(sound)) or path in logs
+    )
     outcomes: Counter[tuple[str, str]] = Counter()
     silent: list[str] = []
     for number in range(count):

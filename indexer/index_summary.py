@@ -1,4 +1,4 @@
-"""What an indexing run reports: its counts, its progress and the files that it refuses."""
+"""Report of an indexing run: its counts, its progress and the files that it refuses."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -27,7 +27,8 @@ def verify(
         typer.Option(metavar="NAME", help="File of the audit log from before 1.0, as you know. Repeatable."),
     ] = None,
     accept: Annotated[
-        bool, typer.Option("--accept", help="Keep damaged rows of state.sqlite as they are, and name them.")
+        bool,
+        typer.Option("--accept", help="Keep what is left of a damaged state.sqlite as it is, and say so."),
     ] = False,
     format: Printed = OutputFormat.text,
 ) -> None:
@@ -39,13 +40,17 @@ def verify(
     from service.verify_state import verify_state
 
     active = settings.load()
-    accepted = open_state(active).accept_rows() if accept else []
+    database = open_state(active)
+    lost = database.accept_loss() if accept else None
+    accepted = database.accept_rows() if accept else []
     with StageBars() as bars:
         problems = verify_state(active, first, earlier or (), bars.show)
     if format is OutputFormat.json:
-        print_json({"ok": not problems, "problems": problems} | ({"accepted": accepted} if accept else {}))
+        result = {"accepted": accepted, "lost": [lost] if lost else []} if accept else {}
+        print_json({"ok": not problems, "problems": problems} | result)
     else:
-        lines = [f"kept as they are: rows of the table {name}" for name in accepted]
+        lines = [f"not kept: {lost}"] if lost else []
+        lines += [f"kept as they are: rows of the table {name}" for name in accepted]
         printable.echo("\n".join([*lines, *(problems or ["no problems"])]))
     raise typer.Exit(1 if problems else 0)
 

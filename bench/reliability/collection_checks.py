@@ -3,12 +3,13 @@
 import shutil
 from pathlib import Path
 
-from cbir.store import Collection
+from cbir.store import Collection, file_manifest
 from cbir.store.erasure_audit import find_traces
 from cbir.store.last_good import NAME
 from cbir.store.originals import original_path
 from cbir.store.records import hash_patient
 from cbir.store.restore import restore_backup
+from cbir.store.schema import DATABASE
 from cbir.store.verify import verify_collection
 from reliability.ledger import Ledger, Step
 from reliability.workloads import (
@@ -80,7 +81,7 @@ def backup_problems(backup: Path, done: bool) -> list[str]:
         problems = verify_collection(opened)  # of the files as they were written
         with opened.writer() as writer:
             writer.compact()
-        (copy / "SHA256SUMS").unlink()
+        file_manifest.update_sums(copy, leave_out=(DATABASE,))
         problems += verify_collection(opened)
         return [f"backup: {problem}" for problem in problems] + (
             [] if len(opened) == IMAGES + 2 else [f"the backup has {len(opened)} images"]

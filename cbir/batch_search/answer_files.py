@@ -92,9 +92,10 @@ class AnswerJournal:
 
 def _is_answer(line: bytes) -> bool:
     try:
-        return line.endswith(b"\n") and "query" in json.loads(line)
-    except (ValueError, TypeError):
+        answer = json.loads(line)
+    except ValueError:
         return False
+    return line.endswith(b"\n") and isinstance(answer, dict) and "query" in answer
 
 
 def csv_columns(grouped: bool) -> tuple[str, ...]:

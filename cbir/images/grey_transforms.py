@@ -41,7 +41,7 @@ class FrameHeader:
 
     @property
     def little(self) -> bool:
-        """Whether words of tables are little endian."""
+        """True if words of tables are little endian."""
         return self.dataset.original_encoding[1] is not False
 
     def items(self, macro: str) -> Iterator[Dataset]:

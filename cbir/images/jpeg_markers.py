@@ -38,7 +38,7 @@ class JpegFrame(NamedTuple):
 
     @property
     def luma_and_chroma(self) -> bool | None:
-        """Whether three components are YCbCr, or else RGB; None if nothing says so."""
+        """True if three components are YCbCr, False if they are RGB, None if nothing says so."""
         if self.identifiers.upper() == b"RGB":
             return False
         if self.jfif:  # other colours than YCbCr are not allowed there

@@ -1,4 +1,4 @@
-"""Where a DICOM frame lies in its series: position, orientation and acquisition, as its header says."""
+"""Place of a DICOM frame in its series: position, orientation and acquisition, as its header says."""
 
 import json
 import math

@@ -136,14 +136,14 @@ def _append_entries(connection: Connection, backup: Path, position: int) -> tupl
         expected, transactions, last = position + 1, 0, position
         for row in rows:
             if row.entry != expected:
-                log.execute("ROLLBACK")
-                raise CollectionDamaged(
-                    f"entry {expected} of the log is missing; make a new backup with --log"
-                )
+                break
             values = (row.entry, row.at, row.row, entry_checksum(row.entry, row.at, row.row))
             log.execute("INSERT INTO change_log VALUES (?, ?, ?, ?)", values)
             expected, last = expected + 1, row.entry
             transactions += row.at is not None
+        if last != change_log.last_entry(connection):
+            log.execute("ROLLBACK")
+            raise CollectionDamaged(f"entry {expected} of the log is missing; make a new backup with --log")
         log.execute("INSERT INTO appended VALUES (?)", (now,))
         log.execute("COMMIT")
         if sum(entry.is_sound() for entry in read_log(log, position)) != last - position:

@@ -101,7 +101,7 @@ def stop_log(connection: Connection) -> bool:
 def seal_copy(connection: Connection, made_at: str) -> None:
     """Turn the copy of a collection, made at this time, into a backup, which the log continues if there is one."""
     chain = metadata.find_value(connection, CHAIN)
-    position = _last_entry(connection)
+    position = last_entry(connection)
     stop_log(connection)
     metadata.set_value(connection, MADE_AT, made_at)
     metadata.set_value(connection, MANIFEST, file_manifest.NAME)
@@ -116,7 +116,7 @@ def has_lost_manifest(connection: Connection, backup: Path) -> bool:
     return name is not None and not (backup / name).exists()
 
 
-def _last_entry(connection: Connection) -> int:
+def last_entry(connection: Connection) -> int:
     """Return the number of the last entry, even if it was deleted."""
     query = "SELECT seq FROM sqlite_sequence WHERE name = 'change_log'"
     return connection.exec_driver_sql(query).scalar() or 0
@@ -131,7 +131,7 @@ def take_over(connection: Connection, copy: Connection) -> None:
     first = connection.exec_driver_sql(
         "SELECT min(entry) FROM change_log WHERE entry > ?", (position,)
     ).scalar()
-    complete = first == position + 1 or (first is None and _last_entry(connection) == position)
+    complete = first == position + 1 or (first is None and last_entry(connection) == position)
     if not complete or metadata.find_value(connection, CHAIN) != chain:
         raise InvalidInput(
             "the log ended, or was appended elsewhere, while the backup was made; make it again"

@@ -16,9 +16,9 @@ def row_checksum(*values: bytes) -> int:
     return zlib.crc32(b"\0".join(values))
 
 
-def float_bytes(number: float | None) -> bytes | None:
+def float_bytes(number: float) -> bytes:
     """Return all bits of a number, which its text has not. Also an SQL function of this name."""
-    return None if number is None else struct.pack("<d", number)
+    return struct.pack("<d", number)
 
 
 def values_checksum(*values: str | int | None) -> int:
@@ -59,7 +59,10 @@ def checksum_sql(table: Table, prefix: str = "", given: Container[str] = ()) -> 
 
 def _bytes_sql(column: Column[Any], prefix: str) -> str:
     name = f"{prefix}{column.name}"
-    return f"float_bytes({name})" if isinstance(column.type, Float) else f"CAST({name} AS BLOB)"
+    content = f"CAST({name} AS BLOB)"
+    if not isinstance(column.type, Float):
+        return content
+    return f"iif(typeof({name}) IN ({_type_names(column)}), float_bytes({name}), {content})"
 
 
 def other_type_sql(table: Table) -> str:
@@ -79,8 +82,19 @@ def _type_names(column: Column[Any]) -> str:
     return "'text'" if isinstance(column.type, String | JSON) else "'integer'"
 
 
-def swapped_types(table: Table) -> list[tuple[str, str, str]]:
-    """Return columns of texts and of bytes, each with its type and the one that a flipped bit makes of it."""
-    names = {column.name: _type_names(column) for column in table.c}
-    text = [(name, "TEXT", "blob") for name, types in names.items() if types == "'text'"]
-    return text + [(name, "BLOB", "text") for name, types in names.items() if types == "'blob'"]
+def restored_types_sql(table: Table) -> list[str]:
+    """Return SQL statements that store values as the type of their column again, but for numbers that are keys.
+
+    A row that was written meanwhile, since its key could not be found, is replaced.
+    """
+    casts = {"'blob'": "BLOB", "'text'": "TEXT", "'integer'": "INTEGER"}
+    return [
+        f"UPDATE OR REPLACE {table.name} SET {column.name} = CAST({column.name} AS {casts.get(types, 'REAL')}) "
+        f"WHERE typeof({column.name}) NOT IN ({types}, 'null')"
+        for column in table.c
+        if (types := _type_names(column)) in ("'text'", "'blob'") or not _is_key(column)
+    ]
+
+
+def _is_key(column: Column[Any]) -> bool:
+    return column.primary_key or bool(column.foreign_keys)

@@ -210,9 +210,10 @@ class Collection(RecordQueries):
     def key_problem(self) -> str | None:
         """Return what is wrong with `patient.key`, without which nothing can be written; None if it is right."""
         try:
-            return None if self.secret else ""
+            _ = self.secret
         except CollectionDamaged as damage:
             return str(damage)
+        return None
 
     def patient_key_of(self, patient: str) -> str | None:
         """Return the key of a patient that is named by identifier, or by the key of an image; None for no patient."""

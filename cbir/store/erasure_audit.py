@@ -9,6 +9,7 @@ from sqlalchemy import Connection, select
 from cbir.store import change_log, last_good, originals, schema, stored_snapshot
 from cbir.store.collection import Collection
 from cbir.store.schema import images
+from cbir.store.write_ahead_log import require_sound_log
 
 COMPACT = "`cbir collection compact` removes it"
 
@@ -66,6 +67,7 @@ def _unused_originals(folder: Path, connection: Connection) -> Iterator[str]:
 def _surplus_in_copy(copy: Path, image_ids: set[str]) -> Iterator[str]:
     if not (copy / schema.DATABASE).is_file():
         return
+    require_sound_log(copy)
     engine = schema.connect(copy)
     try:
         with engine.connect() as connection:

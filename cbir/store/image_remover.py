@@ -27,6 +27,7 @@ from cbir.store.quarantine_table import quarantined_of
 from cbir.store.schema import forgotten, images
 from cbir.store.statements import insert_missing
 from cbir.store.stored_snapshot import note_erasure
+from cbir.store.write_ahead_log import require_sound_log
 
 
 class ImageRemover(LabelWriter):
@@ -67,6 +68,7 @@ class ImageRemover(LabelWriter):
             return
         engine = schema.connect(copy)
         try:
+            require_sound_log(copy)
             last_good.before_change(self.folder)
             ImageRemover(copy, engine, self.who).delete(image_ids)
         except (*DAMAGE, CbirError):

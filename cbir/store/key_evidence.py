@@ -19,6 +19,7 @@ from cbir.store.records import hash_patient
 from cbir.store.restore_advice import find_copy, restore_advice
 from cbir.store.schema import COPIES, COPY, DATABASE, SECRET, images
 from cbir.store.secret_key import KEY_CHECK, hash_key, read_secret
+from cbir.store.write_ahead_log import require_sound_log
 
 COMPARED = 10  # DICOM files whose patient is hashed again
 LISTED = 500  # images that they are searched among
@@ -40,6 +41,7 @@ def _check_of_copy(folder: Path) -> str | None:
         return None
     engine = schema.connect(place)
     try:
+        require_sound_log(place)
         with engine.connect() as copy:
             return metadata.find_value(copy, KEY_CHECK)
     except (*DAMAGE, CbirError):

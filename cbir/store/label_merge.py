@@ -19,7 +19,7 @@ PATIENT = "patient"
 
 @dataclass(frozen=True)
 class DuplicateLabels:
-    """What a manifest says of a file with the picture of an image. labels: without the patient."""
+    """Labels of a manifest for a file with the picture of an image. labels: without the patient."""
 
     image_id: str
     source: str

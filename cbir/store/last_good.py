@@ -21,6 +21,7 @@ from cbir.store.definitions import differing_definitions
 from cbir.store.permissions import create_private_file, folder_mode
 from cbir.store.restore_advice import restore_advice
 from cbir.store.schema import COPIES, DATABASE, SECRET, connect
+from cbir.store.write_ahead_log import require_sound_log
 
 NAME, PREVIOUS = COPIES  # the second until the next one is in its place
 PARTIAL = f"{NAME}.partial"
@@ -113,6 +114,7 @@ def _require_same_definitions(folder: Path, partial: Path) -> None:
         return
     ours, theirs = connect(partial), connect(copy)
     try:
+        require_sound_log(copy)
         with ours.connect() as new, theirs.connect() as present:
             names = differing_definitions(new, present)
         if not names or file_manifest.changed_files(copy, (DATABASE,)):

@@ -10,6 +10,7 @@ from cbir.store.damage import is_damage
 from cbir.store.read_only_file import open_file
 from cbir.store.restore_advice import restore_advice
 from cbir.store.schema import COPIES, COPY, DATABASE, SECRET
+from cbir.store.write_ahead_log import log_problem, require_sound_log
 
 UNFINISHED = "creation.unfinished"  # there from the start of a creation to its end
 SMALLEST = 512  # bytes of a SQLite database; it takes a shorter file for an empty one
@@ -45,8 +46,19 @@ def has_database(folder: Path) -> bool:
     Changes nothing, whatever the file is.
     """
     path = folder / DATABASE
-    if not path.is_file() or path.stat().st_size < SMALLEST:  # SQLite would create it, and delete its log
+    if not _has_content(path):
         return False
+    if log_problem(path):  # opening and closing the database would delete the log
+        return True
+    return _has_tables(path)
+
+
+def _has_content(path: Path) -> bool:
+    """Return False where SQLite would create the database, and delete its log."""
+    return path.is_file() and path.stat().st_size >= SMALLEST
+
+
+def _has_tables(path: Path) -> bool:
     try:
         with closing(open_file(path)) as connection:
             connection.execute("PRAGMA busy_timeout=10000")
@@ -103,10 +115,12 @@ def require_database(folder: Path, name: object) -> None:
     NotFound
         If no collection was ever in the folder.
     CollectionDamaged
-        If its database is missing or empty.
+        If its database is missing or empty, or its write-ahead log damaged.
     """
-    if has_database(folder):
-        return
+    if _has_content(folder / DATABASE):
+        require_sound_log(folder)
+        if _has_tables(folder / DATABASE):
+            return
     if loss := describe_loss(folder):
         raise CollectionDamaged(loss)
     if has_database(folder):

@@ -14,6 +14,7 @@ from cbir.store.last_good import NAME as COPY
 from cbir.store.restore_advice import restore_advice
 from cbir.store.row_totals import start_totals
 from cbir.store.upgrade_guard import create_guard
+from cbir.store.write_ahead_log import require_sound_log
 from cbir.store.writer_lock import writer_lock
 
 OLDEST = 1  # format that can be brought up to date
@@ -44,6 +45,7 @@ def bring_up_to_date(folder: Path, engine: Engine) -> None:
         copy_engine = schema.connect(copy)
         try:
             with suppress(CollectionDamaged, InvalidInput), raise_when_damaged(copy):
+                require_sound_log(copy)
                 bring_up_to_date(copy, copy_engine)
         finally:
             copy_engine.dispose()

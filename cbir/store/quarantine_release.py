@@ -22,6 +22,7 @@ from cbir.store.quarantine_table import delete_quarantined, has_quarantine, quar
 from cbir.store.records import FINDINGS_LABEL
 from cbir.store.schema import DATABASE, connect, forgotten
 from cbir.store.statements import insert_missing
+from cbir.store.write_ahead_log import require_sound_log
 from cbir.store.writer import Writer
 
 
@@ -85,6 +86,7 @@ def _refuse_in_copy(writer: Writer, image_ids: Sequence[str]) -> None:
         return
     engine = connect(copy)
     try:
+        require_sound_log(copy)
         with engine.connect() as connection:
             c = quarantine.c.image_id
             known = rows_matching(connection, [c], c, image_ids) if has_quarantine(connection) else []

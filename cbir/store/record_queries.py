@@ -101,10 +101,12 @@ class RecordQueries:
     ) -> tuple[dict[str, Record], set[str]]:
         """Return records by image id as `records_by_id`, and the ids of those whose labels were not read.
 
-        That begins where the images before have more than `label_bytes` of labels.
+        That begins where the images before, in the order of `image_ids`, have more than `label_bytes` of labels.
         """
+        ids = list(dict.fromkeys(image_ids))
         with self._engine.connect() as connection:
-            numbers = _numbers_of_ids(connection, image_ids)
+            number_of = _numbers_by_id(connection, ids)
+            numbers = [number_of[image_id] for image_id in ids if image_id in number_of]
             records, bare = bounded_records(connection, numbers, label_bytes)
             return (
                 {record.image_id: record for record in records.values()},
@@ -142,6 +144,7 @@ class RecordQueries:
         limit: int,
         where: Sequence[Condition] = (),
         scope: DicomScope | None = None,
+        label_bytes: int | None = None,
     ) -> list[tuple[Position, Record]]:
         """Return positions and records of the next images in an order: see `image_order.read_positions`.
 
@@ -149,11 +152,21 @@ class RecordQueries:
         ----------
         order, after, limit, where, scope
             As of `read_positions`.
+        label_bytes : int, optional
+            The page ends, after some images more, where its images have more bytes of labels.
         """
         with self._engine.connect() as connection:
             positions = image_order.read_positions(connection, order, after, limit, where, scope)
-            records = records_by_number(connection, [position.number for position in positions])
-        return [(position, records[position.number]) for position in positions]
+            numbers, bare = [position.number for position in positions], set[int]()
+            if label_bytes is None:
+                records = records_by_number(connection, numbers)
+            else:
+                records, bare = bounded_records(connection, numbers, label_bytes)
+        return [(position, records[position.number]) for position in positions if position.number not in bare]
+
+    def sorted_numbers(self, order: Order, limit: int, where: Sequence[Condition] = ()) -> list[int]:
+        """Return the numbers of the first `limit` images for which all conditions hold, in an order."""
+        return [place.number for place in self._read(image_order.read_positions, order, None, limit, where)]
 
     def count(self, where: Sequence[Condition] = ()) -> int:
         """Return the number of images for which all conditions hold."""
@@ -381,8 +394,13 @@ def _not_found(image_id: str) -> NotFound:
 
 def _numbers_of_ids(connection: Connection, image_ids: Iterable[str]) -> list[int]:
     """Return the numbers of images by their ids, ascending; unknown ids are left out."""
-    return sorted(
-        number
+    return sorted(_numbers_by_id(connection, image_ids).values())
+
+
+def _numbers_by_id(connection: Connection, image_ids: Iterable[str]) -> dict[str, int]:
+    query = select(images.c.image_id, images.c.number)
+    return {
+        row.image_id: row.number
         for batch in batches(sorted(set(image_ids)))
-        for number in connection.scalars(select(images.c.number).where(images.c.image_id.in_(batch)))
-    )
+        for row in connection.execute(query.where(images.c.image_id.in_(batch)))
+    }

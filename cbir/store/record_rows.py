@@ -38,10 +38,10 @@ _RECORD_BY_ID = Statement(_WITH_LABELS + "image_id = ?")
 
 def records_by_number(connection: Connection, numbers: Sequence[int]) -> dict[int, Record]:
     """Return the records of images by number; those that are not there are left out. Raises CollectionDamaged."""
-    wanted = [int(number) for number in numbers]
+    integers = [int(number) for number in numbers]
     if is_postgresql(connection):
-        return _joined_records(connection, _RECORDS_BY_NUMBER.run(connection, wanted).all())
-    return _with_labels(connection, _IMAGES_BY_NUMBER.run(connection, wanted).all())
+        return _joined_records(connection, _RECORDS_BY_NUMBER.run(connection, integers).all())
+    return _with_labels(connection, _IMAGES_BY_NUMBER.run(connection, integers).all())
 
 
 def bounded_records(
@@ -72,8 +72,8 @@ def bounded_records(
             for key, value in record.labels.items()
         )
         end += BLOCK
-    wanted = [int(number) for number in numbers[end:]]
-    rows = _IMAGES_BY_NUMBER.run(connection, wanted).all() if wanted else []
+    unread = [int(number) for number in numbers[end:]]
+    rows = _IMAGES_BY_NUMBER.run(connection, unread).all() if unread else []
     bare = _checked_records(connection, rows, ())
     return records | bare, set(bare)
 
@@ -87,8 +87,8 @@ def records_with_id(connection: Connection, image_id: str) -> dict[int, Record]:
 
 def _joined_records(connection: Connection, rows: Sequence[Row[Any]]) -> dict[int, Record]:
     """Return the records of rows of `images` with a column of their labels."""
-    given = ((row.number, *label) for row in rows for label in row.labels or ())
-    return _checked_records(connection, rows, given)
+    label_rows = ((row.number, *label) for row in rows for label in row.labels or ())
+    return _checked_records(connection, rows, label_rows)
 
 
 def records_of_query(connection: Connection, query: Select[Any]) -> dict[int, Record]:
@@ -103,14 +103,14 @@ def _with_labels(connection: Connection, rows: Sequence[Row[Any]]) -> dict[int, 
 
 
 def _checked_records(
-    connection: Connection, rows: Sequence[Row[Any]], given: Iterable[tuple[int, str, str, int]]
+    connection: Connection, rows: Sequence[Row[Any]], label_rows: Iterable[tuple[int, str, str, int]]
 ) -> dict[int, Record]:
-    """Return the records of rows of `images` with their labels, given with their checksums."""
+    """Return the records of rows of `images` with their labels, whose rows have checksums too."""
     labels_of: dict[int, dict[str, str]] = {row.number: {} for row in rows}
     damaged = {row.number for row in rows if row.checksum != values_checksum(*row[:CHECKED_VALUES])}
     if damaged:
         raise CollectionDamaged(describe_damage(connection, "records", sorted(damaged)))
-    for number, key, value, checksum in given:
+    for number, key, value, checksum in label_rows:
         labels_of[number][key] = value
         if checksum != crc32(f"{key}\0{value}\0{number}".encode()):  # as values_checksum, in half the time
             damaged.add(number)

@@ -1,7 +1,7 @@
 """Restore damaged rows from a sound copy of them: the last good copy, or the snapshot."""
 
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Table, text
 from sqlalchemy.exc import DatabaseError
 
-from cbir.errors import CbirError, CollectionDamaged
+from cbir.errors import CbirError, CollectionBusy, CollectionDamaged
 from cbir.store import change_log, last_good, metadata
 from cbir.store.agreement import differing_numbers, open_intact_snapshot
 from cbir.store.change_history import mark_incomplete, record_change
@@ -39,6 +39,7 @@ from cbir.store.secret_key import KEY_CHECK, read_secret
 from cbir.store.standardisation import Standardisation
 from cbir.store.vector_format import vector_format
 from cbir.store.vector_recovery import recover_vector
+from cbir.store.write_ahead_log import log_problem
 from cbir.store.writer_lock import writer_lock
 
 
@@ -70,15 +71,28 @@ def repair_folder(folder: Path) -> Repair:
     """Do the same for a collection that cannot be opened, for instance since its profile is damaged."""
     if loss := describe_loss(folder):
         raise CollectionDamaged(loss)
+    lost_changes = log_problem(folder / DATABASE)
     engine = connect(folder)
     try:
         with raise_when_damaged(folder), writer_lock(folder):
             with engine.connect() as connection:
                 check_key(folder, find_key_check(connection, folder))
             last_good.finish_replacement(folder)
-            return _repair_database(folder, engine)
+            repaired = _repair_database(folder, engine)
+            if lost_changes:
+                _empty_log(folder, engine)
+                repaired.lost.insert(0, lost_changes)
+            return repaired
     finally:
         engine.dispose()
+
+
+def _empty_log(folder: Path, engine: Engine) -> None:
+    """Write what SQLite has taken over from the log into the database, and drop the rest."""
+    with closing(engine.raw_connection()) as raw_connection:  # outside a transaction
+        (busy, *_) = raw_connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if busy:
+        raise CollectionBusy(f"another process has {folder} open; end it, then run the same command again")
 
 
 def _repair_database(folder: Path, engine: Engine) -> Repair:
@@ -109,7 +123,7 @@ def _attach_copy(connection: Connection, folder: Path) -> bool:
     """Attach the database of the last good copy as `good`; False if there is none of this collection to read."""
     connection.exec_driver_sql("ROLLBACK")  # attaching is not possible inside a transaction
     path = folder / last_good.NAME / DATABASE
-    if not path.is_file() or read_secret(path.parent) != read_secret(folder):
+    if not path.is_file() or log_problem(path) or read_secret(path.parent) != read_secret(folder):
         return False
     try:
         connection.exec_driver_sql("ATTACH DATABASE ? AS good", (str(path),))

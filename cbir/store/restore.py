@@ -24,6 +24,7 @@ from cbir.store.permissions import create_private_file, restrict_files
 from cbir.store.schema import COPIES, DATABASE, SECRET
 from cbir.store.secret_key import KEY_CHECK
 from cbir.store.verify import verify_collection
+from cbir.store.write_ahead_log import require_sound_log
 
 Moment = int | datetime  # number of a change in the history, or a time with its zone
 
@@ -159,6 +160,7 @@ def _copy_backup(backup: Path, partial: Path) -> None:
 
 def _copy_database(backup: Path, partial: Path) -> None:
     """Copy a database as of one moment, also if it is in use, or in a folder that cannot be written to."""
+    require_sound_log(backup)
     address = (backup / DATABASE).absolute().as_uri()
     if not os.access(backup, os.W_OK) and not (backup / f"{DATABASE}-wal").exists():
         address += "?immutable=1"  # else SQLite creates files beside it

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from sqlalchemy import Connection, Table
 
-from cbir.store.checksums import checksum_sql, other_type_sql, swapped_types
+from cbir.store.checksums import checksum_sql, other_type_sql, restored_types_sql
 from cbir.store.quarantine_table import has_quarantine, quarantine
 from cbir.store.schema import CHECKED, HISTORY
 from cbir.store.statements import is_postgresql
@@ -28,17 +28,25 @@ def keep_history(connection: Connection) -> None:
 
 def keep_totals(connection: Connection, tables: Iterable[Table]) -> None:
     """Store the sums of `tables`, and keep them from now on, unless they are kept."""
-    totals = read_totals(connection)
+    summed = _kept_tables(connection)
     for table in tables:
-        if table.name not in totals:
+        if table.name not in summed:
             _keep_total(connection, table)
             store_total(connection, table.name, current_total(connection, table))
 
 
+def _kept_tables(connection: Connection) -> set[str]:
+    """Return the names of the tables that have a sum, or triggers that keep one which is lost."""
+    triggers = (
+        "SELECT tbl_name FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'total\\_%' ESCAPE '\\'"
+    )
+    return {*read_totals(connection), *connection.exec_driver_sql(triggers).scalars()}
+
+
 def changed_history(connection: Connection) -> list[str]:
     """Return the tables of the history whose rows do not make up their sum."""
-    totals = read_totals(connection)
-    return changed_tables(connection, [table for table in _history(connection) if table.name in totals])
+    summed = _kept_tables(connection)
+    return changed_tables(connection, [table for table in _history(connection) if table.name in summed])
 
 
 def changed_tables(connection: Connection, tables: Iterable[Table]) -> list[str]:
@@ -59,11 +67,9 @@ def _keep_total(connection: Connection, table: Table) -> None:
 
 
 def restore_types(connection: Connection, table: Table) -> None:
-    """Store texts as text and bytes as a blob again; see `other_type_sql`."""
-    for name, right, wrong in swapped_types(table):
-        connection.exec_driver_sql(
-            f"UPDATE {table.name} SET {name} = CAST({name} AS {right}) WHERE typeof({name}) = '{wrong}'"
-        )
+    """Store values as the type of their column again; see `other_type_sql`."""
+    for statement in restored_types_sql(table):
+        connection.exec_driver_sql(statement)
 
 
 def total_triggers(table: Table) -> dict[str, str]:

@@ -22,6 +22,7 @@ from cbir.store.snapshot import Snapshot, SnapshotInfo, file_checksum, open_snap
 from cbir.store.statements import is_postgresql
 from cbir.store.tombstones import deleted_numbers
 from cbir.store.vector_format import VectorFormat, vector_format
+from cbir.store.write_ahead_log import require_sound_log
 
 COMPACT = "`cbir collection compact` writes it again"
 
@@ -40,7 +41,8 @@ def database_problems(collection: Collection, progress: Progress | None = None) 
 
 
 def _structure_problems(connection: Connection, folder: Path) -> list[str]:
-    """Check a SQLite file; PostgreSQL checks every page that it reads, and keeps rows without an image out."""
+    """Check a SQLite file and its log; PostgreSQL checks what it reads, and keeps rows without an image out."""
+    require_sound_log(folder)
     report = connection.scalars(text("PRAGMA integrity_check(10)")).all()
     orphans = connection.execute(text("PRAGMA foreign_key_check")).all()
     problems = [

@@ -24,7 +24,7 @@ from service.api.label_limits import check_label_change
 from service.api.operations import json_response, operation
 from service.collections.app_state import current_state
 from service.collections.thumbnail_response import thumbnail_response
-from service.http import request_params
+from service.http import label_budget, request_params
 from service.http.etag import check_if_match, make_conditional
 from service.http.label_budget import page_that_fits
 from service.http.problems import Malformed, NotAllowed, SourceGone
@@ -146,7 +146,8 @@ def get_images() -> Response:
     collection = state.searcher(params.collection).collection
     with state.concurrency.admit(), state.concurrency.slot(), query_deadline(state.settings.query_seconds):
         conditions = collection.conditions(params.where)
-        rows = collection.sorted_page(order, after, params.limit + 1, conditions, scope)
+        limit = params.limit + 1
+        rows = collection.sorted_page(order, after, limit, conditions, scope, label_budget.MAX_ANSWER_LABELS)
     page = page_that_fits(rows[: params.limit], lambda row: row[1].labels)
     log_images(record.image_id for _, record in page)
     body = ImagePage(

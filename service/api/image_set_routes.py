@@ -1,12 +1,13 @@
 """Endpoints of many images at once: show, label, delete, export."""
 
 import csv
+from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 
 from flask import Blueprint, Response
 from pydantic import ConfigDict, Field
 
-from cbir.cancellation import with_checkpoints
+from cbir.cancellation import checkpoint
 from cbir.client.image_set_messages import (
     DeletedImages,
     ImageIds,
@@ -18,7 +19,7 @@ from cbir.client.image_set_messages import (
 from cbir.client.messages import ImagePage
 from cbir.errors import InvalidInput
 from cbir.search import example_values as example
-from cbir.store import Collection
+from cbir.store import Collection, Record
 from cbir.store.image_order import Order, parse_order
 from cbir.store.patient_erasers import delete_segmentations
 from cbir.store.record_table import table_header, table_row
@@ -28,7 +29,7 @@ from service.api.image_routes import CollectionParameters, Sort, check_labels, c
 from service.api.label_limits import check_label_change
 from service.api.operations import json_response, operation
 from service.collections.app_state import current_state
-from service.http import request_params
+from service.http import label_budget, request_params
 from service.http.label_budget import LabelBudget
 from service.http.query_deadline import query_deadline
 
@@ -36,6 +37,8 @@ blueprint = Blueprint("image_sets", __name__, url_prefix="/v1/images")
 
 MAX_EXPORT = 200_000  # images of a file, which is made in memory
 MAX_EXPORT_TEXT = 200 * 2**20  # characters of a file
+READ_AT_ONCE = 200  # images whose labels are in memory beside the file
+TOO_LONG = "the labels of these images are too long for one table; send conditions or ids"
 COLUMNS = ("image_id", "format", "width", "height", "frame", "study", "series", "instance", "patient_key")
 
 
@@ -129,13 +132,15 @@ def post_records() -> Response:
     body = request_params.json_body(RecordRequest)
     collection = state.searcher(name).collection
     with state.concurrency.admit(), state.concurrency.slot(), query_deadline(state.settings.query_seconds):
-        records = collection.records_by_id(body.ids)
+        records, bare = collection.bounded_records_by_id(body.ids, label_budget.MAX_ANSWER_LABELS)
     log_images(records)
     items = [
         image_record(collection, records[image_id], name)
         for image_id in dict.fromkeys(body.ids)
         if image_id in records
     ]
+    for item in items:
+        item.labels_left_out = item.image_id in bare
     LabelBudget().leave_out(items)
     return json_response(ImagePage(items=items, next=None))
 
@@ -177,19 +182,30 @@ def _table(collection: Collection, params: ExportParameters, order: Order) -> st
         )
     if params.ids:
         numbers = sorted(set(collection.numbers_of(params.ids).tolist()))
-        records = list(collection.records(numbers).values())
-        keys = sorted({key for record in records for key in record.labels})
+        read, bare = collection.bounded_records(numbers, MAX_EXPORT_TEXT)
+        if bare:
+            raise InvalidInput(TOO_LONG)
+        keys = sorted({key for record in read.values() for key in record.labels})
+        records: Iterable[Record] = read.values()
     else:
         keys = [key.key for key in collection.list_label_keys(conditions)]
-        records = [record for _, record in collection.sorted_page(order, None, MAX_EXPORT, conditions)]
-    log_images(record.image_id for record in records)
-    file = StringIO(newline="")
+        records = _read_in_blocks(collection, collection.sorted_numbers(order, MAX_EXPORT, conditions))
+    file, written = StringIO(newline=""), list[str]()
     table = csv.writer(file)
     table.writerow(table_header(COLUMNS, keys))
-    for record in with_checkpoints(records):
+    for record in records:
         table.writerow(table_row(record, COLUMNS, keys))
+        written.append(record.image_id)
         if file.tell() > MAX_EXPORT_TEXT:
-            raise InvalidInput(
-                "the labels of these images are too long for one table; send conditions or ids"
-            )
+            raise InvalidInput(TOO_LONG)
+    log_images(written)
     return file.getvalue()
+
+
+def _read_in_blocks(collection: Collection, numbers: Sequence[int]) -> Iterator[Record]:
+    """Yield the records of images; those deleted meanwhile are left out."""
+    for start in range(0, len(numbers), READ_AT_ONCE):
+        block = numbers[start : start + READ_AT_ONCE]
+        checkpoint()
+        records = collection.records(block)
+        yield from (records[number] for number in block if number in records)

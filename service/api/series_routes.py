@@ -10,7 +10,7 @@ from service.access.audit import log_images
 from service.api.image_routes import ImageListParameters
 from service.api.operations import json_response, operation
 from service.collections.app_state import current_state
-from service.http import request_params
+from service.http import label_budget, request_params
 from service.http.label_budget import page_that_fits
 from service.http.query_deadline import query_deadline
 
@@ -44,7 +44,9 @@ def get_series() -> Response:
         conditions = collection.conditions(params.where)
         groups = collection.dicom_groups(params.level, before, params.limit + 1, conditions)
         page = groups[: params.limit]
-        records = collection.records_by_id(group.middle for group in page)
+        middle = [group.middle for group in page]
+        records, bare = collection.bounded_records_by_id(middle, label_budget.MAX_ANSWER_LABELS)
+    page = [group for group in page if group.middle not in bare]
     page = page_that_fits(page, lambda group: records[group.middle].labels if group.middle in records else {})
     log_images(group.middle for group in page if group.middle in records)
     items = [

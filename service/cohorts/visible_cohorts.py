@@ -12,7 +12,8 @@ from cbir.search import Searcher, record_links
 from cbir.store import Record
 from service.access.caller import actor_name, current_rights, has_admin_rights
 from service.collections.app_state import current_state
-from service.http.label_budget import MAX_ANSWER_LABELS, LabelBudget
+from service.http import label_budget
+from service.http.label_budget import LabelBudget
 from service.http.problems import NotReady
 from service.state import saved_cohorts
 from service.state.database import state_database
@@ -70,7 +71,7 @@ def find_visible_cohort(cohort_id: str, label_bytes: int | None = None) -> Visib
     judged = saved_cohorts.read_judgements(database, row.number)
     searcher = current_state().searcher(row.collection)
     records, bare = searcher.collection.bounded_records_by_id(
-        (image.image_id for image in judged), label_bytes or MAX_ANSWER_LABELS
+        (image.image_id for image in judged), label_bytes or label_budget.MAX_ANSWER_LABELS
     )
     visible = [image for image in judged if image.image_id in records]
     if _is_hidden(row, visible):

@@ -16,6 +16,7 @@ from cbir.file_lock import wait_lock
 from cbir.settings import Settings
 from cbir.store import file_manifest
 from service.http.problems import NotAllowed
+from service.state.private_file import give_to_owner
 
 SUFFIXES = (".seg.nrrd", ".nrrd", ".nii.gz", ".nii", ".json")
 MAX_SEGMENTATIONS = 16  # of an image
@@ -85,6 +86,8 @@ def _note_files(folder: Path, written: Sequence[str], removed: Sequence[str] = (
             file_manifest.write_sums(folder, written)
         else:
             file_manifest.update_sums(folder, written, removed)
+        with (folder / file_manifest.NAME).open("rb") as manifest:
+            give_to_owner(manifest.fileno(), folder)
 
 
 @contextmanager
@@ -93,6 +96,7 @@ def _only_writer(folder: Path) -> Iterator[None]:
     private_folder(folder)
     file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | BINARY, OWNER_FILE)
     try:
+        give_to_owner(file, folder)
         wait_lock(file)
         yield
     finally:

@@ -37,6 +37,8 @@ class StateDatabase:
         The setting `state_database`.
     password_file : Path, optional
         File with its password.
+    segmentations : Path, optional
+        Folder of segmentations: what is there shows that there was a database.
 
     Raises
     ------
@@ -44,8 +46,14 @@ class StateDatabase:
         If psycopg is not installed, which `url` needs.
     """
 
-    def __init__(self, folder: Path, url: str | None = None, password_file: Path | None = None) -> None:
-        self._place = PostgresqlSchema(url, password_file) if url else SqliteFile(folder)
+    def __init__(
+        self,
+        folder: Path,
+        url: str | None = None,
+        password_file: Path | None = None,
+        segmentations: Path | None = None,
+    ) -> None:
+        self._place = PostgresqlSchema(url, password_file) if url else SqliteFile(folder, segmentations)
         self._folder = folder
         self._lock = Lock()
         self._engine: Engine | None = None
@@ -110,8 +118,19 @@ class StateDatabase:
         except DAMAGE:  # whose text may quote rows
             return [f"{self._place.name} is damaged; {COPY_HELPS}"]
 
+    def accept_loss(self) -> str | None:
+        """Start again without a lost file, or without what follows damage of its log; return the loss, if any."""
+        with self._translated_errors():
+            loss = self._place.accept_loss()
+        if loss:
+            with self.reading():  # which makes what is missing
+                pass
+        return loss
+
     def accept_rows(self) -> list[str]:
         """Take rows that are not what was written as they are; return the names of their tables."""
+        if not self.exists():
+            return []
         tables = all_tables()
         with self.writing() as connection:
             return self._place.accept_rows(connection, tables)
@@ -174,7 +193,10 @@ def _begin_writing(engine: Engine, in_turn: bool = True) -> Iterator[Connection]
 def open_state(settings: Settings) -> StateDatabase:
     """Return the state database of `settings`; raises InvalidInput if a package that it needs is missing."""
     return StateDatabase(
-        settings.state_folder, settings.state_database, settings.state_database_password_file
+        settings.state_folder,
+        settings.state_database,
+        settings.state_database_password_file,
+        settings.annotation_folder,
     )
 
 

@@ -111,6 +111,9 @@ class PostgresqlSchema:
                 pass
         return []
 
+    def accept_loss(self) -> None:
+        """Do nothing: the server has a log of its own."""
+
     def accept_rows(self, _connection: Connection, _tables: Sequence[Table]) -> list[str]:
         """Raise InvalidInput: there are no sums."""
         raise InvalidInput(

@@ -74,9 +74,10 @@ def _drop_earlier(connection: Connection, tables: Iterable[Table]) -> None:
             connection.exec_driver_sql("DELETE FROM row_totals WHERE name = ?", (table.name,))
 
 
-def accept_rows(connection: Connection, tables: Iterable[Table]) -> list[str]:
+def accept_rows(connection: Connection, tables: Sequence[Table]) -> list[str]:
     """Let the sums be those of the rows as they are; return the names of the tables whose sums differed."""
-    damaged = [table for table in tables if table.name in damaged_tables(connection, tables)]
+    names = set(damaged_tables(connection, tables))
+    damaged = [table for table in tables if table.name in names]
     for table in damaged:
         restore_types(connection, table)
         store_total(connection, table.name, current_total(connection, table))

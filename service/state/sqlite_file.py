@@ -1,8 +1,9 @@
 """State database in a SQLite file of the state folder; all that is particular to SQLite is in this module."""
 
 import os
+import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ from sqlalchemy.exc import DatabaseError, DBAPIError
 from cbir.atomic import BINARY, OWNER_FILE, private_folder
 from cbir.store.checksums import float_bytes, row_checksum
 from cbir.store.disk_full import raise_when_full
+from cbir.store.write_ahead_log import log_problem
 from service.state.errors import StateUnavailable
 from service.state.private_file import give_to_owner, permission_problem
 from service.state.row_sums import accept_rows, damaged_tables, definitions, has_sound_definitions, keep_sums
@@ -21,6 +23,8 @@ from service.state.schema import tables
 FILE = "state.sqlite"
 COPY_HELPS = "restore it from a copy"
 TABLES_MARK = "state.sqlite.made"  # there once the file has tables
+TOKENS_LOCK, SECOND_MARK = "tokens.json.lock", b"state was made\n"  # in that file, if there are tokens
+AUDIT_LOGS = "audit.jsonl*"  # empty, with a key and a note of no line, before the first request
 PRAGMAS = (
     "busy_timeout=10000",  # first: another process may be creating the tables
     "journal_mode=WAL",
@@ -31,19 +35,28 @@ PRAGMAS = (
 
 
 class SqliteFile:
-    """The file of a state folder."""
+    """The file of a state folder.
+
+    segmentations: folder of the segmentations that people sent, which has a folder for each image.
+    """
 
     shared = False
     reading_options: ClassVar[dict[str, Any]] = {}
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, segmentations: Path | None = None) -> None:
         self.folder = folder
         self.file = folder / FILE
         self.name = str(self.file)
+        self._segmentations = segmentations
+        # Now: later the audit log may have lines of this process, which has not made the file yet.
+        self._remains = [] if self._has_content() else self._find_remains()
 
     def exists(self) -> bool:
         """Return True if something may be stored there, or was before the file was lost."""
-        return self.file.is_file() or self._made.exists()
+        return self.file.is_file() or bool(self._remains) or self._made.exists()
+
+    def _has_content(self) -> bool:
+        return self.file.is_file() and self.file.stat().st_size > 0
 
     def connect(self) -> Engine:
         """Return an engine for the file."""
@@ -71,6 +84,7 @@ class SqliteFile:
         """Create the file unless it exists; raises StateUnavailable, also if other users could change it."""
         try:
             self._check_not_lost()
+            self._check_log()
             with raise_when_full(self.folder):
                 status = self._create_file()
             problem = permission_problem(self.file, status.st_mode)
@@ -94,11 +108,49 @@ class SqliteFile:
 
     def _check_not_lost(self) -> None:
         """Raise StateUnavailable if the file is missing or empty, though tables were created in it."""
-        if self._made.exists() and not (self.file.is_file() and self.file.stat().st_size):
+        if problem := self._loss():
+            way = "" if self._remains else f"delete {self._made.name} to "
+            command = " by `cbir state verify --accept`" if self._remains else ""
             raise StateUnavailable(
-                f"{self.file} is missing or empty; restore it from a copy, or delete {self._made.name} to start "
-                "without the saved cases, cohorts, jobs and logins"
+                f"{problem}; {COPY_HELPS}, or {way}start without the saved cases, cohorts, jobs and logins{command}"
             )
+
+    def _loss(self) -> str | None:
+        if self._has_content() or not (self._remains or self._made.exists()):
+            return None
+        used = f", though a service has used it ({', '.join(self._remains)})" if self._remains else ""
+        return f"{self.file} is missing or empty{used}"
+
+    def _find_remains(self) -> list[str]:
+        """Return the names of other files which show that a service has answered requests with this folder.
+
+        Tokens themselves do not: they are created before the first start. Nor does an audit log without lines.
+        """
+        marks = [TOKENS_LOCK] if self._is_noted_with_tokens() else []
+        sizes = {path.name: path.stat().st_size for path in self.folder.glob(AUDIT_LOGS) if path.is_file()}
+        logs = [name for name, size in sizes.items() if size and not name.endswith((".key", ".head"))]
+        sent = self._segmentations and any(self._segmentations.glob("*/*"))
+        return sorted([*marks, *logs, *([f"{self._segmentations}"] if sent else [])])
+
+    def _check_log(self) -> None:
+        """Raise StateUnavailable if SQLite would drop changes when it opens the file."""
+        if problem := log_problem(self.file):
+            raise StateUnavailable(
+                f"{problem}; {COPY_HELPS}, or keep what is before it with `cbir state verify --accept`"
+            )
+
+    def accept_loss(self) -> str | None:
+        """Start again without a lost file, or without what follows damage of its log; return the loss, if any."""
+        if loss := self._loss():
+            self._remains = []
+            self._made.unlink(missing_ok=True)
+            return loss
+        if problem := log_problem(self.file):
+            with closing(sqlite3.connect(self.file)) as connection:
+                (busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            if busy:
+                raise StateUnavailable(f"another process has {self.file} open; stop the service first")
+        return problem
 
     def note_made(self) -> None:
         """Note that tables were created."""
@@ -108,6 +160,19 @@ class SqliteFile:
                 give_to_owner(file, self.folder)
             finally:
                 os.close(file)
+            lock = self.folder / TOKENS_LOCK
+            if lock.exists() and lock.stat().st_size and not self._is_noted_with_tokens():
+                file = os.open(lock, os.O_WRONLY | os.O_APPEND | BINARY, OWNER_FILE)
+                try:
+                    os.write(file, SECOND_MARK)  # `rm state.sqlite*` leaves it
+                finally:
+                    os.close(file)
+
+    def _is_noted_with_tokens(self) -> bool:
+        try:
+            return SECOND_MARK in (self.folder / TOKENS_LOCK).read_bytes()
+        except OSError:
+            return False
 
     @property
     def _made(self) -> Path:

@@ -2,10 +2,11 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from cbir.commands.printable import echo
-from cbir.errors import DatabaseUnavailable
+from cbir.errors import DatabaseUnavailable, StorageFull
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.postgresql_remedies import may_pass
@@ -19,6 +20,8 @@ WAIT_SECONDS = 2.0  # between two tries
 def wait_for_state(settings: Settings, pause: Callable[[float], object] = time.sleep) -> None:
     """Wait until a state database in PostgreSQL answers: without it, no caller could be let in.
 
+    One in a file is created, so that its absence beside an audit log with lines means that it was lost.
+
     Parameters
     ----------
     settings : Settings
@@ -31,6 +34,9 @@ def wait_for_state(settings: Settings, pause: Callable[[float], object] = time.s
         If waiting does not help, as with a wrong password.
     """
     database, reason = open_state(settings), None
+    if not database.shared:
+        with suppress(StateUnavailable, StorageFull):  # `/readyz` and the log say why
+            database.check()
     while database.shared:
         try:
             database.check()

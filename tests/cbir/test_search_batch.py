@@ -18,7 +18,7 @@ from cbir.images import read_images
 from cbir.main import app
 from cbir.search import Request, Searcher, Stopwatch
 from tests.cbir.evaluation.small_run import draw, index
-from tests.held_files import hold_opening
+from tests.held_files import hold_opening, release
 
 
 @pytest.fixture(scope="module")
@@ -220,7 +220,9 @@ def test_ctrl_c_leaves_a_journal_and_no_output(collection, queries, tmp_path, mo
         assert started.poll() is None
         time.sleep(0.02)
     started.send_signal(signal.SIGINT)
+    release(queries)  # a thread may be the one that waits
     _, errors = started.communicate(timeout=300)
+    (queries / "released").unlink()
     assert started.returncode not in (0, 2)
     assert "Traceback" not in errors
     assert not output.exists()

@@ -220,6 +220,20 @@ def test_the_size_of_a_callers_cases_is_limited(
     assert client.delete(f"/v1/cases/{first['id']}").status_code == 204
     assert "as many as allowed" in problem(client.post("/v1/cases", json=new_case(ids, note="ö" * 9000)), 422)
     save(client, long)
+    monkeypatch.setattr(saved_cases, "MAX_BYTES", 1)
+    for change, code in (({"title": "y"}, 200), ({"title": "ö"}, 422), ({"title": "xy"}, 422)):
+        changed = client.patch(f"/v1/cases/{small}", json={"note": "y" * 500} | change)
+        assert changed.status_code == code, change
+
+
+@pytest.mark.usefixtures("each_database")
+def test_the_size_of_stored_cases_is_that_of_their_bytes(
+    client: FlaskClient, ids: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saved_cases, "MAX_BYTES", 25_000)
+    save(client, new_case(ids, note="ö" * 9000))
+    answer = client.post("/v1/cases", json=new_case(ids, note="x" * 9000))
+    assert "as many as allowed" in problem(answer, 422)
 
 
 def test_deleted_images_vanish_from_a_case(writable: Path, ids: list[str]) -> None:

@@ -7,10 +7,11 @@ import pytest
 from flask.testing import FlaskClient
 
 from cbir import settings
-from cbir.store import Collection
+from cbir.store import Collection, record_rows
 from service.api import image_set_routes
 from service.app import create_app
 from service.http import label_budget
+from tests.cbir.store.test_search_statements import asked
 from tests.service.conftest import problem
 
 LABELS = {f"k{n}": "v" * 900 for n in range(4)}  # 3.6 kB
@@ -51,6 +52,20 @@ def test_labels_of_a_search_are_bounded_with_a_note(client: FlaskClient, ids: li
     assert not any("labels of" in text for text in small["rerank"]["notes"])
     hidden = next(hit["image_id"] for hit in answer["results"] if hit["labels_left_out"])
     assert client.get(f"/v1/images/{hidden}").json["labels"].keys() >= LABELS.keys()
+
+
+def test_labels_that_were_not_read_are_counted_as_left_out(
+    client: FlaskClient, ids: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_rows, "BLOCK", 1)
+    answer = client.post("/v1/search", json={"image_id": ids[0], "k": len(ids) - 1}).json
+    assert ids[-1] in [hit["image_id"] for hit in answer["results"][3:]], "which has short labels"
+    flags = [hit["labels_left_out"] for hit in answer["results"]]
+    assert flags == [False] * 2 + [True] * (len(flags) - 2)
+    assert f"labels of {len(flags) - 2} results are left out" in answer["rerank"]["notes"][-1]
+    cohort = client.post("/v1/cohorts", json={"title": "cohort", "relevant": ids}).json["id"]
+    images = client.get(f"/v1/cohorts/{cohort}").json["images"]
+    assert sorted(image["labels_left_out"] for image in images) == [False] * 2 + [True] * (len(ids) - 2)
 
 
 def test_queries_of_a_batch_share_the_bound(client: FlaskClient, ids: list[str]) -> None:
@@ -103,3 +118,25 @@ def test_a_table_of_labels_is_bounded(
     monkeypatch.setattr(image_set_routes, "MAX_EXPORT_TEXT", BUDGET)
     assert "too long for one table" in problem(client.post("/v1/images/export", json={}), 422)
     assert client.post("/v1/images/export", json={"ids": ids[:2]}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["records", "list", "export"])
+def test_labels_that_do_not_fit_are_not_read(
+    client: FlaskClient, ids: list[str], monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(record_rows, "BLOCK", 2)
+    monkeypatch.setattr(image_set_routes, "READ_AT_ONCE", 2)
+    monkeypatch.setattr(image_set_routes, "MAX_EXPORT_TEXT", BUDGET)
+    with asked() as statements:
+        if path == "records":
+            backwards = ids[::-1]
+            items = client.post("/v1/images/records", json={"ids": backwards}).json["items"]
+            assert [item["image_id"] for item in items] == backwards
+            assert [item["labels_left_out"] for item in items[:2]] == [False, False]
+        elif path == "list":
+            client.get("/v1/images?limit=1000")
+        else:
+            problem(client.post("/v1/images/export", json={}), 422)
+    reads = [statement for statement in statements if "FROM labels WHERE number IN" in statement]
+    numbers = [json.loads(read[read.rindex("[") : read.rindex("]") + 1]) for read in reads]
+    assert 2 <= sum(map(len, numbers)) <= 6 < len(ids)

@@ -203,6 +203,18 @@ def test_the_number_of_segmentations_of_an_image_is_limited(site: Site) -> None:
     assert len(list((folder / ids[0]).glob("*.*"))) == MAX_SEGMENTATIONS
 
 
+def test_erasing_waits_for_a_segmentation_that_is_written(site: Site) -> None:
+    folder = site.settings.annotation_folder or Path()
+    save(site.client(), site.ids[0], "final")
+    with segmentation_files._only_writer(folder):
+        erasing = threading.Thread(target=erase_segmentations, args=(site.settings, [], {site.ids[0]}))
+        erasing.start()
+        erasing.join(0.5)
+        assert (folder / site.ids[0]).exists()
+    erasing.join()
+    assert not (folder / site.ids[0]).exists()
+
+
 def test_segmentations_that_arrive_at_once_are_counted_one_after_the_other(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,10 @@
 import json
 import os
 import shutil
+import sqlite3
 import struct
+from contextlib import closing
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -11,9 +14,12 @@ from sqlalchemy import Column, MetaData, Table, Text, select, text
 
 from cbir import settings
 from cbir.access_rights import Scope
+from cbir.store.checksums import float_bytes, row_checksum
+from service.access.startup_checks import open_audit_log
 from service.access.token_list import TokensUnreadable
 from service.access.tokens import TOKEN_LIST, TokenStore
 from service.state.database import open_state
+from service.state.errors import StateUnavailable
 from service.state.row_sums import damaged_tables, keep_sums
 from service.state.saved_cases import cases
 from service.state.token_uses import load_uses, save_use, uses
@@ -65,14 +71,24 @@ def flip_in(path: Path, part: bytes, offset: int = 0, bit: int = 0) -> None:
     flip(path, content.index(part) + offset, bit)
 
 
+def change(folder: Path, statement: str) -> None:
+    """Change the database as its triggers note it, but without the checks of keys."""
+    with closing(sqlite3.connect(folder / "state.sqlite")) as connection, connection:
+        connection.create_function("row_checksum", -1, row_checksum)
+        connection.create_function("float_bytes", 1, float_bytes)
+        connection.execute(statement)
+
+
 def test_a_sound_state_has_no_problems(full: Path) -> None:
     assert verify(full) == (0, "no problems\n")
     assert json.loads(verify(full, "--format", "json")[1]) == {"ok": True, "problems": []}
 
 
-def test_an_empty_folder_is_no_sound_state(tmp_path: Path) -> None:
-    code, printed = verify(tmp_path / "elsewhere")
+@pytest.mark.parametrize("options", [(), ("--accept",)])
+def test_an_empty_folder_is_no_sound_state(tmp_path: Path, options: tuple[str, ...]) -> None:
+    code, printed = verify(tmp_path / "elsewhere", *options)
     assert (code, "is empty or missing" in printed) == (2, True)
+    assert not (tmp_path / "elsewhere").exists()
 
 
 @pytest.mark.parametrize(
@@ -108,6 +124,41 @@ def test_a_text_that_became_bytes_is_seen(full: Path) -> None:
     assert ["saved_cases" in line for line in problems(full)] == [True]
 
 
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [("cohort_judgements", "probability", "'x'"), ("saved_cases", "changed", "x''")],
+)
+def test_a_number_that_became_text_or_bytes_is_named_and_kept_on_demand(
+    full: Path, table: str, column: str, value: str
+) -> None:
+    change(full, f"UPDATE {table} SET {column} = {value}")
+    assert [f"rows of the table {table} in" in line for line in problems(full)] == [True]
+    assert verify(full, "--accept") == (0, f"kept as they are: rows of the table {table}\nno problems\n")
+
+
+def test_a_lost_sum_is_seen_and_keeps_no_one_from_writing(full: Path) -> None:
+    change(full, "UPDATE row_totals SET name = 'jobr' WHERE name = 'jobs'")
+    save_use(open_state(contents.state_settings(full)), "1a2b3c4d", 5)
+    assert ["rows of the table jobs in" in line for line in problems(full)] == [True]
+    assert verify(full, "--accept")[0] == 0
+
+
+def test_a_row_that_refers_to_one_that_is_gone_is_seen(full: Path) -> None:
+    change(full, "DELETE FROM cohorts")
+    assert ["refer to rows that are gone" in line for line in problems(full)] == [True]
+
+
+def test_a_flipped_bit_of_an_index_is_seen(full: Path) -> None:
+    content = (full / "state.sqlite").read_bytes()
+    places = [at for at in range(len(content)) if content.startswith(b"1a2b3c4d", at)]
+    assert len(places) >= 2, "in the table and in its index"
+    for place in places:
+        flip(full / "state.sqlite", place)
+        assert problems(full), place
+        flip(full / "state.sqlite", place)
+    assert problems(full) == []
+
+
 def test_a_changed_trigger_is_seen(full: Path) -> None:
     flip_in(full / "state.sqlite", b"SET total = total + row_checksum(ifnull(CAST(NEW.job ", 18, bit=2)
     assert ["tables in" in line and "not defined as they were" in line for line in problems(full)] == [True]
@@ -140,6 +191,16 @@ def test_a_note_of_an_earlier_line_is_seen(full: Path) -> None:
         assert any("audit log" in line for line in problems(full)), number
         note.write_bytes(note.read_bytes().replace(b'"n": %d' % number, b'"n": 30', 1).ljust(160)[:160])
     assert problems(full) == []
+
+
+def test_a_note_of_an_archived_line_is_seen(full: Path) -> None:
+    (full / "audit.jsonl.1").unlink()
+    first = json.loads((full / "audit.jsonl.2").read_text().splitlines()[0])["n"]
+    active, note = contents.state_settings(full), full / "audit.jsonl.head"
+    assert verify_state(active, first) == []
+    note.write_bytes(note.read_bytes().replace(b'"n": 30', b'"n": 1', 1).ljust(160)[:160])
+    (line,) = verify_state(active, first)
+    assert "names line 1, which is before the log" in line
 
 
 def test_a_key_of_another_log_is_seen(full: Path) -> None:
@@ -225,6 +286,17 @@ def test_segmentations_of_an_earlier_version_get_a_manifest(full: Path) -> None:
     assert problems(full)
 
 
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can make files for somebody else")
+def test_what_root_makes_belongs_to_the_service(full: Path) -> None:
+    for path in (full, *full.rglob("*")):
+        os.chown(path, 4711, 4712)
+    (full / IMAGE / "SHA256SUMS").unlink()
+    (full / "segmentations" / ".lock").unlink()
+    assert problems(full) == []
+    made = full / IMAGE / "SHA256SUMS", full / "segmentations" / ".lock"
+    assert {(path.stat().st_uid, path.stat().st_gid) for path in made} == {(4711, 4712)}
+
+
 def test_a_segmentation_that_is_replaced_has_the_new_hash(full: Path) -> None:
     active = contents.state_settings(full)
     contents.store_segmentation(active, contents.IMAGES[0], "final", ".nii", b"another")
@@ -247,3 +319,58 @@ def test_the_state_in_either_database_is_read(each_database: str, state: Path) -
 def test_a_file_that_is_no_database_is_named_with_the_remedy(full: Path) -> None:
     (full / "state.sqlite").write_bytes(b"no database" * 1000)
     assert "state.sqlite cannot be used: file is not a database; restore it from a copy" in problems(full)[0]
+
+
+def _save_and_die(folder: Path) -> None:
+    database = open_state(contents.state_settings(folder))
+    for number in range(3):
+        save_use(database, f"{number:08x}", 7)
+    os._exit(0)  # closes nothing
+
+
+def test_damage_of_the_log_of_a_killed_service_is_seen_before_it_is_dropped(full: Path) -> None:
+    process = get_context("fork").Process(target=_save_and_die, args=(full,))
+    process.start()
+    process.join()
+    log = full / "state.sqlite-wal"
+    flip(log, log.stat().st_size - 1)
+    before = log.read_bytes()
+    code, printed = verify(full)
+    assert code == 1
+    assert f"{log} is damaged at frame" in printed
+    assert "`cbir state verify --accept`" in printed
+    with pytest.raises(StateUnavailable, match="is damaged at frame"):
+        load_uses(open_state(contents.state_settings(full)))
+    assert log.read_bytes() == before
+    code, printed = verify(full, "--accept")
+    assert (code, "not kept: the write-ahead log" in printed) == (0, True), printed
+    assert verify(full) == (0, "no problems\n")
+    assert {"00000000", "00000001"} <= set(load_uses(open_state(contents.state_settings(full))))
+
+
+@pytest.mark.parametrize(
+    "left", ["audit.jsonl", "audit.jsonl.1", "segmentations", "tokens.json.lock", "everything"]
+)
+def test_a_lost_database_and_its_mark_are_no_new_state(full: Path, left: str) -> None:
+    load_uses(open_state(contents.state_settings(full)))  # as every start does
+    for path in list(full.iterdir()):
+        if path.name.startswith("state.sqlite") or left not in (path.name, "everything"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with pytest.raises(
+        StateUnavailable, match=r"state\.sqlite is missing or empty, though a service has used it"
+    ):
+        load_uses(open_state(contents.state_settings(full)))
+    code, printed = verify(full)
+    assert (code, "restore it from a copy, or start without" in printed) == (1, True), printed
+    assert not (full / "state.sqlite").exists()
+    verify(full, "--accept")
+    assert load_uses(open_state(contents.state_settings(full))) == {}
+
+
+def test_what_a_start_leaves_is_a_new_state(tmp_path: Path) -> None:
+    active = settings.load(state_folder=tmp_path, require_tokens=True, state_database=None, audit_log=None)
+    TokenStore(tmp_path).create([Scope.search])
+    log = open_audit_log(active, open_state(active))
+    assert log
+    log.close()
+    assert load_uses(open_state(active)) == {}

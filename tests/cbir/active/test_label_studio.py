@@ -182,3 +182,5 @@ def test_pairs_go_out_and_answers_come_back(tmp_path: Path) -> None:
     assert not judged & {
         tuple(sorted((each["data"]["first_id"], each["data"]["second_id"]))) for each in later
     }
+    (study / JOURNAL).unlink()
+    assert "judgements.jsonl are missing or empty" in str(CliRunner().invoke(app, back).exception)

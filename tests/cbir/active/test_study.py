@@ -391,6 +391,18 @@ def test_lost_judgements_are_no_new_study(opening: Opening, cut: bytes | None) -
     assert (path.read_bytes() if path.exists() else None) == cut
 
 
+def test_training_names_lost_judgements(indexed: Path, opening: Opening) -> None:
+    study = opening()
+    study_plan.save_plan(study.folder, {})
+    judge(study, study.next_pairs("Ada", 1)[0])
+    study.close()
+    (study.folder / JOURNAL).unlink()
+    command = [sys.executable, "-m", "cbir.active.study.study_training", str(indexed), str(study.folder), "1"]
+    told = subprocess.run([*command, str(os.getpid())], capture_output=True, text=True, timeout=120)
+    assert told.returncode == FAILED
+    assert "judgements.jsonl are missing or empty" in told.stderr
+
+
 def test_lost_rounds_are_not_begun_again(opening: Opening) -> None:
     study = opening()
     judge(study, study.next_pairs("Ada", 1)[0])

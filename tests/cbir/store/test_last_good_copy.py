@@ -57,6 +57,20 @@ def test_a_copy_that_cannot_be_read_back_replaces_nothing(
     assert not (full.folder / last_good.PARTIAL).exists()
 
 
+def test_a_copy_without_a_manifest_replaces_nothing(
+    full: Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = (full.folder / last_good.NAME).stat().st_ino
+
+    def fail(*_: object) -> None:
+        raise OSError("disk")
+
+    monkeypatch.setattr(file_manifest, "write_sums", fail)
+    with pytest.raises(OSError, match="disk"):
+        last_good.store_last_good(full.folder, full._engine, ())
+    assert (full.folder / last_good.NAME).stat().st_ino == before
+
+
 @pytest.mark.parametrize("left", ["both", "previous"])
 def test_an_interrupted_replacement_is_finished(full: Collection, left: str) -> None:
     full.close()

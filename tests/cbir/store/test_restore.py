@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from cbir.errors import CollectionDamaged, InvalidInput, NotFound
-from cbir.store import Collection, originals
+from cbir.store import Collection, metadata, originals
 from cbir.store.add_transaction import Added, AddTransaction
 from cbir.store.backup import back_up_collection
 from cbir.store.backup_log import LOG_FILE, append_log
+from cbir.store.change_log import OF_BACKUP
 from cbir.store.restore import parse_moment, restore_backup
 from cbir.store.verify import verify_collection
 from tests.cbir.store.conftest import MakeEntries, entry
@@ -145,6 +146,7 @@ def test_a_plain_backup_is_restored(collection: Collection, entries: MakeEntries
     assert restore_backup(tmp_path / "backup", tmp_path / "restored").images == 9
     with Collection(tmp_path / "restored") as restored:
         assert verify_collection(restored) == []
+        assert not any(restored._read(metadata.find_value, key) for key in OF_BACKUP)
     with pytest.raises(InvalidInput, match="exists"):
         restore_backup(tmp_path / "backup", tmp_path / "restored")
     with pytest.raises(NotFound, match="no backup"):
@@ -209,6 +211,14 @@ def test_a_log_that_is_gone_is_not_begun_again(
             append_log(collection, logged)
     with pytest.raises(CollectionDamaged):
         restore_backup(logged, tmp_path / "after")
+
+
+def test_a_lost_log_of_an_earlier_backup_is_noticed(collection: Collection, logged: Path) -> None:
+    """What the log had is in the collection no more, even if nothing is to be appended."""
+    forget_manifest(logged)
+    (logged / LOG_FILE).unlink()
+    with collection.writer(), pytest.raises(CollectionDamaged, match=r"entry \d+ of the log is missing"):
+        append_log(collection, logged)
 
 
 def test_erasing_a_patient_ends_the_log(collection: Collection, logged: Path) -> None:

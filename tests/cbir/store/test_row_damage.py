@@ -405,6 +405,19 @@ def test_a_value_of_another_type_is_seen_and_repaired(
     with full._engine.begin() as connection:
         connection.exec_driver_sql(f"UPDATE {table} SET {column} = CAST({column} AS {other})")
     assert f"values of {table} are not of the type of their column" in " ".join(verify_collection(full))
+    with full.writer() as writer, pytest.raises(CollectionDamaged, match="verify --repair"):
+        writer.compact()
     repair = repair_rows(full)
     assert repair.restored == [f"the types of values of {table}"]
     assert verify_collection(full) == []
+
+
+def test_a_lost_sum_of_the_history_is_seen_and_keeps_no_one_from_writing(full: Collection) -> None:
+    with full._engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE row_totals SET name = 'changer' WHERE name = 'changes'")
+    with Collection(full.folder) as opened:
+        with opened.writer() as writer:
+            writer.set_labels_of([record.image_id for _, record in opened.iterate()][:1], {"side": "left"})
+        assert "changes" in " ".join(verify_collection(opened))
+        repair_rows(opened)
+        assert verify_collection(opened) == []

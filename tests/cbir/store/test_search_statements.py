@@ -79,5 +79,7 @@ def test_labels_beyond_a_bound_are_not_read(searcher: Searcher, monkeypatch: pyt
     assert [hit.labels_left_out for hit in bounded] == [False] * 10 + [True] * 30
     assert [hit.labels for hit in bounded] == [hit.labels for hit in whole[:10]] + [{}] * 30
     assert sum(" labels " in statement for statement in statements) == 2
+    least = searcher.by_examples([], Request(k=40, label_bytes=0), Stopwatch(), vectors=np.ones(6)).results
+    assert [hit.labels_left_out for hit in least] == [False] * 5 + [True] * 35
     every = searcher.by_examples([], Request(k=40, label_bytes=10**6), Stopwatch(), vectors=np.ones(6))
     assert every.results == whole
