@@ -222,9 +222,10 @@ def test_a_first_log_that_cannot_be_written_leaves_none(
     back_up_collection(collection, backup, log=True)
     with collection.writer() as writer:
         writer.add(entries(5, 8))
-        with monkeypatch.context() as patched, pytest.raises(sqlite3.OperationalError):
+        with monkeypatch.context() as patched:
             patched.setattr(backup_log, "APPENDED", "CREATE TABLE")  # fails after the first table
-            append_log(collection, backup)
+            with pytest.raises(sqlite3.OperationalError):
+                append_log(collection, backup)
         assert not (backup / LOG_FILE).exists()
         with Collection(backup) as opened:
             assert verify_collection(opened) == []
