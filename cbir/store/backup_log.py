@@ -125,10 +125,10 @@ def log_problems(backup: Path) -> list[str]:
 def _append_entries(connection: Connection, backup: Path, position: int) -> tuple[int, int]:
     """Copy entries into the log and read them back; return the number of transactions and the last entry."""
     now = datetime.now(UTC).isoformat(timespec="microseconds")
-    create_private_file(backup / LOG_FILE)
+    if not (backup / LOG_FILE).exists():
+        _create_log(backup / LOG_FILE)
     with closing(open_log(backup / LOG_FILE)) as log:
-        log.execute(TABLE)
-        log.execute(APPENDED)
+        log.execute(APPENDED)  # which logs of an earlier version lack
         position = max(position, log.execute("SELECT max(entry) FROM change_log").fetchone()[0] or 0)
         query = "SELECT entry, at, row FROM change_log WHERE entry > ? ORDER BY entry"
         rows = connection.execution_options(yield_per=4096).exec_driver_sql(query, (position,))
@@ -150,6 +150,18 @@ def _append_entries(connection: Connection, backup: Path, position: int) -> tupl
             raise CollectionDamaged(f"{backup / LOG_FILE} cannot be read back; make a new backup with --log")
     sync_folder(backup)
     return transactions, last
+
+
+def _create_log(path: Path) -> None:
+    """Create a log under another name first, so that there is none without its tables."""
+    partial = path.with_name(path.name + SUFFIX)
+    partial.unlink(missing_ok=True)
+    create_private_file(partial)
+    with closing(open_log(partial)) as log:
+        log.execute(TABLE)
+        log.execute(APPENDED)
+    partial.rename(path)
+    sync_folder(path.parent)
 
 
 def _copy_originals(source: Path, target: Path) -> list[str]:

@@ -75,6 +75,7 @@ study delete second --yes
 usage show
 usage export usage.csv
 usage delete --yes
+state verify
 """
 REFUSED = """
 federate check --collection collection

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cbir.errors import CollectionDamaged, InvalidInput, NotFound
-from cbir.store import Collection, metadata, originals
+from cbir.store import Collection, backup_log, metadata, originals
 from cbir.store.add_transaction import Added, AddTransaction
 from cbir.store.backup import back_up_collection
 from cbir.store.backup_log import LOG_FILE, append_log
@@ -211,6 +211,28 @@ def test_a_log_that_is_gone_is_not_begun_again(
             append_log(collection, logged)
     with pytest.raises(CollectionDamaged):
         restore_backup(logged, tmp_path / "after")
+
+
+def test_a_first_log_that_cannot_be_written_leaves_none(
+    collection: Collection, entries: MakeEntries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup = tmp_path / "backup"
+    with collection.writer() as writer:
+        writer.add(entries(0, 5))
+    back_up_collection(collection, backup, log=True)
+    with collection.writer() as writer:
+        writer.add(entries(5, 8))
+        with monkeypatch.context() as patched:
+            patched.setattr(backup_log, "APPENDED", "CREATE TABLE")  # fails after the first table
+            with pytest.raises(sqlite3.OperationalError):
+                append_log(collection, backup)
+        assert not (backup / LOG_FILE).exists()
+        with Collection(backup) as opened:
+            assert verify_collection(opened) == []
+        assert append_log(collection, backup) == 1
+    restore_backup(backup, tmp_path / "restored")
+    with Collection(tmp_path / "restored") as restored:
+        assert len(restored) == 8
 
 
 def test_a_lost_log_of_an_earlier_backup_is_noticed(collection: Collection, logged: Path) -> None:
