@@ -235,6 +235,7 @@ def test_true_reasons():
     deep, layers = depth(GREY, np.uint16), depth(np.stack([GREY] * 16), np.uint16)
     for data, reason in (
         (tiff(deep, compression="jpeg2000"), "compression 34712, which is not read"),
+        (tiff(COLOUR, photometric="rgb", compression="webp"), "compression 50001, which is not read"),
         (tiff(GREY.astype(np.complex64), photometric="minisblack"), "samples of 64 bits"),
         (tiff(layers, photometric="minisblack", volumetric=True, tile=(16, 16, 16)), "ImageDepth"),
         (tiff(deep, photometric="cfa"), "photometric interpretation 32803"),
