@@ -9,15 +9,10 @@ from cbir.store import change_history, change_log, metadata, originals, quaranti
 from cbir.store.checksums import with_checksum
 from cbir.store.image_rows import rows_matching, update_images
 from cbir.store.label_changes import change_labels
-from cbir.store.records import Record, stored_labels
+from cbir.store.records import OF_PATIENT, Record, stored_labels
 from cbir.store.schema import images, instance_copies, original_files
 from cbir.store.statements import insert_missing
-from cbir.store.stored_place import SLICE_PLACE
-from cbir.store.study_day import STUDY_DAY
 from cbir.store.writer import Writer
-
-STUDY_DATE = "study_date"  # label of shifted dates, which are shifted by the patient
-OF_PATIENT = (STUDY_DAY, STUDY_DATE, SLICE_PLACE, "age", "sex")  # what counts for one patient
 
 
 def move_to_patient(writer: Writer, records: Mapping[str, Record], data: bytes) -> None:

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cbir.ingest.description import DescribedFile
-from cbir.store.followed_changes import STUDY_DATE
-from cbir.store.records import FINDINGS_LABEL, Record
+from cbir.store.records import FINDINGS_LABEL, STUDY_DATE, Record
 from cbir.store.sent_instances import StoredInstance
 
 

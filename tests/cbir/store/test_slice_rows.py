@@ -67,6 +67,13 @@ def test_pages_of_slices_go_on_where_they_ended(kept: Collection) -> None:
         writer.delete([page[-1][1].image_id])
     (_, following), *_ = kept.sorted_page(order, page[-1][0], 3, scope=SCOPE)
     assert following.labels["z"] == "3"
+    with kept.writer() as writer:
+        writer.delete([page[0][1].image_id])
+    position, record = kept.sorted_page(order, None, 5, scope=SCOPE)[-1]
+    with kept.writer() as writer:
+        writer.delete([page[1][1].image_id])
+    (_, following), *_ = kept.sorted_page(order, position, 3, scope=SCOPE)
+    assert int(following.labels["z"]) == int(record.labels["z"]) + 1  # though all places moved
     assert kept.sorted_page(order, Position(10**9, "x"), 3, scope=SCOPE) == []
     with pytest.raises(InvalidInput, match="name its study too"):
         kept.sorted_page(order, None, 3)
