@@ -90,9 +90,12 @@ def _entries(raw: Any, count: int, bits: int, little: bool, is_palette: bool) ->
         return np.empty(0)
     if not isinstance(raw, bytes):
         try:
-            return np.array(raw, np.int64, ndmin=1).astype(np.float64) % WORD
+            numbers = np.array(raw, np.int64, ndmin=1) % WORD
         except (TypeError, ValueError, OverflowError) as error:
             raise UnusableTable("entries that are no numbers") from error
+        if bits <= 8 and numbers.size and numbers.max() > 255:  # two in each word
+            return numbers.astype("<u2").view(np.uint8).astype(np.float64)
+        return numbers.astype(np.float64)
     if len(raw) < 2 * count if bits <= 8 else is_palette and len(raw) in (count, count + count % 2):
         return np.frombuffer(raw, np.uint8).astype(np.float64)
     words = raw[: min(2 * count, len(raw) // 2 * 2)]

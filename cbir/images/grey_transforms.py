@@ -120,7 +120,7 @@ def voi_pixels(
     if window is not None:
         function = _function(next(header.items("FrameVOILUTSequence")), header)
         return _apply_function(values, window, function), window
-    signed = header.signed or bool(values.min() < 0)
+    signed = header.signed or _may_be_negative(values, header)
     doubtful = MODALITY_LUT in header.unusable  # what follows may be meant for other values
     for item in header.items("FrameVOILUTSequence"):
         for table in header.tables(item, "VOILUTSequence", VOI_LUT):
@@ -135,6 +135,14 @@ def voi_pixels(
                 return pixels, window
             header.note(WINDOW)
     return None
+
+
+def _may_be_negative(values: Values, header: FrameHeader) -> bool:
+    """Return whether values of the modality have a sign, also if this frame has none below 0."""
+    intercepts = (
+        first_number(item, "RescaleIntercept") for item in header.items("PixelValueTransformationSequence")
+    )
+    return bool(values.min() < 0) or any((intercept or 0) < 0 for intercept in intercepts)
 
 
 def _windows(item: Dataset, header: FrameHeader) -> Iterator[Window]:

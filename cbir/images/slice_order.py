@@ -74,7 +74,7 @@ def order_slices(slices: Sequence[PlacedSlice]) -> list[int]:
     stacks.sort(key=lambda stack: min(_last_key(slices[index]) for index in stack))
     ordered: list[int] = []
     for stack in stacks:
-        if slices[stack[0]].location.position is None:
+        if len(stack) == 1 or not _is_placed(slices[stack[0]]):
             ordered += stack
         else:
             ordered += [index for part in separate_passes(slices, stack).stacks for index in part]
@@ -83,19 +83,32 @@ def order_slices(slices: Sequence[PlacedSlice]) -> list[int]:
 
 def parallel_slices(slices: Sequence[PlacedSlice]) -> list[list[int]]:
     """Group frames by orientation, within SAME_DIRECTION; those without a place are the last group."""
-    placed = [n for n, each in enumerate(slices) if each.location.position and each.location.orientation]
+    placed = [n for n, each in enumerate(slices) if _is_placed(each)]
     groups: list[list[int]] = []
     directions = np.array([slices[n].location.orientation for n in placed], np.float64).reshape(-1, 2, 3)
     directions /= np.linalg.norm(directions, axis=2, keepdims=True)
-    left = np.arange(len(placed))
-    while len(left):
-        # Of unit vectors an angle a apart, the difference has the length 2 sin(a / 2).
-        differences = np.linalg.norm(directions[left] - directions[left[0]], axis=2).max(axis=1)
-        near = differences <= 2 * np.sin(np.radians(SAME_DIRECTION) / 2)
-        groups.append([placed[n] for n in left[near]])
-        left = left[~near]
+    # Of unit vectors an angle a apart, the difference has the length 2 sin(a / 2), and each component at most that.
+    most = 2 * np.sin(np.radians(SAME_DIRECTION) / 2)
+    components = directions.reshape(-1, 6)
+    component = components[:, int(np.ptp(components, axis=0).argmax()) if placed else 0]
+    ascending = np.argsort(component, kind="stable")
+    left = np.ones(len(placed), np.bool_)
+    for first in range(len(placed)):
+        if not left[first]:
+            continue
+        ends = np.searchsorted(component, component[first] + np.array([-most, most]), sorter=ascending)
+        near = ascending[ends[0] : ends[1] + 1]
+        near = near[left[near]]
+        differences = np.linalg.norm(directions[near] - directions[first], axis=2).max(axis=1)
+        group = np.sort(near[differences <= most])
+        left[group] = False
+        groups.append([placed[n] for n in group])
     without = sorted(set(range(len(slices))) - set(placed))
     return groups + ([without] if without else [])
+
+
+def _is_placed(each: PlacedSlice) -> bool:
+    return each.location.position is not None and each.location.orientation is not None
 
 
 def common_directions(slices: Sequence[PlacedSlice], stack: Sequence[int]) -> NDArray[np.float64]:

@@ -19,6 +19,7 @@ STRIP_OFFSETS, ORIENTATION, SAMPLES, STRIP_ROWS, COLOUR_MAP = 273, 274, 277, 278
 TILE_WIDTH, TILE_HEIGHT, TILE_OFFSETS, EXTRA_SAMPLES, FORMAT, DEPTH = 322, 323, 324, 338, 339, 32997
 REDUCED, MASK, OLD_REDUCED = 1, 4, 2  # flags of the first, value of the second
 MAX_STRIPS = 100_000  # or tiles, of a page
+WEBP = 50001
 WHITE_IS_ZERO, PALETTE, UNSIGNED, SIGNED = 0, 3, 1, 2
 COLOURS = {0: 1, 1: 1, 2: 3, 3: 1, 5: 4, 6: 3, 8: 3}  # samples by photometric interpretation
 
@@ -82,6 +83,8 @@ def _is_ordinary(data: bytes, tags: Any) -> bool:
     Of deeper ones, Pillow reduces some, and swaps the bytes of big-endian ones once too often if they are compressed.
     """
     colours = COLOURS.get(tags.get(PHOTOMETRIC, WHITE_IS_ZERO))
+    if tags.get(COMPRESSION) == WEBP:  # for which Pillow's library has no decoder
+        return False
     alone = tags.get(SAMPLES, colours) == colours and EXTRA_SAMPLES not in tags
     return alone and max(tags.get(BITS, (1,))) <= 8 and not data.startswith(BIG_ENDIAN_BIG_TIFF)
 

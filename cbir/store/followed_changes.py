@@ -9,20 +9,17 @@ from cbir.store import change_history, change_log, metadata, originals, quaranti
 from cbir.store.checksums import with_checksum
 from cbir.store.image_rows import rows_matching, update_images
 from cbir.store.label_changes import change_labels
-from cbir.store.records import Record, stored_labels
+from cbir.store.records import OF_PATIENT, Record, stored_labels
 from cbir.store.schema import images, instance_copies, original_files
 from cbir.store.statements import insert_missing
-from cbir.store.study_day import STUDY_DAY
 from cbir.store.writer import Writer
-
-STUDY_DATE = "study_date"  # label of shifted dates, which are shifted by the patient
 
 
 def move_to_patient(writer: Writer, records: Mapping[str, Record], data: bytes) -> None:
     """Give images of one file the patient of their new records, in one transaction.
 
-    The day and the shifted date of the study, which count for one patient, follow; a stored original is replaced by
-    the new file.
+    What counts for one patient follows: age, sex, the day and the shifted date of the study, and the time of the
+    slice's acquisition. A stored original is replaced by the new file.
 
     Parameters
     ----------
@@ -43,8 +40,8 @@ def move_to_patient(writer: Writer, records: Mapping[str, Record], data: bytes) 
             values = {"patient_key": record.patient_key, "source": record.source}
             update_images(connection, [row.number], values | {"source_stamp": record.source_stamp})
             new = stored_labels(record)
-            dates: dict[str, str | None] = {key: new.get(key) for key in (STUDY_DAY, STUDY_DATE)}
-            change_labels(connection, [row.number], dates, writer.who)
+            facts: dict[str, str | None] = {key: new.get(key) for key in OF_PATIENT}
+            change_labels(connection, [row.number], facts, writer.who)
         ids = [row.image_id for row in rows]
         change_history.record_change(connection, writer.who, "labelled", len(ids), ids)
         metadata.bump_generation(connection)
@@ -92,22 +89,27 @@ def forget_copy(writer: Writer, instance: str) -> None:
         metadata.bump_generation(connection)
 
 
-def move_quarantined(writer: Writer, image_id: str, patient_key: str | None, study_day: int | None) -> None:
-    """Give a quarantined image another patient.
+def move_quarantined(writer: Writer, image_id: str, now: Record) -> None:
+    """Give a quarantined image another patient, and what counts for this one.
 
     Parameters
     ----------
     writer : Writer
     image_id : str
         Id of the image. Raises NotFound if it is not in quarantine.
-    patient_key : str or None
-        Key of the patient.
-    study_day : int or None
-        Day of the study, which counts for this patient.
+    now : Record
+        Record of the image as the archive has it.
     """
     with writer._engine.begin() as connection:
         ((record, vector),), pictures = quarantine.quarantined_entries(connection, [image_id])
-        moved = replace(record, patient_key=patient_key, study_day=study_day)
+        kept = {key: value for key, value in record.labels.items() if key not in OF_PATIENT}
+        moved = replace(
+            record,
+            patient_key=now.patient_key,
+            study_day=now.study_day,
+            slice_place=now.slice_place,
+            labels=kept | {key: value for key, value in now.labels.items() if key in OF_PATIENT},
+        )
         quarantine.hold(connection, [(moved, vector)], pictures, writer.who)
 
 

@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Connection, exists, select
 from cbir.store import change_history, metadata, originals
 from cbir.store.image_rows import ids_of, insert_labels, rows_matching, update_images
 from cbir.store.label_changes import change_labels
+from cbir.store.records import OF_PATIENT
 from cbir.store.schema import images, labels
 from cbir.store.stored_place import SLICE_PLACE
 from cbir.store.study_day import STUDY_DAY, parse_day
@@ -68,7 +69,7 @@ def merge_duplicate(
             new[STUDY_DAY] = str(parse_day(new[STUDY_DAY]))
         if duplicate.patient_key and patient_key and duplicate.patient_key != patient_key:
             conflicts.append(LabelConflict(PATIENT, duplicate.source, kept_source))
-            new.pop(STUDY_DAY, None)  # counted for one patient alone
+            new = {key: value for key, value in new.items() if key not in OF_PATIENT}
         elif duplicate.patient_key and not patient_key:
             update_images(connection, [number], {"patient_key": duplicate.patient_key})
             change_history.record_change(connection, who, "labelled", 1, [duplicate.image_id])

@@ -12,6 +12,8 @@ from cbir.store.stored_place import SLICE_PLACE, stored_place
 from cbir.store.study_day import STUDY_DAY, parse_day, relative_day
 
 PERSON_LABELS = ("age", "sex", "series_description")  # of DICOM headers
+STUDY_DATE = "study_date"  # label of shifted dates, which are shifted by the patient
+OF_PATIENT = (STUDY_DAY, STUDY_DATE, SLICE_PLACE, "age", "sex")  # what counts for one patient alone
 FINDINGS_LABEL = "intake"  # of images with findings, which says what they are
 UNUSABLE_LABEL = "unusable"  # of images whose file has attributes for display that cannot be used; names them
 

@@ -111,7 +111,7 @@ def _compare_quarantined(comparison: "ArchiveComparison", image: QuarantinedImag
     if comparison.options.apply:
         with comparison.writer() as writer:
             if same:
-                move_quarantined(writer, image.image_id, same[0].patient_key, same[0].study_day)
+                move_quarantined(writer, image.image_id, same[0])
             elif now:
                 drop_quarantined(writer, image.image_id)
             else:

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cbir.ingest.description import DescribedFile
-from cbir.store.followed_changes import STUDY_DATE
-from cbir.store.records import FINDINGS_LABEL, Record
+from cbir.store.records import FINDINGS_LABEL, STUDY_DATE, Record
 from cbir.store.sent_instances import StoredInstance
 
 
@@ -38,7 +37,7 @@ def find_difference(
     described : DescribedFile
         All frames of its file in the archive.
     labels : mapping
-        Labels of the stored images by id, which frames with other pixels keep.
+        Labels of the stored images by id, which frames with other pixels keep. Without a date, none is added.
     """
     position = {record.frame: number for number, record in enumerate(described.records)}
     moved: dict[str, Record] = {}
@@ -51,7 +50,7 @@ def find_difference(
             if number is not None and record is not None:
                 selected[number] = _with_labels(record, labels.get(frame.image_id, {}))
         elif record.patient_key != frame.patient_key:
-            moved[frame.image_id] = record
+            moved[frame.image_id] = _without_new_date(record, labels.get(frame.image_id, {}))
     if not moved and not replaced:
         return None
     return InstanceDifference(moved, tuple(replaced), _only(described, selected))
@@ -59,10 +58,16 @@ def find_difference(
 
 def _with_labels(record: Record, earlier: Mapping[str, str]) -> Record:
     """Return a record that keeps labels of the image before, unless its header says otherwise."""
-    labels = {key: value for key, value in earlier.items() if key != FINDINGS_LABEL} | record.labels
-    if STUDY_DATE not in earlier:
-        labels.pop(STUDY_DATE, None)
-    return replace(record, labels=labels)
+    kept = {key: value for key, value in earlier.items() if key != FINDINGS_LABEL}
+    record = _without_new_date(record, earlier)
+    return replace(record, labels=kept | record.labels)
+
+
+def _without_new_date(record: Record, earlier: Mapping[str, str]) -> Record:
+    """Return a record without a shifted date if the image had none: its collection keeps no dates."""
+    if STUDY_DATE in earlier:
+        return record
+    return replace(record, labels={key: value for key, value in record.labels.items() if key != STUDY_DATE})
 
 
 def _only(described: DescribedFile, records: Mapping[int, Record]) -> DescribedFile:

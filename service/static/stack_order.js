@@ -4,6 +4,7 @@ const SAME_DIRECTION = (0.5 * Math.PI) / 180;
 const LEAST_APART = 1e-3; // mm
 const MOST_APART = 0.1;
 const SHARE_APART = 0.1; // of the mean distance of slices
+const STACK = 3; // slices of a pass that lie among those of another before both are stacks of their own
 
 function numbers(text, count) {
   const values = (text ?? "").split("\\").filter((value) => value.trim()).map(Number);
@@ -35,11 +36,20 @@ function parallel(placed) {
   return groups;
 }
 
-/** Put parts of slices {at}, one after another, into the first pass without a slice at the place of one of theirs. */
+/** Whether stacks of slices {at} have some at one place, or run through each other. */
+function overlap(first, second, tolerance) {
+  if (first.some(({ at }) => second.some((each) => Math.abs(each.at - at) <= tolerance))) return true;
+  if (Math.min(first.length, second.length) < STACK) return false;
+  const [a, b] = [first, second].map((slices) => slices.map(({ at }) => at));
+  const [low, high] = [Math.max(Math.min(...a), Math.min(...b)), Math.min(Math.max(...a), Math.max(...b))];
+  return [a, b].every((places) => places.filter((place) => low <= place && place <= high).length >= STACK);
+}
+
+/** Put parts of slices {at}, one after another, into the first pass that does not overlap with them. */
 function merge(parts, tolerance) {
   const passes = [];
   for (const part of parts) {
-    const pass = passes.find((others) => !others.some(({ at }) => part.some((each) => Math.abs(each.at - at) <= tolerance)));
+    const pass = passes.find((others) => !overlap(others, part, tolerance));
     if (pass) pass.push(...part);
     else passes.push([...part]);
   }

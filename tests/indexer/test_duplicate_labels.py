@@ -89,3 +89,19 @@ def test_rows_whose_labels_are_with_no_picture_are_counted(folder: Path) -> None
     (folder / "d.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     summary = run(folder, "path,label a.png,x d.png,y e.png,z", code=3)
     assert (summary["manifest_lost"], summary["manifest_unused"]) == (1, 1)
+
+
+def test_what_counts_for_another_patient_does_not_come_to_the_picture(folder: Path) -> None:
+    manifest = "path,patient,study_day,age,side a.png,Miller,,, b.png,Smith,7,45,left"
+    assert run(folder, manifest, code=3)["conflicts"] == 1
+    kept = record_of(folder, "a.png")
+    assert (kept.study_day, kept.labels) == (None, {"side": "left"})
+
+
+def test_rows_of_pictures_that_were_deleted_are_counted(folder: Path) -> None:
+    run(folder, "path,label c.png,x")
+    image = record_of(folder, "c.png").image_id
+    with Collection(folder.parent / "c") as collection, collection.writer() as writer:
+        writer.delete([image])
+    summary = run(folder, "path,label c.png,x")
+    assert (summary["deleted_earlier"], summary["manifest_lost"], summary["manifest_unused"]) == (1, 1, 0)

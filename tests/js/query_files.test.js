@@ -110,6 +110,29 @@ test("passes of the user's slices follow each other", () => {
   assert.deepEqual(ordered(numbered("c", 0, "3"), numbered("a", 0, "1"), numbered("b", 5, "2"), numbered("d", 5, "4")), ["a", "b", "c", "d"]);
 });
 
+test("times come before names, also within one acquisition", () => {
+  for (const more of [{}, { acquisition: "1" }]) {
+    const timed = (name, z, time) => [name, z, { time, ...more }];
+    assert.deepEqual(ordered(timed("a", 0, "100100"), timed("b", 0, "100000"), timed("c", 5, "100101"), timed("d", 5, "100001")), ["b", "d", "a", "c"]);
+  }
+});
+
+test("acquisitions that run through each other are passes of their own, and those that continue each other one", () => {
+  const places = [0, 5, 10, 15];
+  const acquired = (name, shift, acquisition) => places.map((z) => [`${name}${z}`, z + shift, { acquisition }]);
+  const one = acquired("a", 0, "2").map(([name]) => name);
+  const other = acquired("b", 0, "1").map(([name]) => name);
+  assert.deepEqual(ordered(...acquired("a", 2.5, "2"), ...acquired("b", 0, "1")), [...other, ...one]);
+  assert.equal(ordered(...acquired("a", 0, "2"), ...acquired("b", 12.5, "1")).indexOf("b0"), 3);
+  assert.deepEqual(ordered(...acquired("a", -20, "2"), ...acquired("b", 0, "1")), [...one, ...other]);
+});
+
+test("slices are at one place from 0.001 to 0.1 mm, by their distance", () => {
+  const numbered = (name, z, number) => [name, z, { number }];
+  assert.deepEqual(ordered(numbered("a", 0, "1"), numbered("b", 0.5, "2"), numbered("c", 100, "3"), numbered("d", 200, "4")), ["a", "b", "c", "d"]);
+  assert.deepEqual(ordered(numbered("a", 0.0005, "1"), numbered("b", 0, "2")), ["a", "b"]);
+});
+
 test("slices of another orientation, or without a position, come where their numbers are", () => {
   const coronal = { orientation: "1\\0\\0\\0\\0\\-1", number: "1" };
   const placed = [["b", 5, { number: "2" }], ["a", 0, { number: "3" }], ["scout", 0, coronal], ["last", 0, { number: "9", position: "" }]];

@@ -269,3 +269,16 @@ def test_two_orientations_in_one_series_are_two_volumes(tmp_path):
         {"a"},
         {"b"},
     ]
+
+
+@pytest.mark.parametrize("other", [{"spacing": (6.0, 5.5, 5.0)}, {"shape": (30, 40, 50)}])
+def test_slices_of_two_sizes_at_the_same_places_are_two_volumes(tmp_path, other):
+    write_series(tmp_path / "a", stack())
+    values = stack(other.get("shape", (30, 40, 44)), other.get("spacing", (6.0, 5.0, 5.0)))
+    for number, path in enumerate(
+        write_series(tmp_path / "b", values, other.get("spacing", (6.0, 5.0, 5.0)))
+    ):
+        change(path, SOPInstanceUID=f"1.2.3.9.{number}")
+    everything = found(tmp_path)
+    assert [{path.parent.name for path in series.paths} for series in everything.series] == [{"a"}, {"b"}]
+    assert everything.refused == []

@@ -182,3 +182,29 @@ def test_volumes_have_the_same_stored_values_and_rescaling_as_pictures(tmp_path)
         dataset.PixelData = words.astype("<u2").tobytes()
         dataset.save_as(path)
     np.testing.assert_array_equal(voxels(paths), expected)
+
+
+@pytest.mark.parametrize("vr", ["US", "SS"])
+@pytest.mark.parametrize("darkest", [0, 1500])
+def test_the_first_input_of_a_voi_lut_is_signed_for_frames_without_negative_values_too(vr, darkest):
+    stored = np.maximum(RAMP, darkest)
+    table = lut(range(0, 65536, 16), 0, vr="OW")
+    del table.LUTDescriptor
+    table.add_new("LUTDescriptor", vr, [4096, -1024 if vr == "SS" else 65536 - 1024, 16])
+    rescaling = {"RescaleSlope": 1, "RescaleIntercept": -1024}
+    (image,) = decode(
+        written(dicom_set(stored, BitsStored=12, HighBit=11, VOILUTSequence=[table], **rescaling))
+    )
+    np.testing.assert_allclose(image.pixels, stored * 16 * (255 / 65535), atol=0.51)
+
+
+@pytest.mark.parametrize("vr", ["OW", "US"])
+@pytest.mark.parametrize("packed", [True, False])
+def test_entries_of_bytes_have_a_word_or_half_of_one(vr, packed):
+    entries = (np.arange(4096) >> 4).astype(np.uint8)
+    words = np.frombuffer(entries.tobytes(), "<u2") if packed else entries.astype("<u2")
+    table = item(LUTDescriptor=[4096, 0, 8])
+    table.add_new("LUTData", vr, words.tobytes() if vr == "OW" else words.tolist())
+    image = ramp(VOILUTSequence=[table])
+    np.testing.assert_array_equal(image.pixels, RAMP >> 4)
+    assert image.unusable == ()

@@ -3,6 +3,7 @@
 import random
 import time
 
+import numpy as np
 import pytest
 
 from cbir.images.slice_order import PlacedSlice, order_slices, parallel_slices, separate_passes
@@ -143,3 +144,44 @@ def test_thousands_of_frames_at_one_place_are_ordered_at_once():
     started = time.process_time()
     assert order_slices(given) == [*range(frames)][::-1]
     assert time.process_time() - started < 5
+
+
+def test_thousands_of_orientations_are_ordered_at_once():
+    """A probe or detector that turns: no two frames are parallel."""
+    angles = np.radians(np.linspace(0, 359, 6000))
+    given = [
+        PlacedSlice(
+            SlicePlace((0.0, 0.0, 0.0), (float(np.cos(a)), float(np.sin(a)), 0.0, 0.0, 0.0, -1.0)), "1.2", n
+        )
+        for n, a in enumerate(angles)
+    ]
+    started = time.process_time()
+    assert sorted(order_slices(given)) == list(range(len(given)))
+    assert time.process_time() - started < 3
+    assert len(parallel_slices(given)) > 300
+    scattered = [
+        PlacedSlice(
+            SlicePlace((0.0, 0.0, 0.0), tuple(np.linalg.qr(random)[0][:2].ravel().tolist())), "1.2", n
+        )
+        for n, random in enumerate(np.random.default_rng(0).normal(size=(6000, 3, 3)))
+    ]
+    started = time.process_time()
+    assert sorted(order_slices(scattered)) == list(range(len(given)))
+    assert time.process_time() - started < 3
+
+
+def test_parallel_slices_are_within_half_a_degree_of_the_first():
+    def turned(degrees):
+        angle = np.radians(degrees)
+        return (
+            float(np.cos(angle)),
+            float(np.sin(angle)),
+            0.0,
+            float(-np.sin(angle)),
+            float(np.cos(angle)),
+            0.0,
+        )
+
+    angles = [0.0, 0.4, -0.4, 0.6, 90.0, 0.9, 90.3, -0.6]
+    given = [PlacedSlice(SlicePlace((0.0, 0.0, float(n)), turned(a))) for n, a in enumerate(angles)]
+    assert parallel_slices(given) == [[0, 1, 2], [3, 5], [4, 6], [7]]

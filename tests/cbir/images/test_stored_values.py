@@ -219,3 +219,26 @@ def test_a_stream_of_other_components_than_the_header():
     assert "3 components where its header says 1 (SamplesPerPixel)" in refused(dataset)
     with pytest.raises(UnreadableImage, match="SamplesPerPixel 1 with RGB"):
         displayed(COLOUR[..., 0], PhotometricInterpretation="RGB")
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_a_coder_may_have_taken_out_the_bits_below_the_value(signed):
+    """The header describes the words before: 12 bits at the top of 16, of which the stream has 12."""
+    values = values_of(12, signed)
+    words = (values & 0xFFF).astype(np.uint16)
+    dataset = dicom_set(words, **layout(16, 12, 15, signed))
+    dataset.file_meta.TransferSyntaxUID = uid.JPEG2000Lossless
+    stream = imagecodecs.jpeg2k_encode(words, level=0, reversible=True, codecformat="j2k", bitspersample=12)
+    dataset.PixelData = encapsulate([stream])
+    dataset["PixelData"].VR = "OB"
+    ((found, _),) = stored_frames(dataset)
+    np.testing.assert_array_equal(found, values)
+
+
+@pytest.mark.parametrize("syntax", [uid.JPEGLSLossless, uid.JPEG2000Lossless, uid.JPEGLosslessSV1])
+def test_an_unused_bit_of_dark_pixels_is_masked_without_loss(syntax):
+    """It looks like a value that is a little beyond, which lossy coding alone gives."""
+    values = values_of(12, False)
+    words = np.where(values < 1000, values | 0x1000, values).astype(np.uint16)
+    ((found, _),) = stored_frames(data_set(words, syntax, **layout(16, 12, 11, False)))
+    np.testing.assert_array_equal(found, values)

@@ -3,6 +3,7 @@
 import struct
 from io import BytesIO
 
+import imagecodecs
 import numpy as np
 import PIL.Image
 import pytest
@@ -235,6 +236,7 @@ def test_true_reasons():
     deep, layers = depth(GREY, np.uint16), depth(np.stack([GREY] * 16), np.uint16)
     for data, reason in (
         (tiff(deep, compression="jpeg2000"), "compression 34712, which is not read"),
+        (tiff(COLOUR, photometric="rgb", compression="webp"), "compression 50001, which is not read"),
         (tiff(GREY.astype(np.complex64), photometric="minisblack"), "samples of 64 bits"),
         (tiff(layers, photometric="minisblack", volumetric=True, tile=(16, 16, 16)), "ImageDepth"),
         (tiff(deep, photometric="cfa"), "photometric interpretation 32803"),
@@ -261,3 +263,25 @@ def test_pages_are_those_of_the_other_library():
             (image,) = decode(file.getvalue())
             comparison = BENCH.compare_tiff(file.getvalue(), image)
             assert comparison.difference == 0, comparison
+
+
+def test_a_jpeg_stream_that_is_larger_than_its_strip_is_refused():
+    for size, reason in (((40, 56), None), ((41, 56), "another size"), ((400, 560), "another size")):
+        stream = imagecodecs.jpeg8_encode(np.zeros((*size, 3), np.uint8))
+        data = tiff(
+            iter([stream]), shape=(40, 56, 3), dtype=np.uint8, photometric="rgb", compression="jpeg",
+            byteorder=">", bigtiff=True,
+        )  # fmt: skip
+        if reason is None:
+            assert only(data).shape[:2] == size
+            continue
+        with pytest.raises(UnreadableImage, match=reason):
+            only(data)
+
+
+def test_colours_that_transparency_is_in_are_not_multiplied_by_another_one():
+    alpha = np.full((*COLOUR.shape[:2], 1), 99, np.uint8)
+    samples = depth(np.concatenate([COLOUR, alpha, alpha], 2), np.uint16)
+    for kinds in (["assocalpha", "unassalpha"], ["unassalpha", "assocalpha"]):
+        data = tiff(samples, photometric="rgb", planarconfig="contig", extrasamples=kinds)
+        np.testing.assert_array_equal(only(data), COLOUR)

@@ -76,3 +76,26 @@ def test_replaced_images_may_come_again(collection: Collection) -> None:
 def damage_of(collection: Collection) -> list[str]:
     with collection._engine.connect() as connection:
         return row_problems(connection)
+
+
+def test_frames_that_the_collection_does_not_have_say_nothing_of_other_pictures(
+    collection: Collection,
+) -> None:
+    def frame(number: int, content: int) -> Entry:
+        record, vector = shown_by(COPY, content, "a")
+        return replace(record, frame=number), vector
+
+    with collection.writer() as writer:
+        writer.add([shown_by(FIRST, 1, "a"), shown_by(OTHER, 1, "a")])
+        writer.add([frame(1, 1), frame(2, 2)])  # a copy, and an image
+    other = [frame(2, 9)[0], shown_by(OTHER, 8, "a")[0]]
+    same = [
+        frame(1, 1)[0],
+        frame(2, 2)[0],
+        frame(3, 9)[0],
+        shown_by("1.9", 9, "a")[0],
+        shown_by("", 9, "a")[0],
+    ]
+    assert collection.other_pictures(same[:2] + same[3:]) == set()
+    assert collection.other_pictures([same[2]]) == set()
+    assert collection.other_pictures(other) == {(each.instance, each.content_hash) for each in other}

@@ -11,10 +11,12 @@ from cbir.images.slice_place import CYCLE, DAY, SlicePlace
 from cbir.store import Collection
 from cbir.store.collection_copy import copy_collection
 from cbir.store.dicom_instances import DicomScope
+from cbir.store.followed_changes import move_quarantined, move_to_patient
 from cbir.store.image_order import Position, parse_order
 from cbir.store.image_rows import insert_labels
 from cbir.store.label_merge import DuplicateLabels
 from cbir.store.limited_collection import LimitedCollection
+from cbir.store.quarantine_release import read_quarantined
 from cbir.store.stored_place import SLICE_PLACE, stored_place
 from tests.cbir.store.conftest import entry
 
@@ -65,6 +67,13 @@ def test_pages_of_slices_go_on_where_they_ended(kept: Collection) -> None:
         writer.delete([page[-1][1].image_id])
     (_, following), *_ = kept.sorted_page(order, page[-1][0], 3, scope=SCOPE)
     assert following.labels["z"] == "3"
+    with kept.writer() as writer:
+        writer.delete([page[0][1].image_id])
+    position, record = kept.sorted_page(order, None, 5, scope=SCOPE)[-1]
+    with kept.writer() as writer:
+        writer.delete([page[1][1].image_id])
+    (_, following), *_ = kept.sorted_page(order, position, 3, scope=SCOPE)
+    assert int(following.labels["z"]) == int(record.labels["z"]) + 1  # though all places moved
     assert kept.sorted_page(order, Position(10**9, "x"), 3, scope=SCOPE) == []
     with pytest.raises(InvalidInput, match="name its study too"):
         kept.sorted_page(order, None, 3)
@@ -161,3 +170,33 @@ def test_times_are_stored_without_dates() -> None:
         stored_place(SECRET, "", "1.2", replace(first, time=days * DAY + 1000)) for days in (day, day + 9)
     )
     assert nobody == later  # the time of the day alone
+
+
+def test_a_moved_slice_has_the_facts_of_its_new_patient(kept: Collection) -> None:
+    number = kept.numbers_in(SCOPE)[0]
+    image = kept.records([number])[number]
+    with kept.writer() as writer:
+        writer.set_labels(image.image_id, {"age": "70", "sex": "M", "note": "kept"})
+        labels = {"age": "45", "z": "9", "note": "other"}
+        now = replace(
+            image, patient_key="q", labels=labels, study_day=7, slice_place=SlicePlace(time=5).to_text()
+        )
+        move_to_patient(writer, {image.image_id: now}, b"file")
+    moved = kept.records([number])[number]
+    assert moved.labels == {"z": "0", "note": "kept", "age": "45"}
+    assert (moved.patient_key, moved.study_day) == ("q", 7)
+    assert SlicePlace.from_text(moved.slice_place).time == 5
+
+
+def test_a_moved_slice_in_quarantine_too(kept: Collection) -> None:
+    record, vector = entry(30, "p", {"intake": "noise", "sex": "M", "z": "30"})
+    record = replace(record, image_id=record.content_hash)
+    with kept.writer() as writer:
+        writer.held_pictures = {record.content_hash: b"jpeg"}
+        writer.add([(record, vector)])
+        (held,) = read_quarantined(kept)
+        now = replace(record, patient_key="q", labels={"age": "45"}, slice_place=SlicePlace(time=5).to_text())
+        move_quarantined(writer, held.image_id, now)
+    (moved,) = read_quarantined(kept)
+    assert moved.record.labels == {"intake": "noise", "z": "30", "age": "45"}
+    assert (moved.record.patient_key, moved.record.slice_place) == ("q", now.slice_place)
