@@ -14,8 +14,9 @@ from cbir.ingest.intake_check import IntakeCheck
 from cbir.ingest.received_files import ReceivedFile, add_received_files
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.store.followed_changes import move_to_patient
+from cbir.store.followed_changes import forget_copy, move_to_patient
 from cbir.store.patient_erasers import delete_segmentations
+from cbir.store.quarantine_release import refuse_images
 from cbir.store.records import hash_patient
 from cbir.store.sent_instances import StoredInstance, images_with_copies, sent_instances, sent_studies
 from cbir.store.writer import Writer
@@ -86,7 +87,11 @@ class ArchiveComparison:
     report: ReportDifference = lambda item, reason: None
     show_progress: Callable[[int], None] = lambda images: None
     counts: Counter[str] = field(default_factory=Counter, init=False)
-    present_count: int = field(default=0, init=False)  # studies and copies that the archive has
+    present_count: int = field(
+        default=0, init=False
+    )  # studies, copies and quarantined images that the archive has
+    gone_copies: list[str] = field(default_factory=list, init=False)  # UIDs
+    gone_quarantined: list[str] = field(default_factory=list, init=False)  # ids
     _has_gap: bool = field(default=False, init=False)  # in the list under way
     _missing_studies: list[str] = field(default_factory=list, init=False)
 
@@ -101,15 +106,26 @@ class ArchiveComparison:
             self._compare_study(uid)
 
     def delete_gone(self) -> None:
-        """Delete studies that are gone. Raises ArchiveFailed if the archive has nothing of the collection."""
-        if self._missing_studies and not self.present_count and not self.stop.is_set():
+        """Delete what is gone. Raises ArchiveFailed if the archive has nothing of the collection."""
+        is_all_gone = not self.present_count and not self.stop.is_set()
+        if is_all_gone and (self._missing_studies or self.gone_copies or self.gone_quarantined):
             raise ArchiveFailed(
-                f"the archive has none of the collection's {len(self._missing_studies)} studies; name the archive "
-                "that they come from. Nothing was deleted"
+                "the archive has nothing of what the collection got; name the archive that its images come from. "
+                "Nothing was deleted"
             )
+        if not self.options.apply:
+            return
         for uid in self._missing_studies:
-            if not self.stop.is_set():
+            if self.stop.is_set():
+                return
+            if self.archive.find_study(uid) is None:  # it may have been sent again meanwhile
                 self._apply_deletion(list(sent_instances(self.collection, uid).values()))
+        for instance in self.gone_copies:
+            with self.writer() as writer:
+                forget_copy(writer, instance)
+        for image_id in self.gone_quarantined:
+            with self.writer() as writer:
+                refuse_images(writer, [image_id])
 
     def _studies(self) -> Iterator[str]:
         after = ""
@@ -144,7 +160,8 @@ class ArchiveComparison:
         elif self._has_gap or not self._is_gone(first):
             reason = "the archive does not list it, and has not deleted it"
             self.not_compared(ArchiveItem(uid), reason, len(instances))
-        elif (now := self.archive.find_instance(first.instance)) and now.study != uid:
+        elif self._is_elsewhere(first):
+            self.present_count += 1
             self.differ(MOVED, list(map(_item, instances)))
             self._apply_removal(instances)
         else:
@@ -185,12 +202,13 @@ class ArchiveComparison:
         for instance in instances:
             if self.stop.is_set():
                 return
-            if self._has_gap or not self._is_gone(instance):
-                self.not_compared(_item(instance), "the archive does not list it, and has not deleted it")
-            elif (now := self.archive.find_instance(instance.instance)) and now.study != instance.study:
-                moved.append(instance)
-            else:
-                deleted.append(instance)
+            try:
+                if self._has_gap or not self._is_gone(instance):
+                    self.not_compared(_item(instance), "the archive does not list it, and has not deleted it")
+                else:
+                    (moved if self._is_elsewhere(instance) else deleted).append(instance)
+            except ItemRefused as error:
+                self.not_compared(_item(instance), str(error))
         self.differ(MOVED, list(map(_item, moved)))
         self.differ(DELETED, list(map(_item, deleted)))
         self._apply_removal(moved)
@@ -202,8 +220,13 @@ class ArchiveComparison:
             self.archive.fetch(ArchiveItem(instance.study, instance.series, instance.instance))
         except ItemRefused as error:
             if error.is_missing:
+                self.archive.check()  # a proxy answers 404 too, while the archive behind it restarts
                 return True
         return False
+
+    def _is_elsewhere(self, instance: StoredInstance) -> bool:
+        now = self.archive.find_instance(instance.instance)
+        return now is not None and now.study != instance.study
 
     def _compare_batch(self, batch: Sequence[StoredInstance], listed: dict[str, str]) -> None:
         ids = [frame.image_id for instance in batch for frame in instance.frames]
