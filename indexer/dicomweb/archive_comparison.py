@@ -4,11 +4,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Event
 
-from cbir.errors import ArchiveFailed, CollectionBusy
+from cbir.errors import ArchiveFailed, CollectionBusy, NotFound
 from cbir.ingest.description import DescribedFile
 from cbir.ingest.intake_check import IntakeCheck
 from cbir.ingest.received_files import ReceivedFile, add_received_files
@@ -124,7 +124,7 @@ class ArchiveComparison:
             with self.writer() as writer:
                 forget_copy(writer, instance)
         for image_id in self.gone_quarantined:
-            with self.writer() as writer:
+            with suppress(NotFound), self.writer() as writer:  # released or refused meanwhile
                 refuse_images(writer, [image_id])
 
     def _studies(self) -> Iterator[str]:
@@ -198,7 +198,8 @@ class ArchiveComparison:
 
     def _compare_missing(self, instances: Sequence[StoredInstance]) -> None:
         """Compare instances that the archive does not list in their study."""
-        deleted, moved = [], []
+        deleted: list[StoredInstance] = []
+        moved: list[StoredInstance] = []
         for instance in instances:
             if self.stop.is_set():
                 return

@@ -1,8 +1,9 @@
 """The part of a comparison that is not of images: copies of pixels under other UIDs, and quarantined images."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from cbir.errors import ArchiveFailed
+from cbir.errors import ArchiveFailed, NotFound
 from cbir.store.followed_changes import drop_quarantined, forget_copy, move_copy, move_quarantined
 from cbir.store.originals import UPLOAD
 from cbir.store.quarantine import QuarantinedImage
@@ -114,7 +115,7 @@ def _compare_quarantined(comparison: "ArchiveComparison", image: QuarantinedImag
     if not now:
         comparison.gone_quarantined.append(image.image_id)
     elif comparison.options.apply:
-        with comparison.writer() as writer:
+        with suppress(NotFound), comparison.writer() as writer:  # released or refused meanwhile
             if same:
                 move_quarantined(writer, image.image_id, same[0])
             else:

@@ -1,0 +1,235 @@
+"""A comparison deletes nothing because an archive is another one, empty, restarting, or lists what it likes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+
+import numpy as np
+import pytest
+from pydicom import Dataset
+
+from cbir import settings
+from cbir.errors import ArchiveFailed
+from cbir.images import Limits
+from cbir.python_api.collection_address import collection_folder
+from cbir.store import Collection
+from cbir.store.records import hash_patient
+from cbir.store.sent_instances import stored_copies
+from indexer.dicom.instance_filter import InstanceFilter
+from indexer.dicom.intake import Intake
+from indexer.dicomweb import repeated_requests
+from indexer.dicomweb.archive_comparison import ArchiveComparison, ComparisonOptions
+from indexer.dicomweb.archive_session import open_session
+from indexer.dicomweb.compared_copies import compare_all
+from indexer.dicomweb.crawl import Crawl
+from indexer.dicomweb.dicomweb_archive import DicomwebArchive
+from indexer.dicomweb.study_filter import StudyFilter
+from indexer.index_request import open_collection
+from tests.indexer.dicomweb.small_archive import SmallArchive, serving
+from tests.indexer.receiving import slices
+from tests.postgresql_server import PostgresqlServer
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeated_requests, "PAUSE_SECONDS", 0.01)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where the collection is: a folder, or an address in PostgreSQL."""
+    if request.param == "sqlite":
+        yield tmp_path / "collection"
+        return
+    server: PostgresqlServer = request.getfixturevalue("postgresql")
+    monkeypatch.setenv("CBIR_COLLECTION_FILES", str(tmp_path / "files"))
+    address = server.new_address()
+    yield collection_folder(address)
+    server.drop_schemas([address])
+
+
+def study(number: int, count: int = 2, patient: str = "P", seed: int = 0) -> list[Dataset]:
+    instances = list(slices(count, 32, f"1.2.826.{number}", seed=seed or number))
+    for one in instances:
+        one.PatientID = patient
+    return instances
+
+
+@dataclass
+class Followed:
+    """A collection at `place`, and the archive that it follows. named: what the last comparison reported."""
+
+    archive: SmallArchive
+    url: str
+    place: Path
+    stop: Event = field(default_factory=Event)
+    named: list[tuple[str, str]] = field(default_factory=list)
+
+    def add(self) -> None:
+        """Index what the archive has."""
+        with open_collection(self.place) as opened:
+            intake = self._intake(opened)
+            Crawl(DicomwebArchive(self.url, open_session([], 2**20)), intake, StudyFilter(), 2, Event())()
+            intake.close()
+
+    def compare(self, **options: object) -> dict[str, int]:
+        """Counts of a comparison that is applied."""
+        self.named.clear()
+        with Collection(self.place) as opened:
+            intake = self._intake(opened)
+            comparison = ArchiveComparison(
+                opened,
+                DicomwebArchive(self.url, open_session([], 2**20)),
+                intake,
+                settings.load(),
+                ComparisonOptions(**{"apply": True} | options),
+                jobs=2,
+                stop=self.stop,
+                report=lambda item, reason: self.named.append((str(item), reason)),
+            )
+            try:
+                compare_all(comparison)
+            finally:
+                intake.close()
+        return dict(+comparison.counts)
+
+    def _intake(self, opened: Collection) -> Intake:
+        return Intake(
+            opened,
+            instance_filter=InstanceFilter(),
+            limits=Limits(),
+            jobs=1,
+            who="test",
+            settings=settings.load(),
+        )
+
+    def instances(self) -> set[str]:
+        with Collection(self.place) as opened:
+            return {record.instance for _, record in opened.iterate()}
+
+    def copies(self) -> set[str]:
+        with Collection(self.place) as opened:
+            return {copy.instance for copy in stored_copies(opened, "", 100)}
+
+
+@pytest.fixture
+def followed(place: Path) -> Iterator[Followed]:
+    """Two studies, and an instance of a third that shows a picture of the first."""
+    archive = SmallArchive([*study(1), *study(2), *study(3, 1, seed=1)])
+    archive.has_matching = True
+    with serving(archive) as url:
+        made = Followed(archive, url, place)
+        made.add()
+        assert (len(made.instances()), len(made.copies())) == (4, 1)
+        yield made
+
+
+def uids(instances: list[Dataset]) -> set[str]:
+    return {str(one.SOPInstanceUID) for one in instances}
+
+
+def test_it_follows_patients_pixels_deletions_and_copies(followed: Followed) -> None:
+    merged, cleaned = study(1, patient="NEW"), study(2)
+    pixels = np.frombuffer(cleaned[0].PixelData, "<u2").copy()
+    pixels[:200] = 0
+    cleaned[0].PixelData = pixels.tobytes()
+    for one in (*merged, *cleaned):
+        followed.archive.put(one)
+    del followed.archive.instances[str(cleaned[1].SOPInstanceUID)]
+    (copy,) = uids(study(3, 1))
+    del followed.archive.instances[copy]
+    expected = {"another patient": 2, "other pixels": 1, "deleted from the archive": 2}
+    assert followed.compare(apply=False) == expected
+    assert followed.compare() == expected
+    assert followed.compare() == {"equal": 3}
+    assert followed.copies() == set()
+    with Collection(followed.place) as opened:
+        keys = {record.instance: record.patient_key for _, record in opened.iterate()}
+        new, old = (hash_patient(opened.secret, name) for name in ("NEW", "P"))
+    assert keys == dict.fromkeys(uids(merged), new) | {str(cleaned[0].SOPInstanceUID): old}
+
+
+def test_an_empty_archive_deletes_nothing(followed: Followed) -> None:
+    before = followed.instances(), followed.copies()
+    followed.archive.instances.clear()
+    with pytest.raises(ArchiveFailed, match="Nothing was deleted"):
+        followed.compare()
+    assert (followed.instances(), followed.copies()) == before
+
+
+def test_an_archive_that_ignores_queries_deletes_nothing(followed: Followed) -> None:
+    before = followed.instances(), followed.copies()
+    followed.archive.has_matching = False
+    for one in uids([*study(1), *study(2), *study(3, 1)]):
+        del followed.archive.instances[one]
+    followed.archive.put(study(9, 1)[0])
+    assert set(followed.compare()) == {"not compared"}
+    assert (followed.instances(), followed.copies()) == before
+
+
+@pytest.mark.parametrize("status", [400, 404, 501])
+def test_an_archive_that_does_not_find_instances_deletes_nothing(followed: Followed, status: int) -> None:
+    before = followed.instances(), followed.copies()
+    for one in uids([*study(2), study(1)[0]]):
+        del followed.archive.instances[one]
+    followed.archive.failure = lambda path: status if "/dicom-web/instances" in path else 0
+    assert followed.compare() == {"equal": 1, "not compared": 4}
+    assert (followed.instances(), followed.copies()) == before
+
+
+def test_a_proxy_that_answers_404_for_a_restarting_archive_deletes_nothing(followed: Followed) -> None:
+    before = followed.instances(), followed.copies()
+    asked: list[str] = []
+
+    def restarts(path: str) -> int:
+        asked.append(path)
+        return 404 if any("StudyInstanceUID=1.2.826.2" in earlier for earlier in asked) else 0
+
+    followed.archive.failure = restarts
+    with pytest.raises(ArchiveFailed, match="not a DICOMweb service"):
+        followed.compare()
+    assert (followed.instances(), followed.copies()) == before
+
+
+def test_a_study_that_was_sent_again_meanwhile_stays(followed: Followed) -> None:
+    gone = [str(one.SOPInstanceUID) for one in study(2)]
+    data = {uid: followed.archive.instances.pop(uid) for uid in gone}
+
+    def returns(path: str) -> int:
+        if (
+            "/dicom-web/instances" in path and "SOPInstanceUID=1.2.826.3" in path
+        ):  # the copy comes after the studies
+            followed.archive.instances.update(data)
+        return 0
+
+    followed.archive.failure = returns
+    followed.compare()
+    assert set(gone) <= followed.instances()
+
+
+def test_archives_that_answer_404_for_no_match_are_followed(followed: Followed) -> None:
+    for one in uids(study(2)):
+        del followed.archive.instances[one]
+    followed.archive.failure = lambda path: 404 if "StudyInstanceUID=1.2.826.2" in path else 0
+    assert followed.compare() == {"equal": 3, "deleted from the archive": 2}
+    assert followed.instances() == uids(study(1))
+    assert followed.archive.fetched
+
+
+def test_a_moved_instance_comes_again(followed: Followed) -> None:
+    moved = study(2)
+    for one in moved:
+        one.StudyInstanceUID = "1.2.826.8"
+        followed.archive.put(one)
+    assert followed.compare() == {"equal": 3, "moved to another study": 2}
+    followed.add()
+    assert followed.instances() == uids([*study(1), *moved])
+
+
+def test_an_interrupted_comparison_deletes_nothing_more(followed: Followed) -> None:
+    for one in uids(study(2)):
+        del followed.archive.instances[one]
+    followed.stop.set()
+    assert followed.compare() == {}
+    assert len(followed.instances()) == 4
