@@ -4,11 +4,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from threading import Event
 
-from cbir.errors import ArchiveFailed, CollectionBusy, NotFound
+from cbir.errors import ArchiveFailed, CbirError, CollectionBusy, NotFound
 from cbir.ingest.description import DescribedFile
 from cbir.ingest.intake_check import IntakeCheck
 from cbir.ingest.received_files import ReceivedFile, add_received_files
@@ -243,13 +243,15 @@ class ArchiveComparison:
             if isinstance(outcome, str):
                 self.not_compared(_item(instance), outcome)
             elif difference := find_difference(instance, outcome, labels):
-                self.differ(str(difference), [_item(instance)])
                 changed.append((instance, difference, data))
             else:
                 self.count(EQUAL)
-        if changed and self.options.apply:
-            with self.writer() as writer:
-                self._apply_changes(writer, changed)
+        with self.writer() if changed and self.options.apply else nullcontext() as writer:
+            for instance, difference, data in changed:
+                if writer and (problem := self._apply_change(writer, difference, data)):
+                    self.not_compared(_item(instance), problem)
+                else:
+                    self.differ(str(difference), [_item(instance)])
 
     def read(self, item: ArchiveItem) -> tuple[bytes, DescribedFile | str]:
         """Fetch and describe an instance; in place of the description the reason why that failed."""
@@ -258,29 +260,31 @@ class ArchiveComparison:
         except ItemRefused as error:
             return b"", str(error)
         outcome = self.intake.describe(data)
-        return data, outcome.file if outcome.fate is Fate.stored else outcome.reason
+        if outcome.fate is not Fate.stored:
+            return data, outcome.reason
+        if any(record.instance != item.instance for record in outcome.file.records):
+            return data, "the archive delivers another instance"
+        return data, outcome.file
 
-    def _apply_changes(
-        self, writer: Writer, changed: Sequence[tuple[StoredInstance, InstanceDifference, bytes]]
-    ) -> None:
-        replaced = [image_id for _, difference, _ in changed for image_id in difference.replaced]
-        if replaced:
-            files = [
-                ReceivedFile(data, difference.file)
-                for _, difference, data in changed
-                if difference.file.records
-            ]
-            add_received_files(
-                writer,
-                files,
-                keep_originals=self.settings.keep_originals,
-                replaces=replaced,
-                intake=self._check,
-            )
-            delete_segmentations(self.settings, replaced)
-        for _, difference, data in changed:
+    def _apply_change(self, writer: Writer, difference: InstanceDifference, data: bytes) -> str:
+        """Follow an instance; return why it cannot be written, or ""."""
+        try:
+            if difference.replaced:
+                add_received_files(
+                    writer,
+                    [ReceivedFile(data, difference.file)] if difference.file.records else [],
+                    keep_originals=self.settings.keep_originals,
+                    replaces=difference.replaced,
+                    intake=self._check,
+                )
+                delete_segmentations(self.settings, difference.replaced)
             if difference.moved:
                 move_to_patient(writer, difference.moved, data)
+        except CbirError:
+            raise
+        except Exception as error:  # the others follow
+            return f"could not be stored ({type(error).__name__})"
+        return ""
 
     def _apply_deletion(self, instances: Sequence[StoredInstance]) -> None:
         """Delete images as `cbir collection delete` does; pixels that another instance shows may return."""

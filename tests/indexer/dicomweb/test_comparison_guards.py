@@ -1,9 +1,10 @@
 """A comparison deletes nothing because an archive is another one, empty, restarting, or lists what it likes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +14,12 @@ from cbir import settings
 from cbir.errors import ArchiveFailed
 from cbir.images import Limits
 from cbir.python_api.collection_address import collection_folder
-from cbir.store import Collection
-from cbir.store.records import hash_patient
+from cbir.store import Collection, quarantine
+from cbir.store.add_transaction import Added
+from cbir.store.quarantine_release import read_quarantined
+from cbir.store.records import Entry, hash_patient
 from cbir.store.sent_instances import stored_copies
+from cbir.store.writer import Writer
 from indexer.dicom.instance_filter import InstanceFilter
 from indexer.dicom.intake import Intake
 from indexer.dicomweb import repeated_requests
@@ -233,3 +237,61 @@ def test_an_interrupted_comparison_deletes_nothing_more(followed: Followed) -> N
     followed.stop.set()
     assert followed.compare() == {}
     assert len(followed.instances()) == 4
+
+
+def test_an_archive_that_delivers_another_instance_changes_nothing(followed: Followed) -> None:
+    before = followed.instances()
+    first, second = (str(one.SOPInstanceUID) for one in study(1))
+    followed.archive.instances[first] = followed.archive.instances[second]
+    assert followed.compare() == {"equal": 4, "not compared": 1}
+    assert any(
+        reason == "not compared: the archive delivers another instance" for _, reason in followed.named
+    )
+    assert followed.instances() == before
+
+
+def test_a_change_that_cannot_be_written_stops_no_other(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    merged, cleaned = study(1, patient="NEW"), study(2)
+    for one in cleaned:
+        one.PixelData = bytes(len(one.PixelData) // 2) + one.PixelData[len(one.PixelData) // 2 :]
+    for one in (*merged, *cleaned):
+        followed.archive.put(one)
+    add, poison = Writer.add, str(cleaned[0].SOPInstanceUID)
+
+    def fails(writer: Writer, entries: Sequence[Entry], **options: Any) -> Added:
+        if any(record.instance == poison for record, _ in entries):
+            raise ValueError
+        return add(writer, entries, **options)
+
+    monkeypatch.setattr(Writer, "add", fails)
+    assert followed.compare() == {"another patient": 2, "other pixels": 1, "not compared": 1, "equal": 1}
+    assert poison in followed.instances()
+    monkeypatch.undo()
+    assert followed.compare() == {"other pixels": 1, "equal": 4}
+
+
+def test_quarantined_images_are_refused_by_no_empty_archive(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = SmallArchive(study(1))
+    archive.has_matching = True
+    with serving(archive) as url:
+        made = Followed(archive, url, place)
+        made.add()
+        with Collection(place) as opened, opened.writer() as writer:
+            entries = [(record, opened.vector(record.image_id)) for _, record in opened.iterate()]
+            writer.add([], replaces=[record.image_id for record, _ in entries])
+            with writer._engine.begin() as connection:
+                quarantine.hold(connection, entries, {}, "test")
+        kept = archive.instances.copy()
+        archive.instances.clear()
+        with pytest.raises(ArchiveFailed, match="Nothing was deleted"):
+            made.compare()
+        archive.instances.update(kept)
+        assert made.compare() == {"equal": 2}
+        del archive.instances[str(study(1)[0].SOPInstanceUID)]
+        assert made.compare() == {"equal": 1, "deleted from the archive": 1}
+        with Collection(place) as opened:
+            assert len(read_quarantined(opened, "", 10)) == 1
