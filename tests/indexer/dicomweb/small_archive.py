@@ -36,6 +36,7 @@ class SmallArchive(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.instances: dict[str, bytes] = {}
         self.places: dict[str, tuple[str, str]] = {}
+        self.patients: dict[str, str] = {}  # by study
         for ds in instances:
             self.put(ds)
         self.study, self.series = str(instances[0].StudyInstanceUID), str(instances[0].SeriesInstanceUID)
@@ -56,6 +57,7 @@ class SmallArchive(ThreadingHTTPServer):
         uid = str(ds.SOPInstanceUID)
         self.instances[uid] = file_of(ds)
         self.places[uid] = str(ds.StudyInstanceUID), str(ds.SeriesInstanceUID)
+        self.patients[self.places[uid][0]] = str(ds.PatientID)
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
         """Count connections."""
@@ -129,6 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
             uid = {"studies": study, "series": series, "instances": instance}[what]
             found[uid] = {"0020000D": _uid(study)}
             if what == "studies":
+                found[uid]["00100020"] = {"vr": "LO", "Value": [archive.patients[study]]}
                 found[uid]["00201208"] = {"vr": "IS", "Value": [counts[study]]}
             else:
                 found[uid]["0020000E"] = _uid(series)

@@ -31,6 +31,7 @@ from indexer.dicomweb.dicomweb_archive import DicomwebArchive
 from indexer.dicomweb.study_filter import StudyFilter
 from indexer.index_request import open_collection
 from tests.indexer.dicomweb.small_archive import SmallArchive, serving
+from tests.indexer.dicomweb.test_item_failures import covers
 from tests.indexer.receiving import slices
 from tests.postgresql_server import PostgresqlServer
 
@@ -70,10 +71,10 @@ class Followed:
     stop: Event = field(default_factory=Event)
     named: list[tuple[str, str]] = field(default_factory=list)
 
-    def add(self) -> None:
+    def add(self, study_dates: str = "drop") -> None:
         """Index what the archive has."""
         with open_collection(self.place) as opened:
-            intake = self._intake(opened)
+            intake = self._intake(opened, InstanceFilter(study_dates=study_dates))
             Crawl(DicomwebArchive(self.url, open_session([], 2**20)), intake, StudyFilter(), 2, Event())()
             intake.close()
 
@@ -81,7 +82,7 @@ class Followed:
         """Counts of a comparison that is applied."""
         self.named.clear()
         with Collection(self.place) as opened:
-            intake = self._intake(opened)
+            intake = self._intake(opened, InstanceFilter(study_dates="shift"))
             comparison = ArchiveComparison(
                 opened,
                 DicomwebArchive(self.url, open_session([], 2**20)),
@@ -98,10 +99,10 @@ class Followed:
                 intake.close()
         return dict(+comparison.counts)
 
-    def _intake(self, opened: Collection) -> Intake:
+    def _intake(self, opened: Collection, chosen: InstanceFilter | None = None) -> Intake:
         return Intake(
             opened,
-            instance_filter=InstanceFilter(),
+            instance_filter=chosen or InstanceFilter(),
             limits=Limits(),
             jobs=1,
             who="test",
@@ -111,6 +112,10 @@ class Followed:
     def instances(self) -> set[str]:
         with Collection(self.place) as opened:
             return {record.instance for _, record in opened.iterate()}
+
+    def study_dates(self) -> set[str | None]:
+        with Collection(self.place) as opened:
+            return {record.labels.get("study_date") for _, record in opened.iterate()}
 
     def copies(self) -> set[str]:
         with Collection(self.place) as opened:
@@ -143,6 +148,9 @@ def test_it_follows_patients_pixels_deletions_and_copies(followed: Followed) -> 
     del followed.archive.instances[str(cleaned[1].SOPInstanceUID)]
     (copy,) = uids(study(3, 1))
     del followed.archive.instances[copy]
+    with Collection(followed.place) as opened, opened.writer() as writer:
+        ids = {record.instance: record.image_id for _, record in opened.iterate()}
+        writer.set_labels(ids[str(cleaned[0].SOPInstanceUID)], {"finding": "nodule"})
     expected = {"another patient": 2, "other pixels": 1, "deleted from the archive": 2}
     assert followed.compare(apply=False) == expected
     assert followed.compare() == expected
@@ -150,8 +158,27 @@ def test_it_follows_patients_pixels_deletions_and_copies(followed: Followed) -> 
     assert followed.copies() == set()
     with Collection(followed.place) as opened:
         keys = {record.instance: record.patient_key for _, record in opened.iterate()}
+        labels = {record.instance: record.labels for _, record in opened.iterate()}
         new, old = (hash_patient(opened.secret, name) for name in ("NEW", "P"))
     assert keys == dict.fromkeys(uids(merged), new) | {str(cleaned[0].SOPInstanceUID): old}
+    assert labels[str(cleaned[0].SOPInstanceUID)]["finding"] == "nodule"
+    assert followed.study_dates() == {None}, "they had none before"
+
+
+def test_the_shifted_date_of_a_moved_image_is_that_of_its_patient(place: Path) -> None:
+    archive = SmallArchive(study(1))
+    archive.has_matching = True
+    with serving(archive) as url:
+        made = Followed(archive, url, place)
+        made.add("shift")
+        before = made.study_dates()
+        for one in study(1, patient="NEW"):
+            archive.put(one)
+        assert made.compare() == {"another patient": 2}
+        after = made.study_dates()
+    assert len(before) == len(after) == 1
+    assert None not in before | after
+    assert before != after
 
 
 def test_an_empty_archive_deletes_nothing(followed: Followed) -> None:
@@ -291,7 +318,59 @@ def test_quarantined_images_are_refused_by_no_empty_archive(
             made.compare()
         archive.instances.update(kept)
         assert made.compare() == {"equal": 2}
-        del archive.instances[str(study(1)[0].SOPInstanceUID)]
+        merged = study(1, patient="NEW")
+        archive.put(merged[1])
+        assert made.compare() == {"equal": 1, "another patient": 1}
+        assert made.compare() == {"equal": 2}
+        del archive.instances[str(merged[0].SOPInstanceUID)]
         assert made.compare() == {"equal": 1, "deleted from the archive": 1}
         with Collection(place) as opened:
             assert len(read_quarantined(opened, "", 10)) == 1
+        merged[1].PixelData = bytes(len(merged[1].PixelData))
+        archive.put(merged[1])
+        assert made.compare() == {"other pixels": 1}
+        with Collection(place) as opened:
+            assert not read_quarantined(opened, "", 10)
+
+
+def test_what_a_filter_leaves_out_stays(followed: Followed) -> None:
+    before = followed.instances(), followed.copies()
+    for one in uids([*study(2), study(1)[0], *study(3, 1)]):
+        del followed.archive.instances[one]
+    assert followed.compare(study_filter=StudyFilter(body_parts=("HEAD",))) == {"left out by option": 5}
+    assert (followed.instances(), followed.copies()) == before
+
+
+def test_a_list_with_a_gap_deletes_nothing_of_its_study(followed: Followed) -> None:
+    hidden, deleted = str(study(1)[0].SOPInstanceUID), str(study(2)[1].SOPInstanceUID)
+    del followed.archive.instances[deleted]
+
+    def fails(path: str) -> int:
+        if "/studies/1.2.826.1/" in path and covers(path, 0):
+            return 500
+        return 404 if path.endswith(f"/{hidden}") else 0
+
+    followed.archive.failure = fails
+    assert followed.compare() == {"equal": 3, "not compared": 1, "deleted from the archive": 1}
+    assert followed.instances() == uids([*study(1), study(2)[0]])
+
+
+def test_without_pixels_a_study_of_two_patients_is_fetched(followed: Followed) -> None:
+    merged = study(1, patient="NEW")
+    followed.archive.put(merged[0])
+    assert followed.compare(with_pixels=False) == {"another patient": 1, "equal": 4}
+    followed.archive.put(merged[1])
+    assert followed.compare(with_pixels=False) == {"another patient": 1, "equal": 4}
+    followed.archive.fetched.clear()
+    assert followed.compare(with_pixels=False) == {"equal": 5}
+    assert followed.archive.fetched == ["1.2.826.3.1"], "of the copy alone"
+
+
+def test_an_archive_that_has_moved_everything_is_the_right_one(followed: Followed) -> None:
+    for one in uids([*study(1), *study(3, 1)]):
+        del followed.archive.instances[one]
+    for one in study(2):
+        one.StudyInstanceUID = "1.2.826.8"
+        followed.archive.put(one)
+    assert followed.compare() == {"moved to another study": 2, "deleted from the archive": 3}
+    assert followed.instances() == set()
