@@ -7,10 +7,10 @@ from sqlalchemy import Connection, delete, select
 
 from cbir.store import change_history, change_log, metadata, originals, quarantine
 from cbir.store.checksums import with_checksum
-from cbir.store.image_rows import rows_matching, update_images
+from cbir.store.image_rows import batches, rows_matching, update_images
 from cbir.store.label_changes import change_labels
-from cbir.store.records import OF_PATIENT, Record, stored_labels
-from cbir.store.schema import images, instance_copies, original_files
+from cbir.store.records import OF_PATIENT, STUDY_DATE, Record, stored_labels
+from cbir.store.schema import images, instance_copies, labels, original_files
 from cbir.store.statements import insert_missing
 from cbir.store.writer import Writer
 
@@ -18,8 +18,8 @@ from cbir.store.writer import Writer
 def move_to_patient(writer: Writer, records: Mapping[str, Record], data: bytes) -> None:
     """Give images of one file the patient of their new records, in one transaction.
 
-    What counts for one patient follows: age, sex, the day and the shifted date of the study, and the time of the
-    slice's acquisition. A stored original is replaced by the new file.
+    What counts for one patient follows: age, sex, the day of the study, its shifted date where the image has one, and
+    the time of the slice's acquisition. A stored original is replaced by the new file.
 
     Parameters
     ----------
@@ -32,6 +32,7 @@ def move_to_patient(writer: Writer, records: Mapping[str, Record], data: bytes) 
     c = images.c
     with writer._engine.begin() as connection:
         rows = rows_matching(connection, (c.image_id, c.number, c.source), c.image_id, records)
+        dated = _numbers_with_date(connection, [row.number for row in rows])
         sources = {row.source for row in rows}
         if _has_originals(connection, sources):
             originals.note_originals(connection, [originals.store_original(writer.folder, data)])
@@ -40,7 +41,9 @@ def move_to_patient(writer: Writer, records: Mapping[str, Record], data: bytes) 
             values = {"patient_key": record.patient_key, "source": record.source}
             update_images(connection, [row.number], values | {"source_stamp": record.source_stamp})
             new = stored_labels(record)
-            facts: dict[str, str | None] = {key: new.get(key) for key in OF_PATIENT}
+            facts: dict[str, str | None] = {
+                key: new.get(key) for key in OF_PATIENT if key != STUDY_DATE or row.number in dated
+            }
             change_labels(connection, [row.number], facts, writer.who)
         ids = [row.image_id for row in rows]
         change_history.record_change(connection, writer.who, "labelled", len(ids), ids)
@@ -49,6 +52,15 @@ def move_to_patient(writer: Writer, records: Mapping[str, Record], data: bytes) 
         logged = change_log.is_logged(connection)
     if not logged:  # else the backup has to get them first
         originals.erase_unused(writer._engine, writer.folder, unused)
+
+
+def _numbers_with_date(connection: Connection, numbers: list[int]) -> set[int]:
+    query = select(labels.c.number).where(labels.c.key == STUDY_DATE)
+    return {
+        number
+        for batch in batches(numbers)
+        for number in connection.scalars(query.where(labels.c.number.in_(batch)))
+    }
 
 
 def _has_originals(connection: Connection, sources: set[str]) -> bool:

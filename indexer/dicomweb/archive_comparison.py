@@ -4,18 +4,19 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from threading import Event
 
-from cbir.errors import ArchiveFailed, CollectionBusy
+from cbir.errors import ArchiveFailed, CbirError, CollectionBusy, NotFound
 from cbir.ingest.description import DescribedFile
 from cbir.ingest.intake_check import IntakeCheck
 from cbir.ingest.received_files import ReceivedFile, add_received_files
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.store.followed_changes import move_to_patient
+from cbir.store.followed_changes import forget_copy, move_to_patient
 from cbir.store.patient_erasers import delete_segmentations
+from cbir.store.quarantine_release import refuse_images
 from cbir.store.records import hash_patient
 from cbir.store.sent_instances import StoredInstance, images_with_copies, sent_instances, sent_studies
 from cbir.store.writer import Writer
@@ -86,7 +87,11 @@ class ArchiveComparison:
     report: ReportDifference = lambda item, reason: None
     show_progress: Callable[[int], None] = lambda images: None
     counts: Counter[str] = field(default_factory=Counter, init=False)
-    present_count: int = field(default=0, init=False)  # studies and copies that the archive has
+    present_count: int = field(
+        default=0, init=False
+    )  # studies, copies and quarantined images that the archive has
+    gone_copies: list[str] = field(default_factory=list, init=False)  # UIDs
+    gone_quarantined: list[str] = field(default_factory=list, init=False)  # ids
     _has_gap: bool = field(default=False, init=False)  # in the list under way
     _missing_studies: list[str] = field(default_factory=list, init=False)
 
@@ -101,15 +106,26 @@ class ArchiveComparison:
             self._compare_study(uid)
 
     def delete_gone(self) -> None:
-        """Delete studies that are gone. Raises ArchiveFailed if the archive has nothing of the collection."""
-        if self._missing_studies and not self.present_count and not self.stop.is_set():
+        """Delete what is gone. Raises ArchiveFailed if the archive has nothing of the collection."""
+        is_all_gone = not self.present_count and not self.stop.is_set()
+        if is_all_gone and (self._missing_studies or self.gone_copies or self.gone_quarantined):
             raise ArchiveFailed(
-                f"the archive has none of the collection's {len(self._missing_studies)} studies; name the archive "
-                "that they come from. Nothing was deleted"
+                "the archive has nothing of what the collection got; name the archive that its images come from. "
+                "Nothing was deleted"
             )
+        if not self.options.apply:
+            return
         for uid in self._missing_studies:
-            if not self.stop.is_set():
+            if self.stop.is_set():
+                return
+            if self.archive.find_study(uid) is None:  # it may have been sent again meanwhile
                 self._apply_deletion(list(sent_instances(self.collection, uid).values()))
+        for instance in self.gone_copies:
+            with self.writer() as writer:
+                forget_copy(writer, instance)
+        for image_id in self.gone_quarantined:
+            with suppress(NotFound), self.writer() as writer:  # released or refused meanwhile
+                refuse_images(writer, [image_id])
 
     def _studies(self) -> Iterator[str]:
         after = ""
@@ -144,7 +160,8 @@ class ArchiveComparison:
         elif self._has_gap or not self._is_gone(first):
             reason = "the archive does not list it, and has not deleted it"
             self.not_compared(ArchiveItem(uid), reason, len(instances))
-        elif (now := self.archive.find_instance(first.instance)) and now.study != uid:
+        elif self._is_elsewhere(first):
+            self.present_count += 1
             self.differ(MOVED, list(map(_item, instances)))
             self._apply_removal(instances)
         else:
@@ -181,16 +198,18 @@ class ArchiveComparison:
 
     def _compare_missing(self, instances: Sequence[StoredInstance]) -> None:
         """Compare instances that the archive does not list in their study."""
-        deleted, moved = [], []
+        deleted: list[StoredInstance] = []
+        moved: list[StoredInstance] = []
         for instance in instances:
             if self.stop.is_set():
                 return
-            if self._has_gap or not self._is_gone(instance):
-                self.not_compared(_item(instance), "the archive does not list it, and has not deleted it")
-            elif (now := self.archive.find_instance(instance.instance)) and now.study != instance.study:
-                moved.append(instance)
-            else:
-                deleted.append(instance)
+            try:
+                if self._has_gap or not self._is_gone(instance):
+                    self.not_compared(_item(instance), "the archive does not list it, and has not deleted it")
+                else:
+                    (moved if self._is_elsewhere(instance) else deleted).append(instance)
+            except ItemRefused as error:
+                self.not_compared(_item(instance), str(error))
         self.differ(MOVED, list(map(_item, moved)))
         self.differ(DELETED, list(map(_item, deleted)))
         self._apply_removal(moved)
@@ -202,8 +221,13 @@ class ArchiveComparison:
             self.archive.fetch(ArchiveItem(instance.study, instance.series, instance.instance))
         except ItemRefused as error:
             if error.is_missing:
+                self.archive.check()  # a proxy answers 404 too, while the archive behind it restarts
                 return True
         return False
+
+    def _is_elsewhere(self, instance: StoredInstance) -> bool:
+        now = self.archive.find_instance(instance.instance)
+        return now is not None and now.study != instance.study
 
     def _compare_batch(self, batch: Sequence[StoredInstance], listed: dict[str, str]) -> None:
         ids = [frame.image_id for instance in batch for frame in instance.frames]
@@ -219,13 +243,15 @@ class ArchiveComparison:
             if isinstance(outcome, str):
                 self.not_compared(_item(instance), outcome)
             elif difference := find_difference(instance, outcome, labels):
-                self.differ(str(difference), [_item(instance)])
                 changed.append((instance, difference, data))
             else:
                 self.count(EQUAL)
-        if changed and self.options.apply:
-            with self.writer() as writer:
-                self._apply_changes(writer, changed)
+        with self.writer() if changed and self.options.apply else nullcontext() as writer:
+            for instance, difference, data in changed:
+                if writer and (problem := self._apply_change(writer, difference, data)):
+                    self.not_compared(_item(instance), problem)
+                else:
+                    self.differ(str(difference), [_item(instance)])
 
     def read(self, item: ArchiveItem) -> tuple[bytes, DescribedFile | str]:
         """Fetch and describe an instance; in place of the description the reason why that failed."""
@@ -234,29 +260,31 @@ class ArchiveComparison:
         except ItemRefused as error:
             return b"", str(error)
         outcome = self.intake.describe(data)
-        return data, outcome.file if outcome.fate is Fate.stored else outcome.reason
+        if outcome.fate is not Fate.stored:
+            return data, outcome.reason
+        if any(record.instance != item.instance for record in outcome.file.records):
+            return data, "the archive delivers another instance"
+        return data, outcome.file
 
-    def _apply_changes(
-        self, writer: Writer, changed: Sequence[tuple[StoredInstance, InstanceDifference, bytes]]
-    ) -> None:
-        replaced = [image_id for _, difference, _ in changed for image_id in difference.replaced]
-        if replaced:
-            files = [
-                ReceivedFile(data, difference.file)
-                for _, difference, data in changed
-                if difference.file.records
-            ]
-            add_received_files(
-                writer,
-                files,
-                keep_originals=self.settings.keep_originals,
-                replaces=replaced,
-                intake=self._check,
-            )
-            delete_segmentations(self.settings, replaced)
-        for _, difference, data in changed:
+    def _apply_change(self, writer: Writer, difference: InstanceDifference, data: bytes) -> str:
+        """Follow an instance; return why it cannot be written, or ""."""
+        try:
+            if difference.replaced:
+                add_received_files(
+                    writer,
+                    [ReceivedFile(data, difference.file)] if difference.file.records else [],
+                    keep_originals=self.settings.keep_originals,
+                    replaces=difference.replaced,
+                    intake=self._check,
+                )
+                delete_segmentations(self.settings, difference.replaced)
             if difference.moved:
                 move_to_patient(writer, difference.moved, data)
+        except CbirError:
+            raise
+        except Exception as error:  # the others follow
+            return f"could not be stored ({type(error).__name__})"
+        return ""
 
     def _apply_deletion(self, instances: Sequence[StoredInstance]) -> None:
         """Delete images as `cbir collection delete` does; pixels that another instance shows may return."""

@@ -1,12 +1,13 @@
 """The part of a comparison that is not of images: copies of pixels under other UIDs, and quarantined images."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from cbir.errors import ArchiveFailed
+from cbir.errors import ArchiveFailed, NotFound
 from cbir.store.followed_changes import drop_quarantined, forget_copy, move_copy, move_quarantined
 from cbir.store.originals import UPLOAD
 from cbir.store.quarantine import QuarantinedImage
-from cbir.store.quarantine_release import read_quarantined, refuse_images
+from cbir.store.quarantine_release import read_quarantined
 from cbir.store.sent_instances import StoredCopy, stored_copies
 from indexer.dicomweb.archive_items import ArchiveItem, ItemRefused
 
@@ -64,7 +65,9 @@ def _compare_copy(comparison: "ArchiveComparison", copy: StoredCopy) -> None:
     else:
         comparison.count("equal")
         return
-    if comparison.options.apply:
+    if not now:
+        comparison.gone_copies.append(copy.instance)
+    elif comparison.options.apply:
         with comparison.writer() as writer:
             if same:
                 move_copy(writer, copy.instance, same[0].patient_key)
@@ -95,6 +98,7 @@ def _compare_quarantined(comparison: "ArchiveComparison", image: QuarantinedImag
     except ItemRefused as error:
         comparison.not_compared(item, str(error))
         return
+    comparison.present_count += now is not None
     described = comparison.read(now)[1] if now else None
     if isinstance(described, str):
         comparison.not_compared(item, described)
@@ -108,11 +112,11 @@ def _compare_quarantined(comparison: "ArchiveComparison", image: QuarantinedImag
     else:
         comparison.count("equal")
         return
-    if comparison.options.apply:
-        with comparison.writer() as writer:
+    if not now:
+        comparison.gone_quarantined.append(image.image_id)
+    elif comparison.options.apply:
+        with suppress(NotFound), comparison.writer() as writer:  # released or refused meanwhile
             if same:
                 move_quarantined(writer, image.image_id, same[0])
-            elif now:
-                drop_quarantined(writer, image.image_id)
             else:
-                refuse_images(writer, [image.image_id])
+                drop_quarantined(writer, image.image_id)

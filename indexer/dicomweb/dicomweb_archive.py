@@ -127,22 +127,24 @@ class DicomwebArchive:
 
     def studies(self, query: dict[str, str]) -> Iterator[ArchiveStudy]:
         """Yield the studies that match `query`, page by page."""
+        try:
+            yield from self._search_studies(query)
+        except ItemRefused as error:
+            raise ArchiveFailed(f"the archive does not list its studies: {error}") from None
+
+    def _search_studies(self, query: dict[str, str]) -> Iterator[ArchiveStudy]:
         fields = ["StudyInstanceUID", "NumberOfStudyRelatedInstances", "StudyDate", "PatientID"]
         search = partial(self._client.search_for_studies, search_filters=query, fields=fields)
         days = {key: value for key, value in query.items() if key in ("StudyDate", "StudyInstanceUID")}
-        try:
-            for result in self._all(
-                search, STUDY_UID, ArchiveItem(), partial(self._orthanc.find, "Study", days)
-            ):
-                count = first_value(result, "00201208")
-                yield ArchiveStudy(
-                    first_value(result, STUDY_UID),
-                    int(count) if count.isdigit() else None,
-                    first_value(result, "00080020") or None,
-                    first_value(result, "00100020") or None,
-                )
-        except ItemRefused as error:
-            raise ArchiveFailed(f"the archive does not list its studies: {error}") from None
+        also = partial(self._orthanc.find, "Study", days)
+        for result in self._all(search, STUDY_UID, ArchiveItem(), also):
+            count = first_value(result, "00201208")
+            yield ArchiveStudy(
+                first_value(result, STUDY_UID),
+                int(count) if count.isdigit() else None,
+                first_value(result, "00080020") or None,
+                first_value(result, "00100020") or None,
+            )
 
     def series(self, study: str) -> Iterator[ArchiveSeries]:
         """Yield the series of a study."""
@@ -164,22 +166,31 @@ class DicomwebArchive:
 
     def find_study(self, uid: str) -> ArchiveStudy | None:
         """Return a study as the archive lists it now; None if it does not."""
-        return next(self.studies({"StudyInstanceUID": uid}), None)
+        try:
+            studies = self._search_studies({"StudyInstanceUID": uid})
+            return next((study for study in studies if study.uid == uid), None)  # some ignore the query
+        except ItemRefused as error:
+            if error.is_missing:
+                return None
+            raise
 
     def find_instance(self, uid: str) -> ArchiveItem | None:
-        """Return study and series of an instance by its UID alone (QIDO-RS, 10.6.1.2.3); None if there is none."""
+        """Return study and series of an instance by its UID alone (QIDO-RS, 10.6.1.2.3); None if there is none.
+
+        Raises ItemRefused if the archive has no such search.
+        """
         search = partial(self._client.search_for_instances, search_filters={"SOPInstanceUID": uid}, limit=1)
         try:
             results = self.repeated(search)
         except ItemRefused as error:
-            if not error.may_be_split:  # the archive has no such search
-                return None
             results = list(self._orthanc.find("Instance", {"SOPInstanceUID": uid}))
             if not results:
-                raise
+                raise ItemRefused(f"the archive does not find instances by their UID: {error}") from None
         for result in results:
             if first_value(result, INSTANCE_UID) == uid:
                 return ArchiveItem(first_value(result, STUDY_UID), first_value(result, SERIES_UID), uid)
+        if results:
+            raise ItemRefused("the archive does not find instances by their UID")
         return None
 
     def fetch(self, item: ArchiveItem) -> bytes:

@@ -39,13 +39,16 @@ class OrthancChanges:
             yield from self._study(identifier)
         done = False
         while not done:
-            page = self._get(f"changes?since={self._since}&limit={PAGE}")
+            start = self._since
+            page = self._get(f"changes?since={start}&limit={PAGE}")
             for change in page.get("Changes", []):
                 identifier = str(change.get("ID", ""))
                 if change.get("ChangeType") == "StableStudy" and IDENTIFIER.fullmatch(identifier):
                     yield from self._study(identifier)
                 self._since = int(change.get("Seq", self._since))  # last: a failure must not skip the change
-            done = bool(page.get("Done", True)) or not page.get("Changes")
+            done = (
+                bool(page.get("Done", True)) or self._since <= start
+            )  # a list that does not go on has ended
 
     def _last(self) -> int:
         return int(self._get("changes?last").get("Last", 0))

@@ -38,10 +38,12 @@ class OrthancLists:
 
         `query`: values by keyword.
         """
-        since = 0
+        since, previous = 0, None
         while items := self._page({"Level": level, "Query": dict(query), "Limit": PAGE, "Since": since}):
+            if items == previous:  # "Since" is ignored
+                return
             yield from map(_as_qido_result, items)
-            since += len(items)
+            since, previous = since + len(items), items
 
     def _page(self, request: dict[str, Any]) -> list[dict[str, Any]]:
         try:

@@ -52,15 +52,20 @@ class RepeatedRequests:
             if attempt:
                 self._pause(PAUSE_SECONDS * 2 ** (attempt - 1))
             try:
-                return request()
+                answer = request()
             except AnswerTooLarge:
                 raise ItemRefused("the answer is larger than the limit", may_be_split=True) from None
             except requests.HTTPError as error:
                 reason = _status_reason(error)
+            except (requests.JSONDecodeError, KeyError, TypeError) as error:  # cut short, or not JSON
+                reason = f"its answer cannot be understood ({type(error).__name__})"
             except requests.RequestException as error:
                 reason = connection_reason(error)
-            except (ValueError, KeyError, TypeError) as error:  # cut short, or not JSON
+            except ValueError as error:
                 reason = f"its answer cannot be understood ({type(error).__name__})"
+            else:
+                self._silent_since = None  # a later silence is a new one
+                return answer
             self._wait_for_archive()
         raise ItemRefused(reason, may_be_split=True)
 

@@ -106,7 +106,9 @@ def _difference(seconds: float, where: str) -> str:
 
 
 def _fault(error: Exception, claims: dict[str, Any]) -> str:
-    name = str(getattr(error, "claim", "")) or type(error).__name__
+    name = str(getattr(error, "claim", None) or "")
+    if not name:
+        return f"cannot be read: {type(error).__name__}"
     if name not in claims:
         return f"has no claim {name}"
     return FAULTS.get(name, f"has a wrong claim {name}")

@@ -1,6 +1,7 @@
 """Endpoints of STOW-RS (PS3.18, 10.5): instances are on disk before they are acknowledged."""
 
 import json
+import logging
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress
@@ -8,8 +9,9 @@ from typing import Annotated, Any
 
 from flask import Blueprint, Response
 from pydantic import Field
+from werkzeug.exceptions import HTTPException
 
-from cbir.errors import UnreadableImage
+from cbir.errors import CbirError, UnreadableImage
 from cbir.ingest.decoder_tasks import read_uids
 from cbir.ingest.description import Refusal
 from cbir.ingest.received_files import (
@@ -31,6 +33,7 @@ from service.collections.app_state import current_state
 from service.collections.intake_checks import intake_check
 from service.collections.mounted_collection import CollectionHandle
 from service.http import multipart_related
+from service.http.problems import error_location
 from service.http.request_params import query_parameters
 from service.http.timeouts import Deadline
 from service.ingest.decoders import Decoders
@@ -41,6 +44,7 @@ blueprint = Blueprint("stow", __name__, url_prefix="/dicomweb")
 JSON = "application/dicom+json"
 # Reasons of PS3.18, I.2
 DISCARDED = 0xB006  # elements discarded: nothing of it is stored, and it need not be sent again
+NOT_STORED = 0x0110  # processing failure
 OTHER_STUDY = 0xA900  # the data set does not match
 NOT_UNDERSTOOD = 0xC000
 BODY = dict.fromkeys((multipart_related.RELATED, *multipart_related.SINGLE), FILE)
@@ -68,6 +72,7 @@ FAILED = {  # the same of an instance that could not be read
     }
 }
 
+log = logging.getLogger(__name__)
 
 SliceStudyUid = Annotated[
     str, Field(description="Study Instance UID of all instances.", examples=[example.SLICE_STUDY_UID])
@@ -162,6 +167,30 @@ def _store(study: str) -> Response:
 
 
 def _write(handle: CollectionHandle, accepted: list[tuple[StowInstance, ReceivedFile]]) -> None:
+    """Store the accepted uploads, one by one where one of them may be the reason why they cannot be written."""
+    try:
+        _write_together(handle, accepted)
+    except (CbirError, HTTPException):
+        raise
+    except Exception:
+        written = [_is_written(handle, pair) for pair in accepted]
+        if not any(written):
+            raise
+
+
+def _is_written(handle: CollectionHandle, pair: tuple[StowInstance, ReceivedFile]) -> bool:
+    try:
+        _write_together(handle, [pair])
+    except (CbirError, HTTPException):
+        raise
+    except Exception as error:
+        log.error("an instance could not be stored: %s", error_location(error))
+        pair[0].reason = NOT_STORED
+        return False
+    return True
+
+
+def _write_together(handle: CollectionHandle, accepted: list[tuple[StowInstance, ReceivedFile]]) -> None:
     """Store the accepted uploads in one transaction, and note which are discarded."""
     with handle.writer(actor_name()) as writer:
         # An instance may have arrived otherwise meanwhile, or twice in this request.

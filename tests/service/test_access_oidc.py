@@ -281,6 +281,8 @@ def test_wrong_tokens_lock_out_no_login(app: Flask) -> None:
         ),
         ({"nonce": "of another login"}, "belongs to another login (claim nonce)"),
         ({"at_hash": "wrong"}, "does not belong to the access token (claim at_hash)"),
+        ({"at_hash": 5}, "does not belong to the access token (claim at_hash)"),
+        ({"exp": -5}, "has a wrong claim exp"),
         ({"sub": None}, "has no claim sub"),
         ({"exp": None}, "has no claim exp"),
         ({"exp": "soon"}, "has a wrong claim exp"),

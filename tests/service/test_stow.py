@@ -1,7 +1,9 @@
 """STOW-RS as DICOMweb clients send it."""
 
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dicomweb_client.web import DICOMwebClient
@@ -14,7 +16,11 @@ from cbir import settings
 from cbir.client import Client
 from cbir.datasets.phantoms.dicom_encoding import encode_dicom
 from cbir.datasets.phantoms.drawing import draw_phantom
+from cbir.errors import StorageFull
 from cbir.store import Collection
+from cbir.store.add_transaction import Added
+from cbir.store.records import Entry
+from cbir.store.writer import Writer
 from indexer.dicom.describe_instance import Fate
 from service.app import create_app
 from service.http.multipart_related import split_parts
@@ -192,6 +198,43 @@ def test_other_pixels_under_the_uid_of_an_equal_picture(changing: FlaskClient) -
     assert reasons(post(changing, instance(0), file.getvalue())) == {SENT: [0, 0]}
     assert reasons(post(changing, file.getvalue())) == {SENT: [0]}
     assert reasons(post(changing, with_pixels(file.getvalue()))) == {SENT: [0xB006]}
+
+
+def test_an_instance_that_cannot_be_written_fails_alone(
+    changing: FlaskClient, writable: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add, poison = Writer.add, dcmread(BytesIO(instance(1))).SOPInstanceUID
+
+    def fails(writer: Writer, entries: Sequence[Entry], **options: Any) -> Added:
+        if any(record.instance == poison for record, _ in entries):
+            raise ValueError
+        return add(writer, entries, **options)
+
+    monkeypatch.setattr(Writer, "add", fails)
+    before = len(instances_in(writable))
+    answer = post(changing, instance(0), instance(1), instance(2))
+    assert (answer.status_code, reasons(answer)) == (202, {SENT: [0, 0], FAILED: [0x0110]})
+    assert answer.json[FAILED]["Value"][0]["00081155"]["Value"] == [poison]
+    assert len(instances_in(writable)) == before + 2
+    assert post(changing, instance(1)).status_code == 500, (
+        "nothing can be written, as far as the service knows"
+    )
+    monkeypatch.setattr(Writer, "add", add)
+    assert reasons(post(changing, instance(0), instance(1))) == {SENT: [0, 0]}
+
+
+def test_a_full_disk_is_not_tried_again_for_each_instance(
+    changing: FlaskClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[int] = []
+
+    def fails(writer: Writer, entries: Sequence[Entry], **options: Any) -> Added:
+        tries.append(len(entries))
+        raise StorageFull("the disk is full")
+
+    monkeypatch.setattr(Writer, "add", fails)
+    assert post(changing, instance(0), instance(1)).status_code == 507
+    assert tries == [2]
 
 
 def test_bodies_that_are_none(changing: FlaskClient) -> None:

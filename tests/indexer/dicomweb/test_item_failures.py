@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
+import requests
 
 from cbir import settings
 from cbir.errors import ArchiveFailed
@@ -15,13 +16,16 @@ from cbir.images import Limits
 from indexer.dicom.describe_instance import Fate
 from indexer.dicom.instance_filter import InstanceFilter
 from indexer.dicom.intake import Intake
-from indexer.dicomweb import archive_pages, repeated_requests
+from indexer.dicomweb import archive_pages, postponed_studies, repeated_requests
 from indexer.dicomweb.archive_items import ArchiveDenied, ArchiveItem, ItemRefused
 from indexer.dicomweb.archive_session import open_session
 from indexer.dicomweb.crawl import Crawl
 from indexer.dicomweb.dicomweb_archive import ArchiveStudy, DicomwebArchive
 from indexer.dicomweb.orthanc_changes import OrthancChanges
+from indexer.dicomweb.orthanc_lists import OrthancLists
+from indexer.dicomweb.postponed_studies import PostponedStudies
 from indexer.dicomweb.refused_items import RefusedItems
+from indexer.dicomweb.repeated_requests import RepeatedRequests
 from indexer.dicomweb.study_filter import StudyFilter
 from indexer.index_request import open_collection
 from tests.indexer.dicomweb.small_archive import SmallArchive, serving
@@ -205,3 +209,72 @@ def test_dates_of_announced_studies(day: str | None, matches: bool) -> None:
     chosen = StudyFilter(since="20200101", until="20200131")
     assert chosen.matches_study(ArchiveStudy("1.2", day=day)) is matches
     assert StudyFilter().matches_study(ArchiveStudy("1.2", day=day))
+
+
+def test_a_later_silence_is_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repeated_requests, "SILENT", 5)
+    problems: list[str] = []
+    fails = [True]
+
+    def request() -> str:
+        if fails and fails.pop():
+            raise requests.ConnectionError
+        return "answer"
+
+    repeated = RepeatedRequests(lambda: problems.pop() if problems else "")
+    problems += ["down"] * 100
+    with pytest.raises(ArchiveFailed, match="stopped answering: down"):
+        repeated(request)
+    assert repeated(request) == "answer"
+    time.sleep(6 * repeated_requests.PAUSE_SECONDS)
+    problems[:], fails[:] = ["down"], [True]
+    assert repeated(request) == "answer", "the archive was silent for a moment"
+
+
+def test_an_answer_that_is_not_json_is_named_as_such() -> None:
+    def request() -> str:
+        raise requests.JSONDecodeError("no", "", 0)
+
+    with pytest.raises(ItemRefused, match="cannot be understood"):
+        RepeatedRequests(lambda: "")(request, 2)
+
+
+def test_lists_of_orthanc_that_do_not_go_on_end(small: SmallArchive) -> None:
+    small.fixed = {
+        "/tools/find": [{"MainDicomTags": {"SOPInstanceUID": "1.2.3"}}],
+        "/changes": {"Changes": [{"Seq": 5, "ChangeType": "Deleted", "ID": ""}], "Done": False, "Last": 1},
+    }
+    with serving(small) as url:
+        orthanc, session = url.removesuffix("/dicom-web"), open_session([], MOST)
+        assert list(OrthancLists(orthanc, session).find("Instance", {})) == [
+            {"00080018": {"Value": ["1.2.3"]}}
+        ]
+        assert list(OrthancChanges(orthanc, session).stable_studies()) == []
+    assert len(small.asked) < 10
+
+
+def test_pauses_grow_until_a_study_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(postponed_studies.time, "monotonic", lambda: now[0])
+    studies, study = PostponedStudies(1.0), ArchiveStudy("1.2", 5)
+    studies.postpone(study)
+    for pause in (1.0, 2.0, 4.0):
+        assert studies.waits(study)
+        assert not studies.waits(ArchiveStudy("1.2", 6)), "it has got another instance"
+        now[0] += 0.9 * pause
+        assert not studies.due()
+        now[0] += 0.1 * pause
+        assert studies.due() == [study]
+        assert not studies.waits(study)
+        studies.postpone(study)
+    studies.remove(study)
+    assert not studies.waits(study)
+
+
+@pytest.mark.parametrize("status", [408, 429, 500])
+def test_answers_that_may_change_are_asked_for_again(small: SmallArchive, status: int) -> None:
+    answers = [status]
+    small.failure = lambda path: answers.pop() if answers and "/series" in path else 0
+    with serving(small) as url:
+        archive = DicomwebArchive(url, open_session([], MOST))
+        assert [series.uid for series in archive.series(small.study)] == [small.series]
