@@ -101,7 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, "text/html", b"<title>Welcome</title>")
         elif words[-1] in ("studies", "series", "instances"):
             self._list(words, asked)
-        elif words[-1] not in archive.instances or words[2] != archive.places[words[-1]][0]:
+        elif words[-1] not in archive.instances or archive.places[words[-1]][0] not in words:
             self._answer(404, "text/plain", b"it is not here")
         else:
             archive.fetched.append(words[-1])
