@@ -245,6 +245,7 @@ class Erased(BaseModel):
     with_the_same_pixels: list[str] = Field(
         default=[],
         description="Images of other patients, which stay, with the pixels of an instance of this patient.",
+        examples=[[]],
     )
 
 

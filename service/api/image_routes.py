@@ -88,7 +88,7 @@ class ImageListParameters(PageParameters):
 
 
 Sort = Annotated[
-    str,
+    str | None,
     Field(
         max_length=len("-label:") + KEY_CHARACTERS,
         description="Order: `oldest` or `newest` by the time of adding, `label:KEY` by the values of a label, "
@@ -109,7 +109,7 @@ class SortedImageParameters(ImageListParameters):
         description="Field `next` of the previous page; omitted for the first page.",
         examples=["100"],
     )
-    sort: Sort | None = None
+    sort: Sort = None
     study: Uid = Field(
         default="", description="Study Instance UID: only images of this study.", examples=[example.STUDY_UID]
     )
