@@ -43,7 +43,9 @@ def check(samples: np.ndarray, signs: np.ndarray, bounds: np.ndarray, gamma: flo
             assert b == pytest.approx((least + most) / 2, abs=tolerance)
             assert least - tolerance <= bias_expected <= most + tolerance
             expected = expected - bias_expected + b
-        np.testing.assert_allclose(rbf(unseen, x, gamma) @ a + b, expected, rtol=0, atol=tolerance)
+        # Points close together leave coefficients free that the samples themselves do not show.
+        allowed = np.where(np.arange(len(unseen)) < len(x), tolerance, 1e-4 + 1e-5 * np.abs(a).sum())
+        assert np.all(np.abs(rbf(unseen, x, gamma) @ a + b - expected) <= allowed)
         assert np.all(a * signs >= 0.0)
         assert np.all(np.abs(a) <= upper)
         assert a.sum() == pytest.approx(0.0, abs=1e-9 * upper.sum())
