@@ -24,7 +24,9 @@ def verify(
     ] = 1,
     earlier: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="File of the audit log that a version before 1.0 wrote. Repeatable."),
+        typer.Option(
+            metavar="NAME", help="File of the audit log that a version before 1.0 wrote. Repeatable."
+        ),
     ] = None,
     accept: Annotated[
         bool,
