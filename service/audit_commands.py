@@ -45,7 +45,7 @@ def verify(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="File beside the log that a version of cbir without a chain wrote, as you know. Repeatable.",
+            help="File beside the log that a version of cbir without a chain wrote. Repeatable.",
         ),
     ] = None,
 ) -> None:

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from cbir import settings
-from cbir.commands import printable
 from cbir.commands.output import OutputFormat, Printed, StageBars, print_json, print_values
+from cbir.commands.printable import echo
 from cbir.errors import InvalidInput
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
@@ -24,7 +24,9 @@ def verify(
     ] = 1,
     earlier: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="File of the audit log from before 1.0, as you know. Repeatable."),
+        typer.Option(
+            metavar="NAME", help="File of the audit log that a version before 1.0 wrote. Repeatable."
+        ),
     ] = None,
     accept: Annotated[
         bool,
@@ -51,7 +53,7 @@ def verify(
     else:
         lines = [f"not kept: {lost}"] if lost else []
         lines += [f"kept as they are: rows of the table {name}" for name in accepted]
-        printable.echo("\n".join([*lines, *(problems or ["no problems"])]))
+        echo("\n".join([*lines, *(problems or ["no problems"])]))
     raise typer.Exit(1 if problems else 0)
 
 

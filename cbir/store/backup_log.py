@@ -125,9 +125,10 @@ def log_problems(backup: Path) -> list[str]:
 def _append_entries(connection: Connection, backup: Path, position: int) -> tuple[int, int]:
     """Copy entries into the log and read them back; return the number of transactions and the last entry."""
     now = datetime.now(UTC).isoformat(timespec="microseconds")
-    if not (backup / LOG_FILE).exists():
-        _create_log(backup / LOG_FILE)
-    with closing(open_log(backup / LOG_FILE)) as log:
+    path = backup / LOG_FILE
+    if not path.exists() or not path.stat().st_size:  # a full disk left an empty one in earlier versions
+        _create_log(path)
+    with closing(open_log(path)) as log:
         log.execute(APPENDED)  # which logs of an earlier version lack
         position = max(position, log.execute("SELECT max(entry) FROM change_log").fetchone()[0] or 0)
         query = "SELECT entry, at, row FROM change_log WHERE entry > ? ORDER BY entry"
@@ -160,7 +161,7 @@ def _create_log(path: Path) -> None:
     with closing(open_log(partial)) as log:
         log.execute(TABLE)
         log.execute(APPENDED)
-    partial.rename(path)
+    partial.replace(path)
     sync_folder(path.parent)
 
 

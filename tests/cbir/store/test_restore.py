@@ -235,10 +235,15 @@ def test_a_first_log_that_cannot_be_written_leaves_none(
         assert len(restored) == 8
 
 
-def test_a_lost_log_of_an_earlier_backup_is_noticed(collection: Collection, logged: Path) -> None:
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_lost_log_of_an_earlier_backup_is_noticed(
+    collection: Collection, logged: Path, is_empty: bool
+) -> None:
     """What the log had is in the collection no more, even if nothing is to be appended."""
     forget_manifest(logged)
     (logged / LOG_FILE).unlink()
+    if is_empty:
+        (logged / LOG_FILE).touch()
     with collection.writer(), pytest.raises(CollectionDamaged, match=r"entry \d+ of the log is missing"):
         append_log(collection, logged)
 
