@@ -17,7 +17,7 @@ SECONDS ?= 60
 VENV := .venv
 TOOLS := $(VENV)-tools
 UV := $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command 'make lock'
-DEBIAN := chromium fonts-dejavu-core orthanc orthanc-dicomweb dcmtk dicom3tools
+DEBIAN := chromium fonts-dejavu-core orthanc orthanc-dicomweb dcmtk dicom3tools nginx-light
 PYTEST := $(VENV)/bin/python -m pytest
 # Kept bytecode: tests start many processes, each of which would compile all modules again.
 export PYTHONDONTWRITEBYTECODE :=

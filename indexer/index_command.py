@@ -27,7 +27,7 @@ from indexer.ray_cluster.ray_option import RayOption
 from indexer.refusal_report import refusal_report
 
 if TYPE_CHECKING:
-    from indexer.index_run import IndexSummary
+    from indexer.index_summary import IndexSummary
 
 FILES = "files"
 REFIT_GROWTH = 4  # times the images that the statistics were computed from: then advise a refit
@@ -118,7 +118,8 @@ def index_files(
     report: Annotated[
         Path | None,
         typer.Option(
-            help="Write refused files, and duplicates that were left out, with the reasons to this CSV file."
+            help="Write refused files, duplicates that were left out, and images whose display attributes (VOI LUT, "
+            "window) cannot be used, with the reasons to this CSV file."
         ),
     ] = None,
     duplicates: Annotated[
@@ -132,7 +133,8 @@ def index_files(
 ) -> None:
     """Add images to a collection. Run an interrupted command again to continue it.
 
-    Exit code 0: all done; 3: done, but some files were refused; 2: wrong use; 130: interrupted.
+    Exit code 0: all done; 3: done, but some files were refused, or labels of duplicates differ; 2: wrong use; 130:
+    interrupted.
     """
     from indexer.index_progress import make_progress, progress_lines
     from indexer.index_request import IndexRequest
@@ -162,7 +164,8 @@ def index_files(
     else:
         _print_summary(summary, report)
         _advise(collection, with_profile=profile is None and not weight)
-    raise typer.Exit(INTERRUPTED if summary.interrupted else SOME_REFUSED if summary.refused else DONE)
+    is_partly_done = summary.refused or summary.conflicts
+    raise typer.Exit(INTERRUPTED if summary.interrupted else SOME_REFUSED if is_partly_done else DONE)
 
 
 def parse_weights(texts: Sequence[str] | None) -> dict[str, float]:
@@ -187,6 +190,11 @@ def _print_summary(summary: "IndexSummary", report: Path | None) -> None:
         (summary.already, "file was in the collection already", "files were in the collection already"),
         (summary.relabelled, "file got other labels", "files got other labels"),
         (
+            summary.completed,
+            "file got what an older version had not read in its header",
+            "files got what an older version had not read in their headers",
+        ),
+        (
             summary.duplicates,
             f"image left out: a duplicate {left_out}",
             f"images left out: duplicates {left_out}",
@@ -207,9 +215,21 @@ def _print_summary(summary: "IndexSummary", report: Path | None) -> None:
             "row of the manifest names no file in the sources",
             "rows of the manifest name no file in the sources",
         ),
-        (summary.refused, "file refused:", "files refused:"),
+        (
+            summary.manifest_lost,
+            "row of the manifest names a file that was refused, or a picture that was deleted earlier",
+            "rows of the manifest name files that were refused, or pictures that were deleted earlier",
+        ),
     )
-    print_counts(counts, summary.examples, summary.refused, report, summary.interrupted)
+    conflicts = (
+        summary.conflicts,
+        "label of a duplicate differs from that of the picture, which stays:",
+        "labels of duplicates differ from those of the picture, which stay:",
+    )
+    print_counts(counts, (), 0, report, interrupted=False)
+    print_counts([conflicts], summary.conflict_examples, summary.conflicts, report, interrupted=False)
+    refused = (summary.refused, "file refused:", "files refused:")
+    print_counts([refused], summary.examples, summary.refused, report, summary.interrupted)
 
 
 def _advise(folder: Path, with_profile: bool) -> None:

@@ -8,7 +8,8 @@ from cbir.errors import InvalidInput
 from cbir.python_api.collection_address import collection_folder
 from indexer.index_progress import make_progress
 from indexer.index_request import IndexRequest
-from indexer.index_run import IndexSummary, ProgressReport, run_request
+from indexer.index_run import run_request
+from indexer.index_summary import IndexSummary, ProgressReport
 
 Source = str | os.PathLike[str]
 

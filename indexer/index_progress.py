@@ -17,7 +17,7 @@ from rich.progress import (
 )
 
 from cbir.commands.stage_lines import StageLines
-from indexer.index_run import IndexSummary
+from indexer.index_summary import IndexSummary
 from indexer.throttled_progress import JobProgress, ThrottledProgress
 
 

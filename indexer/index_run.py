@@ -2,14 +2,14 @@
 
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
 
+from cbir.commands.printable import printable
 from cbir.datasets.manifest import Manifest
 from cbir.errors import CbirError
 from cbir.evaluation.auto_choice import update_choice
@@ -20,9 +20,11 @@ from cbir.ingest.intake_check import IntakeCheck
 from cbir.ingest.object_store import StoredObject, StoreSilent
 from cbir.paths import is_inside
 from cbir.store import Collection
-from cbir.store.records import Record, add_labels, hash_patient
+from cbir.store.add_transaction import Added
+from cbir.store.label_merge import PATIENT, DuplicateLabels, LabelConflict
+from cbir.store.records import UNUSABLE_LABEL, Record, add_labels, hash_patient
 from cbir.store.writer import Writer
-from indexer.describe_files import FileTask, describe_in, source_stamp
+from indexer.describe_files import FileTask, describe_in, read_source, source_stamp
 from indexer.find_sources import (
     check_series_sources,
     find_sources,
@@ -31,66 +33,16 @@ from indexer.find_sources import (
     source_exists,
 )
 from indexer.guarded_read import OUTSIDE, read_file_inside
+from indexer.header_facts import read_header_facts
 from indexer.index_request import IndexRequest, open_collection
+from indexer.index_summary import IndexSummary, ProgressReport, ReportRefusal
 from indexer.open_file_pool import connect_cluster, open_file_pool
 
 BATCH_IMAGES = 512  # committed together, or as many as came within BATCH_SECONDS
 BATCH_SECONDS = 1.0
 LOOKUP = 512  # files looked up in the collection at a time
-EXAMPLES = 10  # refused files in the summary
-
-
-@dataclass
-class IndexSummary:
-    """Counts of a run.
-
-    files: walked. indexed: images added. already: files that were in the collection. relabelled: those of them
-    whose labels or patient changed. duplicates: images left out because the same picture is in the collection.
-    deleted_earlier: images left out because someone deleted them. flagged, quarantined: images with a finding of the
-    intake check. refused: files without a usable image; the
-    first few of them with their reasons in `examples`. manifest_unused: rows whose file is not in the sources.
-    seconds: of the whole run. describing_seconds: until all files were described and added.
-    """
-
-    files: int = 0
-    indexed: int = 0
-    already: int = 0
-    relabelled: int = 0
-    duplicates: int = 0
-    deleted_earlier: int = 0
-    flagged: int = 0
-    quarantined: int = 0
-    refused: int = 0
-    examples: list[tuple[str, str]] = field(default_factory=list)
-    manifest_unused: int = 0
-    interrupted: bool = False
-    seconds: float = 0.0
-    describing_seconds: float = 0.0
-
-
-ReportRefusal = Callable[[str, str], None]
-
-
-class ProgressReport(Protocol):
-    """Receives the progress of a run, in a context. total: number of files, None until they are counted."""
-
-    total: int | None
-
-    def __enter__(self) -> Any: ...
-
-    def __exit__(self, *error: object) -> None: ...
-
-    def __call__(self, done: int, summary: IndexSummary) -> None:
-        """Take the number of files done, and the summary so far."""
-        ...
-
-    def begin_stage(self, stage: str) -> None:
-        """Take the name of what follows: the nodes at work, or what is done when all files are."""
-        ...
-
-    def show_stage(self, stage: str, done: int, total: int) -> None:
-        """Take the steps `done` of a `stage` that comes when all files are, and their `total`."""
-        ...
+EXAMPLES = 10  # refused files, and conflicts, in the summary
+LONGEST_VALUE = 40  # characters of a label in a message
 
 
 def run_request(
@@ -110,7 +62,9 @@ def run_request(
     report_refusal : callable
         Called with the path and the reason of every refused file.
     report_duplicate : callable
-        Called with the path of every image that is left out as a duplicate, and the id of the image with its picture.
+        Called with the path of every image that is left out as a duplicate, and the id of the image with its picture;
+        with that of a duplicate with another label, and the path of that image; and with that of an image that is
+        added, but has attributes for display that cannot be used.
 
     Raises
     ------
@@ -191,6 +145,7 @@ class IndexRun:
         return self.summary
 
     def _index(self, writer: Writer) -> None:
+        self._complete_originals(writer)
         batch: list[tuple[Path | StoredObject, DescribedFile]] = []
         images, first_added = 0, 0.0
         try:
@@ -242,6 +197,7 @@ class IndexRun:
             stamp = series_stamp(series)
             held = writer.quarantined_records([str(series.source)])
             if stamps.get(str(series.source)) == stamp:
+                self._complete([series.source], writer)
                 self._count_already(series.source, labels, writer)
             elif not self._count_held(held.get(str(series.source), []), stamp, labels):
                 self._pending_labels[series.source] = labels
@@ -261,6 +217,28 @@ class IndexRun:
             patient = hash_patient(self.task.describe.secret, labels.pop("patient", ""))
             self.summary.relabelled += writer.relabel(str(path), labels, patient)
         self._step(1)
+
+    def _complete(self, paths: Sequence[Path | StoredObject], writer: Writer) -> None:
+        """Read from headers what an older version did not, of those of the files whose images lack it."""
+        unplaced = writer.unplaced_sources([str(path) for path in paths]) if paths else set()
+        self._add_facts(
+            {str(path): partial(read_source, path, self.task) for path in paths if str(path) in unplaced},
+            writer,
+        )
+
+    def _complete_originals(self, writer: Writer) -> None:
+        """Do the same for images that were sent, whose files the collection has stored."""
+        paths = list(writer.unplaced_originals().items())
+        for start in range(0, len(paths), LOOKUP):
+            self._add_facts(
+                {source: path.read_bytes for source, path in paths[start : start + LOOKUP]}, writer
+            )
+
+    def _add_facts(self, readers: Mapping[str, Callable[[], bytes]], writer: Writer) -> None:
+        facts = {source: read_header_facts(read, self.task.describe) for source, read in readers.items()}
+        if facts:
+            writer.add_missing_labels(facts)
+            self.summary.completed += sum(bool(frames) for frames in facts.values())
 
     def _count_held(self, records: Sequence[Record], stamp: str, labels: dict[str, str]) -> bool:
         """Count the quarantined images of a source; False if it has none, or has changed, or has other labels now."""
@@ -282,10 +260,12 @@ class IndexRun:
             stamps = writer.source_stamps([str(path) for path in allowed])
             held = writer.quarantined_records([str(path) for path in allowed])
             in_manifest = self.manifest.labels(allowed) if self.manifest else {}
+            current = {path: _stamp_or_missing(path) for path in allowed}
+            self._complete([path for path in allowed if stamps.get(str(path)) == current[path]], writer)
             for path in allowed:
                 known = dict(path.labels) if isinstance(path, StoredObject) else {}
                 labels = known | in_manifest.get(path, {})
-                stamp = _stamp_or_missing(path)
+                stamp = current[path]
                 if stamps.get(str(path)) == stamp:
                     self._count_already(path, labels, writer)
                 elif not self._count_held(held.get(str(path), []), stamp, labels):
@@ -304,7 +284,7 @@ class IndexRun:
         return True
 
     def _refuse(self, path: Path | StoredObject, reason: str) -> None:
-        self._pending_labels.pop(path, None)
+        self.summary.manifest_lost += bool(self._pending_labels.pop(path, None))
         name = str(path).encode(errors="backslashreplace").decode()
         self.summary.refused += 1
         if len(self.summary.examples) < EXAMPLES:
@@ -324,9 +304,14 @@ class IndexRun:
         ]
         entries = self._intake.check(writer, entries, [described for _, described in batch])
         added = writer.add(entries, duplicates=self.request.duplicates, restore=self.request.restore)
-        for (record, _), (kind, image_id) in zip(entries, added.outcomes, strict=True):
+        for position, ((record, _), (kind, image_id)) in enumerate(zip(entries, added.outcomes, strict=True)):
             if kind == "duplicate":
-                self.report_duplicate(record.source, f"left out: the same picture as {image_id}")
+                other = ", an image of another patient" if position in added.other_patients else ""
+                self.report_duplicate(record.source, f"left out: the same picture as {image_id}{other}")
+            elif (attributes := record.labels.get(UNUSABLE_LABEL)) and record.frame in (None, 1):
+                reason = f"{kind}, though it has display attributes that cannot be used: {attributes}"
+                self.report_duplicate(record.source, reason)
+        self._keep_labels(writer, labelled, added)
         self.summary.flagged += self._intake.count_flagged(entries, added)
         self.summary.quarantined += added.quarantined
         self.summary.indexed += len(added.ids)
@@ -334,6 +319,42 @@ class IndexRun:
         self.summary.duplicates += added.duplicates
         self.summary.deleted_earlier += added.deleted_earlier
         self._step(len(batch))
+
+    def _keep_labels(
+        self, writer: Writer, labelled: Sequence[tuple[dict[str, str], DescribedFile]], added: Added
+    ) -> None:
+        """Give the labels of duplicates to the images with their pictures, and report those that differ."""
+        outcomes = iter(added.outcomes)
+        duplicates: list[DuplicateLabels] = []
+        for labels, described in labelled:
+            own = {key: value for key, value in labels.items() if key != PATIENT}
+            patient = hash_patient(self.task.describe.secret, labels.get(PATIENT, ""))
+            fates = list(zip(described.records, outcomes, strict=False))
+            duplicates += [
+                DuplicateLabels(image_id, record.source, own, patient)
+                for record, (kind, image_id) in fates
+                if labels and kind == "duplicate" and image_id
+            ]
+            if labels and all(kind == "deleted earlier" for _, (kind, _) in fates):
+                self.summary.manifest_lost += 1
+        if duplicates:
+            merged, conflicts = writer.merge_labels(duplicates)
+            self.summary.relabelled += merged
+            for conflict in conflicts:
+                self._report_conflict(conflict)
+
+    def _report_conflict(self, conflict: LabelConflict) -> None:
+        kept = f"{conflict.kept_source}, which has the same picture and was there first"
+        reason = f"is of another patient than {kept}"
+        if conflict.key != PATIENT:
+            value, kept_value = (
+                printable(text)[:LONGEST_VALUE] for text in (conflict.value, conflict.kept_value)
+            )
+            reason = f"its {conflict.key} is {value}, but {kept_value} for {kept}"
+        self.summary.conflicts += 1
+        if len(self.summary.conflict_examples) < EXAMPLES:
+            self.summary.conflict_examples.append((conflict.source, reason))
+        self.report_duplicate(conflict.source, reason)
 
     def _step(self, files: int) -> None:
         self.done += files

@@ -14,7 +14,8 @@ from cbir.errors import InvalidInput, NotFound
 from cbir.images import Limits
 from cbir.settings import Settings
 from indexer.index_request import IndexRequest
-from indexer.index_run import IndexSummary, ProgressReport, run_request
+from indexer.index_run import run_request
+from indexer.index_summary import IndexSummary, ProgressReport
 
 Progress = Callable[[str, int, int], None]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from indexer.index_run import IndexSummary
+from indexer.index_summary import IndexSummary
 
 REPORT_SECONDS = 0.2  # between reports
 

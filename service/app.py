@@ -43,7 +43,8 @@ from service.api import (
     vector_routes,
 )
 from service.collections.app_state import EXTENSION, AppState
-from service.http import compression, problems
+from service.http import compression, problems, request_body
+from service.http.form_parser import AnyNameFormParser
 from service.languages import request_language
 from service.monailabel import monailabel_routes
 from service.pages import (
@@ -66,6 +67,8 @@ FORM_OVERHEAD_BYTES = 64 * 2**10  # multipart/form-data may add this to the imag
 
 class InMemoryRequest(flask.Request):
     """Request that keeps uploads in memory: images of patients are never written to a temporary folder."""
+
+    form_data_parser_class = AnyNameFormParser
 
     def _get_file_stream(self, *_: Any, **__: Any) -> IO[bytes]:
         return BytesIO()
@@ -102,6 +105,7 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
     metrics_routes.install(app, state)
     problems.install(app)
     security.install(app, settings)
+    request_body.install(app)
     database.install(app, state.database)
     request_history.install(app, state.database)
     auth.install(app, settings)

@@ -85,6 +85,7 @@ MARKED = {
     "indexer/test_volumes.py": "slow",
     "service/test_access_oidc.py": "slow",
     "service/test_alias.py": "slow",
+    "service/test_generated_clients.py": "slow",
     "service/test_schemathesis.py": "slow",
 }
 MODULES = {"deep": "torch", "pacs": "pynetdicom", "e2e": "playwright"}

@@ -229,7 +229,7 @@ class Audit(BaseModel):
 class AuditRequest(BaseModel):
     """Options of an audit."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"label": "modality"}]})
 
     collection: str | None = Field(default=None, description="Name of the collection.", examples=["knees"])
     label: str | None = Field(

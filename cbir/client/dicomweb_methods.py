@@ -103,12 +103,19 @@ class DicomwebMethods(ServiceConnection):
 
     def store_instances(self, instances: ImageData | Sequence[ImageData]) -> dict[str, Any]:
         """Add DICOM files by STOW-RS; return the store instances response in the DICOM JSON model (PS3.18, I.2)."""
+        return self._store("/dicomweb/studies", instances)
+
+    def store_study_instances(self, study: str, instances: ImageData | Sequence[ImageData]) -> dict[str, Any]:
+        """Add DICOM files of the study with this UID, as `store_instances` does; those of others are refused."""
+        return self._store(f"/dicomweb/studies/{quote(study, safe='')}", instances)
+
+    def _store(self, path: str, instances: ImageData | Sequence[ImageData]) -> dict[str, Any]:
         boundary = secrets.token_hex(16)
         head = f"--{boundary}\r\nContent-Type: application/dicom\r\n\r\n".encode()
         content = b"".join(head + data + b"\r\n" for data in read_files(instances))
         response = self._request(
             "POST",
-            "/dicomweb/studies",
+            path,
             content=content + f"--{boundary}--\r\n".encode(),
             headers={"Content-Type": f'multipart/related; type="application/dicom"; boundary={boundary}'},
         )

@@ -20,7 +20,7 @@ class ImageMethods(ServiceConnection):
         where: str | Sequence[str] = (),
         *,
         limit: int = 100,
-        sort: str = "oldest",
+        sort: str | None = None,
         study: str = "",
         series: str = "",
     ) -> Iterator[messages.ImageRecord]:
@@ -32,18 +32,18 @@ class ImageMethods(ServiceConnection):
             Label conditions; all must hold.
         limit : int
             Number of images per request.
-        sort : str
-            "oldest" or "newest" first, "label:KEY" by the values of a label, "-label:KEY" the other way round.
+        sort : str, optional
+            "oldest" or "newest" first, "label:KEY" by the values of a label, "-label:KEY" the other way round,
+            "slices" by the place of slices in their series. By default "slices" for a study or series, else "oldest".
         study, series : str
             UIDs of a study, or of a series and its study, that the images must be in.
         """
         params = {
             "limit": limit,
             "where": list_conditions(where),
-            "sort": sort,
             "study": study,
             "series": series,
-        }
+        } | ({"sort": sort} if sort else {})
         yield from self._all_items(messages.ImagePage, "/v1/images", params)
 
     def image_page(

@@ -17,7 +17,7 @@ ImageIds = Annotated[
         min_length=1,
         max_length=MAX_SET,
         description=f"Ids of 1 to {MAX_SET} images.",
-        examples=[[example.IMAGE_ID, example.OTHER_IMAGE_ID]],
+        examples=[[example.IMAGE_ID]],
     ),
 ]
 

@@ -242,6 +242,11 @@ class Erased(BaseModel):
     """Result of an erasure."""
 
     erased: int = Field(description="Number of images that were erased.", examples=[12])
+    with_the_same_pixels: list[str] = Field(
+        default=[],
+        description="Images of other patients, which stay, with the pixels of an instance of this patient.",
+        examples=[[]],
+    )
 
 
 class Health(BaseModel):

@@ -14,7 +14,7 @@ class DicomGroupInfo(BaseModel):
     )
     images: int = Field(description="Number of its images that meet the conditions.", examples=[120])
     image_id: str = Field(
-        description="Id of the middle one of them, in the order in which they were added.",
+        description="Id of the middle one of them, in the order of their slices.",
         examples=[example.IMAGE_ID],
     )
     labels: dict[str, str] = Field(description="Labels of that image.", examples=[example.LABELS])

@@ -64,6 +64,9 @@ def erase_patient(
 ) -> None:
     """Remove every trace of a patient from every file of the collection. Exit code 1 if there was none.
 
+    Images of other patients with the same pixels as an instance of this patient stay, and are named: delete them with
+    `cbir collection delete` if they show the same person.
+
     Saved cases, usage log and reader studies lose them too: set state_folder and state_database as for the service.
 
     The normalisation is fitted again, so that distances change a little: the old one could reveal the erased images.
@@ -72,12 +75,16 @@ def erase_patient(
     from cbir.store import Collection
     from cbir.store.patient_erasers import erase_elsewhere
     from cbir.store.quarantine_release import count_of_patients
+    from cbir.store.sent_instances import images_with_pixels_of
 
     with Collection(collection) as opened:
         keys = patient_keys(opened, patient)
         count = sum(key in keys for key in opened.patient_keys().values()) + count_of_patients(opened, keys)
+        same_pixels = images_with_pixels_of(opened, keys)
+        listed = same_pixels if format is OutputFormat.json else " ".join(same_pixels)
+        shared = {"with_the_same_pixels": listed} if same_pixels else {}
         if dry_run:
-            print_values({"would_erase": count}, format)
+            print_values({"would_erase": count, **shared}, format)
             return
         confirm(f"erase {count} of {len(opened)} images, and every trace of the patient", count, yes)
         with opened.writer() as writer, StageBars() as bars:
@@ -86,8 +93,8 @@ def erase_patient(
             erase_elsewhere(settings.load(), keys, image_ids)
             erased = writer.erase_patient(keys)
     follow_index(collection, settings.load())
-    print_values({"erased": erased}, format)
-    raise typer.Exit(0 if erased else 1)
+    print_values({"erased": erased, **shared}, format)
+    raise typer.Exit(0 if erased or same_pixels else 1)
 
 
 def patient_keys(collection: "Collection", patient: str) -> list[str]:

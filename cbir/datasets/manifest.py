@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TextIO, TypeVar
 
+from cbir.datasets.path_spellings import existing_path
 from cbir.errors import InvalidInput
 
 SomePath = TypeVar("SomePath")  # a path, or what has an address as its text
@@ -133,7 +134,9 @@ class Manifest:
     def _address(self, base: str, path: str) -> str:
         if "://" in path:
             return path
-        return _canonical_text(base, path) if self._folder is None else f"{self._folder}/{path}"
+        return (
+            existing_path(_canonical_text, base, path) if self._folder is None else f"{self._folder}/{path}"
+        )
 
     def _header(self, names: Sequence[str]) -> list[str]:
         """Return column names without surrounding spaces; every spelling of `patient` becomes that."""

@@ -21,6 +21,7 @@ from cbir.rerank.auto import CANDIDATES, AutoChoice, default_choice, read_choice
 from cbir.rerank.none import NoReranking
 from cbir.rerank.reranker import Reranker
 from cbir.store import Collection, View
+from cbir.store.records import PERSON_LABELS
 from cbir.store.writer import Writer
 from cbir.threads import OneBlasThread
 
@@ -136,7 +137,7 @@ def _choose(collection: Collection, label_key: str | None, show: ShowStage) -> A
 def with_agreement(collection: Collection, choice: AutoChoice, show: ShowStage = show_nothing) -> AutoChoice:
     """Return the choice with how often its answers agree rightly, for each label that classes share."""
     view = collection.view()
-    keys = sorted(collection.label_keys())[:KEYS]
+    keys = sorted(_keys_of_pictures(collection))[:KEYS]
     labels = {key: each for key, each in read_labels(collection, view, keys) if _has_classes(each)}
     if not labels:
         return replace(choice, agreement={})
@@ -232,7 +233,7 @@ def labelled_rows(
     keys = (
         [label_key]
         if label_key
-        else sorted(collection.label_keys(), key=lambda key: (key != USUAL_LABEL, key))
+        else sorted(_keys_of_pictures(collection), key=lambda key: (key != USUAL_LABEL, key))
     )
     usable: list[tuple[int, str, LabelledRows]] = []
     for key, labelled in read_labels(collection, view, keys):
@@ -245,6 +246,11 @@ def labelled_rows(
         return None
     _, key, labelled = max(usable, key=lambda each: each[0])
     return key, labelled
+
+
+def _keys_of_pictures(collection: Collection) -> list[str]:
+    """Return the keys of labels but those of persons and protocols, by which no relevance is meant."""
+    return [key for key in collection.label_keys() if key not in PERSON_LABELS]
 
 
 def _has_classes(labelled: LabelledRows) -> bool:

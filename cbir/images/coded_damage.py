@@ -72,7 +72,7 @@ def _has_impossible_samples(coded: bytes) -> bool:
     from openjpeg.utils import decode
 
     depths = _places_of_depths(coded)
-    if not _is_reversible(coded) or len({coded[depth] for depth in depths}) != 1:
+    if not is_reversible(coded) or len({coded[depth] for depth in depths}) != 1:
         return False
     bits = (coded[depths[0]] & ~SIGNED) + 1
     if bits + DEEPER > MOST_BITS:
@@ -98,7 +98,7 @@ def _places_of_depths(coded: bytes) -> range:
     return depths if start >= 0 and depths.stop <= len(coded) else range(0)
 
 
-def _is_reversible(coded: bytes) -> bool:
+def is_reversible(coded: bytes) -> bool:
     """Return whether JPEG 2000 data say that they lose nothing; others may exceed their range."""
     place = coded.find(COD) + REVERSIBLE
     return coded[place : place + 1] == b"\x01"

@@ -1,26 +1,28 @@
-"""CT series: slices grouped by their headers, and volumes read from them."""
+"""CT series: slices read by their headers, and volumes from them."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import UnreadableImage
-from cbir.images.dicom_dataset import first_number, frame_count, integer, parse_dataset, read_header
+from cbir.images.ct_stacks import CtPlane, CtSlice, stack_slices
+from cbir.images.dicom_dataset import frame_count, integer, parse_dataset, read_header
 from cbir.images.dicom_decoder import decode_dicom
 from cbir.images.dicom_frames import stored_frames
+from cbir.images.dicom_place import read_slice_place
+from cbir.images.grey_transforms import FrameHeader, modality_values
 from cbir.images.limits import Limits
 from cbir.images.nifti import decode_nifti_volume, is_nifti
 from cbir.images.reading import is_out_of_memory, recognise_format
+from cbir.images.stored_values import read_pixel_format
 from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.images.volume import (
     AIR,
-    FEWEST_SLICES,
     StackGeometry,
     Volume,
     VolumeGrid,
@@ -28,30 +30,14 @@ from cbir.images.volume import (
     resample_slices,
 )
 
-MOST_SLICES = 10_000
-WIDEST_GAP = 30.0  # mm between neighbouring slices
-SAME_PLACE = 1e-3  # mm
 KEYWORDS = (
-    "SOPClassUID", "Modality", "ImageType", "SeriesInstanceUID", "ImageOrientationPatient", "ImagePositionPatient",
-    "PixelSpacing", "Rows", "Columns", "NumberOfFrames",
+    "SOPClassUID", "Modality", "ImageType", "SeriesInstanceUID", "SOPInstanceUID", "ImageOrientationPatient",
+    "ImagePositionPatient", "PixelSpacing", "Rows", "Columns", "NumberOfFrames", "InstanceNumber",
+    "AcquisitionNumber", "AcquisitionDate", "AcquisitionTime", "AcquisitionDateTime", "TemporalPositionIdentifier",
+    "TemporalPositionIndex", "TriggerTime", "NominalCardiacTriggerDelayTime",
 )  # fmt: skip
 
 ReadBytes = Callable[[Path], bytes]
-
-
-class _Plane(NamedTuple):
-    """Geometry that the slices of one stack share: direction cosines, mm between rows and columns, rows, columns."""
-
-    orientation: tuple[float, ...]
-    spacing: tuple[float, float]
-    rows: int
-    columns: int
-
-    @property
-    def directions(self) -> NDArray[np.float64]:
-        """Directions of growing column, row and slice: (3, 3)."""
-        across, down = np.array(self.orientation[:3]), np.array(self.orientation[3:])
-        return np.stack([across, down, np.cross(across, down)])
 
 
 @dataclass(frozen=True)
@@ -64,7 +50,7 @@ class CtSeries:
 
     paths: tuple[Path, ...]
     positions: tuple[float, ...] = ()
-    plane: _Plane | None = None
+    plane: CtPlane | None = None
     shown: Path | None = None
 
     @property
@@ -75,14 +61,14 @@ class CtSeries:
 
 @dataclass(frozen=True)
 class FoundSeries:
-    """CT series among files, and reasons why the other files are not in one; one for each file."""
+    """Volumes among files, and reasons why the other files are not in one; one for each file."""
 
     series: list[CtSeries]
     refused: list[tuple[Path, str]]
 
 
 def find_series(paths: Iterable[Path], limits: Limits, read_bytes: ReadBytes) -> FoundSeries:
-    """Group files to volumes by their headers; every NIfTI file is a volume.
+    """Group files to volumes by their headers; every NIfTI file is a volume, and every pass of a CT series.
 
     Parameters
     ----------
@@ -93,7 +79,7 @@ def find_series(paths: Iterable[Path], limits: Limits, read_bytes: ReadBytes) ->
     read_bytes : callable
         Returns the content of a file, or raises UnreadableImage or OSError.
     """
-    slices: dict[str, list[tuple[Path, _Plane, float]]] = defaultdict(list)
+    slices: dict[str, list[CtSlice]] = defaultdict(list)
     found = FoundSeries([], [])
     for path in paths:
         try:
@@ -101,17 +87,19 @@ def find_series(paths: Iterable[Path], limits: Limits, read_bytes: ReadBytes) ->
             if is_nifti(data):
                 found.series.append(CtSeries((path,)))
                 continue
-            uid, plane, position = _read_slice_header(data, limits)
-            slices[uid].append((path, plane, position))
+            uid, ct_slice = _read_slice(path, data, limits)
+            slices[uid].append(ct_slice)
         except UnreadableImage as error:
             found.refused.append((path, str(error)))
         except OSError as error:
             found.refused.append((path, f"cannot be read: {error.strerror or error}"))
     for members in slices.values():
-        try:
-            found.series.append(_order(members))
-        except UnreadableImage as error:
-            found.refused.extend((path, str(error)) for path, _, _ in members)
+        stacks, left_out = stack_slices(members)
+        found.series.extend(
+            CtSeries(tuple(each.path for each in stack.slices), stack.positions, stack.plane)
+            for stack in stacks
+        )
+        found.refused.extend(left_out)
     found.series.sort(key=lambda series: series.source)
     return found
 
@@ -162,8 +150,8 @@ def read_volume(series: CtSeries, limits: Limits, grid: VolumeGrid, read_bytes: 
         raise UnreadableImage(f"{path.name} is damaged; copy or export it again") from None
 
 
-def _read_slice_header(data: bytes, limits: Limits) -> tuple[str, _Plane, float]:
-    """Return the series of a CT slice, its plane, and its position along the normal."""
+def _read_slice(path: Path, data: bytes, limits: Limits) -> tuple[str, CtSlice]:
+    """Return the series of a CT slice, and what its header says of its place."""
     if recognise_format(data) != "dicom":
         raise UnreadableImage("is no CT slice or NIfTI volume, and the collection is of CT series")
     try:
@@ -171,14 +159,12 @@ def _read_slice_header(data: bytes, limits: Limits) -> tuple[str, _Plane, float]
             header = read_header(data, limits, KEYWORDS)
             modality = str(header.get("Modality") or "unknown")[:16]
             kinds = [str(kind).upper() for kind in header.get("ImageType") or ()]
-            uid = str(header.get("SeriesInstanceUID") or "")[:64]
+            uid, instance = (
+                str(header.get(keyword) or "")[:64] for keyword in ("SeriesInstanceUID", "SOPInstanceUID")
+            )
             frames = frame_count(header)
-            orientation, position, spacing = (
-                _numbers(header, keyword, count)
-                for keyword, count in (
-                    ("ImageOrientationPatient", 6), ("ImagePositionPatient", 3), ("PixelSpacing", 2),
-                )
-            )  # fmt: skip
+            location, spacing = read_slice_place(header), _numbers(header, "PixelSpacing", 2)
+            is_turned = header.get("ImageOrientationPatient") is not None and location.orientation is None
             rows, columns = integer(header, "Rows", 0), integer(header, "Columns", 0)
     except UnreadableImage:
         raise
@@ -194,14 +180,13 @@ def _read_slice_header(data: bytes, limits: Limits) -> tuple[str, _Plane, float]
         raise UnreadableImage(
             "has several frames in one file; export the series as single slices, or as NIfTI"
         )
-    if not uid or orientation is None or position is None or spacing is None:
+    if is_turned or (spacing is not None and min(spacing) <= 0):
+        raise UnreadableImage("has an orientation or pixel spacing that cannot be; export the series again")
+    if not uid or location.orientation is None or location.position is None or spacing is None:
         raise UnreadableImage(
             "has no series, position, orientation or pixel spacing; export the series again"
         )
-    plane = _Plane(tuple(np.round(orientation, 4).tolist()), (spacing[0], spacing[1]), rows, columns)
-    if not np.allclose(plane.directions @ plane.directions.T, np.eye(3), atol=0.01) or min(spacing) <= 0:
-        raise UnreadableImage("has an orientation or pixel spacing that cannot be; export the series again")
-    return uid, plane, float(np.dot(plane.directions[2], position))
+    return uid, CtSlice(path, instance, location, (spacing[0], spacing[1]), rows, columns)
 
 
 def _numbers(header: Any, keyword: str, count: int) -> list[float] | None:
@@ -212,32 +197,12 @@ def _numbers(header: Any, keyword: str, count: int) -> list[float] | None:
     return numbers if np.isfinite(numbers).all() else None
 
 
-def _order(members: list[tuple[Path, _Plane, float]]) -> CtSeries:
-    """Order the slices of a series; those of another plane than most, or at the place of another, are left out."""
-    plane, _ = Counter(plane for _, plane, _ in members).most_common(1)[0]
-    ordered = sorted((position, path) for path, other, position in members if other == plane)
-    kept = ordered[:1]
-    for position, path in ordered[1:]:
-        if position - kept[-1][0] > SAME_PLACE:
-            kept.append((position, path))
-    if not FEWEST_SLICES <= len(kept) <= MOST_SLICES:
-        raise UnreadableImage(
-            f"belongs to a series of {len(kept)} slices here; a volume needs {FEWEST_SLICES} to {MOST_SLICES}"
-        )
-    gap = max(after[0] - before[0] for before, after in pairwise(kept))
-    if gap > WIDEST_GAP:
-        raise UnreadableImage(f"belongs to a series with a gap of {gap:.0f} mm; copy the missing slices too")
-    return CtSeries(tuple(path for _, path in kept), tuple(position for position, _ in kept), plane)
-
-
 def _read_hounsfield(data: bytes, limits: Limits, series: CtSeries) -> NDArray[np.float32]:
     """Return the values of a slice in HU: (rows, columns)."""
     dataset = parse_dataset(data, limits)
-    stored = next(stored_frames(dataset))[0].astype(np.float32)
+    stored, pixel_format = next(stored_frames(dataset))[0], read_pixel_format(dataset)
     assert series.plane is not None
     if stored.shape != (series.plane.rows, series.plane.columns):
         raise UnreadableImage("has another size than its header said; export the series again")
-    slope, intercept = first_number(dataset, "RescaleSlope"), first_number(dataset, "RescaleIntercept")
-    stored *= np.float32(1.0 if slope is None else slope)
-    stored += np.float32(intercept or 0.0)
-    return np.nan_to_num(stored, copy=False, nan=AIR)
+    values = modality_values(stored, FrameHeader(dataset, 0, pixel_format.signed))
+    return np.nan_to_num(values.astype(np.float32), copy=False, nan=AIR)

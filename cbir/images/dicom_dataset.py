@@ -21,7 +21,8 @@ from cbir.errors import NoPixels, UnreadableImage
 from cbir.images.limits import Limits
 from cbir.images.other_files import SLIDE_ADVICE
 
-PIXELS = ("PixelData", "FloatPixelData", "DoubleFloatPixelData")
+FLOAT_PIXELS = ("FloatPixelData", "DoubleFloatPixelData")
+PIXELS = ("PixelData", *FLOAT_PIXELS)
 SEGMENTATIONS = (uid.SegmentationStorage, "1.2.840.10008.5.1.4.1.1.66.7")  # the second: of label maps
 CHUNK_BYTES = 2**20  # inflated at a time
 # Bounds of a file, and what each frame adds: an element takes 10 microseconds, and enhanced frames have dozens.
@@ -80,10 +81,8 @@ def parse_dataset(data: bytes, limits: Limits) -> Dataset:
     _check_class(dataset)
     if "Rows" not in dataset or "Columns" not in dataset:
         raise UnreadableImage("has no Rows or Columns; export it again")
-    samples, sample_bytes = (
-        integer(dataset, "SamplesPerPixel", 1),
-        -(-integer(dataset, "BitsAllocated", 8) // 8),
-    )
+    samples = integer(dataset, "SamplesPerPixel", 3)  # the most that it may turn out to be
+    sample_bytes = -(-integer(dataset, "BitsAllocated", 8) // 8)
     limits.check_frame(
         integer(dataset, "Columns", 0), integer(dataset, "Rows", 0), max(samples, 1) * max(sample_bytes, 1)
     )
@@ -232,7 +231,15 @@ def first_number(dataset: Dataset, keyword: str) -> float | None:
     """Return the first value of an attribute; None if absent, empty, not a number or not finite."""
     try:
         value: Any = dataset.get(keyword)
-        number = float(value[0] if isinstance(value, (list, tuple, MultiValue)) else value)
-    except (TypeError, ValueError, IndexError, OverflowError):
+        return finite_number(value[0] if isinstance(value, (list, tuple, MultiValue)) else value)
+    except (TypeError, ValueError, IndexError):
+        return None
+
+
+def finite_number(value: Any) -> float | None:
+    """Return a value as a number; None if it is not one, or not finite."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
         return None
     return number if np.isfinite(number) else None

@@ -2,18 +2,20 @@
 
 from collections.abc import Iterator
 from math import inf
-from typing import Any
 
 from pydicom import uid
 from pydicom.dataset import Dataset
-from pydicom.multival import MultiValue
 
 from cbir.errors import UnreadableImage
 from cbir.images.dicom_dataset import frame_count, parse_dataset
-from cbir.images.dicom_display import display_pixels, functional_group
+from cbir.images.dicom_display import display_pixels
 from cbir.images.dicom_frames import stored_frames
+from cbir.images.dicom_place import read_slice_place
+from cbir.images.grey_transforms import FrameHeader, functional_groups
 from cbir.images.image import DicomHeader, Image, Window
 from cbir.images.limits import Limits
+from cbir.images.patient_facts import first_text, patient_age, patient_sex, series_description
+from cbir.images.stored_values import read_pixel_format
 
 SECONDARY_CAPTURES = {
     uid.SecondaryCaptureImageStorage,
@@ -22,7 +24,6 @@ SECONDARY_CAPTURES = {
     uid.MultiFrameGrayscaleWordSecondaryCaptureImageStorage,
     uid.MultiFrameTrueColorSecondaryCaptureImageStorage,
 }
-LONGEST = 64  # characters of a header value, the maximum of VR LO and UI
 
 
 def decode_dicom(
@@ -55,11 +56,25 @@ def decode_dicom(
     """
     try:
         dataset = parse_dataset(data, limits)
-        header, count = _header(dataset), frame_count(dataset)
-        for index, (stored, damaged) in enumerate(stored_frames(dataset, find_damage)):
-            pixels, windowing = display_pixels(stored, dataset, index, window)
+        header, count = dicom_header(dataset), frame_count(dataset)
+        pixel_format = read_pixel_format(dataset)
+        for index, (stored, damaged) in enumerate(stored_frames(dataset, find_damage, pixel_format)):
+            frame = FrameHeader(dataset, index, pixel_format.signed)
+            pixels, windowing = display_pixels(stored, frame, pixel_format, window)
             number, spacing = index + 1 if count > 1 else None, pixel_spacing(dataset, index)
-            yield Image(pixels, name, "dicom", number, header, windowing, count, spacing, damaged)
+            yield Image(
+                pixels,
+                name,
+                "dicom",
+                number,
+                header,
+                windowing,
+                count,
+                spacing,
+                damaged,
+                unusable=tuple(frame.unusable),
+                location=read_slice_place(dataset, index),
+            )
     except (UnreadableImage, MemoryError):
         raise
     except Exception:  # decoders raise anything on damaged data, and their messages may quote patient data
@@ -71,7 +86,7 @@ def pixel_spacing(dataset: Dataset, index: int) -> tuple[float, float] | None:
 
     ImagerPixelSpacing, that of the detector, stands in for PixelSpacing (PS3.3, 10.7.1.3).
     """
-    item = functional_group(dataset, index, "PixelMeasuresSequence")
+    item = next(functional_groups(dataset, index, "PixelMeasuresSequence"), dataset)
     for keyword in ("PixelSpacing", "ImagerPixelSpacing"):
         try:
             rows, columns = (float(value) for value in item.get(keyword) or ())
@@ -82,9 +97,11 @@ def pixel_spacing(dataset: Dataset, index: int) -> tuple[float, float] | None:
     return None
 
 
-def _header(dataset: Dataset) -> DicomHeader:
+def dicom_header(dataset: Dataset) -> DicomHeader:
+    """Return the fields of a data set that records and filters need; pixels are not looked at."""
+
     def text(*keywords: str) -> str:
-        return next(filter(None, (_text(dataset, keyword) for keyword in keywords)), "")
+        return next(filter(None, (first_text(dataset, keyword) for keyword in keywords)), "")
 
     return DicomHeader(
         study=text("StudyInstanceUID"),
@@ -100,15 +117,7 @@ def _header(dataset: Dataset) -> DicomHeader:
         secondary_capture=text("SOPClassUID") in SECONDARY_CAPTURES,
         study_date=text("StudyDate"),
         sop_class=text("SOPClassUID"),
+        age=patient_age(dataset),
+        sex=patient_sex(dataset),
+        series_description=series_description(dataset),
     )
-
-
-def _text(dataset: Dataset, keyword: str) -> str:
-    """Return the first value of an attribute, "" if it is absent or cannot be read."""
-    try:
-        value: Any = dataset.get(keyword)
-        if isinstance(value, MultiValue):
-            value = value[0]
-        return str(value or "").strip()[:LONGEST]
-    except Exception:  # one bad element is no reason to refuse the image
-        return ""

@@ -2,76 +2,128 @@
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydicom import uid
 from pydicom.dataset import Dataset
 from pydicom.encaps import encapsulate, generate_frames
-from pydicom.pixels.decoders.base import Decoder, get_decoder
-from pydicom.pixels.utils import as_pixel_options
+from pydicom.pixels.decoders.base import get_decoder
+from pydicom.pixels.processing import convert_color_space
 from pydicom.uid import UID
 
 from cbir.errors import UnreadableImage
-from cbir.images.coded_damage import EOI, is_damaged_frame
-from cbir.images.dicom_dataset import frame_count, integer
-from cbir.images.imagecodecs_plugin import LABEL, register_plugin
+from cbir.images.coded_damage import EOI, is_damaged_frame, is_reversible
+from cbir.images.dicom_dataset import PIXELS, frame_count
+from cbir.images.image import row_blocks
 from cbir.images.jpeg_2000_header import read_jpeg_2000_size
+from cbir.images.jpeg_decoders import decode_jpeg_2000, decode_jpeg_frame, decode_jpeg_ls
 from cbir.images.jpeg_markers import read_jpeg_frame
+from cbir.images.stored_values import (
+    JPEG_2000_COLOURS,
+    LUMA_AND_CHROMA,
+    PixelFormat,
+    Stored,
+    read_pixel_format,
+)
 
-Stored = NDArray[np.generic]
-
-JPEGS = {*uid.JPEGTransferSyntaxes, *uid.JPEGLSTransferSyntaxes}
-JPEG_2000S = {*uid.JPEG2000TransferSyntaxes, uid.HTJ2K, uid.HTJ2KLossless, uid.HTJ2KLosslessRPCL}
+JPEG_LS = {*uid.JPEGLSTransferSyntaxes}
+JPEGS = {uid.JPEGBaseline8Bit, uid.JPEGExtended12Bit, uid.JPEGLossless, uid.JPEGLosslessSV1}
+JPEG_2000S = {uid.JPEG2000Lossless, uid.JPEG2000, uid.HTJ2K, uid.HTJ2KLossless, uid.HTJ2KLosslessRPCL}
+LOSSY = {uid.JPEGBaseline8Bit, uid.JPEGExtended12Bit, uid.JPEGLSNearLossless, uid.JPEG2000, uid.HTJ2K}
+NATIVE = {
+    uid.ImplicitVRLittleEndian,
+    uid.ExplicitVRLittleEndian,
+    uid.ExplicitVRBigEndian,
+    uid.DeflatedExplicitVRLittleEndian,
+}
+DECODED = {*NATIVE, *JPEG_LS, *JPEGS, *JPEG_2000S, uid.RLELossless}
 MAX_COMPONENTS, MAX_TILES = 4, 4096  # of a JPEG or JPEG 2000 stream
 SOS = b"\xff\xda"  # start of a scan, which cannot contain it
 
-register_plugin()
 
-
-def stored_frames(dataset: Dataset, find_damage: bool = False) -> Iterator[tuple[Stored, bool]]:
+def stored_frames(
+    dataset: Dataset, find_damage: bool = False, pixel_format: PixelFormat | None = None
+) -> Iterator[tuple[Stored, bool]]:
     """Yield the frames of `dataset`, (rows, columns) or (rows, columns, 3), as stored, with YBR converted to RGB.
 
-    With each comes whether it is damaged, if `find_damage` asks for it. Raises UnreadableImage: at once if the
-    transfer syntax cannot be decoded, at the frame if its pixel data are damaged, too short or of another size than
-    Rows and Columns.
+    Parameters
+    ----------
+    dataset : Dataset
+        Data set with pixels.
+    find_damage : bool
+        Say of each frame whether it is damaged; False otherwise.
+    pixel_format : PixelFormat, optional
+        Format of the pixels, if it has been read.
+
+    Raises
+    ------
+    UnreadableImage
+        At once if the transfer syntax or the format of the pixels cannot be decoded, at the frame if its pixel data
+        are damaged, too short or of another size than Rows and Columns.
     """
     syntax = UID(dataset.file_meta.TransferSyntaxUID)
-    decoder = _decoder(syntax)
-    if syntax.is_encapsulated:
-        return _decoded(dataset, decoder, find_damage)
-    return ((stored, False) for stored in _native(dataset, decoder))
+    _check_syntax(syntax)
+    pixel_format = pixel_format or read_pixel_format(dataset)
+    if pixel_format.photometric in JPEG_2000_COLOURS and syntax not in JPEG_2000S:
+        raise UnreadableImage(
+            f"has colours as {pixel_format.photometric} without JPEG 2000; export it as RGB"
+        )
+    if syntax in NATIVE:
+        return ((stored, False) for stored in _native(dataset, syntax, pixel_format))
+    return _decoded(dataset, syntax, pixel_format, find_damage)
 
 
-def _decoder(syntax: UID) -> Decoder:
+def _check_syntax(syntax: UID) -> None:
+    if syntax in DECODED:
+        return
+    if syntax in uid.MPEGTransferSyntaxes:
+        raise UnreadableImage(f"is a video ({syntax.name}); export its frames as images")
+    name = syntax.name if syntax.name != syntax else re.sub(r"[^0-9.]", "?", syntax)[:64]
+    raise UnreadableImage(f"has pixels in an unsupported transfer syntax, {name}; convert it")
+
+
+def _native(dataset: Dataset, syntax: UID, pixel_format: PixelFormat) -> Iterator[Stored]:
+    luma_and_chroma = pixel_format.photometric in LUMA_AND_CHROMA
+    options = {**_decoder_options(pixel_format), "allow_excess_frames": False, "view_only": True}
     try:
-        decoder = get_decoder(syntax)
-    except NotImplementedError:
-        decoder = None
-    if decoder is None or not decoder.is_available:
-        if syntax in uid.MPEGTransferSyntaxes:
-            raise UnreadableImage(f"is a video ({syntax.name}); export its frames as images")
-        name = syntax.name if syntax.name != syntax else re.sub(r"[^0-9.]", "?", syntax)[:64]
-        raise UnreadableImage(f"has pixels in an unsupported transfer syntax, {name}; convert it")
-    return decoder
-
-
-def _native(dataset: Dataset, decoder: Decoder) -> Iterator[Stored]:
-    try:
-        for values, _ in decoder.iter_array(dataset, allow_excess_frames=False):
-            yield values
+        for values, _ in get_decoder(syntax).iter_array(dataset, raw=True, **options):
+            stored = values
+            if not pixel_format.floats:
+                stored = pixel_format.stored_values(values, pixel_format.allocated)
+            yield _as_rgb(stored, pixel_format.stored) if luma_and_chroma else stored
     except MemoryError:
         raise
     except Exception:  # the decoder's message may quote the header
         raise UnreadableImage(
-            "has pixel data that are truncated or do not fit its header; copy or export it again"
+            f"has pixel data that are truncated or do not fit its header ({_pixel_bytes(dataset)} bytes); "
+            "copy or export it again"
         ) from None
 
 
-def _decoded(dataset: Dataset, decoder: Decoder, find_damage: bool) -> Iterator[tuple[Stored, bool]]:
-    count, syntax = frame_count(dataset), decoder.UID
-    options = {**as_pixel_options(dataset), "number_of_frames": 1, "extended_offsets": None}
-    options = {name: value for name, value in options.items() if value is not None}
+def _pixel_bytes(dataset: Dataset) -> int:
+    keyword = next(keyword for keyword in PIXELS if keyword in dataset)
+    return len(dataset[keyword].value or b"")
+
+
+def _decoder_options(pixel_format: PixelFormat) -> dict[str, Any]:
+    """Return options of pydicom's decoders: what absent attributes mean, and to leave samples as they are."""
+    options: dict[str, Any] = {
+        "samples_per_pixel": pixel_format.samples,
+        "planar_configuration": int(pixel_format.planes),
+        "photometric_interpretation": pixel_format.photometric,
+        "correct_unused_bits": False,
+    }
+    if not pixel_format.floats:
+        # Words: their bits and signs are looked at once, after every decoder.
+        options |= {"bits_stored": pixel_format.allocated, "pixel_representation": 0}
+    return options
+
+
+def _decoded(
+    dataset: Dataset, syntax: UID, pixel_format: PixelFormat, find_damage: bool
+) -> Iterator[tuple[Stored, bool]]:
+    count, pixels = frame_count(dataset), pixel_format.rows * pixel_format.columns
     try:
         offsets = None
         if "ExtendedOffsetTable" in dataset:
@@ -79,10 +131,10 @@ def _decoded(dataset: Dataset, decoder: Decoder, find_damage: bool) -> Iterator[
         coded_frames = generate_frames(dataset.PixelData, number_of_frames=count, extended_offsets=offsets)
         for _ in range(count):
             coded = next(coded_frames)
-            _check_size(coded, dataset, syntax)
-            plugin = _plugin(coded, syntax)
-            stored = decoder.as_array(encapsulate([coded]), index=0, decoding_plugin=plugin, **options)[0]
-            yield stored, find_damage and is_damaged_frame(coded, syntax, stored.shape[0] * stored.shape[1])
+            yield (
+                _decode_frame(coded, syntax, pixel_format),
+                find_damage and is_damaged_frame(coded, syntax, pixels),
+            )
     except (UnreadableImage, MemoryError):
         raise
     except Exception:  # the decoder's message may quote the header
@@ -91,34 +143,76 @@ def _decoded(dataset: Dataset, decoder: Decoder, find_damage: bool) -> Iterator[
         ) from None
 
 
-def _plugin(coded: bytes, syntax: UID) -> str:
-    """Return the decoder of a frame: always the same one, whatever else pydicom finds installed."""
+def _decode_frame(coded: bytes, syntax: UID, pixel_format: PixelFormat) -> Stored:
+    luma_and_chroma: bool | None = pixel_format.photometric in LUMA_AND_CHROMA
+    lossy = syntax in LOSSY
     if syntax in JPEG_2000S:
-        return "pylibjpeg"
-    if syntax == uid.RLELossless:
-        return "pydicom"
-    eight_bits = syntax == uid.JPEGExtended12Bit and read_jpeg_frame(coded).bits == 8
-    return "pillow" if syntax == uid.JPEGBaseline8Bit or eight_bits else LABEL
-
-
-def _check_size(coded: bytes, dataset: Dataset, syntax: UID) -> None:
-    """Refuse a frame whose size differs from the data set's: it may be far larger."""
-    expected = integer(dataset, "Columns", 0), integer(dataset, "Rows", 0)
-    if syntax in JPEGS:
-        (width, height, components, _), tiles = read_jpeg_frame(coded), 1
+        size = read_jpeg_2000_size(coded)
+        _check_size(size.width, size.height, size.components, size.tiles, pixel_format)
+        samples, precision = decode_jpeg_2000(coded), size.bits
+        lossy = lossy and not is_reversible(coded)
+    elif syntax in JPEGS or syntax in JPEG_LS:
+        frame = read_jpeg_frame(coded)
         if coded.rfind(EOI) < coded.rfind(SOS):  # decoders make up the rest
             raise UnreadableImage("has a truncated compressed frame; copy or export it again")
-    elif syntax in JPEG_2000S:
-        width, height, components, tiles = read_jpeg_2000_size(coded)
+        _check_size(frame.width, frame.height, frame.channels, 1, pixel_format)
+        samples = (decode_jpeg_frame if syntax in JPEGS else decode_jpeg_ls)(coded, frame)
+        precision = frame.bits
+        if pixel_format.samples == 3 and frame.luma_and_chroma is not None:
+            luma_and_chroma = frame.luma_and_chroma
     else:
-        return  # RLE: the decoder stops at the size of the frame
-    actual = width, height
-    if actual != expected:
+        samples, precision = _decode_run_lengths(coded, pixel_format), pixel_format.allocated
+    if samples.shape != pixel_format.shape:
+        raise UnreadableImage("has a compressed frame of another shape than its header says; export it again")
+    stored = pixel_format.stored_values(samples, precision, lossy)
+    return _as_rgb(stored, min(precision, pixel_format.stored)) if luma_and_chroma else stored
+
+
+def _decode_run_lengths(coded: bytes, pixel_format: PixelFormat) -> Stored:
+    """Decode a frame of RLE with pydicom, which stops at the size of the frame."""
+    options = {
+        **_decoder_options(pixel_format),
+        "rows": pixel_format.rows,
+        "columns": pixel_format.columns,
+        "bits_allocated": pixel_format.allocated,
+        "number_of_frames": 1,
+        "pixel_keyword": "PixelData",
+    }
+    decoder = get_decoder(uid.RLELossless)
+    samples: Stored
+    samples, _ = decoder.as_array(
+        encapsulate([coded]), index=0, raw=True, decoding_plugin="pydicom", **options
+    )
+    return samples
+
+
+def _as_rgb(stored: Stored, bits: int) -> Stored:
+    """Convert luma and chroma of so many bits to RGB (PS3.3, C.7.6.3.1.2)."""
+    if bits == 8:
+        return np.asarray(convert_color_space(stored, "YBR_FULL", "RGB"))
+    most, rgb = 2.0**bits - 1, np.empty_like(stored)
+    for rows in row_blocks(*stored.shape[:2]):
+        luma, blue, red = np.moveaxis(stored[rows].astype(np.float64), -1, 0)
+        blue, red = 1.772 * (blue - 2 ** (bits - 1)), 1.402 * (red - 2 ** (bits - 1))
+        green = luma - 0.114 / 0.587 * blue - 0.299 / 0.587 * red
+        rgb[rows] = np.rint(np.clip(np.stack([luma + red, green, luma + blue], -1), 0, most))
+    return rgb
+
+
+def _check_size(width: int, height: int, components: int, tiles: int, pixel_format: PixelFormat) -> None:
+    """Refuse a frame whose size differs from the data set's: it may be far larger."""
+    expected = pixel_format.columns, pixel_format.rows
+    if (width, height) != expected:
         raise UnreadableImage(
-            f"has a compressed frame of {actual[0]} x {actual[1]} pixels where its header says "
+            f"has a compressed frame of {width} x {height} pixels where its header says "
             f"{expected[0]} x {expected[1]}; export it again"
         )
     if components > MAX_COMPONENTS or tiles > MAX_TILES:
         raise UnreadableImage(
             f"has a compressed frame of {components} components and {tiles} tiles; export it as RGB, untiled"
+        )
+    if components != pixel_format.samples:
+        raise UnreadableImage(
+            f"has a compressed frame of {components} components where its header says {pixel_format.samples} "
+            "(SamplesPerPixel); export it again"
         )

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.images.slice_place import SlicePlace
+
 BLOCK_PIXELS = 2**20
 
 Window = tuple[float, float]  # center and width, or lowest and highest value
@@ -27,6 +29,7 @@ class DicomHeader:
 
     patient_id never leaves the process: it is hashed with the collection's key and then dropped. study_date is
     stored only on request, shifted. secondary_capture: a screen shot or scanned film (A.8), not a modality's image.
+    age, sex, series_description: see `cbir.images.patient_facts`.
     """
 
     study: str = ""
@@ -42,6 +45,9 @@ class DicomHeader:
     secondary_capture: bool = False
     study_date: str = field(default="", repr=False)
     sop_class: str = ""
+    age: str = field(default="", repr=False)
+    sex: str = field(default="", repr=False)
+    series_description: str = field(default="", repr=False)
 
 
 class Windowing(NamedTuple):
@@ -69,6 +75,8 @@ class Image:
     frames: number of frames, pages or slices of the file.
     spacing: millimetres between rows and between columns, None where the file does not say.
     damaged: its coded data are damaged, as far as this was looked for, and the pixels are what could be decoded.
+    unusable: attributes for display that the file has, but that could not be used, such as "VOI LUT".
+    location: of a DICOM frame in its series.
     """
 
     pixels: NDArray[np.uint8]
@@ -80,6 +88,8 @@ class Image:
     frames: int = 1
     spacing: tuple[float, float] | None = None
     damaged: bool = False
+    unusable: tuple[str, ...] = ()
+    location: SlicePlace | None = None
 
     @property
     def height(self) -> int:

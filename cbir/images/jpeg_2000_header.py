@@ -10,12 +10,13 @@ MAX_BOXES = 1000
 
 
 class Jpeg2000Size(NamedTuple):
-    """Size in pixels, number of components and number of tiles."""
+    """Size in pixels, number of components and of tiles, and bits of the deepest component."""
 
     width: int
     height: int
     components: int
     tiles: int
+    bits: int
 
 
 def read_jpeg_2000_size(data: bytes) -> Jpeg2000Size:
@@ -24,14 +25,16 @@ def read_jpeg_2000_size(data: bytes) -> Jpeg2000Size:
     Raises UnreadableImage without a codestream, or if the file's header contradicts it.
     """
     start, declared = (0, None) if data.startswith(START) else _find_codestream(data)
-    if data[start : start + 4] != START or len(data) < start + 42:
+    if data[start : start + 4] != START or len(data) < start + 43:
         raise UnreadableImage("is damaged: it has no JPEG 2000 codestream; export it again")
     right, bottom, left, top, tile_width, tile_height, tile_left, tile_top = (
         int.from_bytes(data[place : place + 4], "big") for place in range(start + 8, start + 40, 4)
     )
     tiles = -(-(right - tile_left) // max(tile_width, 1)) * -(-(bottom - tile_top) // max(tile_height, 1))
-    components = int.from_bytes(data[start + 40 : start + 42], "big")
-    size = Jpeg2000Size(right - left, bottom - top, components, tiles)
+    components = max(int.from_bytes(data[start + 40 : start + 42], "big"), 1)
+    depths = data[start + 42 : start + 42 + 3 * components : 3]  # less 1, and their sign in the upper bit
+    bits = max(depth & 0x7F for depth in depths) + 1
+    size = Jpeg2000Size(right - left, bottom - top, components, tiles, bits)
     if declared not in (None, size[:2]):
         raise UnreadableImage("is damaged: its JP2 header and its codestream differ in size; export it again")
     return size

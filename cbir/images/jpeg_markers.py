@@ -14,17 +14,36 @@ MAX_FILL_BYTES = 10_000  # between the segments of the header; Pillow reads them
 IN_HEADER = re.compile(rb"\xff([\x02-\xcf\xd8-\xfe])")
 IN_SCAN = re.compile(rb"\xff([\xc0-\xcf\xd8-\xfe])")
 SOI, EOI, SOS, LSE = 0xD8, 0xD9, 0xDA, 0xF8
+APP0, APP14 = 0xE0, 0xEE
+JFIF, ADOBE = b"JFIF\0", b"Adobe"
+ADOBE_TRANSFORM = 13  # bytes of the segment before it
 START_OF_FRAME = {*range(0xC0, 0xD0), 0xF7} - {0xC4, 0xC8, 0xCC}  # B.1.1.3; ISO/IEC 14495-1, C.1.1
 LARGE_SIZE = 4  # type of an LSE segment with the size of the image: ISO/IEC 14495-1, C.2.4.1.4
 
 
 class JpegFrame(NamedTuple):
-    """Frame header of a JPEG stream (ISO/IEC 10918-1, B.2.2). bits: of a sample."""
+    """Frame header of a JPEG stream (ISO/IEC 10918-1, B.2.2), and what its other segments say of colours.
+
+    bits: of a sample. identifiers: of the components. jfif: whether there is a segment of JFIF. adobe: transform that
+    Adobe's segment names, 0 for none and 1 for YCbCr; None without one (ISO/IEC 10918-6, 6.5.3).
+    """
 
     width: int
     height: int
     channels: int
     bits: int
+    identifiers: bytes = b""
+    jfif: bool = False
+    adobe: int | None = None
+
+    @property
+    def luma_and_chroma(self) -> bool | None:
+        """True if three components are YCbCr, False if they are RGB, None if nothing says so."""
+        if self.identifiers.upper() == b"RGB":
+            return False
+        if self.jfif:  # other colours than YCbCr are not allowed there
+            return True
+        return None if self.adobe is None else self.adobe == 1
 
     @property
     def pixel_bytes(self) -> int:
@@ -39,6 +58,7 @@ def read_jpeg_frame(data: bytes) -> JpegFrame:
     too many segments, fill bytes or scans.
     """
     frames: list[JpegFrame] = []
+    jfif, adobe = False, None
     position, scans, segments, fill_bytes, pattern = 2, 0, 0, 0, IN_HEADER
     while (match := pattern.search(data, position)) is not None:
         marker, start = match[1][0], match.end()
@@ -55,7 +75,11 @@ def read_jpeg_frame(data: bytes) -> JpegFrame:
             break
         position = start if marker == SOI else start + _segment_length(data, start)
         if marker in START_OF_FRAME:
-            frames.append(_frame_header(data[start : start + 8]))
+            frames.append(_frame_header(data[start : start + 8 + 3 * 3]))
+        elif marker == APP0:
+            jfif = jfif or data.startswith(JFIF, start + 2)
+        elif marker == APP14 and data[start + 2 : position].startswith(ADOBE):
+            adobe = int.from_bytes(data[start + ADOBE_TRANSFORM : start + ADOBE_TRANSFORM + 1], "big")
         elif marker == LSE and data[start + 2 : start + 3] == bytes([LARGE_SIZE]):
             raise UnreadableImage("declares its size outside the JPEG-LS frame header; export it again")
         elif marker == SOS:
@@ -64,7 +88,7 @@ def read_jpeg_frame(data: bytes) -> JpegFrame:
                 raise UnreadableImage(f"has more than {MAX_SCANS} JPEG scans; save it as a baseline JPEG")
     if len(frames) != 1:
         raise UnreadableImage(f"is damaged: a JPEG with {len(frames)} frame headers; export it again")
-    return frames[0]
+    return frames[0]._replace(jfif=jfif, adobe=adobe)
 
 
 def _segment_length(data: bytes, start: int) -> int:
@@ -78,4 +102,4 @@ def _frame_header(segment: bytes) -> JpegFrame:
     if len(segment) < 8:
         raise UnreadableImage("is truncated; copy or export it again")
     height, width = int.from_bytes(segment[3:5], "big"), int.from_bytes(segment[5:7], "big")
-    return JpegFrame(width, height, channels=segment[7], bits=segment[2])
+    return JpegFrame(width, height, channels=segment[7], bits=segment[2], identifiers=segment[8::3])

@@ -1,6 +1,8 @@
-"""PNG decoding (ISO/IEC 15948, third edition): any depth and colour type, transparency, EXIF orientation."""
+"""PNG decoding (ISO/IEC 15948, third edition): any depth and colour type, transparency, orientation."""
 
 import struct
+from collections.abc import Sequence
+from io import BytesIO
 from zlib import crc32
 
 import cv2
@@ -18,6 +20,12 @@ CHANNELS = {0: 1, 2: 3, 3: 3, 4: 4, 6: 4}  # once decoded
 GREY, RGB, PALETTE = 0, 2, 3
 MAX_CHUNKS = 100_000
 PIXEL_CHUNKS = (b"IHDR", b"PLTE", b"IDAT", b"IEND")  # libpng complains about some others
+TEXT_CHUNKS = (b"tEXt", b"zTXt", b"iTXt")
+XMP, RAW_PROFILE = (
+    b"XML:com.adobe.xmp\0",
+    b"Raw profile type ",
+)  # keywords of texts that may have the orientation
+NO_PIXELS = b"\0\0\0\0IDAT\x35\xaf\x06\x1e\0\0\0\0IEND\xae\x42\x60\x82"
 
 
 def decode_png(data: bytes, limits: Limits) -> Samples:
@@ -32,7 +40,8 @@ def decode_png(data: bytes, limits: Limits) -> Samples:
     if depth not in DEPTHS.get(colour, ()):
         raise UnreadableImage("is damaged in its PNG header; export it again")
     limits.check_frame(width, height, CHANNELS[colour] * (2 if depth == 16 else 1))
-    extras = {kind: bytes(chunk[8:-4]) for kind, chunk in chunks if kind in (b"tRNS", b"eXIf")}
+    transparent = next((bytes(chunk[8:-4]) for kind, chunk in chunks if kind == b"tRNS"), None)
+    described = [chunk for kind, chunk in chunks if _may_orient(kind, chunk)]
     pixel_chunks = (*PIXEL_CHUNKS, b"tRNS") if colour == PALETTE else PIXEL_CHUNKS
     file = data
     if any(kind not in pixel_chunks for kind, _ in chunks):
@@ -44,9 +53,9 @@ def decode_png(data: bytes, limits: Limits) -> Samples:
         conversion = cv2.COLOR_BGRA2RGBA if picture.shape[2] == 4 else cv2.COLOR_BGR2RGB
         for rows in row_blocks(height, width):
             picture[rows] = cv2.cvtColor(picture[rows], conversion)
-    if colour in (GREY, RGB) and b"tRNS" in extras:
-        _blacken(picture, extras[b"tRNS"], depth)
-    return apply_orientation(picture, _orientation(extras[b"eXIf"])) if b"eXIf" in extras else picture
+    if colour in (GREY, RGB) and transparent is not None:
+        _blacken(picture, transparent, depth)
+    return apply_orientation(picture, _orientation([chunks[0][1], *described])) if described else picture
 
 
 def _chunks(data: bytes) -> list[tuple[bytes, memoryview]]:
@@ -79,9 +88,25 @@ def _blacken(picture: Samples, transparent: bytes, depth: int) -> None:
     picture[(picture.reshape(*picture.shape[:2], channels) == value).all(axis=2)] = 0
 
 
-def _orientation(exif: bytes) -> object:
-    from PIL.Image import Exif
+def _may_orient(kind: bytes, chunk: memoryview) -> bool:
+    """Return True for a chunk with EXIF or XMP, or a text with one of them, as ImageMagick writes it."""
+    if kind not in TEXT_CHUNKS:
+        return kind == b"eXIf"
+    return bytes(chunk[8 : 8 + len(XMP)]).startswith((XMP, RAW_PROFILE))
 
-    tags = Exif()
-    tags.load(exif)
-    return tags.get(TAG)
+
+def _orientation(chunks: Sequence[memoryview]) -> object:
+    """Return the orientation in a PNG header and chunks that describe it; None without one or if damaged."""
+    from PIL.Image import Image
+    from PIL.PngImagePlugin import PngImageFile
+
+    try:
+        picture = PngImageFile(BytesIO(b"".join([SIGNATURE, *chunks, NO_PIXELS])))
+        for name, key in (("exif", "exif"), ("APP1", "exif"), ("xmp", "xmp")):
+            if key not in picture.info and (text := picture.info.get(f"Raw profile type {name}")):
+                picture.info[key] = bytes.fromhex("".join(str(text).split("\n")[3:]))
+        return Image.getexif(picture).get(TAG)  # not that of PngImageFile, which would decode pixels
+    except MemoryError:
+        raise
+    except Exception:  # Pillow raises anything on damaged descriptions
+        return None

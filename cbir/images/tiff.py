@@ -1,10 +1,9 @@
-"""TIFF 6.0 and BigTIFF decoding: Pillow for ordinary pages, OpenCV for depths that Pillow would reduce."""
+"""TIFF 6.0 and BigTIFF decoding: Pillow for pages of bytes, tifffile for all others."""
 
 from collections.abc import Iterator
 from io import BytesIO
 from typing import Any
 
-import cv2
 import numpy as np
 
 from cbir.errors import UnreadableImage
@@ -13,39 +12,44 @@ from cbir.images.limits import Limits
 from cbir.images.other_files import SLIDE_ADVICE, name_slide
 
 SIGNATURES = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
-WIDTH, HEIGHT, BITS, PHOTOMETRIC, FORMAT = 256, 257, 258, 262, 339  # section 8 and 19
-STRIP_OFFSETS, SAMPLES, STRIP_ROWS, TILE_WIDTH, TILE_HEIGHT, TILE_OFFSETS = (
-    273,
-    277,
-    278,
-    322,
-    323,
-    324,
-)  # 8, 15
+BIG_ENDIAN_BIG_TIFF = b"MM\0+"
+# Tags of TIFF 6.0, sections 8, 15, 18 and 19, and of Technical Note 1.
+SUBFILE, OLD_SUBFILE, WIDTH, HEIGHT, BITS, COMPRESSION, PHOTOMETRIC = 254, 255, 256, 257, 258, 259, 262
+STRIP_OFFSETS, ORIENTATION, SAMPLES, STRIP_ROWS, COLOUR_MAP = 273, 274, 277, 278, 320
+TILE_WIDTH, TILE_HEIGHT, TILE_OFFSETS, EXTRA_SAMPLES, FORMAT, DEPTH = 322, 323, 324, 338, 339, 32997
+REDUCED, MASK, OLD_REDUCED = 1, 4, 2  # flags of the first, value of the second
 MAX_STRIPS = 100_000  # or tiles, of a page
-WHITE_IS_ZERO, UNSIGNED, SIGNED = 0, 1, 2
+WEBP = 50001
+WHITE_IS_ZERO, PALETTE, UNSIGNED, SIGNED = 0, 3, 1, 2
+COLOURS = {0: 1, 1: 1, 2: 3, 3: 1, 5: 4, 6: 3, 8: 3}  # samples by photometric interpretation
 
 
 def decode_tiff(data: bytes, limits: Limits) -> Iterator[tuple[Pixels, int | None, int]]:
     """Yield the upright pixels of each page, its number from 1 (None for the only page), and the number of pages.
 
-    `data` is the file. Raises UnreadableImage for damage and beyond `limits`, and Pillow's errors for damage.
+    Reduced copies of another page, and masks, are no pages. `data` is the file. Raises UnreadableImage for damage
+    and beyond `limits`, and the decoders' errors for damage.
     """
-    directories = _directories(data, limits)
+    directories = list(enumerate(_directories(data, limits)))
+    pages = [entry for entry in directories if not _is_auxiliary(entry[1][1])] or directories
     picture: Any = None
-    for index, tags in enumerate(directories):
+    for number, (index, (offset, tags)) in enumerate(pages, start=1):
         _check_page(tags, limits)
-        if _deep(tags):
-            samples = _by_opencv(data, index)
+        picture = _seek_page(data, picture, index) if _is_ordinary(data, tags) else None
+        if picture is None:
+            from cbir.images.tiff_pages import read_tiff_page  # only here: few files need it
+
+            samples = read_tiff_page(data, offset, limits)
             inverted = tags.get(PHOTOMETRIC) == WHITE_IS_ZERO
         else:
-            picture = _seek_page(data, picture, index)
-            samples = _by_pillow(picture, tags)
-            # Pillow inverts all other modes itself
-            inverted = tags.get(PHOTOMETRIC) == WHITE_IS_ZERO and picture.mode[0] in "IF"
+            samples, inverted = _by_pillow(picture, tags), False  # Pillow inverts them itself
         pixels = to_pixels(samples)
-        count = len(directories)
-        yield 255 - pixels if inverted else pixels, index + 1 if count > 1 else None, count
+        yield 255 - pixels if inverted else pixels, number if len(pages) > 1 else None, len(pages)
+
+
+def _is_auxiliary(tags: Any) -> bool:
+    """Return True for a reduced copy of another page of the file, and for a transparency mask."""
+    return bool(tags.get(SUBFILE, 0) & (REDUCED | MASK)) or tags.get(OLD_SUBFILE) == OLD_REDUCED
 
 
 def _check_page(tags: Any, limits: Limits) -> None:
@@ -60,6 +64,8 @@ def _check_page(tags: Any, limits: Limits) -> None:
         if TILE_WIDTH in tags and width > 0 < height:
             raise UnreadableImage(f"{error}; {SLIDE_ADVICE}") from error
         raise
+    if tags.get(DEPTH, 1) != 1:
+        raise UnreadableImage("has a TIFF page with several layers (ImageDepth); export each as a page")
     rows, tile_width, tile_height = (int(tags.get(tag, 0)) for tag in (STRIP_ROWS, TILE_WIDTH, TILE_HEIGHT))
     if tile_width and tile_height:
         limits.check_frame(tile_width, tile_height, max(pixel_bytes, 1))
@@ -71,69 +77,63 @@ def _check_page(tags: Any, limits: Limits) -> None:
         raise UnreadableImage(f"has a TIFF page of more than {MAX_STRIPS} strips or tiles; save it again")
 
 
+def _is_ordinary(data: bytes, tags: Any) -> bool:
+    """Return True for a page of at most 8 bits whose samples are all colours.
+
+    Of deeper ones, Pillow reduces some, and swaps the bytes of big-endian ones once too often if they are compressed.
+    """
+    colours = COLOURS.get(tags.get(PHOTOMETRIC, WHITE_IS_ZERO))
+    if tags.get(COMPRESSION) == WEBP:  # for which Pillow's library has no decoder
+        return False
+    alone = tags.get(SAMPLES, colours) == colours and EXTRA_SAMPLES not in tags
+    return alone and max(tags.get(BITS, (1,))) <= 8 and not data.startswith(BIG_ENDIAN_BIG_TIFF)
+
+
 def _seek_page(data: bytes, picture: Any, index: int) -> Any:
-    """Open the file with Pillow unless `picture` already is, and go to page `index`."""
+    """Open the file with Pillow unless `picture` already is, and go to page `index`; None if it cannot be read so."""
     from PIL.TiffImagePlugin import TiffImageFile
 
     try:
         picture = picture or TiffImageFile(BytesIO(data))
         picture.seek(index)
-    except SyntaxError:  # a combination of tags that Pillow does not know
-        raise UnreadableImage("has an unsupported TIFF page; export it with 8 or 16 bits") from None
+    except (SyntaxError, KeyError):  # a combination of tags, or a compression
+        return None
     return picture
 
 
-def _directories(data: bytes, limits: Limits) -> list[Any]:
-    """Read the tags of every page."""
+def _directories(data: bytes, limits: Limits) -> list[tuple[int, Any]]:
+    """Read the offset and the tags of every page."""
     from PIL.TiffImagePlugin import ImageFileDirectory_v2 as Directory
 
     file = BytesIO(data)
     big = data[2:4] in (b"+\0", b"\0+")
-    start = Directory(file.read(16 if big else 8)).next
+    order: Any = "big" if data.startswith(b"MM") else "little"
+    start = int.from_bytes(data[8:16] if big else data[4:8], order)
     seen: set[int] = set()
-    directories: list[Any] = []
+    directories: list[tuple[int, Any]] = []
     while start and start not in seen:
         limits.check_frames(len(seen) + 1)
         seen.add(start)
         file.seek(start)
-        tags = Directory(data[: 16 if big else 8])
+        tags: Any = Directory(data[:2] + (b"\0*" if order == "big" else b"*\0") + bytes(4))
+        tags._bigtiff = big  # Pillow 13 does not see it in the header of a big-endian file
         tags.load(file)
-        directories.append(tags)
+        directories.append((start, tags))
         start = tags.next
     if not directories:
         raise UnreadableImage("is damaged: a TIFF file without a page; export it again")
     return directories
 
 
-def _deep(tags: Any) -> bool:
-    """Return True if Pillow would reduce the page's samples to eight bits, or refuse them."""
-    bits = tags.get(BITS, (1,))
-    return max(bits) > 32 or (len(bits) > 1 and max(bits) > 8)
-
-
-def _by_opencv(data: bytes, index: int) -> Samples:
-    """Decode a page with OpenCV, which always applies the orientation of TIFF."""
-    file = np.frombuffer(data, np.uint8)
-    success, decoded = cv2.imdecodemulti(file, cv2.IMREAD_UNCHANGED, range=(index, index + 1))
-    if not success or len(decoded) != 1:
-        raise UnreadableImage("has a TIFF page that is damaged or unsupported; export it with 8 or 16 bits")
-    samples = decoded[0]
-    if samples.ndim == 3:
-        samples = samples[:, :, [2, 1, 0, 3][: samples.shape[2]]]  # OpenCV gives BGR(A), of any depth
-    return samples
-
-
 def _by_pillow(picture: Any, tags: Any) -> Samples:
     """Load the current page with Pillow, which applies its orientation."""
     picture.load()
+    if picture.mode == "P" and not any(value > 255 for value in tags.get(COLOUR_MAP, (256,))):
+        palette = np.array(tags[COLOUR_MAP], np.uint8).reshape(3, -1).T  # of bytes, where words belong
+        colours: Samples = palette[np.asarray(picture)]
+        return colours
     if picture.mode in ("P", "CMYK", "YCbCr", "LAB"):
         return np.asarray(picture.convert("RGB"))
-    if picture.mode in ("LA", "PA", "La", "RGBa"):
-        return np.asarray(picture.convert("RGBA"))
     samples: Samples = np.asarray(picture)
-    kind = tags.get(FORMAT, (UNSIGNED,))[0]
-    if samples.dtype == np.int32 and kind == UNSIGNED:
-        return samples.view(np.uint32)
-    if samples.dtype == np.uint8 and kind == SIGNED and picture.mode == "L":
-        return samples.view(np.int8)
-    return samples
+    signed = tags.get(FORMAT, (UNSIGNED,))[0] == SIGNED
+    return samples.view(np.int8) if signed and samples.dtype == np.uint8 else samples

@@ -67,7 +67,15 @@ def make_volume(slice_image: Image, voxels: NDArray[np.int16]) -> Volume:
     """Return the volume that `slice_image` is the middle slice of."""
     image = slice_image
     return Volume(
-        image.pixels, image.source, image.format, image.frame, image.dicom, image.windowing, voxels=voxels
+        image.pixels,
+        image.source,
+        image.format,
+        image.frame,
+        image.dicom,
+        image.windowing,
+        unusable=image.unusable,
+        location=image.location,
+        voxels=voxels,
     )
 
 

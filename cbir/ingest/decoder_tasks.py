@@ -204,9 +204,12 @@ def describe_bytes(
     )
 
 
-def read_uids(shared: SharedBytes, limits: Limits) -> tuple[str, str]:
-    """Return SOP Class UID and SOP Instance UID of a DICOM file, "" where absent; raises UnreadableImage."""
-    data, keywords = load_shared_bytes(shared), ("SOPClassUID", "SOPInstanceUID")
+def read_uids(shared: SharedBytes, limits: Limits) -> tuple[str, str, str]:
+    """Return SOP Class, SOP Instance and Study Instance UID of a DICOM file, "" where absent.
+
+    Raises UnreadableImage.
+    """
+    data, keywords = load_shared_bytes(shared), ("SOPClassUID", "SOPInstanceUID", "StudyInstanceUID")
     if recognise_format(data) != "dicom":
         raise UnreadableImage("is not a DICOM file")
     from cbir.images.dicom_dataset import read_header
@@ -214,12 +217,12 @@ def read_uids(shared: SharedBytes, limits: Limits) -> tuple[str, str]:
     try:
         with suppress_decoder_logs():
             header = read_header(data, limits, keywords)
-            sop_class, uid = (str(header.get(keyword, ""))[:64] for keyword in keywords)
+            sop_class, uid, study = (str(header.get(keyword, ""))[:64] for keyword in keywords)
     except Exception as error:  # pydicom raises anything on damaged data sets
         if is_out_of_memory(error):
             raise
         raise UnreadableImage("is a damaged DICOM file; copy or export it again") from None
-    return sop_class, uid
+    return sop_class, uid, study
 
 
 def _decode_choice(choice: ImageChoice) -> Image:

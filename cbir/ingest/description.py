@@ -163,8 +163,9 @@ def describe_images(
         for image in images:
             if refuse_burned_in and image.dicom is not None and image.dicom.burned_in:
                 return refused_file("declares burned-in text (burned_in)", Refusal.burned_in)
-            record = describe_record(image, source=source, source_stamp=stamp, secret=secret)
-            record = record if study_days else replace(record, study_day=None)
+            record = describe_record(
+                image, source=source, source_stamp=stamp, secret=secret, study_days=study_days
+            )
             records.append(_with_pixel_findings(record, image) if check_intake else record)
             vectors.append(compute(image))
             if check_intake and not isinstance(image, Volume):

@@ -38,7 +38,8 @@ class StoreSilent(ObjectStoreFailed):
 class StoredObject:
     """An object, as a listing shows it. stamp: changes when the object does.
 
-    labels: columns and values that the store knows, as in a manifest. is_image: whether the store says so.
+    labels: columns and values that the store knows, as in a manifest. is_image: whether the store says so. refused:
+    why what is at `url` cannot be listed; "" for an object.
     """
 
     url: str
@@ -46,6 +47,7 @@ class StoredObject:
     stamp: str
     labels: tuple[tuple[str, str], ...] = ()
     is_image: bool = False
+    refused: str = ""
 
     def __str__(self) -> str:
         return self.url
@@ -126,6 +128,8 @@ def read_object(stored: StoredObject, limits: Limits) -> bytes:
     Raises UnreadableImage if it is too large, gone or changed since it was listed, ObjectStoreFailed if the store
     does not deliver it.
     """
+    if stored.refused:
+        raise ObjectStoreFailed(stored.refused)
     data = _read(stored.url, stored.size, limits)
     if len(data) != stored.size:
         raise UnreadableImage(f"{stored.name} was changed while it was read; run the command again")
@@ -138,7 +142,7 @@ def read_url(url: str, limits: Limits) -> bytes:
     try:
         size = int(_file_system(url).info(url)["size"])
     except Exception as error:
-        raise _failure(url, error) from None
+        raise _object_failure(url, error) from None
     return _read(url, size, limits)
 
 
@@ -164,7 +168,7 @@ def _read(url: str, size: int, limits: Limits) -> bytes:
     except FileNotFoundError:
         raise UnreadableImage(f"{name} cannot be read: it is gone") from None
     except Exception as error:
-        raise _failure(url, error) from None
+        raise _object_failure(url, error) from None
 
 
 def _check_name(url: str) -> None:
@@ -246,7 +250,8 @@ def _list_xnat(files: Any, url: str) -> Iterator[StoredObject]:
     """Yield the images below an address of XNAT, whose subjects are patients."""
     for file in files.find(url):
         stamp = _stamp({"size": file.size, "etag": file.digest})
-        yield StoredObject(file.url, file.size, stamp, (("patient", file.subject),), file.is_dicom)
+        patient = (("patient", file.subject),)
+        yield StoredObject(file.url, file.size, stamp, patient, file.is_dicom, file.refused)
 
 
 def _single(files: Any, url: str) -> StoredObject | None:
@@ -282,6 +287,32 @@ def _failure(url: str, error: Exception) -> ObjectStoreFailed:
     if isinstance(error, FileNotFoundError):
         return ObjectStoreFailed(f"{bucket_url} cannot be read: the object or the bucket is gone")
     return StoreSilent(f"{bucket_url} cannot be read: the store does not answer as it should ({name})")
+
+
+def _object_failure(url: str, error: Exception) -> ObjectStoreFailed:
+    """Return the failure of an object; of the store only if a listing, a cheap question, fails too."""
+    failure = _failure(url, error)
+    is_overloaded = isinstance(error, XnatSilent) and error.is_overloaded
+    if not isinstance(failure, StoreSilent) or is_overloaded or not _is_answering(url):
+        return failure
+    return ObjectStoreFailed(f"it is not delivered, though the store answers: {failure}")
+
+
+def _is_answering(url: str) -> bool:
+    """Return whether a store lists what is in the bucket of `url`."""
+    scheme, _, rest = url.partition("://")
+    bucket = rest.partition("/")[0]
+    try:
+        files = _file_system(url)
+        if scheme == "s3":
+            files.call_s3("list_objects_v2", Bucket=bucket, MaxKeys=1)
+        elif scheme == "xnat":
+            files.check(url)
+        else:
+            files.info(f"{scheme}://{bucket}")
+    except Exception:
+        return False
+    return True
 
 
 @cache

@@ -104,7 +104,9 @@ def _only_series(paths: Sequence[Path], name: str, limits: Limits, read_bytes: R
     if len(series) == 1:
         return series[0]
     if series:
-        raise UnreadableImage(f"{name} holds {len(series)} series; search with the files of one of them")
+        raise UnreadableImage(
+            f"{name} holds {len(series)} series or passes; search with the files of one of them"
+        )
     if not refused:
         raise UnreadableImage(f"{name} holds no images")
     reason = Counter(reason for _, reason in refused).most_common(1)[0][0]

@@ -7,6 +7,7 @@ from cbir.ingest.description import DescribedFile
 from cbir.ingest.intake_check import IntakeCheck
 from cbir.store import originals
 from cbir.store.add_transaction import Added, AddTransaction
+from cbir.store.record_queries import RecordQueries
 from cbir.store.writer import Writer
 
 STATISTICS_IMAGES = 256  # images in a collection before its first statistics are computed on the fly
@@ -35,6 +36,16 @@ def select_new_instances(uids: Sequence[str], existing: Collection[str]) -> list
     return flags
 
 
+def with_other_pictures(collection: RecordQueries, files: Sequence[ReceivedFile]) -> list[bool]:
+    """Flag the `files` that show another picture than the collection has under their SOP Instance UID."""
+    records = [record for file in files for record in file.description.records]
+    others = collection.other_pictures(records) if records else set()
+    return [
+        any((record.instance, record.content_hash) in others for record in file.description.records)
+        for file in files
+    ]
+
+
 def add_received_files(
     writer: Writer,
     files: Sequence[ReceivedFile],
@@ -42,6 +53,7 @@ def add_received_files(
     keep_originals: bool,
     duplicates: bool = False,
     restore: bool = False,
+    replaces: Sequence[str] = (),
     in_transaction: Callable[[AddTransaction, Added], None] | None = None,
     intake: IntakeCheck | None = None,
 ) -> Added:
@@ -59,6 +71,8 @@ def add_received_files(
         Add pictures that the collection has already.
     restore : bool
         Add pictures that were deleted earlier.
+    replaces : sequence of str
+        Ids of images that are deleted first, in the same transaction.
     in_transaction : callable, optional
         Further writes of the same transaction.
     intake : IntakeCheck, optional
@@ -90,4 +104,6 @@ def add_received_files(
     entries = [entry for file in files for entry in file.description.entries]
     if intake is not None:
         entries = intake.check(writer, entries, [file.description for file in files])
-    return writer.add(entries, duplicates=duplicates, restore=restore, in_transaction=attach)
+    return writer.add(
+        entries, duplicates=duplicates, restore=restore, replaces=replaces, in_transaction=attach
+    )

@@ -19,7 +19,8 @@ SECONDS = 60.0  # for a connection, and between two parts of an answer
 ANSWER_SECONDS = 600.0  # for a whole answer
 TRIES = 4
 PAUSE_SECONDS = 1.0  # before the second try, and twice as long before each further one
-REPEATED = (408, 429, 500, 502, 503, 504)
+OVERLOADED = (408, 429, 503)
+REPEATED = (*OVERLOADED, 500, 502, 504)
 JSESSION = "/data/JSESSION"
 
 
@@ -132,7 +133,7 @@ class XnatSession:
 
     def _repeat(self, request: Callable[[], httpx.Response]) -> httpx.Response:
         """Return the server's answer; try again while it is down or overloaded. Raises XnatSilent."""
-        reason = ""
+        reason, status = "", 0
         for attempt in range(TRIES):
             if attempt:
                 time.sleep(PAUSE_SECONDS * 2 ** (attempt - 1))
@@ -146,8 +147,11 @@ class XnatSession:
             else:
                 if response.status_code not in REPEATED:
                     return response
-                reason = f"it answered {response.status_code}"
-        raise XnatSilent(f"the XNAT server {self.url} does not answer as it should: {reason}")
+                status = response.status_code
+                reason = f"it answered {status}"
+        raise XnatSilent(
+            f"the XNAT server {self.url} does not answer as it should: {reason}", status in OVERLOADED
+        )
 
     def _check(self, response: httpx.Response) -> None:
         """Raise XnatFailed for an answer that is no success."""

@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 from cbir import settings
 from cbir.addresses import is_private_link
 from cbir.errors import InvalidInput
-from cbir.ingest.xnat_errors import XnatFailed
+from cbir.ingest.xnat_errors import XnatChanged, XnatFailed
 from cbir.ingest.xnat_session import PASSWORD, USER, XnatSession
 
 LEVELS = ("projects", "subjects", "experiments", "scans", "resources", "files")
@@ -22,13 +22,17 @@ DERIVED = ("SNAPSHOTS",)  # resources with pictures that XNAT made of the others
 
 
 class XnatFile(NamedTuple):
-    """A file. url: its address. digest: "" where XNAT keeps none. subject: label of whom it shows."""
+    """A file. url: its address. digest: "" where XNAT keeps none. subject: label of whom it shows.
+
+    refused: why the session at `url` cannot be listed; "" for a file.
+    """
 
     url: str
     size: int
     digest: str
     subject: str
     is_dicom: bool
+    refused: str = ""
 
 
 class XnatImagingSession(NamedTuple):
@@ -48,7 +52,8 @@ class XnatStore:
     def find(self, url: str) -> Iterator[XnatFile]:
         """Yield the images below an address, a scan at a time.
 
-        Of a scan with DICOM files only these; never XNAT's snapshots, nor scans whose quality is "unusable".
+        Of a scan with DICOM files only these; never XNAT's snapshots, nor scans whose quality is "unusable". A
+        session that the server does not list, while it answers otherwise, is yielded as refused.
         """
         parts = _parts(url)
         project, *below = parts
@@ -59,7 +64,18 @@ class XnatStore:
             sessions.setdefault(session.subject, []).append(session.number)
         for subject in self._named_in(subjects, below, "subject"):
             for number in self._named_in(sessions.get(subject, []), below[1:], "session"):
-                yield from self._session_files([project, subject, number, *parts[3:]], subjects[subject])
+                try:
+                    yield from self._session_files([project, subject, number, *parts[3:]], subjects[subject])
+                except XnatChanged:
+                    raise
+                except XnatFailed as error:
+                    self._subjects(project)  # raises if it is not this session alone
+                    session_url = "xnat://" + "/".join([project, subject, number])
+                    yield XnatFile(session_url, 0, "", subjects[subject], True, str(error))
+
+    def check(self, url: str) -> None:
+        """Raise XnatFailed if the server does not list the project of an address."""
+        self._subjects(_parts(url)[0])
 
     def info(self, url: str) -> dict[str, Any]:
         """Return name, size, type and hash of a file, as fsspec does."""
@@ -132,7 +148,7 @@ class XnatStore:
         try:
             return self.session.list(path, columns)
         except FileNotFoundError:
-            raise XnatFailed(
+            raise XnatChanged(
                 f"{self.session.url} changed while it was listed; run the command again"
             ) from None
 

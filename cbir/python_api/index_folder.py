@@ -15,11 +15,15 @@ class IndexCounts(Protocol):
     """Counts of an indexing run; a class of the package `indexer` has them.
 
     files: walked. indexed: images added. already: files that were in the collection. relabelled: those of them
-    whose labels or patient changed. duplicates: images left out because the same picture is in the collection.
-    deleted_earlier: images left out because they were deleted. flagged, quarantined: images with a finding of the
-    intake check, stored or set aside. refused: files without a usable image; the first few of them with their
-    reasons in `examples`. manifest_unused: rows whose file is not in the sources. interrupted: whether the run was
-    stopped. seconds: its duration. describing_seconds: until all files were described and added.
+    whose labels or patient changed, and duplicates that brought labels. duplicates: images left out because the same
+    picture is in the collection. deleted_earlier: images left out because they were deleted. flagged, quarantined:
+    images with a finding of the intake check, stored or set aside. refused: files without a usable image; the first
+    few of them with their reasons in `examples`. manifest_unused: rows whose file is not in the sources.
+    manifest_lost: rows whose labels are with no picture, since their file was refused or its picture deleted earlier.
+    completed: files whose images got facts that an older version had not read in their headers. conflicts: labels of
+    duplicates that differ from those of the picture, which stay; the first few are in `conflict_examples`.
+    interrupted: whether the run was stopped. seconds: its duration. describing_seconds: until all files were
+    described and added.
     """
 
     files: int
@@ -33,6 +37,10 @@ class IndexCounts(Protocol):
     refused: int
     examples: list[tuple[str, str]]
     manifest_unused: int
+    manifest_lost: int
+    completed: int
+    conflicts: int
+    conflict_examples: list[tuple[str, str]]
     interrupted: bool
     seconds: float
     describing_seconds: float

@@ -16,7 +16,7 @@ class Added:
 
     outcomes: for every entry "added", "duplicate", "deleted earlier", or "updated" if its source showed the image
     before, and the id of an image with its content, None if there is none; "quarantined" with the id in quarantine.
-    numbers: of the images added, by id.
+    numbers: of the images added, by id. other_patients: positions of duplicates whose image is of another patient.
     """
 
     ids: tuple[str, ...] = ()
@@ -26,6 +26,7 @@ class Added:
     outcomes: tuple[tuple[str, str | None], ...] = ()
     numbers: dict[str, int] = field(default_factory=dict)
     quarantined: int = 0
+    other_patients: frozenset[int] = frozenset()
 
 
 class AddTransaction:

@@ -7,7 +7,9 @@ from sqlalchemy import Connection, func, select
 
 from cbir.store.dicom_instances import DicomScope
 from cbir.store.filter_conditions import Condition
+from cbir.store.image_rows import ids_of
 from cbir.store.schema import images
+from cbir.store.slice_rows import middle_number
 
 
 class DicomGroup(NamedTuple):
@@ -46,7 +48,6 @@ def read_groups(
     groups = []
     for study, *series, number, start in connection.execute(query.order_by(first.desc()).limit(limit)):
         scope = DicomScope(study, *series)
-        inside = select(images.c.image_id).where(scope.contains(), *conditions).order_by(images.c.number)
-        middle = connection.scalar(inside.offset(number // 2).limit(1))
-        groups.append(DicomGroup(study, scope.series, number, start, middle or ""))
+        middle = ids_of(connection, [middle_number(connection, scope, conditions)])
+        groups.append(DicomGroup(study, scope.series, number, start, next(iter(middle), "")))
     return groups

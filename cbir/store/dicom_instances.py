@@ -59,6 +59,47 @@ def sop_classes(connection: Connection, uids: Iterable[str]) -> dict[str, str]:
     return known
 
 
+def known_files(connection: Connection, uids: Iterable[str]) -> set[tuple[str, str]]:
+    """Return SOP Instance UID and source of those images that have one of `uids`."""
+    columns = images.c.instance, images.c.source
+    rows = rows_matching(connection, columns, images.c.instance, {uid for uid in uids if uid})
+    return {(row.instance, row.source) for row in rows}
+
+
+def other_pictures(connection: Connection, records: Iterable[Record]) -> set[tuple[str, str]]:
+    """Return SOP Instance UID and content hash of those `records` whose UID the collection has with another picture.
+
+    Frames that it does not have, such as deleted ones or those that an option left out, say nothing.
+    """
+    records = list(records)
+    uids = {record.instance for record in records if record.instance}
+    columns = images.c.instance, images.c.frame, images.c.content_hash
+    stored = rows_matching(connection, columns, images.c.instance, uids)
+    by_frame = {(row.instance, row.frame): row.content_hash for row in stored}
+    pairs = {(row.instance, row.content_hash) for row in stored}
+    copies = _hashes_of_copies(connection, uids)
+    pairs |= copies
+    only_copies = {uid for uid, _ in copies} - {row.instance for row in stored}
+    return {
+        (record.instance, record.content_hash)
+        for record in records
+        if (record.instance, record.content_hash) not in pairs
+        and ((record.instance, record.frame) in by_frame or record.instance in only_copies)
+    }
+
+
+def _hashes_of_copies(connection: Connection, uids: Iterable[str]) -> set[tuple[str, str]]:
+    """Return SOP Instance UID and content hash of instances whose picture an image of another UID shows."""
+    join = instance_copies.join(images, instance_copies.c.number == images.c.number)
+    query = select(instance_copies.c.instance, images.c.content_hash).select_from(join)
+    rows = [
+        row
+        for batch in batches(sorted(uids))
+        for row in connection.execute(query.where(instance_copies.c.instance.in_(batch)))
+    ]
+    return {(row.instance, row.content_hash) for row in rows}
+
+
 def group_images(connection: Connection, levels: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Group the DICOM images by study, series or instance.
 

@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, false, func, select
 
 from cbir.errors import InvalidInput
+from cbir.store.reserved_labels import require_other_keys
 from cbir.store.schema import as_number, images, labels
 from cbir.store.statements import is_value
-from cbir.store.study_day import require_other_keys
 
 MAX_CHARACTERS = 1000  # of a condition
 OPERATORS = ("!=", ">=", "<=", "=", ">", "<")

@@ -7,8 +7,8 @@ from sqlalchemy import Connection, func, select
 
 from cbir.store import metadata, stored_snapshot
 from cbir.store.profile import Profile
+from cbir.store.reserved_labels import RESERVED
 from cbir.store.schema import images, labels
-from cbir.store.study_day import STUDY_DAY
 
 MAX_VALUES = 100  # most frequent values counted of each label
 
@@ -23,7 +23,7 @@ def count_images(connection: Connection) -> dict[str, Any]:
     number = func.count().label("number")
     order = func.row_number().over(partition_by=labels.c.key, order_by=(func.count().desc(), labels.c.value))
     grouped = select(labels.c.key, labels.c.value, number, order.label("position"))
-    ranked = grouped.where(labels.c.key != STUDY_DAY).group_by(labels.c.key, labels.c.value).subquery()
+    ranked = grouped.where(labels.c.key.not_in(RESERVED)).group_by(labels.c.key, labels.c.value).subquery()
     frequent = select(ranked).where(ranked.c.position <= MAX_VALUES)
     values: dict[str, dict[str, int]] = {}
     for row in connection.execute(frequent.order_by(ranked.c.key, ranked.c.position)):
@@ -39,7 +39,7 @@ def count_images(connection: Connection) -> dict[str, Any]:
 
 def count_label_keys(connection: Connection) -> dict[str, int]:
     """Return every label key with the number of images that have it."""
-    query = select(labels.c.key, func.count()).where(labels.c.key != STUDY_DAY).group_by(labels.c.key)
+    query = select(labels.c.key, func.count()).where(labels.c.key.not_in(RESERVED)).group_by(labels.c.key)
     query = query.order_by(labels.c.key)
     return dict(connection.execute(query).all())
 

@@ -12,36 +12,46 @@ from cbir.store.dicom_instances import DicomScope
 from cbir.store.filter_conditions import Condition
 from cbir.store.label_facets import check_label_keys
 from cbir.store.schema import as_number, images, labels
+from cbir.store.slice_rows import numbers_in_order
 
-OLDEST, NEWEST = "oldest", "newest"
+OLDEST, NEWEST, SLICES = "oldest", "newest", "slices"
 LABEL, DESCENDING = "label:", "-"
 NUMBERS, TEXT, MISSING = 0, 1, 2  # the values of a label in this order, in both directions
 
 
 @dataclass(frozen=True)
 class Order:
-    """Order of images. label: key whose values order them, "" for the order in which they were added."""
+    """Order of images.
+
+    label: key whose values order them, "" for the order in which they were added. slices: the order of slices.
+    """
 
     descending: bool = False
     label: str = ""
+    slices: bool = False
 
 
 @dataclass(frozen=True)
 class Position:
-    """An image, by its number, as the end of a page. value: of the label that orders the images; None without it."""
+    """An image, by its number, as the end of a page.
+
+    value: of the label that orders the images, or its place among the slices; None without it.
+    """
 
     number: int
     value: str | None = None
 
 
 def parse_order(text: str) -> Order:
-    """Parse `oldest`, `newest`, `label:KEY`, or `-label:KEY` for descending values; raises InvalidInput."""
+    """Parse `oldest`, `newest`, `slices`, `label:KEY`, or `-label:KEY` for descending values; raises InvalidInput."""
+    if text == SLICES:
+        return Order(slices=True)
     if text in (OLDEST, NEWEST):
         return Order(text == NEWEST)
     key = text.removeprefix(DESCENDING)
     if not key.startswith(LABEL) or key == LABEL:
         raise InvalidInput(
-            f"sort: '{text}' is none of {OLDEST}, {NEWEST}, {LABEL}KEY and {DESCENDING}{LABEL}KEY"
+            f"sort: '{text}' is none of {OLDEST}, {NEWEST}, {SLICES}, {LABEL}KEY and {DESCENDING}{LABEL}KEY"
         )
     return Order(text.startswith(DESCENDING), key.removeprefix(LABEL))
 
@@ -75,8 +85,10 @@ def read_positions(
     Raises
     ------
     InvalidInput
-        If no image has the label.
+        If no image has the label, or slices are to be ordered without a scope.
     """
+    if order.slices:
+        return _slice_positions(connection, after, limit, where, scope)
     conditions = [condition.matches() for condition in where] + ([scope.contains()] if scope else [])
     if not order.label:
         number = images.c.number
@@ -87,6 +99,25 @@ def read_positions(
     check_label_keys(connection, [order.label])
     rows = connection.execute(_by_label(order, after, conditions).limit(limit))
     return [Position(row.number, row.value) for row in rows]
+
+
+def _slice_positions(
+    connection: Connection,
+    after: Position | None,
+    limit: int,
+    where: Sequence[Condition],
+    scope: DicomScope | None,
+) -> list[Position]:
+    if scope is None:
+        raise InvalidInput(f"sort: {SLICES} are those of a study or series; name its study too")
+    numbers = numbers_in_order(connection, scope, [condition.matches() for condition in where])
+    start = 0
+    if after and after.number in numbers:
+        start = numbers.index(after.number) + 1
+    elif after:  # deleted meanwhile: the next one has its place
+        rank = after.value or ""
+        start = int(rank) if rank.isdecimal() and len(rank) < 10 else len(numbers)
+    return [Position(numbers[at], str(at)) for at in range(start, min(start + limit, len(numbers)))]
 
 
 def _by_label(order: Order, after: Position | None, conditions: Sequence[ColumnElement[bool]]) -> Select[Any]:

@@ -59,7 +59,7 @@ def insert_entries(
     vector_rows: list[tuple[int, bytes, int]] = []
     for number, (record, vector) in enumerate(entries, start=last_number(connection) + 1):
         values = dict(record.__dict__)
-        del values["labels"], values["study_day"]
+        del values["labels"], values["study_day"], values["slice_place"]
         label_rows += [(key, value, number) for key, value in stored_labels(record).items()]
         image_rows.append({"number": number, **values})
         stored = stored_format.encode(vector)

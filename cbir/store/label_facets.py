@@ -10,9 +10,9 @@ from sqlalchemy import Connection, MetaData, Select, func, select
 
 from cbir.errors import InvalidInput
 from cbir.store.filter_conditions import ABSENT, Condition
+from cbir.store.reserved_labels import RESERVED, require_other_keys
 from cbir.store.schema import images, labels
 from cbir.store.statements import Statement, is_listed
-from cbir.store.study_day import STUDY_DAY, require_other_keys
 from cbir.suggestion import did_you_mean
 
 LISTED_KEYS = 20  # in a message
@@ -59,7 +59,9 @@ def check_label_keys(connection: Connection, keys: Sequence[str]) -> None:
     require_other_keys(keys)
     for key in keys:
         if KNOWN.run(connection, key).first() is None:
-            query = select(labels.c.key).where(labels.c.key != STUDY_DAY).distinct().order_by(labels.c.key)
+            query = (
+                select(labels.c.key).where(labels.c.key.not_in(RESERVED)).distinct().order_by(labels.c.key)
+            )
             raise InvalidInput(_unknown_key(key, connection.scalars(query).all()))
 
 
@@ -136,7 +138,9 @@ def _value_counts(
 ) -> Select[tuple[str, str, int]]:
     """Return the query for keys and values with their numbers of images; for the values of `key` if it is given."""
     table = labels if numbers is None else ALL_LABELS
-    query = select(table.c.key, table.c.value, func.count().label("images")).where(table.c.key != STUDY_DAY)
+    query = select(table.c.key, table.c.value, func.count().label("images")).where(
+        table.c.key.not_in(RESERVED)
+    )
     if numbers is not None:
         query = query.where(is_listed(table.c.number, json.dumps(numbers.tolist())))
     elif where:

@@ -1,17 +1,27 @@
 """Changes of the labels of images, written by the holder of a collection's lock."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from sqlalchemy import select
 
-from cbir.store import change_history, metadata
+from cbir.store import change_history, metadata, originals
 from cbir.store.database import Database
 from cbir.store.derived_files import DerivedFiles
 from cbir.store.image_rows import ids_of, rows_matching, update_images
 from cbir.store.label_changes import change_labels, set_one_label
+from cbir.store.label_merge import (
+    DuplicateLabels,
+    LabelConflict,
+    add_missing_labels,
+    merge_duplicate,
+    unplaced_sources,
+    unplaced_uploads,
+)
+from cbir.store.reserved_labels import require_other_keys
 from cbir.store.schema import images
-from cbir.store.study_day import STUDY_DAY, parse_day, require_other_keys
+from cbir.store.stored_place import SLICE_PLACE
+from cbir.store.study_day import STUDY_DAY, parse_day
 
 
 class LabelWriter(DerivedFiles):
@@ -65,6 +75,35 @@ class LabelWriter(DerivedFiles):
         with self._engine.begin() as connection:
             return set_one_label(connection, key, values, self.who)
 
+    def merge_labels(self, duplicates: Iterable[DuplicateLabels]) -> tuple[int, list[LabelConflict]]:
+        """Give images the labels of duplicates that they lack; return for how many of these, and the conflicts."""
+        merged, conflicts = 0, list[LabelConflict]()
+        with self._engine.begin() as connection:
+            for each in duplicates:
+                changed, differing = merge_duplicate(connection, each, self.who)
+                merged += changed
+                conflicts += differing
+        return merged, conflicts
+
+    def add_missing_labels(self, facts: Mapping[str, Mapping[int | None, Mapping[str, str]]]) -> int:
+        """Give the images of sources those labels, by source and frame, that they lack; return how many got some."""
+        with self._engine.begin() as connection:
+            return add_missing_labels(connection, facts, self.who)
+
+    def unplaced_sources(self, sources: Sequence[str]) -> set[str]:
+        """Return those of the sources with a DICOM image whose place in its series was never read."""
+        with self._engine.connect() as connection:
+            return unplaced_sources(connection, sources)
+
+    def unplaced_originals(self) -> dict[str, Path]:
+        """Return the stored originals of those DICOM images whose place in their series was never read, by source."""
+        with self._engine.connect() as connection:
+            paths = {
+                source: originals.original_path(self.folder, source)
+                for source in unplaced_uploads(connection)
+            }
+        return {source: path for source, path in paths.items() if path is not None and path.is_file()}
+
     def relabel(self, source: str, changed: dict[str, str], patient_key: str | None = None) -> bool:
         """Set labels of all images of a source.
 
@@ -82,6 +121,7 @@ class LabelWriter(DerivedFiles):
         bool
             Whether anything changed.
         """
+        changed = {key: value for key, value in changed.items() if key != SLICE_PLACE}
         if STUDY_DAY in changed:
             changed = changed | {STUDY_DAY: str(parse_day(changed[STUDY_DAY]))}
         with self._engine.begin() as connection:

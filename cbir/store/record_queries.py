@@ -20,10 +20,11 @@ from cbir.store.image_rows import batches
 from cbir.store.label_facets import LabelKey, LabelValues
 from cbir.store.record_rows import bounded_records, records_by_number, records_of_query, records_with_id
 from cbir.store.records import Record
+from cbir.store.reserved_labels import require_other_keys
 from cbir.store.restore_advice import REPAIR
 from cbir.store.schema import images, labels, thumbnails
+from cbir.store.slice_rows import numbers_in_order
 from cbir.store.statements import Statement, joined_numbers
-from cbir.store.study_day import require_other_keys
 
 PAGE = 2000  # records that `iterate` reads in one transaction
 
@@ -251,11 +252,8 @@ class RecordQueries:
         return np.sort(np.concatenate([np.empty(0, np.int64), *numbers]))
 
     def numbers_in(self, scope: DicomScope) -> list[int]:
-        """Return the numbers of the images in a DICOM `scope`, by series and instance, then by frame."""
-        order = (images.c.series, images.c.instance, images.c.frame.nulls_first(), images.c.number)
-        return [
-            row.number for row in self._rows(select(images.c.number).where(scope.contains()).order_by(*order))
-        ]
+        """Return the numbers of the images in a DICOM `scope`, in the order of their slices."""
+        return self._read(numbers_in_order, scope)
 
     def matching_numbers(self, conditions: Iterable[Condition]) -> NDArray[np.int64]:
         """Return the numbers of the images for which every condition holds, ascending."""
@@ -290,6 +288,14 @@ class RecordQueries:
     def known_instances(self, uids: Iterable[str]) -> set[str]:
         """Return those of the SOP Instance UIDs `uids` whose pictures are in the collection."""
         return self._read(dicom_instances.known_instances, uids)
+
+    def known_files(self, uids: Iterable[str]) -> set[tuple[str, str]]:
+        """Return SOP Instance UID and source of those images that have one of `uids`."""
+        return self._read(dicom_instances.known_files, uids)
+
+    def other_pictures(self, records: Iterable[Record]) -> set[tuple[str, str]]:
+        """Return SOP Instance UID and content hash of those `records` whose UID has another picture."""
+        return self._read(dicom_instances.other_pictures, records)
 
     def sop_classes(self, uids: Iterable[str]) -> dict[str, str]:
         """Return the SOP classes of those instances whose pictures are in the collection; "" if unknown."""

@@ -8,10 +8,11 @@ from sqlalchemy import Connection, Row, Select
 
 from cbir.errors import CollectionDamaged
 from cbir.store.checksums import values_checksum
-from cbir.store.records import Record
+from cbir.store.records import PERSON_LABELS, Record
 from cbir.store.row_damage import describe_damage
 from cbir.store.schema import images
 from cbir.store.statements import Statement, is_postgresql
+from cbir.store.stored_place import SLICE_PLACE
 from cbir.store.study_day import STUDY_DAY, stored_day
 
 CHECKED_VALUES = len(images.c) - 1  # of a row, before its checksum
@@ -124,4 +125,8 @@ def _record(row: Row[Any], record_labels: dict[str, str]) -> Record:
     del values["number"], values["checksum"]
     values["burned_in"] = bool(values["burned_in"])
     day = stored_day(record_labels.pop(STUDY_DAY, None))
-    return Record(labels=record_labels, study_day=day, **values)
+    location = record_labels.pop(SLICE_PLACE, "")
+    for key in PERSON_LABELS:  # pages have room for the first ones
+        if key in record_labels:
+            record_labels[key] = record_labels.pop(key)
+    return Record(labels=record_labels, study_day=day, slice_place=location, **values)

@@ -7,9 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.images import DicomHeader, Image
+from cbir.store.reserved_labels import RESERVED
+from cbir.store.stored_place import SLICE_PLACE, stored_place
 from cbir.store.study_day import STUDY_DAY, parse_day, relative_day
 
+PERSON_LABELS = ("age", "sex", "series_description")  # of DICOM headers
+STUDY_DATE = "study_date"  # label of shifted dates, which are shifted by the patient
+OF_PATIENT = (STUDY_DAY, STUDY_DATE, SLICE_PLACE, "age", "sex")  # what counts for one patient alone
 FINDINGS_LABEL = "intake"  # of images with findings, which says what they are
+UNUSABLE_LABEL = "unusable"  # of images whose file has attributes for display that cannot be used; names them
 
 
 @dataclass(frozen=True)
@@ -24,6 +30,7 @@ class Record:
     sop_class: SOP Class UID; empty if unknown, as in images that an older version indexed.
     labels: free keys and values, for instance {"label": "knee", "modality": "CR"}.
     study_day: day of the study, to be compared with those of the patient's other studies alone; see `study_day`.
+    slice_place: text of the `SlicePlace` in its series; empty if unknown, as in images that an older version indexed.
     """
 
     content_hash: str
@@ -42,6 +49,7 @@ class Record:
     image_id: str = ""
     sop_class: str = ""
     study_day: int | None = None
+    slice_place: str = ""
 
 
 Entry = tuple[Record, NDArray[np.float32]]  # a record and its raw vector (d,)
@@ -54,7 +62,9 @@ def hash_patient(secret: bytes, patient: str) -> str | None:
     return hashlib.blake2b(patient.strip().encode(), key=secret, digest_size=16).hexdigest()
 
 
-def describe_record(image: Image, *, source: str, source_stamp: str, secret: bytes) -> Record:
+def describe_record(
+    image: Image, *, source: str, source_stamp: str, secret: bytes, study_days: bool = True
+) -> Record:
     """Return the record of a decoded image: DICOM attributes become labels, the patient's identifier a key.
 
     Parameters
@@ -67,8 +77,11 @@ def describe_record(image: Image, *, source: str, source_stamp: str, secret: byt
         Stamp of the file.
     secret : bytes
         Key of the collection.
+    study_days : bool
+        Keep the days of studies and of acquisitions, to be compared with others of the patient alone.
     """
     header = image.dicom or DicomHeader()
+    dated = header.patient_id if study_days else ""
     attributes = {
         "modality": header.modality,
         "body_part": header.body_part,
@@ -76,6 +89,7 @@ def describe_record(image: Image, *, source: str, source_stamp: str, secret: byt
         "laterality": header.laterality,
         "photometric": header.photometric,
         "secondary_capture": "yes" if header.secondary_capture else "",
+        UNUSABLE_LABEL: "+".join(image.unusable),
     }
     return Record(
         content_hash=image.content_hash,
@@ -90,10 +104,19 @@ def describe_record(image: Image, *, source: str, source_stamp: str, secret: byt
         instance=header.instance,
         burned_in=header.burned_in,
         patient_key=hash_patient(secret, header.patient_id),
-        labels={key: value for key, value in attributes.items() if value},
+        labels={key: value for key, value in attributes.items() if value} | person_labels(header),
         sop_class=header.sop_class,
-        study_day=relative_day(secret, header.patient_id, header.study_date),
+        study_day=relative_day(secret, dated, header.study_date),
+        slice_place=""
+        if image.location is None
+        else stored_place(secret, dated, header.series, image.location),
     )
+
+
+def person_labels(header: DicomHeader) -> dict[str, str]:
+    """Return the labels that say of whom and of what a series is, without who it is."""
+    facts = dict(zip(PERSON_LABELS, (header.age, header.sex, header.series_description), strict=True))
+    return {key: value for key, value in facts.items() if value}
 
 
 def add_labels(record: Record, row: dict[str, str], secret: bytes) -> Record:
@@ -109,7 +132,7 @@ def add_labels(record: Record, row: dict[str, str], secret: bytes) -> Record:
     secret : bytes
         Key of the collection.
     """
-    free = {key: value for key, value in row.items() if value and key not in ("patient", STUDY_DAY)}
+    free = {key: value for key, value in row.items() if value and key not in ("patient", *RESERVED)}
     patient_key = hash_patient(secret, row.get("patient", "")) or record.patient_key
     day = record.study_day if patient_key == record.patient_key else None  # counted for the header's patient
     if text := row.get(STUDY_DAY):
@@ -118,5 +141,6 @@ def add_labels(record: Record, row: dict[str, str], secret: bytes) -> Record:
 
 
 def stored_labels(record: Record) -> dict[str, str]:
-    """Return what the table `labels` has of an image: its labels, and the day of its study if that is known."""
-    return record.labels | ({} if record.study_day is None else {STUDY_DAY: str(record.study_day)})
+    """Return what the table `labels` has of an image: its labels, the day of its study and its place if known."""
+    day = {} if record.study_day is None else {STUDY_DAY: str(record.study_day)}
+    return record.labels | day | ({SLICE_PLACE: record.slice_place} if record.slice_place else {})

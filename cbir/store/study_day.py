@@ -1,7 +1,6 @@
 """Days of studies: numbers whose differences are those of a patient's study dates, and which hold no date."""
 
 import hashlib
-from collections.abc import Iterable
 from datetime import date
 
 from cbir.errors import InvalidInput
@@ -52,12 +51,6 @@ def days_between(earlier: int | None, later: int | None) -> int | None:
     if earlier is None or later is None:
         return None
     return (later - earlier + CYCLE // 2) % CYCLE - CYCLE // 2
-
-
-def require_other_keys(keys: Iterable[str]) -> None:
-    """Raise InvalidInput if one of the keys of labels is STUDY_DAY."""
-    if STUDY_DAY in keys:
-        raise InvalidInput(f"the label {STUDY_DAY} is reserved for the days of studies; choose another key")
 
 
 def stored_day(text: str | None) -> int | None:

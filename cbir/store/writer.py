@@ -10,6 +10,7 @@ from sqlalchemy import Connection, select
 
 from cbir.store import (
     change_history,
+    change_log,
     dicom_instances,
     grade_models,
     metadata,
@@ -32,10 +33,12 @@ from cbir.store.label_changes import change_labels
 from cbir.store.profile import Profile
 from cbir.store.records import FINDINGS_LABEL, Entry, Record, stored_labels
 from cbir.store.schema import images
+from cbir.store.stored_place import SLICE_PLACE
 from cbir.store.study_day import STUDY_DAY
 from cbir.store.vector_format import VectorFormat, vector_format
 
-UNCHANGED = ("image_id", "content_hash", "labels", STUDY_DAY)  # when a changed source still shows the image
+# What stays when a changed source still shows the image; reserved labels are set with the labels
+UNCHANGED = ("image_id", "content_hash", "labels", STUDY_DAY, SLICE_PLACE)
 FILTERED = ("study", "series", "instance", "patient_key")  # what searches filter by besides labels
 
 
@@ -79,6 +82,7 @@ class Writer(ImageRemover):
         duplicates: bool = False,
         restore: bool = False,
         release: bool = False,
+        replaces: Sequence[str] = (),
         in_transaction: Callable[[AddTransaction, Added], None] | None = None,
     ) -> Added:
         """Add images with their vectors; those in quarantine stay there.
@@ -96,6 +100,8 @@ class Writer(ImageRemover):
             Add images that were deleted earlier; they are counted and left out otherwise.
         release : bool
             Take the images out of quarantine.
+        replaces : sequence of str
+            Ids of images that are deleted first, in the same transaction, and may be added again.
         in_transaction : callable, optional
             Called before the commit, for further writes that depend on the result.
 
@@ -104,9 +110,11 @@ class Writer(ImageRemover):
         Added
             Outcome of every entry.
         """
-        if not entries:
+        if not entries and not replaces:
             return Added()
+        self.delete_in_copy(replaces)
         with self._engine.begin() as connection:
+            sources = self._remove_replaced(connection, replaces)
             if release:
                 quarantine.take_out(connection, [record.content_hash for record, _ in entries])
             updated = self._update_sources(connection, [record for record, _ in entries])
@@ -127,13 +135,29 @@ class Writer(ImageRemover):
             kinds = Counter(kind for kind, _ in outcomes)
             added = Added(
                 tuple(numbers), kinds["duplicate"], kinds["deleted earlier"], kinds["updated"], tuple(outcomes),
-                numbers, kinds["quarantined"],
+                numbers, kinds["quarantined"], _of_other_patients(connection, entries, outcomes),
             )  # fmt: skip
             if in_transaction:
                 in_transaction(AddTransaction(connection), added)
-            if new or in_transaction:
+            if new or in_transaction or replaces:
                 metadata.bump_generation(connection)
+            unused = originals.forget_sources(connection, sources) if sources else set()
+            logged = bool(unused) and change_log.is_logged(connection)
+        if not logged:  # else the backup has to get them first
+            originals.erase_unused(self._engine, self.folder, unused)
         return added
+
+    def _remove_replaced(self, connection: Connection, image_ids: Sequence[str]) -> set[str]:
+        """Delete images whose content may come again; return their sources."""
+        if not image_ids:
+            return set()
+        c = images.c
+        rows = rows_matching(connection, (c.number, c.image_id, c.source), c.image_id, image_ids)
+        if rows:
+            ids = [row.image_id for row in rows]
+            delete_images(connection, [row.number for row in rows])
+            change_history.record_change(connection, self.who, "deleted", len(ids), ids)
+        return {row.source for row in rows}
 
     def _keep_out(
         self, connection: Connection, outcomes: list[tuple[str, str | None]], new: list[Entry]
@@ -227,12 +251,17 @@ class Writer(ImageRemover):
                 update_images(connection, [row.number], values)
                 if any(getattr(row, name) != values[name] for name in FILTERED):
                     change_history.record_change(connection, self.who, "labelled", 1, [row.image_id])
-                change_labels(connection, [row.number], {STUDY_DAY: None, **stored_labels(record)}, self.who)
+                change_labels(
+                    connection,
+                    [row.number],
+                    {STUDY_DAY: None, SLICE_PLACE: None, **stored_labels(record)},
+                    self.who,
+                )
         return updated
 
     def _adopt_source(self, connection: Connection, record: Record) -> None:
         """Make the file of `record` the source of an image with the same content whose own file is missing."""
-        columns = images.c.number, images.c.source, images.c.patient_key
+        columns = images.c.number, images.c.source, images.c.patient_key, images.c.instance
         same = select(*columns).where(images.c.content_hash == record.content_hash)
         for row in connection.execute(same).all():
             if not row.source.startswith(originals.UPLOAD) and not self.source_exists(row.source):
@@ -240,6 +269,8 @@ class Writer(ImageRemover):
                 update_images(connection, [row.number], source)
                 same_patient = row.patient_key == record.patient_key  # days count for one patient alone
                 adopted = dict[str, str | None](stored_labels(record) if same_patient else record.labels)
+                if row.instance != record.instance:
+                    adopted.pop(SLICE_PLACE, None)
                 change_labels(connection, [row.number], adopted, self.who)
                 return
 
@@ -261,6 +292,27 @@ class Writer(ImageRemover):
         with self._engine.begin() as connection:
             metadata.set_value(connection, metadata.AUTO, text)
             metadata.bump_generation(connection)
+
+
+def _of_other_patients(
+    connection: Connection, entries: Sequence[Entry], outcomes: Sequence[tuple[str, str | None]]
+) -> frozenset[int]:
+    """Return the positions of the duplicates with a patient whose image is not of that patient."""
+    duplicates = {
+        position: image_id
+        for position, (kind, image_id) in enumerate(outcomes)
+        if kind == "duplicate" and image_id and entries[position][0].patient_key
+    }
+    if not duplicates:
+        return frozenset()
+    c = images.c
+    rows = rows_matching(connection, (c.image_id, c.patient_key), c.image_id, set(duplicates.values()))
+    patients = {row.image_id: row.patient_key for row in rows}
+    return frozenset(
+        position
+        for position, image_id in duplicates.items()
+        if patients.get(image_id) != entries[position][0].patient_key
+    )
 
 
 def _source_exists(source: str) -> bool:

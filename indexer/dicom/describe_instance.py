@@ -28,12 +28,15 @@ class Fate(Enum):
     stored = "stored"
     quarantined = "quarantined by the intake check"
     existing = "there already"
+    other_picture = "not stored: there already with another picture"
     no_image = "without an image"
     left_out = "left out by option"
     deleted_earlier = "deleted earlier by somebody"
     unreadable = "cannot be understood"
     full = "no room or no time for it"
     failed = "could not be processed"
+    undelivered = "not delivered by the archive"
+    gone = "gone from the archive"
 
 
 FATES = {

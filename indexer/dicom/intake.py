@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -23,10 +23,12 @@ from cbir.ingest.received_files import (
     ReceivedFile,
     add_received_files,
     select_new_instances,
+    with_other_pictures,
 )
 from cbir.ingest.shared_bytes import SharedBytes, share_bytes
 from cbir.settings import Settings
-from cbir.store import Collection
+from cbir.store import Collection, originals
+from cbir.store.add_transaction import Added
 from cbir.store.writer import Writer
 from cbir.threads import cores
 from indexer.dicom.describe_instance import Fate, InstanceOutcome, InstanceTask, describe_shared_instance
@@ -38,6 +40,10 @@ RENEW_SECONDS = 60.0  # at least as often while instances keep coming
 BUSY_SECONDS = 20.0  # to wait for another writer
 CRASHED = InstanceOutcome(Fate.unreadable, "makes its decoder crash, or needs too much memory")
 TOO_SLOW = InstanceOutcome(Fate.unreadable, "takes longer to decode than index_decode_seconds allows")
+OTHER_PICTURE = InstanceOutcome(
+    Fate.other_picture,
+    "has another picture than the collection has under its SOP Instance UID; delete that first",
+)
 
 log = logging.getLogger(__name__)
 
@@ -121,11 +127,11 @@ class Intake:
     def add(self, data: bytes, uid: str = "") -> InstanceOutcome:
         """Add the bytes of a DICOM file; return once they are on disk, or refused.
 
-        uid: SOP Instance UID, if the caller knows it: an instance in the collection is not even decoded then.
+        uid: SOP Instance UID, if the caller knows it: a file that is in the collection is not even decoded then.
         """
-        if uid and self.known_instances([uid]):
+        if uid and (uid, originals.source_of(data)) in self.collection.known_files([uid]):
             return self._count(InstanceOutcome(Fate.existing))
-        described = self._describe(data)
+        described = self.describe(data)
         if described.fate is not Fate.stored:
             return self._count(described)
         if uid and any(record.instance != uid for record in described.file.records):
@@ -152,7 +158,8 @@ class Intake:
         self._thread.join()
         self._pool.close()
 
-    def _describe(self, data: bytes) -> InstanceOutcome:
+    def describe(self, data: bytes) -> InstanceOutcome:
+        """Describe the bytes of a DICOM file, and store nothing."""
         with self._share(data) as shared:
             try:
                 return self._pool.run(shared)
@@ -187,17 +194,22 @@ class Intake:
         return batch
 
     def _commit(self, pending: Sequence[_PendingInstance]) -> None:
+        for instance, outcome in zip(pending, self._stored_or_refused(pending), strict=True):
+            instance.outcome.set_result(outcome)
+
+    def _stored_or_refused(self, pending: Sequence[_PendingInstance]) -> list[InstanceOutcome]:
         try:
-            outcomes = self._write_when_free(pending)
+            return self._write_when_free(pending)
         except (StorageFull, CollectionBusy) as error:
-            outcomes = [InstanceOutcome(Fate.full, str(error))] * len(pending)
+            return [InstanceOutcome(Fate.full, str(error))] * len(pending)
         except Exception as error:  # the sender keeps what was not acknowledged, and sends it again
-            cause = str(error) if isinstance(error, CollectionDamaged) else type(error).__name__
+            is_damaged = isinstance(error, CollectionDamaged)
+            if len(pending) > 1 and not is_damaged:  # one of them may be the reason
+                return [outcome for instance in pending for outcome in self._stored_or_refused([instance])]
+            cause = str(error) if is_damaged else type(error).__name__
             log.warning("instances could not be stored: %s", cause)
             reason = f"could not be stored ({type(error).__name__})"
-            outcomes = [InstanceOutcome(Fate.failed, reason)] * len(pending)
-        for instance, outcome in zip(pending, outcomes, strict=True):
-            instance.outcome.set_result(outcome)
+            return [InstanceOutcome(Fate.failed, reason)] * len(pending)
 
     def _write_when_free(self, pending: Sequence[_PendingInstance]) -> list[InstanceOutcome]:
         until = time.monotonic() + BUSY_SECONDS
@@ -218,9 +230,13 @@ class Intake:
             writer, files, keep_originals=self.settings.keep_originals, intake=self._check
         )
         self._stored += len(added.ids)
-        frame_outcomes = iter(added.outcomes)
-        fates = iter([_fate([next(frame_outcomes)[0] for _ in file.description.records]) for file in files])
-        return [InstanceOutcome(next(fates) if new else Fate.existing) for new in is_new]
+        outcomes = iter(_outcomes(files, added))
+        again = [instance.file for instance, new in zip(pending, is_new, strict=True) if not new]
+        changed = iter(with_other_pictures(self.collection, again))
+        return [
+            next(outcomes) if new else OTHER_PICTURE if next(changed) else InstanceOutcome(Fate.existing)
+            for new in is_new
+        ]
 
     def _renew_snapshot(self, idle: bool) -> None:
         """Write a new snapshot if too much has changed and no instance is pending. What was added is safe without."""
@@ -255,6 +271,19 @@ def _pool_on_cluster(task: InstanceTask, jobs: int | None) -> InstancePool:
     from indexer.ray_cluster.ray_pool import RayPool
 
     return RayPool(describe_shared_instance, task, jobs)
+
+
+def _outcomes(files: Sequence[ReceivedFile], added: Added) -> Iterator[InstanceOutcome]:
+    """Yield the outcome of each file."""
+    end = 0
+    for file in files:
+        start, end = end, end + len(file.description.records)
+        outcomes = added.outcomes[start:end]
+        others = [
+            added.outcomes[position][1] for position in range(start, end) if position in added.other_patients
+        ]
+        reason = f"has the pixels of an image of another patient, {others[0]}, which stays" if others else ""
+        yield InstanceOutcome(_fate([kind for kind, _ in outcomes]), reason)
 
 
 def _fate(outcomes: Sequence[str]) -> Fate:

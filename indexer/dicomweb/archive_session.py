@@ -16,8 +16,12 @@ MAX_REDIRECTS = 5
 HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t -~]*)")
 
 
+class AnswerTooLarge(requests.ConnectionError):
+    """An answer has more bytes than a session reads."""
+
+
 class BoundedSession(requests.Session):
-    """Session that reads answers whole, and raises ConnectionError beyond `max_bytes`.
+    """Session that reads answers whole, and raises AnswerTooLarge beyond `max_bytes`.
 
     Follows redirects within the same scheme, host and port only: headers, credentials and the client's certificate
     are for the server that the user named.
@@ -52,7 +56,7 @@ class BoundedSession(requests.Session):
                 parts.append(part)
                 size += len(part)
                 if size > self.max_bytes:
-                    raise requests.ConnectionError("the answer is larger than the limit")
+                    raise AnswerTooLarge("the answer is larger than the limit")
         response._content = b"".join(parts)
         return response
 

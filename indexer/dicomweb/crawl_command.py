@@ -4,6 +4,7 @@ import json
 import re
 import signal
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING
@@ -40,6 +41,9 @@ def crawl_dicomweb(
     watch: crawl_options.Watch = False,
     every: crawl_options.Every = 60.0,
     changes: crawl_options.Changes = None,
+    compare: crawl_options.Compare = False,
+    apply: crawl_options.Apply = False,
+    pixels: crawl_options.Pixels = True,
     qido_prefix: crawl_options.QidoPrefix = None,
     wado_prefix: crawl_options.WadoPrefix = None,
     header: crawl_options.Header = None,
@@ -58,22 +62,28 @@ def crawl_dicomweb(
     """Add the images of a DICOMweb archive to a collection. Run an interrupted command again to continue it.
 
     Credentials come from the environment: CBIR_DICOMWEB_USER and CBIR_DICOMWEB_PASSWORD, or CBIR_DICOMWEB_TOKEN. Exit
-    code 0: all done; 3: done, but some were refused; 2: wrong use, or the archive failed; 130: interrupted.
+    code 0: all done; 1: --compare found differences that were not applied; 3: done, but some were refused or could
+    not be compared; 2: wrong use, or the archive failed or refuses the credentials; 130: interrupted.
     """
     from cbir.evaluation.auto_choice import update_choice
     from cbir.images import Limits
     from indexer.dicom.instance_filter import InstanceFilter
     from indexer.dicom.intake import Intake
+    from indexer.dicomweb.archive_comparison import ComparisonOptions
     from indexer.dicomweb.archive_session import check_url, open_session
-    from indexer.dicomweb.crawl import Crawl, StudyFilter
+    from indexer.dicomweb.compare_command import compare_with_archive
+    from indexer.dicomweb.crawl import Crawl
     from indexer.dicomweb.dicomweb_archive import DicomwebArchive
     from indexer.dicomweb.orthanc_changes import OrthancChanges
+    from indexer.dicomweb.refused_items import PRINTED, RefusedItems
+    from indexer.dicomweb.study_filter import StudyFilter
     from indexer.index_request import open_collection
     from indexer.open_file_pool import connect_cluster
 
     _check_days(since, until)
     if changes and not watch:
         raise InvalidInput("--changes says what is new for --watch; use both")
+    _check_comparison(compare, watch or ray is not None, apply or not pixels)
     study_filter = StudyFilter(_code_strings(modality), _code_strings(body_part), since, until)
     loaded = settings.load()
     instance_filter = InstanceFilter(
@@ -81,14 +91,28 @@ def crawl_dicomweb(
     )
     limits = Limits.from_settings(loaded)
     session = open_session(header or [], limits.bytes, authority, certificate)
-    archive = DicomwebArchive(check_url(url), session, qido_prefix, wado_prefix)
+    orthanc_url = check_url(changes) if changes else None
+    archive = DicomwebArchive(check_url(url), session, qido_prefix, wado_prefix, orthanc_url)
     archive.check()  # before the collection is created
-    orthanc = OrthancChanges(check_url(changes), session) if changes else None
+    archive.repeated.report = _print_line
+    if compare:
+        code = compare_with_archive(
+            collection,
+            archive,
+            ComparisonOptions(study_filter, pixels, apply),
+            replace(instance_filter, frames="all", study_dates="shift"),
+            settings=loaded,
+            jobs=jobs,
+            report=report,
+            format=format,
+        )
+        raise typer.Exit(code)
+    orthanc = OrthancChanges(orthanc_url, session) if orthanc_url else None
     stop = Event()
     with (
         connect_cluster(ray, jobs),
         open_collection(collection, profile) as opened,
-        refusal_report(report) as report_refusal,
+        refusal_report(report, "study", "series", "instance") as write_row,
     ):
         intake = Intake(
             opened,
@@ -107,7 +131,8 @@ def crawl_dicomweb(
             study_filter,
             jobs=FETCHES_A_PROCESS * intake.jobs,
             stop=stop,
-            report_refusal=report_refusal,
+            refused=RefusedItems(write_row, None if watch else PRINTED),
+            retry_seconds=every,
         )
         try:
             with StageBars() as bars:
@@ -131,6 +156,17 @@ def crawl_dicomweb(
     raise typer.Exit(INTERRUPTED if stop.is_set() and not watch else _exit_code(intake))
 
 
+def _print_line(line: str) -> None:
+    echo(f"cbir: {line}", err=True)
+
+
+def _check_comparison(compare: bool, adds: bool, only_for_comparison: bool) -> None:
+    if compare and adds:
+        raise InvalidInput("--compare adds nothing; use it without --watch and --ray")
+    if only_for_comparison and not compare:
+        raise InvalidInput("--apply and --no-pixels are for --compare; use it too")
+
+
 def _check_days(*days: str) -> None:
     for day in days:
         if not DAY.fullmatch(day):
@@ -140,7 +176,8 @@ def _check_days(*days: str) -> None:
 def _exit_code(intake: "Intake") -> int:
     from indexer.dicom.describe_instance import Fate
 
-    refused = sum(intake.counts[fate] for fate in (Fate.unreadable, Fate.full, Fate.failed))
+    fates = (Fate.unreadable, Fate.full, Fate.failed, Fate.undelivered)
+    refused = sum(intake.counts[fate] for fate in fates)
     return SOME_REFUSED if refused else DONE
 
 
@@ -154,7 +191,7 @@ def _code_strings(values: list[str] | None) -> tuple[str, ...]:
 
 
 def _print_counts(intake: "Intake", format: OutputFormat) -> None:
-    counts = dict(sorted((fate.value, number) for fate, number in intake.counts.items()))
+    counts = dict(sorted((fate.value, number) for fate, number in intake.counts.items() if number))
     if format is OutputFormat.json:
         typer.echo(json.dumps(counts))
     else:

@@ -23,6 +23,21 @@ Changes = Annotated[
     str | None,
     typer.Option(help="Orthanc's own address: --watch reads stable studies from its /changes."),
 ]
+Compare = Annotated[
+    bool,
+    typer.Option(help="Add nothing: list what of the collection is deleted or different in the archive now."),
+]
+Apply = Annotated[
+    bool,
+    typer.Option(help="With --compare: follow the archive, deletions included, instead of listing only."),
+]
+Pixels = Annotated[
+    bool,
+    typer.Option(
+        "--pixels/--no-pixels",
+        help="With --compare: fetch all images; without, only those of studies that have another patient now.",
+    ),
+]
 QidoPrefix = Annotated[str | None, typer.Option(help="Path after URL for QIDO-RS, if there is one.")]
 WadoPrefix = Annotated[str | None, typer.Option(help="Path after URL for WADO-RS, if there is one.")]
 Header = Annotated[list[str] | None, typer.Option(help="'Name: value', sent with every request. Repeatable.")]
@@ -31,6 +46,7 @@ Authority = Annotated[
 ]
 Certificate = Annotated[Path | None, typer.Option(help="PEM file with the client's certificate and key.")]
 Report = Annotated[
-    Path | None, typer.Option(help="Write refused instances and the reasons to this CSV file.")
+    Path | None,
+    typer.Option(help="Write refused instances and the reasons, or differences, to this CSV file."),
 ]
 Format = Annotated[OutputFormat, typer.Option(help="Format of the summary.")]

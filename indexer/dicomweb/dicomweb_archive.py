@@ -2,38 +2,44 @@
 
 import logging
 import re
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
-from typing import Any, TypeVar
 
 import requests
 from dicomweb_client.web import DICOMwebClient
 
 from cbir.errors import ArchiveFailed
+from indexer.dicomweb.archive_items import ArchiveItem, ItemRefused
+from indexer.dicomweb.archive_pages import Gap, QidoResult, all_pages, first_value
 from indexer.dicomweb.archive_session import BoundedSession
+from indexer.dicomweb.orthanc_lists import OrthancLists
+from indexer.dicomweb.repeated_requests import TRIES, RepeatedRequests, connection_reason, denied
 
-PAGE = 100  # results of one query
-TRIES = 4
-PAUSE_SECONDS = 1.0  # before the second try, and twice as long before each further one
 TIMEOUT_SECONDS = 60.0
 UID = re.compile(r"[0-9.]{1,64}")
 JSON = "application/dicom+json"
+NO_STUDY = "2.25.0"  # UID of no study: to look for it reads no file of the archive
+REFUSED_IN_A_ROW = 20  # instances; further ones are asked for once only, until one is delivered
+STUDY_UID, SERIES_UID, INSTANCE_UID = "0020000D", "0020000E", "00080018"
 
-QidoResult = dict[str, dict[str, Any]]
-Answer = TypeVar("Answer")
+ReportGap = Callable[[ArchiveItem, str], None]
 
 logging.getLogger("dicomweb_client").setLevel(logging.CRITICAL)  # its messages quote what archives answer
 
 
 @dataclass(frozen=True)
 class ArchiveStudy:
-    """A study. instances: their number, None if the archive does not say."""
+    """A study. instances: their number. day: of the study, "" without one. patient: its identifier.
+
+    None where the archive does not say.
+    """
 
     uid: str
     instances: int | None = None
+    day: str | None = None
+    patient: str | None = None
 
 
 @dataclass(frozen=True)
@@ -45,12 +51,8 @@ class ArchiveSeries:
     body_part: str = ""
 
 
-class InstanceRefused(Exception):
-    """The archive answers, but does not deliver one instance."""
-
-
 class DicomwebArchive:
-    """A DICOMweb archive. Thread-safe.
+    """A DICOMweb archive. Thread-safe. Its methods raise ArchiveFailed, and ItemRefused where one item fails.
 
     Parameters
     ----------
@@ -60,134 +62,207 @@ class DicomwebArchive:
         Connection with credentials.
     qido, wado : str, optional
         Further path prefixes for QIDO-RS and WADO-RS.
+    orthanc : str, optional
+        Orthanc's own address; by default the address above `url` is tried where a list has gaps.
+
+    Attributes
+    ----------
+    repeated : RepeatedRequests
+        Makes the requests.
+    report_gap : callable
+        Called with what cannot be listed, and the reason.
     """
 
-    def __init__(self, url: str, session: BoundedSession, qido: str | None = None, wado: str | None = None):
+    def __init__(
+        self,
+        url: str,
+        session: BoundedSession,
+        qido: str | None = None,
+        wado: str | None = None,
+        orthanc: str | None = None,
+    ):
         self.url = url
         self.session = session
-        self.qido = qido
+        self.report_gap: ReportGap = lambda item, reason: None
+        self.repeated = RepeatedRequests(self._problem)
+        self._orthanc = OrthancLists(orthanc or url.rpartition("/")[0], session)
+        self._studies_url = "/".join(filter(None, (url, (qido or "").strip("/"), "studies")))
         self._client = DICOMwebClient(
             url, session, qido_url_prefix=qido, wado_url_prefix=wado, timeout=TIMEOUT_SECONDS
         )
-        self._client.set_http_retry_params(False)  # `_retry` does it
+        self._client.set_http_retry_params(False)  # `repeated` does it
+        self._refused_in_a_row = 0
 
     def check(self) -> None:
         """Raise ArchiveFailed if this is not an archive that can be listed, and say what answered instead."""
-        address = "/".join(filter(None, (self.url, (self.qido or "").strip("/"), "studies")))
         try:
-            response = self.session.get(
-                address, params={"limit": "1"}, headers={"Accept": JSON}, timeout=TIMEOUT_SECONDS
-            )
+            response = self._search_one()
         except requests.RequestException as error:
-            raise ArchiveFailed(f"no answer from {self.url}: {_reason(error)}") from None
-        if response.status_code in (401, 403):
+            raise ArchiveFailed(f"no answer from {self.url}: {connection_reason(error)}") from None
+        if not _is_answer(response):
             raise ArchiveFailed(
-                f"{address} answered {response.status_code}: credentials are needed (CBIR_DICOMWEB_USER and "
-                "CBIR_DICOMWEB_PASSWORD, or CBIR_DICOMWEB_TOKEN), or these are not sufficient"
+                f"{self._studies_url} is not a DICOMweb service: it answered {_summary(response)}; the address ends "
+                "before /studies, Orthanc's in /dicom-web"
             )
-        if response.status_code == 204 or (response.status_code == 200 and _is_list(response)):
-            return
-        raise ArchiveFailed(
-            f"{address} is not a DICOMweb service: it answered {_summary(response)}; the address ends before "
-            "/studies, Orthanc's in /dicom-web"
-        )
+
+    def _problem(self) -> str:
+        """Ask a cheap question; return "" if the archive answers, else why it does not."""
+        try:
+            response = self._search_one()
+        except requests.RequestException as error:
+            return connection_reason(error)
+        return "" if _is_answer(response) else f"it answered {_summary(response)}"
+
+    def _search_one(self) -> requests.Response:
+        """Search for one study; if that one fails, for a study that there is not. Raises ArchiveDenied."""
+        for query in ({"limit": "1"}, {"limit": "1", "StudyInstanceUID": NO_STUDY}):
+            response = self.session.get(
+                self._studies_url, params=query, headers={"Accept": JSON}, timeout=TIMEOUT_SECONDS
+            )
+            if response.status_code in (401, 403):
+                raise denied(f"{self._studies_url} answered {response.status_code}")
+            if response.status_code < 500:
+                break
+        return response
 
     def studies(self, query: dict[str, str]) -> Iterator[ArchiveStudy]:
         """Yield the studies that match `query`, page by page."""
-        fields = ["StudyInstanceUID", "NumberOfStudyRelatedInstances"]
+        try:
+            yield from self._search_studies(query)
+        except ItemRefused as error:
+            raise ArchiveFailed(f"the archive does not list its studies: {error}") from None
+
+    def _search_studies(self, query: dict[str, str]) -> Iterator[ArchiveStudy]:
+        fields = ["StudyInstanceUID", "NumberOfStudyRelatedInstances", "StudyDate", "PatientID"]
         search = partial(self._client.search_for_studies, search_filters=query, fields=fields)
-        for result in _all_pages(search, "0020000D"):
-            count = _first_value(result, "00201208")
-            yield ArchiveStudy(_first_value(result, "0020000D"), int(count) if count.isdigit() else None)
+        days = {key: value for key, value in query.items() if key in ("StudyDate", "StudyInstanceUID")}
+        also = partial(self._orthanc.find, "Study", days)
+        for result in self._all(search, STUDY_UID, ArchiveItem(), also):
+            count = first_value(result, "00201208")
+            yield ArchiveStudy(
+                first_value(result, STUDY_UID),
+                int(count) if count.isdigit() else None,
+                first_value(result, "00080020") or None,
+                first_value(result, "00100020") or None,
+            )
 
     def series(self, study: str) -> Iterator[ArchiveSeries]:
         """Yield the series of a study."""
         fields = ["SeriesInstanceUID", "Modality", "BodyPartExamined"]
         search = partial(self._client.search_for_series, study, fields=fields)
-        for result in _all_pages(search, "0020000E"):
-            tags = "0020000E", "00080060", "00180015"
-            uid, modality, body_part = (_first_value(result, tag) for tag in tags)
+        also = partial(self._orthanc.find, "Series", {"StudyInstanceUID": study})
+        for result in self._all(search, SERIES_UID, ArchiveItem(study), also):
+            tags = SERIES_UID, "00080060", "00180015"
+            uid, modality, body_part = (first_value(result, tag) for tag in tags)
             yield ArchiveSeries(uid, modality, body_part.upper())
 
     def instances(self, study: str, series: str) -> Iterator[str]:
         """Yield the SOP Instance UIDs of a series."""
         search = partial(self._client.search_for_instances, study, series, fields=["SOPInstanceUID"])
-        for result in _all_pages(search, "00080018"):
-            yield _first_value(result, "00080018")
+        scope = {"StudyInstanceUID": study, "SeriesInstanceUID": series}
+        also = partial(self._orthanc.find, "Instance", scope)
+        for result in self._all(search, INSTANCE_UID, ArchiveItem(study, series), also):
+            yield first_value(result, INSTANCE_UID)
 
-    def fetch(self, study: str, series: str, instance: str) -> bytes:
-        """Fetch an instance as a DICOM file, in the transfer syntax it is stored in.
-
-        Parameters
-        ----------
-        study, series, instance : str
-            UIDs.
-
-        Raises
-        ------
-        InstanceRefused
-            If the archive does not deliver it.
-        ArchiveFailed
-            If the archive stops answering.
-        """
-        retrieve = partial(self._client.retrieve_instance, media_types=(("application/dicom", "*"),))
+    def find_study(self, uid: str) -> ArchiveStudy | None:
+        """Return a study as the archive lists it now; None if it does not."""
         try:
-            dataset = _retry(partial(retrieve, study, series, instance))
-            file = BytesIO()
-            dataset.save_as(file, enforce_file_format=True)
-        except (ArchiveFailed, InstanceRefused):
+            studies = self._search_studies({"StudyInstanceUID": uid})
+            return next((study for study in studies if study.uid == uid), None)  # some ignore the query
+        except ItemRefused as error:
+            if error.is_missing:
+                return None
+            raise
+
+    def find_instance(self, uid: str) -> ArchiveItem | None:
+        """Return study and series of an instance by its UID alone (QIDO-RS, 10.6.1.2.3); None if there is none.
+
+        Raises ItemRefused if the archive has no such search.
+        """
+        search = partial(self._client.search_for_instances, search_filters={"SOPInstanceUID": uid}, limit=1)
+        try:
+            results = self.repeated(search)
+        except ItemRefused as error:
+            results = list(self._orthanc.find("Instance", {"SOPInstanceUID": uid}))
+            if not results:
+                raise ItemRefused(f"the archive does not find instances by their UID: {error}") from None
+        for result in results:
+            if first_value(result, INSTANCE_UID) == uid:
+                return ArchiveItem(first_value(result, STUDY_UID), first_value(result, SERIES_UID), uid)
+        if results:
+            raise ItemRefused("the archive does not find instances by their UID")
+        return None
+
+    def fetch(self, item: ArchiveItem) -> bytes:
+        """Fetch an instance as a DICOM file, in the transfer syntax it is stored in."""
+        uids = item.study, item.series, item.instance
+        retrieve = partial(self._client.retrieve_instance, media_types=(("application/dicom", "*"),))
+        tries = 1 if self._refused_in_a_row > REFUSED_IN_A_ROW else TRIES
+        try:
+            dataset = self.repeated(partial(retrieve, *uids), tries)
+        except ItemRefused:
+            self._refused_in_a_row += 1
+            raise
+        except ArchiveFailed:
             raise
         except Exception as error:  # not a DICOM file; the message may quote it
-            raise InstanceRefused(f"cannot be understood ({type(error).__name__})") from None
+            raise ItemRefused(f"cannot be understood ({type(error).__name__})") from None
+        self._refused_in_a_row = 0
+        try:
+            file = BytesIO()
+            dataset.save_as(file, enforce_file_format=True)
+        except Exception as error:
+            raise ItemRefused(f"cannot be understood ({type(error).__name__})") from None
         return file.getvalue()
 
+    def _all(
+        self,
+        search: Callable[..., list[QidoResult]],
+        tag: str,
+        within: ArchiveItem,
+        also: Callable[[], Iterator[QidoResult]],
+    ) -> Iterator[QidoResult]:
+        """Yield results by the UID in `tag`, each once; where the archive cannot list some, those of `also` too.
 
-def _all_pages(search: Callable[..., list[QidoResult]], tag: str) -> Iterator[QidoResult]:
-    """Yield results until a page has nothing new: archives count offsets differently, or ignore them."""
-    seen: set[str] = set()
-    offset = 0
-    while True:
-        results = _retry(partial(search, limit=PAGE, offset=offset))
-        by_uid = [(_first_value(result, tag), result) for result in results]
-        new = [result for uid, result in by_uid if UID.fullmatch(uid) and uid not in seen]
-        if not new:
+        Ends at a page with nothing new: archives count offsets differently, or ignore them. What stays unknown is
+        reported.
+        """
+        gaps: list[Gap] = []
+        seen: set[str] = set()
+        for results in all_pages(self.repeated, search, gaps):
+            new = _not_seen(results, tag, seen)
+            if not new:
+                break
+            yield from new
+        if not gaps:
             return
-        seen.update(uid for uid, _ in by_uid)
-        yield from new
-        offset += len(results)
+        recovered = 0
+        for result in also():
+            for new_result in _not_seen([result], tag, seen):
+                recovered += 1
+                yield new_result
+        level = {STUDY_UID: "study", SERIES_UID: "series", INSTANCE_UID: "instance"}[tag]
+        for position, reason in gaps[recovered:]:
+            item = ArchiveItem(within.study, within.series, gap=f"{level} {position} of the archive's list")
+            self.report_gap(item, f"cannot be listed: {reason}")
 
 
-def _retry(request: Callable[[], Answer]) -> Answer:
-    """Return the archive's answer; try again if it is down or overloaded. Raises ArchiveFailed, InstanceRefused."""
-    for attempt in range(TRIES):
-        if attempt:
-            time.sleep(PAUSE_SECONDS * 2 ** (attempt - 1))
-        try:
-            return request()
-        except requests.HTTPError as error:
-            status = error.response.status_code if error.response is not None else 0
-            if status < 500 and status not in (408, 429):
-                raise InstanceRefused(f"the archive answered {status}") from None
-            reason = f"it answered {status}"
-        except requests.RequestException as error:
-            reason = _reason(error)
-        except (ValueError, KeyError, TypeError) as error:  # cut short, or not JSON
-            reason = f"its answer cannot be understood ({type(error).__name__})"
-    raise ArchiveFailed(
-        f"the archive stopped answering: {reason}; what was fetched is in the collection, run the same command again"
-    )
+def _not_seen(results: list[QidoResult], tag: str, seen: set[str]) -> list[QidoResult]:
+    """Return the results with a UID that is not in `seen`, and add it."""
+    new = []
+    for result in results:
+        uid = first_value(result, tag)
+        if UID.fullmatch(uid) and uid not in seen:
+            seen.add(uid)
+            new.append(result)
+    return new
 
 
-def _first_value(result: QidoResult, tag: str) -> str:
-    """Return the first value of an attribute in the DICOM JSON model (PS3.18, F.2); "" if there is none."""
-    try:
-        return str(result[tag]["Value"][0]).strip()
-    except (KeyError, IndexError, TypeError):
-        return ""
-
-
-def _is_list(response: requests.Response) -> bool:
-    if "json" not in response.headers.get("Content-Type", ""):
+def _is_answer(response: requests.Response) -> bool:
+    """Return whether this is a list of studies."""
+    if response.status_code == 204:
+        return True
+    if response.status_code != 200 or "json" not in response.headers.get("Content-Type", ""):
         return False
     try:
         return isinstance(response.json(), list)
@@ -205,17 +280,3 @@ def _summary(response: requests.Response) -> str:
     if server := response.headers.get("Server"):
         text += f" from {server[:40]}"
     return re.sub(r"[^ -~]", "?", text)
-
-
-def _reason(error: requests.RequestException) -> str:
-    if isinstance(error, requests.exceptions.SSLError):
-        return (
-            "its certificate is not trusted, or it does not use TLS (--authority names the signing authority)"
-        )
-    if isinstance(error, requests.TooManyRedirects):
-        return "it redirects without end"
-    if isinstance(error, requests.Timeout):
-        return "no answer in time"
-    if "larger than the limit" in str(error):
-        return "an answer is larger than the limit"
-    return "the connection was refused or cut"

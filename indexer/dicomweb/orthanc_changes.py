@@ -9,10 +9,13 @@ import requests
 
 from cbir.errors import ArchiveFailed
 from indexer.dicomweb.archive_session import BoundedSession
+from indexer.dicomweb.dicomweb_archive import ArchiveStudy
+from indexer.dicomweb.repeated_requests import connection_reason, denied
 
 TIMEOUT_SECONDS = 30.0
 PAGE = 100  # changes of one request
 IDENTIFIER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{8}){4}")
+RESTARTING = (502, 503, 504)  # of proxies, while nothing answers behind them
 
 
 class OrthancChanges:
@@ -22,46 +25,66 @@ class OrthancChanges:
         self.url = url
         self.session = session
         self._since = self._last()
+        self._unanswered: set[str] = set()  # identifiers of studies that Orthanc did not tell of
 
-    def stable_studies(self) -> Iterator[str]:
-        """Yield the Study Instance UIDs of studies that became stable since the last call.
+    def stable_studies(self) -> Iterator[ArchiveStudy]:
+        """Yield the studies that became stable since the last call.
 
         All of them where Orthanc's list is shorter than before, as with a new or restored database.
         """
         if self._last() < self._since:
             self._since = 0
+        for identifier in sorted(self._unanswered):
+            self._unanswered.discard(identifier)
+            yield from self._study(identifier)
         done = False
         while not done:
-            page = self._get(f"changes?since={self._since}&limit={PAGE}")
+            start = self._since
+            page = self._get(f"changes?since={start}&limit={PAGE}")
             for change in page.get("Changes", []):
                 identifier = str(change.get("ID", ""))
                 if change.get("ChangeType") == "StableStudy" and IDENTIFIER.fullmatch(identifier):
-                    uid = self._study_uid(identifier)
-                    if uid:
-                        yield uid
+                    yield from self._study(identifier)
                 self._since = int(change.get("Seq", self._since))  # last: a failure must not skip the change
-            done = bool(page.get("Done", True)) or not page.get("Changes")
+            done = (
+                bool(page.get("Done", True)) or self._since <= start
+            )  # a list that does not go on has ended
 
     def _last(self) -> int:
         return int(self._get("changes?last").get("Last", 0))
 
-    def _study_uid(self, identifier: str) -> str:
+    def _study(self, identifier: str) -> Iterator[ArchiveStudy]:
+        """Yield a study, unless it was deleted meanwhile; one that Orthanc fails to tell of comes later."""
         try:
             tags = self._get(f"studies/{identifier}").get("MainDicomTags", {})
-        except FileNotFoundError:  # deleted meanwhile
-            return ""
-        return str(tags.get("StudyInstanceUID", ""))
+        except FileNotFoundError:
+            return
+        except ArchiveFailed:
+            self._last()  # raises if it is not this study alone
+            self._unanswered.add(identifier)
+            return
+        if uid := str(tags.get("StudyInstanceUID", "")).strip():
+            yield ArchiveStudy(uid, day=str(tags.get("StudyDate", "")).strip())
 
     def _get(self, path: str) -> dict[str, Any]:
-        failure = ArchiveFailed(f"{self.url}/changes is not a list of changes; name Orthanc's own address")
         try:
             response = self.session.get(f"{self.url}/{path}", timeout=TIMEOUT_SECONDS)
-            if response.status_code == 404 and path.startswith("studies/"):
-                raise FileNotFoundError(path)
-            response.raise_for_status()
-            answer = json.loads(response.content)
-        except (requests.RequestException, ValueError):
-            raise failure from None
+        except requests.RequestException as error:
+            raise ArchiveFailed(
+                f"Orthanc at {self.url} does not answer: {connection_reason(error)}"
+            ) from None
+        status = response.status_code
+        if status in (401, 403):
+            raise denied(f"{self.url}/changes answered {status}")
+        if status == 404 and path.startswith("studies/"):
+            raise FileNotFoundError(path)
+        if status >= 500 or status in (408, 429):
+            restarts = ", perhaps while it restarts" if status in RESTARTING else ""
+            raise ArchiveFailed(f"Orthanc at {self.url} answered {status}{restarts}")
+        try:
+            answer = json.loads(response.content) if status == 200 else None
+        except ValueError:
+            answer = None
         if not isinstance(answer, dict):
-            raise failure
+            raise ArchiveFailed(f"{self.url}/changes is not a list of changes; name Orthanc's own address")
         return answer

@@ -32,6 +32,7 @@ STATUS = {
     Fate.stored: 0x0000,
     Fate.quarantined: 0x0000,  # on disk
     Fate.existing: 0x0000,
+    Fate.other_picture: 0xB006,  # elements discarded: nothing is replaced
     Fate.no_image: 0xB006,  # elements discarded
     Fate.left_out: 0xB006,
     Fate.deleted_earlier: 0xB006,
@@ -138,8 +139,10 @@ def _store(event: Event, intake: Intake) -> tuple[int, Fate]:
     outcome = intake.add(event.encoded_dataset(), str(uid))
     if outcome.fate is Fate.unreadable and "another SOP Instance UID" in outcome.reason:
         return MISMATCH, outcome.fate
-    if STATUS[outcome.fate] & 0xF000 in (0xA000, 0xC000) or outcome.fate is Fate.failed:
+    if STATUS[outcome.fate] & 0xF000 in (0xA000, 0xC000) or outcome.fate in (Fate.failed, Fate.other_picture):
         log.warning("an instance was refused: %s", outcome.reason)
+    elif outcome.fate in (Fate.stored, Fate.existing) and outcome.reason:
+        log.warning("an instance %s", outcome.reason)
     return STATUS[outcome.fate], outcome.fate
 
 

@@ -1,6 +1,7 @@
-"""OpenID Connect: discovery, the authorization code flow with PKCE, and validation of ID tokens."""
+"""OpenID Connect: discovery, and the authorization code flow with PKCE."""
 
 import logging
+import math
 import time
 from functools import partial
 from importlib.util import find_spec
@@ -11,6 +12,7 @@ from urllib.parse import urlsplit
 from cbir.errors import InvalidInput
 from cbir.extras import install_command
 from cbir.settings import Settings
+from service.access.id_token import SignatureInvalid, TokenInvalid, valid_claims
 from service.access.pending_logins import PendingLogins
 from service.access.security import is_loopback
 from service.access.sessions import User
@@ -21,13 +23,11 @@ if TYPE_CHECKING:
     from authlib.integrations.requests_client import OAuth2Session
     from joserfc.jwk import KeySet
 
-ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 SECONDS = 10  # for each answer of the provider
 METADATA_SECONDS = 3600  # metadata and keys are fetched again
-KEYS_SECONDS = 60  # at least, between two fetches because of an unknown key
+KEYS_SECONDS = 60  # at least, between two fetches because of a signature that no key has made
 DOWN_SECONDS = 10  # until a provider that does not answer is asked again
-CLOCK_SECONDS = 60  # by which the provider's clock may differ
 MAX_GROUPS = 1000
 
 log = logging.getLogger(__name__)
@@ -35,10 +35,6 @@ log = logging.getLogger(__name__)
 
 class LoginFailed(Exception):
     """The provider does not answer, or its answer is not valid. The text names no person and no secret."""
-
-
-class LoginRejected(LoginFailed):
-    """The provider does not accept the code, or the ID token is not valid: someone may be guessing."""
 
 
 class OidcClient:
@@ -52,6 +48,7 @@ class OidcClient:
         self._lock = Lock()
         self._metadata: tuple[float, dict[str, Any]] | None = None
         self._keys: tuple[float, KeySet] | None = None
+        self._renewed = -math.inf  # when the keys were last fetched because of a signature
         self._down_until = 0.0
         self.pending = PendingLogins(partial(signing_key, database, "pending login"))
 
@@ -88,10 +85,8 @@ class OidcClient:
 
         Raises
         ------
-        LoginRejected
-            If the provider does not accept the code, or the token is not valid.
         LoginFailed
-            If the provider does not answer, or the token lacks a claim.
+            If the provider does not answer or does not accept the code, or the token is not valid or lacks a claim.
         """
         from authlib.common.errors import AuthlibBaseError
         from requests import RequestException
@@ -101,35 +96,34 @@ class OidcClient:
             with self._session(redirect_uri) as session:
                 answer = session.fetch_token(endpoint, code=code, code_verifier=verifier, timeout=SECONDS)
         except AuthlibBaseError as error:
-            raise LoginRejected(f"the provider did not accept the code: {type(error).__name__}") from error
+            raise LoginFailed(f"the provider did not accept the code: {type(error).__name__}") from error
         except (RequestException, ValueError) as error:
             raise LoginFailed(f"the provider did not exchange the code: {type(error).__name__}") from error
         return self._user(self._claims(answer, nonce))
 
     def _claims(self, answer: dict[str, Any], nonce: str) -> dict[str, Any]:
-        """Return the claims of a valid ID token (OpenID Connect Core 1.0, 3.1.3.7)."""
-        from authlib.oidc.core import CodeIDToken
-        from joserfc import jwt
-        from joserfc.errors import InvalidKeyIdError, JoseError
-
-        text = str(answer.get("id_token", ""))
-        options = {
-            "iss": {"essential": True, "values": [self.settings.oidc_issuer]},
-            "aud": {"essential": True, "values": [self.settings.oidc_client_id]},
-        }
-        params = {"nonce": nonce, "client_id": self.settings.oidc_client_id}
-        if "access_token" in answer:
-            params["access_token"] = answer["access_token"]
+        """Return the claims of a valid ID token; keys are fetched again if none of them has signed it."""
         try:
+            keys = self._key_set()
             try:
-                token = jwt.decode(text, self._key_set(), algorithms=ALGORITHMS)
-            except InvalidKeyIdError:  # the provider has new keys
-                token = jwt.decode(text, self._key_set(KEYS_SECONDS), algorithms=ALGORITHMS)
-            claims = CodeIDToken(token.claims, token.header, options, params)
-            claims.validate(leeway=CLOCK_SECONDS)
-        except (JoseError, ValueError, TypeError, KeyError) as error:
-            raise LoginRejected(f"the ID token is not valid: {type(error).__name__}") from error
-        return dict(claims)
+                return self._valid_claims(answer, nonce, keys)
+            except SignatureInvalid:
+                newer = self._key_set(other_than=keys)
+                if newer is keys:
+                    raise
+                return self._valid_claims(answer, nonce, newer)
+        except TokenInvalid as error:
+            raise LoginFailed(f"the ID token {error}") from error
+
+    def _valid_claims(self, answer: dict[str, Any], nonce: str, keys: "KeySet") -> dict[str, Any]:
+        return valid_claims(
+            str(answer.get("id_token", "")),
+            keys,
+            issuer=str(self.settings.oidc_issuer),
+            client_id=str(self.settings.oidc_client_id),
+            nonce=nonce,
+            access_token=answer.get("access_token"),
+        )
 
     def _user(self, claims: dict[str, Any]) -> User:
         name, groups = (
@@ -159,13 +153,21 @@ class OidcClient:
                 self._metadata = time.monotonic(), metadata
             return self._metadata[1]
 
-    def _key_set(self, max_age: float = METADATA_SECONDS) -> "KeySet":
+    def _key_set(self, *, other_than: "KeySet | None" = None) -> "KeySet":
+        """Return the provider's keys; fetch them again if they are those given, unless that was done just now."""
         from joserfc.jwk import KeySet
 
         address = self._provider()["jwks_uri"]
         with self._lock:
-            if self._keys is None or time.monotonic() > self._keys[0] + max_age:
-                self._keys = time.monotonic(), KeySet.import_key_set(self._fetch(address))  # type: ignore[arg-type]
+            now = time.monotonic()
+            expired = self._keys is None or now > self._keys[0] + METADATA_SECONDS
+            renew = (
+                self._keys is not None and self._keys[1] is other_than and now > self._renewed + KEYS_SECONDS
+            )
+            if expired or renew:
+                self._renewed = now if renew else self._renewed
+                self._keys = now, KeySet.import_key_set(self._fetch(address))  # type: ignore[arg-type]
+            assert self._keys is not None
             return self._keys[1]
 
     def _fetch(self, address: str) -> dict[str, Any]:

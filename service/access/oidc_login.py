@@ -9,11 +9,11 @@ from werkzeug.exceptions import NotFound
 from werkzeug.urls import iri_to_uri
 from werkzeug.wrappers import Response as AnyResponse
 
-from service.access.auth import access_control, too_many_failures
+from service.access.auth import access_control
 from service.access.caller import Caller
 from service.access.group_rights import rights_of_groups, valid_user_name
 from service.access.login import login_form, next_path, start_login
-from service.access.oidc_client import LoginFailed, LoginRejected, OidcClient
+from service.access.oidc_client import LoginFailed, OidcClient
 from service.access.pending_logins import LIFETIME_SECONDS, PendingLogin
 from service.languages import gettext
 
@@ -58,9 +58,8 @@ def callback() -> AnyResponse:
 
 
 def _finish(login: PendingLogin) -> AnyResponse:
+    # No failures are counted: codes cannot be guessed, and a fault of the provider would lock out a site.
     client, control = _client(), access_control()
-    if wait := control.limiter.seconds_to_wait(request.remote_addr or ""):
-        return too_many_failures(wait)
     code = request.args.get("code", "")
     if not 0 < len(code) <= MAX_CODE_LENGTH:
         reason = request.args.get("error", "")
@@ -68,8 +67,6 @@ def _finish(login: PendingLogin) -> AnyResponse:
     try:
         user = client.fetch_user(code, _callback_url(), login.nonce, login.verifier)
     except LoginFailed as error:
-        if isinstance(error, LoginRejected):
-            control.limiter.record_failure(request.remote_addr or "")
         return _refused(error)
     rights = rights_of_groups(control.groups, user.groups)
     if rights is None or not valid_user_name(user.name):

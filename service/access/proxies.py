@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 PEER = "cbir.peer"  # address at the other end of the connection
 VIA_TRUSTED_PROXY = "cbir.proxied"  # True if the peer is one of settings.trusted_proxies
+PATH_PREFIX = "cbir.prefix"  # path before that of the request, which a trusted proxy has taken away
 USER, GROUPS = "cbir.user", "cbir.groups"  # as a trusted proxy has named them
 FORWARDED_BY_UNKNOWN = "cbir.passed-on"  # True if headers reveal a proxy that is not trusted
 FORWARDED = "HTTP_X_FORWARDED_"
@@ -19,7 +20,7 @@ Address = IPv4Address | IPv6Address
 
 
 class TrustedProxies:
-    """WSGI middleware that applies X-Forwarded-For, -Proto and -Host of trusted proxies only.
+    """WSGI middleware that applies X-Forwarded-For, -Proto and -Host of trusted proxies only, and notes -Prefix.
 
     The client is the last address in X-Forwarded-For that is not a trusted proxy; the addresses before it are
     the client's own claims. For -Proto and -Host the last value counts, which the nearest proxy wrote. The
@@ -81,6 +82,7 @@ class TrustedProxies:
             environ["wsgi.url_scheme"] = protocol
         if host := _last_value(environ, "HOST"):
             environ["HTTP_HOST"] = host
+        environ[PATH_PREFIX] = _last_value(environ, "PREFIX").strip("/")
 
 
 def _wsgi_name(header: str | None) -> str:

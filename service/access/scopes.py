@@ -47,6 +47,7 @@ RULES: dict[str, AccessRule] = {
     "GET /metrics": AccessRule(OpenTo.unlimited_token),
     "GET /docs/errors": AccessRule(OpenTo.anyone),
     "GET /docs": AccessRule(OpenTo.any_token),
+    "GET /docs/slice.dcm": AccessRule(OpenTo.any_token),
     "GET /openapi.json": AccessRule(OpenTo.any_token),
     # Searching and viewing.
     "GET /": AccessRule(Scope.search),
@@ -135,6 +136,7 @@ RULES: dict[str, AccessRule] = {
     # Adding images.
     "POST /v1/images": AccessRule(Scope.ingest, "ingest"),
     "POST /dicomweb/studies": AccessRule(Scope.ingest, "ingest"),
+    "POST /dicomweb/studies/*": AccessRule(Scope.ingest, "ingest"),
     "POST /v1/jobs": AccessRule(Scope.ingest, "ingest"),
     "GET /v1/jobs": AccessRule(Scope.ingest),
     "GET /v1/jobs/*": AccessRule(Scope.ingest),

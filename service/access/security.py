@@ -8,7 +8,7 @@ from flask import Flask, Request, Response, current_app, g, request
 from werkzeug.exceptions import BadRequest, Forbidden, MisdirectedRequest
 
 from cbir.settings import Settings
-from service.access.proxies import FORWARDED_BY_UNKNOWN, PEER, VIA_TRUSTED_PROXY
+from service.access.proxies import FORWARDED_BY_UNKNOWN, PATH_PREFIX, PEER, VIA_TRUSTED_PROXY
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
@@ -57,6 +57,11 @@ def _check() -> None:
         raise MisdirectedRequest(
             "the service only answers under localhost, 127.0.0.1, [::1] and the host names in its setting "
             "allowed_hosts"
+        )
+    if request.environ.get(PATH_PREFIX):
+        raise MisdirectedRequest(
+            "the proxy takes a path away from the address (X-Forwarded-Prefix), but links of the service begin at /: "
+            "give it a host name of its own, without a path"
         )
     if _came_through_unknown_proxy(request):
         raise Forbidden(

@@ -24,7 +24,7 @@ from service.api import docs_routes, health_routes
 from service.app import CbirFlask
 from service.collections.app_state import EXTENSION as STATE
 from service.collections.app_state import AppState
-from service.http import compression, problems
+from service.http import compression, problems, request_body
 from service.http.request_body import MAX_JSON_BYTES
 from service.languages import request_language
 from service.state import database
@@ -63,6 +63,7 @@ def create_app(collection: Path, study: Path, settings: Settings) -> Flask:
     compression.install(app)
     problems.install(app)
     security.install(app, settings)
+    request_body.install(app)
     app.before_request(annotation_page.redirect_to_page)
     database.install(app, state.database)
     auth.install(app, settings)

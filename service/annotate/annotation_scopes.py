@@ -13,6 +13,7 @@ SHARED = (
     "GET /login/done",
     "POST /logout",
     "GET /docs/errors",
+    "GET /docs/slice.dcm",
 )
 ANNOTATION_RULES: dict[str, AccessRule] = {address: RULES[address] for address in SHARED} | {
     "GET /annotate/static/*": AccessRule(OpenTo.anyone),

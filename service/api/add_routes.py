@@ -47,7 +47,8 @@ class AddParameters(CollectionParameters):
     labels: str | None = Field(
         default=None,
         description="Labels as JSON: an object for all files, or a list with one for each file. The key `patient` "
-        "becomes the patient key and is not stored.",
+        "becomes the patient key and is not stored. A picture that the collection has already keeps its own: change "
+        "them with `PATCH /v1/images/{id}`.",
         examples=['{"modality": "CT"}'],
     )
     duplicates: bool = Field(

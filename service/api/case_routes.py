@@ -117,7 +117,7 @@ class TeachingFileParameters(request_params.Parameters):
     {200: CasePage},
     query=CaseListParameters,
     problems=(400, 422),
-    python="next(client.cases())",
+    python="list(client.cases())",
 )
 def get_cases() -> Response:
     """List saved cases page by page: the caller's own, and those that others share, newest first.

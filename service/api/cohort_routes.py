@@ -22,6 +22,7 @@ from cbir.client.cohort_messages import (
 from cbir.cohorts.cohort_round import BATCH, CohortRound, next_batch, start_round
 from cbir.cohorts.export_formats import EXPORTS
 from cbir.errors import InvalidInput, NotFound
+from cbir.search import example_values as example
 from cbir.search import record_links
 from service.access.audit import log_images
 from service.access.caller import actor_name, has_admin_rights
@@ -97,7 +98,7 @@ class CohortExportParameters(request_params.Parameters):
     {200: CohortPage},
     query=CohortListParameters,
     problems=(400, 422),
-    python="next(client.cohorts())",
+    python="list(client.cohorts())",
 )
 def get_cohorts() -> Response:
     """List cohorts page by page: the caller's own, and those that others share, newest first.
@@ -116,7 +117,7 @@ def get_cohorts() -> Response:
     body={request_params.JSON: NewCohort},
     problems=(400, 404, 413, 415, 422, 507),
     confirm="Begin this cohort?",
-    python='client.begin_cohort("Lateral knees", ["0f3c…"])',
+    python=f'client.begin_cohort("Lateral knees", ["{example.IMAGE_ID}"])',
 )
 def post_cohort() -> Response:
     """Begin a cohort, "find all of these", with images that belong to it.
@@ -231,7 +232,7 @@ def post_batch(cohort_id: CohortIdInPath) -> Response:
     body={request_params.JSON: CohortJudgements},
     problems=(400, 404, 413, 415, 422, 507),
     confirm="Add these judgements?",
-    python=f'client.judge_cohort("{COHORT_ID}", {{"0f3c…": True}})',
+    python=f'client.judge_cohort("{COHORT_ID}", {{"{example.OTHER_IMAGE_ID}": True}})',
 )
 def post_judgements(cohort_id: CohortIdInPath) -> Response:
     """Judge images: whether they belong to the cohort, also others than those of the batch.

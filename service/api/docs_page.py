@@ -5,16 +5,14 @@ from functools import partial
 from typing import Any
 
 from cbir.access_rights import Scope
-from cbir.errors import CbirError
-from cbir.search import example_values as example
-from cbir.store import DatabaseError
 from service.access.auth import access_control
 from service.access.caller import current_rights
 from service.access.scopes import OpenTo
+from service.api.docs_lines import FILLED_BY_READER, NEEDS, maker_of
+from service.api.docs_values import known_values
 from service.api.schema_text import describe_schema, mark_up
 from service.collections.app_state import AppState
 
-LOOKED_AT = 50  # images that are searched for one with UIDs
 FORM = "multipart/form-data"
 RELATED = "multipart/related"
 EXTENSIONS = {"image/jpeg": ".jpg", "image/png": ".png", "application/octet-stream": ".bin"}
@@ -22,7 +20,7 @@ EXTENSIONS = {"image/jpeg": ".jpg", "image/png": ".png", "application/octet-stre
 
 def docs_page_context(document: dict[str, Any], state: AppState) -> dict[str, Any]:
     """Return what the page shows: the operations of `document` by tag, its schemas, and values of `state`."""
-    schemas = document["components"]["schemas"]
+    schemas, values = document["components"]["schemas"], known_values(state)
     tags: dict[str, list[dict[str, Any]]] = {}
     for path, methods in document["paths"].items():
         for method, entry in methods.items():
@@ -38,6 +36,9 @@ def docs_page_context(document: dict[str, Any], state: AppState) -> dict[str, An
                 "bodies": _bodies(entry, schemas),
                 "problems": _problems(entry, document),
                 "output": _output_file(entry),
+                "maker": maker_of(entry["operationId"], values),
+                "chosen": entry["operationId"] in FILLED_BY_READER,
+                "needs": NEEDS.get(entry["operationId"]),
             }
             tags.setdefault(entry["tags"][0], []).append(entry | row)
     return {
@@ -47,37 +48,13 @@ def docs_page_context(document: dict[str, Any], state: AppState) -> dict[str, An
         "described": describe_schema,
         "marked": mark_up,
         "pretty": partial(json.dumps, indent=2, ensure_ascii=False),
-        "values": known_values(state),
+        "values": values,
         "tokens": access_control().required,
     }
 
 
 def _order(tag: str) -> tuple[bool, ...]:
     return tag == "service", tag == "dicomweb", tag != "search"
-
-
-def known_values(state: AppState) -> dict[str, str]:
-    """Return an id and UIDs of the caller's first collection that replace those of the examples; {} without any."""
-    rights = current_rights()
-    if rights is None or not rights.allows(Scope.search):
-        return {}
-    try:
-        records = [record for _, record in state.searcher().collection.page(0, LOOKED_AT, [])]
-    except (CbirError, DatabaseError):
-        return {}
-    if not records:
-        return {}
-    dicom = next((record for record in records if record.instance), None)
-    uids = (
-        {
-            example.STUDY_UID: dicom.study,
-            example.SERIES_UID: dicom.series,
-            example.INSTANCE_UID: dicom.instance,
-        }
-        if dicom
-        else {}
-    )
-    return {example.IMAGE_ID: records[0].image_id, **uids}
 
 
 def _is_allowed(need: str) -> bool:
@@ -108,6 +85,7 @@ def _parameter_input(
         "choices": choices,
         "repeated": kind.get("type") == "array" and "prefixItems" not in kind,
         "in_form": parameter["name"] in _form_fields(entry),
+        "required": parameter.get("required", False) or parameter["name"] in _required_fields(entry),
         "text": _text(parameter["example"]) if "example" in parameter else "",
     }
 
@@ -116,6 +94,12 @@ def _form_fields(entry: dict[str, Any]) -> dict[str, Any]:
     content = entry.get("requestBody", {}).get("content", {})
     fields: dict[str, Any] = content[FORM]["schema"]["properties"] if FORM in content else {}
     return fields
+
+
+def _required_fields(entry: dict[str, Any]) -> list[str]:
+    content = entry.get("requestBody", {}).get("content", {})
+    names: list[str] = content[FORM]["schema"]["required"] if FORM in content else []
+    return names
 
 
 def _form_parameters(entry: dict[str, Any]) -> list[dict[str, Any]]:

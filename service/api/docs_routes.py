@@ -4,7 +4,7 @@ import json
 
 from flask import Blueprint, Response, current_app, render_template
 
-from service.api import docs_page, openapi
+from service.api import docs_lines, docs_page, openapi
 from service.api.operations import operation
 from service.api.schema_text import mark_up
 from service.collections.app_state import current_state
@@ -33,6 +33,12 @@ def get_docs() -> str:
     """Show the description as a page."""
     document = openapi.build_openapi(current_app)
     return render_template("docs.html", **docs_page.docs_page_context(document, current_state()))
+
+
+@blueprint.get("/docs/slice.dcm")
+def get_docs_slice() -> Response:
+    """Return the DICOM file that lines of the page send: a phantom."""
+    return Response(docs_lines.sample_slice(), mimetype="application/dicom")
 
 
 @blueprint.get("/docs/errors")

@@ -50,7 +50,9 @@ class FederatedQuestion(request_params.Parameters):
         description="Fingerprint of the values that it is to be normalised with.",
         examples=[EXAMPLE_TRANSFORM],
     )
-    k: int = Field(default=20, ge=1, le=MAX_HITS, description="Number of results.", examples=[20])
+    k: int = Field(
+        default=20, ge=1, le=MAX_HITS, description="Number of results; 20 by default.", examples=[20]
+    )
     where: request_params.Where = Field(default=[])
     rerank: Annotated[str, Field(max_length=request_params.MAX_NAME_CHARACTERS)] = Field(
         default=NoReranking.name,
@@ -89,7 +91,8 @@ def get_site_profile() -> Response:
     query=CollectionParameters,
     body={request_params.JSON: FederatedQuestion},
     problems=(400, 404, 413, 415, 422, 504),
-    python=f'vector = client.vector("{example.IMAGE_ID}", raw=True).items[0].values\n'
+    python="site = client.federation_profile()\n"
+    f'vector = client.vector("{example.IMAGE_ID}", raw=True).items[0].values\n'
     "client.federation_search(vector, profile_hash=site.profile_hash, transform=site.transform, k=5)",
 )
 def post_site_search() -> Response:

@@ -15,7 +15,7 @@ from cbir.search import record_links
 from cbir.store import Collection, Record, originals
 from cbir.store.dicom_instances import DicomScope
 from cbir.store.filter_conditions import parse_filter
-from cbir.store.image_order import parse_order
+from cbir.store.image_order import OLDEST, SLICES, parse_order
 from cbir.store.patient_erasers import delete_segmentations
 from service.access.audit import log_images
 from service.access.caller import actor_name, current_rights
@@ -88,11 +88,12 @@ class ImageListParameters(PageParameters):
 
 
 Sort = Annotated[
-    str,
+    str | None,
     Field(
         max_length=len("-label:") + KEY_CHARACTERS,
         description="Order: `oldest` or `newest` by the time of adding, `label:KEY` by the values of a label, "
-        "`-label:KEY` the other way round. Numbers come first, images without the label last, and images with equal "
+        "`-label:KEY` the other way round, `slices` by the place of slices in their series. By default `slices` for "
+        "a study or series, else `oldest`. Numbers come first, images without the label last, and images with equal "
         "values in the order in which they were added.",
         examples=["label:modality"],
     ),
@@ -108,7 +109,7 @@ class SortedImageParameters(ImageListParameters):
         description="Field `next` of the previous page; omitted for the first page.",
         examples=["100"],
     )
-    sort: Sort = "oldest"
+    sort: Sort = None
     study: Uid = Field(
         default="", description="Study Instance UID: only images of this study.", examples=[example.STUDY_UID]
     )
@@ -130,14 +131,17 @@ class SortedImageParameters(ImageListParameters):
 def get_images() -> Response:
     """List the images of a collection page by page.
 
-    They come in the order in which they were added, or in that of `sort`. Send the field `next` of a page as
+    They come in the order in which they were added, those of a study or series in the order of their slices, or in
+    that of `sort`. Send the field `next` of a page as
     `cursor`, with the same other parameters, to get the following one; the last page has none. Pages of long labels
     have fewer images than `limit`.
     """
     state, params = current_state(), request_params.query_parameters(SortedImageParameters)
     if params.series and not params.study:
         raise InvalidInput("series: name its study too")
-    order, after = parse_order(params.sort), parse_position(params.cursor)
+    default = SLICES if params.study else OLDEST
+    order = parse_order(default if params.sort is None else params.sort)
+    after = parse_position(params.cursor)
     scope = DicomScope(params.study, params.series) if params.study else None
     collection = state.searcher(params.collection).collection
     with state.concurrency.admit(), state.concurrency.slot(), query_deadline(state.settings.query_seconds):

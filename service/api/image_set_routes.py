@@ -20,7 +20,7 @@ from cbir.client.messages import ImagePage
 from cbir.errors import InvalidInput
 from cbir.search import example_values as example
 from cbir.store import Collection, Record
-from cbir.store.image_order import Order, parse_order
+from cbir.store.image_order import OLDEST, Order, parse_order
 from cbir.store.patient_erasers import delete_segmentations
 from cbir.store.record_table import table_header, table_row
 from service.access.audit import log_images
@@ -53,7 +53,7 @@ class ExportParameters(CollectionParameters):
         default=None, description="Ids of the images; all images by default.", examples=[[example.IMAGE_ID]]
     )
     where: request_params.Where = Field(default=[])
-    sort: Sort = "oldest"
+    sort: Sort = None
 
 
 @blueprint.patch("")
@@ -164,7 +164,7 @@ def post_export() -> Response:
     state, params = current_state(), request_params.request_parameters(ExportParameters)
     if params.ids and params.where:
         raise InvalidInput("ids: send either ids or conditions")
-    order = parse_order(params.sort)
+    order = parse_order(params.sort or OLDEST)
     collection = state.searcher(params.collection).collection
     with state.concurrency.admit(), state.concurrency.slot(), query_deadline(state.settings.query_seconds):
         text = _table(collection, params, order)

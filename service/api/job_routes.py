@@ -13,7 +13,9 @@ from cbir.paths import is_inside
 from cbir.search import example_values as example
 from cbir.settings import Settings
 from cbir.store.patient_erasers import erase_elsewhere
+from cbir.store.sent_instances import images_with_pixels_of
 from cbir.threads import cores
+from indexer.index_summary import NAMING_FILES
 from service.access.audit import log_images, log_job
 from service.access.caller import actor_name, has_admin_rights
 from service.api.image_routes import CollectionParameters
@@ -153,13 +155,15 @@ def delete_patient(key: PatientKeyInPath) -> Response:
     state, name = current_state(), query_parameters(CollectionParameters).collection
     if not PATIENT_KEY.fullmatch(key):
         raise InvalidInput("the key has 32 hexadecimal digits; the field patient_key of an image holds it")
-    with state.handle(name).writer(actor_name()) as writer:
+    handle = state.handle(name)
+    with handle.writer(actor_name()) as writer:
+        same_pixels = images_with_pixels_of(handle.searcher().collection, [key])
         image_ids = writer.images_of(key)
         log_images(image_ids)
         erase_elsewhere(state.settings, [key], image_ids)
         erased = writer.erase_patient([key])
     state.thumbnails.clear()
-    return json_response(Erased(erased=erased))
+    return json_response(Erased(erased=erased, with_the_same_pixels=same_pixels))
 
 
 def _requested_job(name: str) -> JobRow:
@@ -176,7 +180,9 @@ def _job_info(job: JobRow) -> JobInfo:
     if has_admin_rights():
         return info
     files = [RefusedFile(path="", reason=_without_name(file)) for file in info.refused_files]
-    summary = info.summary and info.summary | {"collection": job.collection, "examples": []}
+    summary = info.summary and info.summary | {"collection": job.collection} | {
+        name: [] for name in NAMING_FILES
+    }
     error = info.error and "the job failed; the scope admin shows why"
     hidden = {"refused_files": files, "summary": summary, "error": error, "worker": None}
     return info.model_copy(update=hidden)

@@ -1,7 +1,7 @@
 """OpenAPI 3.1 document, built from the routes and the operations of their views."""
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from http import HTTPStatus
 from typing import Any
 
@@ -17,6 +17,7 @@ from service.access.scopes import AccessRule
 from service.api import openapi_parameters, operations
 from service.api.openapi_examples import Schemas, add_examples, compose_example
 from service.api.operations import FILE, Operation
+from service.api.request_schemas import leave_out_defaults
 from service.http import problem_kinds, problems
 
 REFERENCE = "#/components/schemas/{model}"
@@ -31,8 +32,10 @@ STATUS_DESCRIPTIONS = {
     202: "Accepted.",
     204: "Done; no content.",
     304: "The client's copy is current.",
+    409: "Nothing is stored, for the reasons in the answer.",
 }
-BINARY = {"type": "string", "contentMediaType": "application/octet-stream"}
+# generators of clients know a file by OpenAPI 3.0's format alone
+BINARY = {"type": "string", "format": "binary", "contentMediaType": "application/octet-stream"}
 IMAGE_FILE = BINARY | {
     "description": "Image file: DICOM, PNG, JPEG, TIFF or another format that OpenCV reads. Its name is not used.",
     "examples": ["(content of query.png)"],
@@ -55,6 +58,7 @@ def build_openapi(app: Flask) -> dict[str, Any]:
     _, defined = models_json_schema([(model, "validation") for model in ordered], ref_template=REFERENCE)
     schemas = defined["$defs"]
     add_examples(schemas)
+    leave_out_defaults(schemas, _request_models(operation for *_, operation in endpoints))
     paths: dict[str, dict[str, Any]] = {}
     rules = app.extensions.get(scopes.RULES_EXTENSION, scopes.RULES)
     for rule, method, view, operation in endpoints:
@@ -101,6 +105,13 @@ def _models(operation: Operation) -> Iterator[type[BaseModel]]:
             yield model
 
 
+def _request_models(declared: Iterable[Operation]) -> Iterator[str]:
+    for operation in declared:
+        for model in (*operation.body.values(), operation.form):
+            if isinstance(model, type):
+                yield model.__name__
+
+
 def _operation(
     rule: Rule, entry: AccessRule | None, view: Any, operation: Operation, schemas: Schemas
 ) -> dict[str, Any]:
@@ -122,7 +133,9 @@ def _operation(
         described["x-codeSamples"] = [{"lang": "Python", "source": operation.python}]
     parameters = openapi_parameters.parameters_in_path(rule, view)
     if operation.query:
-        parameters += openapi_parameters.parameters_in_query(schemas[operation.query.__name__])
+        parameters += openapi_parameters.parameters_in_query(
+            schemas[operation.query.__name__], also_in_body=bool(operation.body or operation.form)
+        )
     parameters += openapi_parameters.parameters_in_headers(operation.headers)
     if parameters:
         described["parameters"] = parameters
@@ -158,11 +171,12 @@ def _tag(path: str) -> str:
 def _content(operation: Operation, schemas: Schemas) -> dict[str, Any]:
     content: dict[str, Any] = {}
     if operation.form:
-        fields = schemas[operation.form.__name__].get("properties", {})
+        form = schemas[operation.form.__name__]
+        fields = form.get("properties", {})
         schema = {
             "type": "object",
             "properties": {"image": SEVERAL_FILES if operation.several_files else IMAGE_FILE} | fields,
-            "required": ["image"],
+            "required": ["image", *form.get("required", [])],
             "additionalProperties": False,
         }
         content["multipart/form-data"] = {"schema": schema}
@@ -175,7 +189,15 @@ def _response(model: type[BaseModel] | str | None, example: Any, schemas: Schema
     if isinstance(example, BaseModel):
         example = example.model_dump(mode="json")
     if isinstance(model, str):
-        schema = {} if "json" in model else {"schema": {"type": "string"}}
+        schema = (
+            {}
+            if "json" in model
+            else {
+                "schema": {"type": "string"}
+                if model.startswith("text/")
+                else BINARY | {"contentMediaType": model}
+            }
+        )
         return {"content": {model: {**schema, "example": example or f"(content of a file, {model})"}}}
     if not model:
         return {}

@@ -40,13 +40,21 @@ def parameters_in_path(rule: Rule, view: Any) -> list[dict[str, Any]]:
     ]
 
 
-def parameters_in_query(schema: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the fields of a model's `schema` as parameters in the query string."""
-    required = schema.get("required", [])
+def parameters_in_query(schema: dict[str, Any], *, also_in_body: bool = False) -> list[dict[str, Any]]:
+    """Return the fields of a model's `schema` as parameters in the query string.
+
+    Generated clients send defaults and what is required; where a body may hold the same fields, that would be twice.
+    """
+    required = [] if also_in_body else schema.get("required", [])
+    left_out = ("default",) if also_in_body else ()
+    fields = {
+        name: {key: value for key, value in field.items() if key not in left_out}
+        for name, field in schema.get("properties", {}).items()
+    }
     return [
         _parameter(name, "query", field, required=name in required)
         | ({"style": "form", "explode": False} if "prefixItems" in str(field) else {})
-        for name, field in schema.get("properties", {}).items()
+        for name, field in fields.items()
     ]
 
 

@@ -17,7 +17,7 @@ from cbir.store.quarantine_release import (
 from service.access.audit import log_images
 from service.access.caller import actor_name
 from service.api.add_routes import refresh_snapshot
-from service.api.image_routes import MAX_PAGE, CollectionParameters, ImageIdInPath
+from service.api.image_routes import MAX_PAGE, CollectionParameters
 from service.api.operations import json_response, operation
 from service.collections.app_state import current_state
 from service.http.problems import Malformed
@@ -26,6 +26,9 @@ from service.http.request_params import query_parameters
 blueprint = Blueprint("quarantine", __name__, url_prefix="/v1/quarantine")
 
 JPEG = "image/jpeg"
+QuarantinedIdInPath = Annotated[
+    str, Field(description="Id of an image in quarantine.", examples=[example.QUARANTINED_ID])
+]
 
 
 def check_id(text: str | None) -> str | None:
@@ -85,9 +88,9 @@ def get_quarantine() -> Response:
     {200: JPEG},
     query=CollectionParameters,
     problems=(404, 422),
-    python=f'client.quarantined_thumbnail("{example.IMAGE_ID}")',
+    python=f'client.quarantined_thumbnail("{example.QUARANTINED_ID}")',
 )
-def get_quarantined_thumbnail(image_id: ImageIdInPath) -> Response:
+def get_quarantined_thumbnail(image_id: QuarantinedIdInPath) -> Response:
     """Return the thumbnail of a quarantined image.
 
     404 for an image of the collection, which has an address of its own.
@@ -108,9 +111,9 @@ def get_quarantined_thumbnail(image_id: ImageIdInPath) -> Response:
     query=CollectionParameters,
     problems=(404, 422, 507),
     confirm="Add this image to the collection?",
-    python=f'client.release("{example.IMAGE_ID}")',
+    python=f'client.release("{example.QUARANTINED_ID}")',
 )
-def post_release(image_id: ImageIdInPath) -> tuple[str, int]:
+def post_release(image_id: QuarantinedIdInPath) -> tuple[str, int]:
     """Add a quarantined image to the collection: searches find it from now on.
 
     404 if the quarantine does not have the image, as after an earlier release.
@@ -130,9 +133,9 @@ def post_release(image_id: ImageIdInPath) -> tuple[str, int]:
     query=CollectionParameters,
     problems=(404, 422, 507),
     confirm="Delete this image?",
-    python=f'client.refuse("{example.IMAGE_ID}")',
+    python=f'client.refuse("{example.QUARANTINED_ID}")',
 )
-def delete_quarantined_image(image_id: ImageIdInPath) -> tuple[str, int]:
+def delete_quarantined_image(image_id: QuarantinedIdInPath) -> tuple[str, int]:
     """Delete a quarantined image; indexing its file again does not bring it back.
 
     404 if the quarantine does not have the image.

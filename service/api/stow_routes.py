@@ -1,19 +1,28 @@
-"""Endpoint POST /dicomweb/studies: STOW-RS (PS3.18, 10.5), instances are on disk before they are acknowledged."""
+"""Endpoints of STOW-RS (PS3.18, 10.5): instances are on disk before they are acknowledged."""
 
 import json
+import logging
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress
-from typing import Any
+from typing import Annotated, Any
 
 from flask import Blueprint, Response
+from pydantic import Field
+from werkzeug.exceptions import HTTPException
 
-from cbir.errors import UnreadableImage
+from cbir.errors import CbirError, UnreadableImage
 from cbir.ingest.decoder_tasks import read_uids
 from cbir.ingest.description import Refusal
-from cbir.ingest.received_files import ReceivedFile, add_received_files, select_new_instances
+from cbir.ingest.received_files import (
+    ReceivedFile,
+    add_received_files,
+    select_new_instances,
+    with_other_pictures,
+)
 from cbir.ingest.shared_bytes import share_bytes
 from cbir.search import example_values as example
+from cbir.store import originals
 from service.access.audit import log_images
 from service.access.caller import actor_name
 from service.access.patient_identifiers import limit_new_patients
@@ -24,6 +33,7 @@ from service.collections.app_state import current_state
 from service.collections.intake_checks import intake_check
 from service.collections.mounted_collection import CollectionHandle
 from service.http import multipart_related
+from service.http.problems import error_location
 from service.http.request_params import query_parameters
 from service.http.timeouts import Deadline
 from service.ingest.decoders import Decoders
@@ -32,8 +42,12 @@ from service.ingest.uploads import describe_uploads
 blueprint = Blueprint("stow", __name__, url_prefix="/dicomweb")
 
 JSON = "application/dicom+json"
+# Reasons of PS3.18, I.2
 DISCARDED = 0xB006  # elements discarded: nothing of it is stored, and it need not be sent again
-NOT_UNDERSTOOD = 0xC000  # PS3.3, C.12.3.1
+NOT_STORED = 0x0110  # processing failure
+OTHER_STUDY = 0xA900  # the data set does not match
+NOT_UNDERSTOOD = 0xC000
+BODY = dict.fromkeys((multipart_related.RELATED, *multipart_related.SINGLE), FILE)
 STORED = {  # example of a response
     "00081199": {
         "vr": "SQ",
@@ -58,38 +72,71 @@ FAILED = {  # the same of an instance that could not be read
     }
 }
 
+log = logging.getLogger(__name__)
+
+SliceStudyUid = Annotated[
+    str, Field(description="Study Instance UID of all instances.", examples=[example.SLICE_STUDY_UID])
+]
+
 
 @dataclass
 class StowInstance:
     """One uploaded instance.
 
-    sop_class, uid: from its header, "" if missing. reason: code of PS3.3, C.12.3.1, 0 if it is stored.
+    sop_class, uid, study: from its header, "" if missing. reason: code of PS3.18, I.2, 0 if it is stored.
     """
 
     data: bytes
     sop_class: str = ""
     uid: str = ""
+    study: str = ""
     reason: int = 0
 
 
 @blueprint.post("/studies")
 @operation(
     "store_instances",
-    {200: JSON, 202: JSON},
+    {200: JSON, 202: JSON, 409: JSON},
     query=CollectionParameters,
-    body={multipart_related.RELATED: FILE},
-    problems=(400, 404, 409, 413, 415, 422, 507),
+    body=BODY,
+    problems=(400, 404, 413, 415, 422, 507),
     confirm="Store this instance in the collection?",
     python='client.store_instances(["slice.dcm"])',
-    examples={200: STORED, 202: STORED | FAILED},
+    examples={200: STORED, 202: STORED | FAILED, 409: FAILED},
 )
 def post_studies() -> Response:
     """Store DICOM instances as STOW-RS sends them.
 
     200: all instances are on disk, or were before. 202: some are not stored; 409: none is. The response is a store
     instances response (PS3.18, I.2) that lists the reasons. Objects without an image are discarded with the warning
-    B006, and those with burned-in text where the setting `burned_in` refuses them.
+    B006, those with burned-in text where the setting `burned_in` refuses them, and those whose SOP Instance UID the
+    collection has with another picture: it stays until it is deleted. One file may be the body itself, as
+    `application/dicom` or `application/octet-stream`.
     """
+    return _store("")
+
+
+@blueprint.post("/studies/<study>")
+@operation(
+    "store_study_instances",
+    {200: JSON, 202: JSON, 409: JSON},
+    query=CollectionParameters,
+    body=BODY,
+    problems=(400, 404, 413, 415, 422, 507),
+    confirm="Store this instance in the collection?",
+    python=f'client.store_study_instances("{example.SLICE_STUDY_UID}", ["slice.dcm"])',
+    examples={200: STORED, 202: STORED | FAILED, 409: FAILED},
+)
+def post_study(study: SliceStudyUid) -> Response:
+    """Store DICOM instances of one study.
+
+    As `store_instances`; instances of other studies are not stored (A900).
+    """
+    return _store(study)
+
+
+def _store(study: str) -> Response:
+    """Store the instances of the body; all of them must be of `study` unless it is ""."""
     state = current_state()
     with state.concurrency.admit():
         params = query_parameters(CollectionParameters)
@@ -97,8 +144,15 @@ def post_studies() -> Response:
         files = multipart_related.dicom_parts(state.settings.max_upload_bytes)
         collection = handle.searcher().collection
         instances = [_read_instance(state.decoders, data) for data in files]
-        existing = collection.known_instances([instance.uid for instance in instances])
-        new = [item for item in instances if not item.reason and item.uid not in existing]
+        for instance in instances:
+            if study and not instance.reason and instance.study != study:
+                instance.reason = OTHER_STUDY
+        existing = collection.known_files([instance.uid for instance in instances])
+        new = [
+            item
+            for item in instances
+            if not item.reason and (item.uid, originals.source_of(item.data)) not in existing
+        ]
         data = [instance.data for instance in new]
         uploads = describe_uploads(state.decoders, collection, data, [{}] * len(new))
         for instance, upload in zip(new, uploads, strict=True):
@@ -113,6 +167,30 @@ def post_studies() -> Response:
 
 
 def _write(handle: CollectionHandle, accepted: list[tuple[StowInstance, ReceivedFile]]) -> None:
+    """Store the accepted uploads, one by one where one of them may be the reason why they cannot be written."""
+    try:
+        _write_together(handle, accepted)
+    except (CbirError, HTTPException):
+        raise
+    except Exception:
+        written = [_is_written(handle, pair) for pair in accepted]
+        if not any(written):
+            raise
+
+
+def _is_written(handle: CollectionHandle, pair: tuple[StowInstance, ReceivedFile]) -> bool:
+    try:
+        _write_together(handle, [pair])
+    except (CbirError, HTTPException):
+        raise
+    except Exception as error:
+        log.error("an instance could not be stored: %s", error_location(error))
+        pair[0].reason = NOT_STORED
+        return False
+    return True
+
+
+def _write_together(handle: CollectionHandle, accepted: list[tuple[StowInstance, ReceivedFile]]) -> None:
     """Store the accepted uploads in one transaction, and note which are discarded."""
     with handle.writer(actor_name()) as writer:
         # An instance may have arrived otherwise meanwhile, or twice in this request.
@@ -128,6 +206,10 @@ def _write(handle: CollectionHandle, accepted: list[tuple[StowInstance, Received
         for instance, upload in new:
             if {next(outcomes)[0] for _ in upload.description.records} == {"deleted earlier"}:
                 instance.reason = DISCARDED
+        again = [pair for pair, fresh in zip(accepted, is_new, strict=True) if not fresh]
+        changed = with_other_pictures(handle.searcher().collection, [upload for _, upload in again])
+        for instance, _ in compress(again, changed):
+            instance.reason = DISCARDED
         refresh_snapshot(writer, handle, added)
 
 
@@ -135,10 +217,12 @@ def _read_instance(decoders: Decoders, data: bytes) -> StowInstance:
     """Read class and UID from the header of an instance, in a decoder process."""
     try:
         with share_bytes(data) as shared:
-            sop_class, uid = decoders.run(partial(read_uids, shared, decoders.limits), Deadline().check)
+            sop_class, uid, study = decoders.run(
+                partial(read_uids, shared, decoders.limits), Deadline().check
+            )
     except UnreadableImage:
         return StowInstance(data, reason=NOT_UNDERSTOOD)
-    return StowInstance(data, sop_class, uid, 0 if uid else NOT_UNDERSTOOD)
+    return StowInstance(data, sop_class, uid, study, 0 if uid else NOT_UNDERSTOOD)
 
 
 def _store_response(instances: list[StowInstance]) -> Response:

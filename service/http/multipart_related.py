@@ -1,4 +1,6 @@
-"""Parts of a multipart/related body (RFC 2387), the form in which STOW-RS sends instances."""
+"""Bodies in which STOW-RS sends instances: multipart/related (RFC 2387), or a single file (PS3.18, 8.6.1.2)."""
+
+from email.message import Message
 
 from flask import request
 from werkzeug.exceptions import RequestEntityTooLarge, UnsupportedMediaType
@@ -7,6 +9,7 @@ from service.http.problems import Malformed
 
 RELATED = "multipart/related"
 DICOM = "application/dicom"
+SINGLE = (DICOM, "application/octet-stream")  # the second for clients that know no other type of files
 MAX_PARTS = 10_000
 MAX_HEADER_BYTES = 8192
 
@@ -16,18 +19,36 @@ def dicom_parts(max_bytes: int) -> list[bytes]:
 
     Raises UnsupportedMediaType, Malformed and RequestEntityTooLarge.
     """
-    options = request.mimetype_params
-    if request.mimetype != RELATED or options.get("type", DICOM) != DICOM:
+    if request.mimetype in SINGLE:
+        return [_body(max_bytes)]
+    kind, boundary = _related_parameters()
+    if request.mimetype != RELATED or kind != DICOM:
         raise UnsupportedMediaType(
-            f'send {RELATED}; type="{DICOM}"; boundary=..., with a DICOM file in each part'
+            f'send {RELATED}; type="{DICOM}"; boundary=..., with a DICOM file in each part, or one file as {DICOM}'
         )
-    boundary = options.get("boundary", "")
     if not 1 <= len(boundary) <= 70 or not boundary.isascii():
         raise Malformed("the content type must name a boundary of 1 to 70 characters (RFC 2046, 5.1.1)")
+    return split_parts(_body(max_bytes), boundary.encode())
+
+
+def _related_parameters() -> tuple[str, str]:
+    """Return the parameters type and boundary of the content type.
+
+    Senders leave out the quotes around application/dicom, which werkzeug then reads up to the slash.
+    """
+    header = Message()
+    header["Content-Type"] = request.headers.get("Content-Type", "").replace("\n", " ").replace("\r", " ")
+    kind, boundary = (
+        header.get_param(name, default) for name, default in (("type", DICOM), ("boundary", ""))
+    )
+    return str(kind).strip().lower(), str(boundary)
+
+
+def _body(max_bytes: int) -> bytes:
     data = request.get_data(cache=False)
     if len(data) > max_bytes:
         raise RequestEntityTooLarge
-    return split_parts(data, boundary.encode())
+    return data
 
 
 def split_parts(data: bytes, boundary: bytes) -> list[bytes]:

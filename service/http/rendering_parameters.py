@@ -9,6 +9,9 @@ from service.http.request_params import Parameters
 
 
 def _split_numbers(value: Any) -> Any:
+    """Split numbers with commas, or in several fields of the same name, which generated clients send."""
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        value = ",".join(value)
     return value.split(",") if isinstance(value, str) else value
 
 

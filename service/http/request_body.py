@@ -1,12 +1,26 @@
-"""Bodies without images: JSON and forms, read as a whole and limited in size."""
+"""Bodies without images: JSON and forms, read as a whole and limited in size. No body may be compressed."""
 
-from flask import request
+from flask import Flask, request
 from werkzeug.datastructures import MultiDict
 from werkzeug.exceptions import RequestEntityTooLarge, UnsupportedMediaType
 
 FORM = "application/x-www-form-urlencoded"
+WITH_BODY = ("POST", "PUT", "PATCH")
 MAX_FORM_BYTES = 16 * 2**10
 MAX_JSON_BYTES = 2**20  # parsed, JSON takes many times as much memory
+
+
+def install(app: Flask) -> None:
+    """Refuse compressed bodies of requests to `app`."""
+    app.before_request(_refuse_compressed)
+
+
+def _refuse_compressed() -> None:
+    coding = request.headers.get("Content-Encoding", "").strip().lower()
+    if coding not in ("", "identity") and request.method in WITH_BODY:
+        raise UnsupportedMediaType(
+            "send the body as it is, without the header Content-Encoding: it is not unpacked"
+        )
 
 
 def read_body(max_bytes: int, label: str) -> bytes:

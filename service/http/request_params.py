@@ -28,7 +28,7 @@ MAX_CONDITIONS = 32
 MAX_JSON_NAMES = 10_000
 MAX_NAME_CHARACTERS = 255  # of a re-ranker, a collection, a profile or a label
 REPEATABLE = (  # parameters that may be sent several times
-    "where", "examples", "includefield", "label_keys", "parameters", "ranks", "answers", "sites",
+    "where", "examples", "includefield", "label_keys", "parameters", "ranks", "answers", "sites", "region", "window",
 )  # fmt: skip
 PATIENT_KEY = re.compile(r"[0-9a-f]{32}")
 UPLOAD_NAME = "the image sent"  # replaces the file name in messages: it may be a patient's name

@@ -11,6 +11,7 @@ from typing import Any
 from cbir.client.messages import RefusedFile
 from cbir.errors import StorageFull
 from indexer.index_job import LEASE_ENDED, JobEnd, JobRefusal, lease_clock
+from indexer.index_summary import NAMING_FILES
 from indexer.throttled_progress import JobProgress
 from service.ingest.job_process import JobProcess
 from service.ingest.job_work import JobWork
@@ -185,7 +186,9 @@ class JobWatch:
             state = "cancelled"
         elif not is_complete:
             state, error = "failed", self._end.error or f"the indexing process ended with {exit_code}"
-        public_summary = summary and {name: value for name, value in summary.items() if name != "examples"}
+        public_summary = summary and {
+            name: value for name, value in summary.items() if name not in NAMING_FILES
+        }
         public_error = (
             UNSTORED_ERROR if self._end.error else error
         )  # no text of a library is known to name none

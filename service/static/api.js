@@ -138,7 +138,7 @@ export async function imagesOf({ study, series }, signal) {
   const items = [];
   let cursor = "";
   do {
-    const fields = { study, series, limit: 1000, ...(cursor && { cursor }), ...(current() && { collection: current() }) };
+    const fields = { study, series, sort: "slices", limit: 1000, ...(cursor && { cursor }), ...(current() && { collection: current() }) };
     const page = await (await request(`/v1/images?${new URLSearchParams(fields)}`, { signal })).json();
     items.push(...page.items);
     cursor = page.next;

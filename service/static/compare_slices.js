@@ -2,7 +2,6 @@
 
 import { imagesOf, picture, record, render } from "./api.js";
 import { byId } from "./dom.js";
-import { inOrder } from "./gallery/slice_order.js";
 import { atPosition, positionOf, stepped, stepsOf } from "./positions.js";
 import { state } from "./search_state.js";
 import { tr } from "./translate.js";
@@ -75,7 +74,7 @@ function draw(side) {
 /** Set the slices of a side to those of the series of an image of the collection; isCurrent() tells whether it is still shown. */
 async function loadSeries(side, image, isCurrent) {
   const { study, series } = await record(image);
-  const items = series ? inOrder(await imagesOf({ study, series })) : [];
+  const items = series ? await imagesOf({ study, series }) : [];
   if (isCurrent()) set(side, items, items.findIndex(({ image_id }) => image_id === image));
 }
 

@@ -6,7 +6,18 @@ const ITEM = 0xfffee000;
 const END_OF_ITEM = 0xfffee00d;
 const MAX_DEPTH = 32; // of sequences in sequences
 const SYNTAX = 0x00020010;
-const NAMES = { 0x00080016: "sopClass", 0x00080060: "modality", 0x0020000e: "series", 0x00200013: "number", 0x00280008: "frames" };
+const NAMES = {
+  0x00080016: "sopClass",
+  0x00080032: "time",
+  0x00080060: "modality",
+  0x0020000e: "series",
+  0x00200012: "acquisition",
+  0x00200013: "number",
+  0x00200032: "position",
+  0x00200037: "orientation",
+  0x00280008: "frames",
+};
+const LONGEST = 128; // bytes of a value: six numbers of 16 characters, and what is between them
 const LAST = 0x00280008;
 const EXPLICIT_LITTLE = "1.2.840.10008.1.2.1";
 const IMPLICIT_LITTLE = "1.2.840.10008.1.2";
@@ -64,7 +75,7 @@ class Reader {
 }
 
 /**
- * {sopClass, modality, series, number, frames} of the first bytes of a DICOM file, as text; a name is absent where the
+ * {sopClass, time, modality, series, acquisition, number, position, orientation, frames} of the first bytes of a DICOM file, as text; a name is absent where the
  * file, or its beginning, lacks it. Big-endian and deflated files give {}.
  */
 export function dicomHeader(bytes) {
@@ -79,7 +90,7 @@ export function dicomHeader(bytes) {
       const element = reader.header(inMeta || syntax !== IMPLICIT_LITTLE);
       if (element.tag > LAST) break;
       if (element.tag === SYNTAX) syntax = reader.text(element.length);
-      if (NAMES[element.tag] && element.length <= 64) found[NAMES[element.tag]] = reader.text(element.length);
+      if (NAMES[element.tag] && element.length <= LONGEST) found[NAMES[element.tag]] = reader.text(element.length);
       reader.skip(element);
     }
   } catch (error) {

@@ -3,16 +3,18 @@
 import { fixed, tr } from "./translate.js";
 
 const USUAL_KEY = "label";
+const PERSON_KEYS = ["age", "sex", "series_description"];
 const MOST_VALUES = 7; // more are one part, "other values"
 const LEAST_LIKENESS = 0.05; // of a usual query; 1 in 20 images of the collection has less
 
-/** The label keys of results, "label" first, then the most frequent. */
+/** The label keys of results, "label" first, then the most frequent; those of persons, which say nothing of a picture, last. */
 export function labelKeys(results) {
   const counts = new Map();
   for (const { labels } of results) {
     for (const key of Object.keys(labels)) counts.set(key, (counts.get(key) ?? 0) + 1);
   }
-  const order = ([a, countOfA], [b, countOfB]) => (b === USUAL_KEY) - (a === USUAL_KEY) || countOfB - countOfA;
+  const order = ([a, countOfA], [b, countOfB]) =>
+    (b === USUAL_KEY) - (a === USUAL_KEY) || PERSON_KEYS.includes(a) - PERSON_KEYS.includes(b) || countOfB - countOfA;
   return [...counts].sort(order).map(([key]) => key);
 }
 

@@ -1,6 +1,7 @@
 // The query that files of the user make: one image, a stack of slices, several examples, or a zipped series.
 
 import { InputError, size } from "./input_error.js";
+import { orderSlices } from "./stack_order.js";
 import { tr, trn } from "./translate.js";
 
 const DIRECTORY = "1.2.840.10008.1.3.10"; // SOP class of a DICOMDIR
@@ -20,15 +21,14 @@ export function checkSize(file, maxBytes) {
   if (!file.size) throw new InputError(tr("The file is empty"), tr("{name} has 0 bytes. Copy or export it again.", { name: file.name }));
 }
 
-/** The slices of each series, the longest first, in the order of their instance numbers. */
+/** The slices of each series in order, the longest series first. */
 function stacks(images) {
   const series = new Map();
   for (const image of images) {
     if (image.kind !== "dicom" || !image.series || Number(image.frames) > 1) continue;
     series.set(image.series, [...(series.get(image.series) ?? []), image]);
   }
-  const order = (a, b) => (Number(a.number) || 0) - (Number(b.number) || 0) || a.file.name.localeCompare(b.file.name, undefined, { numeric: true });
-  return [...series.values()].map((slices) => slices.sort(order)).sort((a, b) => b.length - a.length);
+  return [...series.values()].map(orderSlices).sort((a, b) => b.length - a.length);
 }
 
 /** The note about images beside the longest of some series. */
@@ -50,7 +50,7 @@ function examples(images, maxBytes) {
 }
 
 /**
- * The query of files [{file, kind, series, number, frames, sopClass}]: {file, note}, with the `slices` of a stack, the
+ * The query of files [{file, kind, series, number, frames, sopClass, ...}]: {file, note}, with the `slices` of a stack, the
  * `files` of several examples, or the `series` to zip for a collection of series. note: what is left out, or "".
  * Raises InputError if nothing can be searched with.
  */

@@ -1,5 +1,7 @@
 """Labels from a csv."""
 
+import unicodedata
+
 import pytest
 
 from cbir.datasets.manifest import Manifest
@@ -126,3 +128,39 @@ def test_separators_in_values_and_names_stay(tmp_path):
 
 def test_a_column_path_comes_before_one_with_capitals(tmp_path):
     assert Manifest(write(tmp_path, "Path,path\nx,a.png\n")).columns == ("Path",)
+
+
+COMPOSED, DECOMPOSED = (unicodedata.normalize(form, "Ünter Ärm") for form in ("NFC", "NFD"))
+
+
+@pytest.mark.parametrize("written", [
+    r"sub\a.png", r".\sub\a.png", f"{COMPOSED}/b.png", f"{DECOMPOSED}/b.png", rf"{COMPOSED}\b.png",
+    f"{DECOMPOSED}.png", f"{COMPOSED}.png",
+])  # fmt: skip
+def test_paths_in_the_spelling_of_another_system_find_their_files(tmp_path, written):
+    files = [tmp_path / "sub" / "a.png", tmp_path / DECOMPOSED / "b.png", tmp_path / f"{COMPOSED}.png"]
+    for file in files:
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(b"x")
+    (tmp_path / "m.csv").write_text(f"path,label\n{written},knee\n", encoding="utf-8")
+    manifest = Manifest(tmp_path / "m.csv")
+    (labelled,) = manifest.labels(files)
+    assert labelled.exists()
+    assert manifest.unused() == 0
+
+
+def test_a_file_with_a_backslash_in_its_name_is_found_as_it_is(tmp_path):
+    (tmp_path / "sub").mkdir()
+    names = ["sub/a.png", "sub\\a.png"]
+    for name in names:
+        (tmp_path / name).write_bytes(b"x")
+    (tmp_path / "m.csv").write_text("path,label\nsub\\a.png,odd\nsub/a.png,plain\n")
+    labels = Manifest(tmp_path / "m.csv").labels([tmp_path / name for name in names])
+    assert [row["label"] for row in labels.values()] in (["odd", "plain"], ["plain", "odd"])
+    assert labels[tmp_path / "sub\\a.png"] == {"label": "odd"}
+
+
+def test_a_path_that_exists_in_no_spelling_stays_as_it_is(tmp_path):
+    (tmp_path / "m.csv").write_text(f"path,label\n{DECOMPOSED}\\x.png,knee\n", encoding="utf-8")
+    ((path, _),) = Manifest(tmp_path / "m.csv").rows()
+    assert path == tmp_path / f"{DECOMPOSED}\\x.png"

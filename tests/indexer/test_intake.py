@@ -1,13 +1,20 @@
 """The way of instances into a collection, whatever happens beside it."""
 
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 import pytest
 
 from cbir import settings
 from cbir.images import Limits
 from cbir.store import Collection
+from cbir.store.add_transaction import Added
+from cbir.store.records import Entry
+from cbir.store.writer import Writer
 from indexer.dicom import intake
 from indexer.dicom.describe_instance import Fate
 from indexer.dicom.instance_filter import InstanceFilter
@@ -63,3 +70,35 @@ def test_the_log_says_what_restores_a_damaged_collection(
         made.close()
     assert "patient.key of" in caplog.text
     assert "copy it from a backup" in caplog.text
+
+
+def test_an_instance_that_cannot_be_written_fails_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add, held = Writer.add, Event()
+
+    def fails(writer: Writer, entries: Sequence[Entry], **options: Any) -> Added:
+        held.wait(60)  # until all are pending
+        if any(record.instance.endswith(".2") for record, _ in entries):
+            raise ValueError
+        return add(writer, entries, **options)
+
+    monkeypatch.setattr(Writer, "add", fails)
+    with open_collection(tmp_path / "collection") as opened:
+        made = intake.Intake(
+            opened,
+            instance_filter=InstanceFilter(),
+            limits=Limits(),
+            jobs=1,
+            who="test",
+            settings=settings.load(),
+        )
+        with ThreadPoolExecutor(5) as threads:
+            outcomes = [threads.submit(made.add, file_of(ds)) for ds in slices(5, 32)]
+            deadline = time.monotonic() + 60
+            while made._queue.qsize() < 4 and time.monotonic() < deadline:
+                time.sleep(0.05)
+            held.set()
+        made.close()
+        fates = [outcome.result().fate for outcome in outcomes]
+    assert fates == [Fate.stored, Fate.failed, Fate.stored, Fate.stored, Fate.stored]

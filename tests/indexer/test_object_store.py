@@ -1,5 +1,10 @@
 """Indexing from an object store, with a server of its interface on loopback."""
 
+import json
+import os
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -32,6 +37,7 @@ from service.http.problems import SourceGone
 from service.ingest.decoders import Decoders
 from tests.indexer.commands import call, index
 from tests.indexer.conftest import picture
+from tests.indexer.dicomweb import archive_proxy
 from tests.object_store import SECRET, serve_bucket
 
 pytestmark = pytest.mark.slow
@@ -235,6 +241,28 @@ def test_a_store_that_does_not_answer(monkeypatch: pytest.MonkeyPatch, prefix: s
         read_url(f"{prefix}/a/0.png", Limits())
     assert SECRET not in str(caught.value)
     object_store._file_system_of.cache_clear()
+
+
+def test_an_object_that_fails_does_not_stop_the_others(
+    monkeypatch: pytest.MonkeyPatch, prefix: str, tmp_path: Path
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    rules, report, place = tmp_path / "rules.json", tmp_path / "report.csv", tmp_path / "collection"
+    rules.write_text(json.dumps({"/a/2.png": 500}))
+    command = [sys.executable, archive_proxy.__file__, str(port), os.environ["AWS_ENDPOINT_URL"], str(rules)]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as proxy:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+        monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+        object_store._file_system_of.cache_clear()
+        try:
+            summary = index(prefix, place, "--report", report, *TAMURA, code=3)
+        finally:
+            proxy.kill()
+            object_store._file_system_of.cache_clear()
+    assert (summary["indexed"], summary["refused"]) == (4, 1)
+    assert 'a/2.png,"it is not delivered, though the store answers' in report.read_text()
 
 
 def test_addresses() -> None:

@@ -1,5 +1,6 @@
 """CT series from folders to answers, described by a network that only computes means."""
 
+import csv
 import json
 import subprocess
 import sys
@@ -7,6 +8,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pydicom
 import pytest
 
 from cbir import settings
@@ -141,7 +143,7 @@ def test_killed_and_continued(tmp_path):
 
 @pytest.mark.parametrize(("query", "reason"), [
     ("body1/0003.dcm", "0003.dcm is one slice; search with a folder or ZIP archive of its series"),
-    ("", "holds 6 series; search with the files of one of them"),
+    ("", "holds 6 series or passes; search with the files of one of them"),
     ("magnet", "is of modality MR"),
     ("none", "there is no file or folder"),
 ])  # fmt: skip
@@ -199,3 +201,38 @@ def test_over_http(indexed):
         answer = client.post("/v1/images", data=path.read_bytes(), content_type="application/octet-stream")
         assert answer.status_code == 422
         assert "describes CT series, not single images; index the folder" in answer.get_json()["detail"]
+
+
+def test_two_passes_are_two_records_and_every_file_is_in_one_or_reported(tmp_path):
+    for number, folder in enumerate(("a", "b"), start=1):
+        for path in write_body(tmp_path / "ct" / folder, number, 1, AcquisitionNumber=number):
+            rename_instance(path, number)
+    write_series(
+        tmp_path / "ct" / "copy",
+        stack(SHAPE, SPACING, 1)[:2],
+        SPACING,
+        uid="1.2.1",
+        SOPInstanceUID="1.2.1.1.1",
+    )
+    for path in write_body(tmp_path / "ct" / "scout", 1, 1, ImageType=["ORIGINAL", "PRIMARY", "LOCALIZER"])[
+        2:
+    ]:
+        path.unlink()
+    options = ("--profile", "ct-volume", "--report", tmp_path / "report.csv")
+    summary = index(tmp_path / "ct", tmp_path / "c", *options, code=3)
+    assert (summary["indexed"], summary["refused"]) == (2, 4)
+    with open(tmp_path / "report.csv", newline="") as file:
+        reported = {row["path"]: row["reason"] for row in csv.DictReader(file)}
+    assert {Path(path).parent.name for path in reported} == {"copy", "scout"}
+    assert len(summary["examples"]) == len(reported) == 4
+    assert set(records(tmp_path / "c")) == {"a", "b"}
+    again = index(tmp_path / "ct", tmp_path / "c", *options, code=3)
+    assert (again["indexed"], again["already"]) == (0, 2)
+    errors = call("search", tmp_path / "ct", "--collection", tmp_path / "c", code=2)[1]
+    assert "holds 2 series or passes" in errors
+
+
+def rename_instance(path, number):
+    dataset = pydicom.dcmread(path)
+    dataset.SOPInstanceUID = f"1.2.1.{number}.{dataset.SOPInstanceUID.rpartition('.')[2]}"
+    dataset.save_as(path)

@@ -4,6 +4,7 @@ import test from "node:test";
 
 import { readable, summary, thumbnails } from "./static/docs/answer.js";
 import { curlLine, quote } from "./static/docs/curl.js";
+import { pythonWithMaker, readMaker, withMaker } from "./static/docs/makers.js";
 import { buildRequest, fileType, replaceExamples, splitValues } from "./static/docs/request.js";
 
 const SEARCH = { method: "POST", path: "/v1/search" };
@@ -65,6 +66,36 @@ test("a shell reads a line as it was meant", () => {
   ]);
   assert.equal(quote("k=5"), "k=5");
   assert.equal(quote(""), "''");
+});
+
+test("what a JSON body holds is not sent in the address too", () => {
+  const json = { kind: "json", media: "application/json", text: '{"k": 3}' };
+  assert.equal(buildRequest(SEARCH, [k], json).path, "/v1/search");
+  assert.equal(buildRequest(SEARCH, [k], { ...json, text: '{"image_id": "x"}' }).path, "/v1/search?k=5");
+  assert.equal(buildRequest(SEARCH, [{ ...k, inForm: false }], json).path, "/v1/search?k=5");
+});
+
+const MAKER = { variable: "CASE_ID", example: "c81f", field: "id", python: 'client.save_case("ex").id', request: { method: "POST", path: "/v1/cases", headers: [], body: { kind: "form", files: ["q.png"], fields: [] } } };
+
+test("a line makes what the next one names", () => {
+  const line = (text) => withMaker(text, MAKER, { origin, output: "a.png" });
+  const answer = `{"title":"x","id":"abc-2","ids":["other"]}`;
+  const run = (text) => execFileSync("sh", ["-c", `curl() { [ "$1" = -s ] && printf '%s' '${answer}' || printf '%s\\n' "$@"; }; ${text}`], { encoding: "utf-8" }).trim();
+  assert.equal(run(line("curl /v1/cases/c81f")), "/v1/cases/abc-2");
+  assert.equal(run(line(`curl -d '{"ids":["c81f"],"n":"it'\\''s c81f"}'`)), `-d\n{"ids":["abc-2"],"n":"it's abc-2"}`);
+  assert.equal(run(withMaker("curl c81f", { ...MAKER, field: "ids" }, { origin })), "other");
+  assert.doesNotMatch(line("curl x"), /-o a\.png.*\|/s);
+  assert.equal(withMaker("curl x", null, { origin }), "curl x");
+  assert.equal(pythonWithMaker('client.case("c81f")', MAKER), 'case_id = client.save_case("ex").id\nclient.case(case_id)');
+});
+
+test("a maker names what exists, and an image that is changed is the made one alone", () => {
+  const dataset = (maker, confirm) => ({ dataset: { maker: JSON.stringify(maker), confirm } });
+  const known = { c81f: "known", ex: "real" };
+  assert.equal(readMaker(dataset(MAKER), known).python, 'client.save_case("real").id');
+  assert.deepEqual(readMaker(dataset(MAKER, "Sure?"), known).others, { ex: "real" });
+  assert.deepEqual(readMaker(dataset({ ...MAKER, variable: "IMAGE_ID" }, "Sure?"), known).others, {});
+  assert.equal(readMaker({ dataset: {} }, known), null);
 });
 
 test("inputs are split into values", () => {

@@ -5,7 +5,7 @@ import * as filters from "./static/gallery/filter_state.js";
 import { movedPosition, visibleTiles } from "./static/gallery/grid_window.js";
 import { ImagePages } from "./static/gallery/image_pages.js";
 import { Selection } from "./static/gallery/selection.js";
-import { compareUids, inOrder, movedSlice } from "./static/gallery/slice_order.js";
+import { movedSlice } from "./static/gallery/slice_moves.js";
 import { wordsOf } from "./static/gallery/tile_words.js";
 
 test("an address has the whole state, and gives it back", () => {
@@ -124,15 +124,6 @@ test("tiles show the main label, and the one that orders them", () => {
   assert.deepEqual(wordsOf(item, "-label:side"), { title: "knee", more: "side: left" });
   assert.deepEqual(wordsOf(item, "label:grade"), { title: "knee", more: "grade: none" });
   assert.deepEqual(wordsOf(image("0123456789"), "newest"), { title: "image 01234567", more: "" });
-});
-
-test("slices follow the numbers of their UIDs, then their frames", () => {
-  const slice = (instance, frame = null) => ({ series: "1.2", instance, frame });
-  const slices = [slice("1.10"), slice("1.9", 10), slice("1.9", 2), slice("1.9.1")];
-  assert.deepEqual(inOrder(slices).map(({ instance, frame }) => [instance, frame]), [["1.9", 2], ["1.9", 10], ["1.9.1", null], ["1.10", null]]);
-  const long = "2.25.100000000000000000000000000000000000001";
-  assert.ok(compareUids(long, long.replace(/1$/, "2")) < 0);
-  assert.equal(compareUids(long, long), 0);
 });
 
 test("slices are scrolled by keys, and end at both ends", () => {

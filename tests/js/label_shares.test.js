@@ -51,3 +51,8 @@ test("a key that every object has is missing from results without that label", (
     { value: undefined, count: 1, share: 0.5 },
   ]);
 });
+
+test("labels of persons are the last keys", () => {
+  const results = [{ labels: { age: "54", sex: "F", body_part: "KNEE" } }, { labels: { age: "61", sex: "F" } }];
+  assert.deepEqual(labelKeys(results), ["body_part", "age", "sex"]);
+});

@@ -7,6 +7,7 @@ import { fileKind } from "./static/file_kind.js";
 import { InputError, size, withFileNames } from "./static/input_error.js";
 import { queryOfFiles } from "./static/query_files.js";
 import { readFiles } from "./static/read_files.js";
+import { orderSlices } from "./static/stack_order.js";
 import { readZip, writeZip } from "./static/zip_files.js";
 
 const LIMITS = { ofSeries: false, maxBytes: 1000 };
@@ -57,6 +58,10 @@ test("a header is read past sequences of undefined length", () => {
   assert.deepEqual(dicomHeader(dicom("1.2.3", 7, "1.2.840.10008.1.2.2")), {});
   assert.deepEqual(dicomHeader(dicom("1.2.3", 7).subarray(0, 190)), { modality: "CT" });
   assert.deepEqual(dicomHeader(new Uint8Array(0)), {});
+  const turned = "0.12345678901234\\0.12345678901234\\0.12345678901234\\0.12345678901234\\0.12345678901234\\0.12345678901234";
+  const place = [...element(0x20, 0x12, "IS", "2 "), ...element(0x20, 0x32, "DS", "1\\2\\-3 "), ...element(0x20, 0x37, "DS", turned)];
+  const { acquisition, position, orientation } = dicomHeader(new Uint8Array([...new Array(128).fill(0), 0x44, 0x49, 0x43, 0x4d, ...place]));
+  assert.deepEqual([acquisition, position, orientation], ["2", "1\\2\\-3", turned]);
 });
 
 test("one image is one query", () => {
@@ -80,6 +85,58 @@ test("slices of a series are a stack in the order of their numbers", () => {
   assert.match(query.note, /^2 images left out: not of the longest series of 2/);
   assert.equal(queryOfFiles([slice("a", 1, "1.2", "30"), slice("b", 2, "1.2", "30")], LIMITS).slices, undefined);
   assert.deepEqual(names(queryOfFiles([slice("i10", ""), slice("i9", "")], LIMITS).slices), ["i9", "i10"]);
+});
+
+/** Names of axial slices {z: [name, acquisition, number, time]} in order. */
+const ordered = (...slices) => names(
+  orderSlices(slices.map(([name, z, more = {}]) => ({ file: file(name), position: `-100\\-90\\${z}`, orientation: "1\\0\\0\\0\\1\\0", ...more }))).map((one) => one.file),
+);
+
+test("slices of the user follow their positions", () => {
+  assert.deepEqual(ordered(["c", 5], ["a", "-2.5"], ["b", 0]), ["a", "b", "c"]);
+  const noisy = "1\\0.0001\\0\\0\\1\\0";
+  assert.deepEqual(ordered(["b", 5, { number: "1", orientation: noisy }], ["a", 0, { number: "2" }]), ["a", "b"]);
+});
+
+test("passes of the user's slices follow each other", () => {
+  const acquired = (name, z, acquisition) => [name, z, { acquisition }];
+  assert.deepEqual(
+    ordered(acquired("d", 5, "2"), acquired("a", 0, "1"), acquired("c", "0.004", "2"), acquired("b", 5, "1")),
+    ["a", "b", "c", "d"],
+  );
+  const timed = (name, z, time) => [name, z, { time }];
+  assert.deepEqual(ordered(timed("c", 0, "100100"), timed("a", 0, "100000"), timed("b", 5, "100001"), timed("d", 5, "100101")), ["a", "b", "c", "d"]);
+  const numbered = (name, z, number) => [name, z, { number }];
+  assert.deepEqual(ordered(numbered("c", 0, "3"), numbered("a", 0, "1"), numbered("b", 5, "2"), numbered("d", 5, "4")), ["a", "b", "c", "d"]);
+});
+
+test("times come before names, also within one acquisition", () => {
+  for (const more of [{}, { acquisition: "1" }]) {
+    const timed = (name, z, time) => [name, z, { time, ...more }];
+    assert.deepEqual(ordered(timed("a", 0, "100100"), timed("b", 0, "100000"), timed("c", 5, "100101"), timed("d", 5, "100001")), ["b", "d", "a", "c"]);
+  }
+});
+
+test("acquisitions that run through each other are passes of their own, and those that continue each other one", () => {
+  const places = [0, 5, 10, 15];
+  const acquired = (name, shift, acquisition) => places.map((z) => [`${name}${z}`, z + shift, { acquisition }]);
+  const one = acquired("a", 0, "2").map(([name]) => name);
+  const other = acquired("b", 0, "1").map(([name]) => name);
+  assert.deepEqual(ordered(...acquired("a", 2.5, "2"), ...acquired("b", 0, "1")), [...other, ...one]);
+  assert.equal(ordered(...acquired("a", 0, "2"), ...acquired("b", 12.5, "1")).indexOf("b0"), 3);
+  assert.deepEqual(ordered(...acquired("a", -20, "2"), ...acquired("b", 0, "1")), [...one, ...other]);
+});
+
+test("slices are at one place from 0.001 to 0.1 mm, by their distance", () => {
+  const numbered = (name, z, number) => [name, z, { number }];
+  assert.deepEqual(ordered(numbered("a", 0, "1"), numbered("b", 0.5, "2"), numbered("c", 100, "3"), numbered("d", 200, "4")), ["a", "b", "c", "d"]);
+  assert.deepEqual(ordered(numbered("a", 0.0005, "1"), numbered("b", 0, "2")), ["a", "b"]);
+});
+
+test("slices of another orientation, or without a position, come where their numbers are", () => {
+  const coronal = { orientation: "1\\0\\0\\0\\0\\-1", number: "1" };
+  const placed = [["b", 5, { number: "2" }], ["a", 0, { number: "3" }], ["scout", 0, coronal], ["last", 0, { number: "9", position: "" }]];
+  assert.deepEqual(ordered(...placed), ["scout", "a", "b", "last"]);
 });
 
 test("a collection of series gets the whole series", () => {

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
+from PIL import Image
 
 from cbir import settings
 from cbir.errors import CollectionBusy, CollectionDamaged, StorageFull
@@ -228,9 +229,13 @@ def test_jobs_name_files_to_administrators_only(
     folder.mkdir()
     (folder / "Doe_Jane.png").write_bytes(b"no image")
     (folder / "labels.csv").write_text("nothing,here\n")
+    for name in ("Doe_John.png", "Doe_Jim.png"):  # the same picture with two labels
+        Image.new("L", (32, 32), 77).save(folder / name)
+    (folder / "rows.csv").write_text("path,label\nDoe_John.png,knee\nDoe_Jim.png,hip\n")
     app = service(writable, tokens, index_roots=(str(folder),))
     client, admin = sender(app, tokens, Scope.ingest), sender(app, tokens, Scope.admin)
-    for body in ({"folder": str(folder)}, {"folder": str(folder), "labels": str(folder / "labels.csv")}):
+    tables = ({}, {"labels": str(folder / "labels.csv")}, {"labels": str(folder / "rows.csv")})
+    for body in ({"folder": str(folder)} | table for table in tables):
         name = client.post("/v1/jobs", json=body).json["job"]
         while not (job := client.get(f"/v1/jobs/{name}").json)["ended"]:
             time.sleep(0.1)
@@ -240,6 +245,9 @@ def test_jobs_name_files_to_administrators_only(
         assert job["state"] in ("done", "failed")
         full = admin.get(f"/v1/jobs/{name}").json
         assert full["refused"] == job["refused"]
+        if body.get("labels", "").endswith("rows.csv"):
+            assert job["summary"]["conflicts"] == 1
+            assert "Doe_John.png" in str(full["summary"]["conflict_examples"])
         if job["refused"]:
             assert full["refused_files"][0]["path"] == "Doe_Jane.png"
             assert job["refused_files"][0]["reason"].startswith("the file is not a PNG")

@@ -1,6 +1,7 @@
 """Logins by the hospital's identity: an OpenID Connect provider."""
 
 import base64
+import html
 import json
 import re
 import time
@@ -13,7 +14,7 @@ import httpx
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from joserfc.jwk import OctKey, RSAKey
+from joserfc.jwk import ECKey, OctKey, RSAKey
 
 from cbir import settings
 from service.access.startup_checks import check_startup, tokens_required
@@ -210,6 +211,9 @@ def test_an_unsigned_token(app: Flask, provider: Provider, monkeypatch: pytest.M
 def test_new_keys_of_the_provider(app: Flask, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
     assert log_in(app.test_client()).status_code == 200
     provider.keys = [RSAKey.generate_key(2048, {"kid": "second"})]
+    assert log_in(app.test_client()).status_code == 200
+    provider.keys = [RSAKey.generate_key(2048, {"kid": "third"})]
+    assert log_in(app.test_client()).status_code == 401
     monkeypatch.setattr("service.access.oidc_client.KEYS_SECONDS", 0)
     assert log_in(app.test_client()).status_code == 200
 
@@ -243,17 +247,109 @@ def test_an_error_of_the_provider(app: Flask, provider: Provider) -> None:
     assert "script>" not in client.get(address).text.replace("</script>", "").replace("<script", "")
 
 
-def test_guessing_codes_is_limited(indexed: Path, state: Path, provider: Provider, tmp_path: Path) -> None:
-    (tmp_path / "secret").write_text("wrong")
-    app = create_app(
-        indexed,
-        settings.load(
-            state_folder=state, oidc_issuer=provider.issuer, oidc_client_id=CLIENT, failed_attempts=2,
-            oidc_client_secret_file=tmp_path / "secret", groups=GROUPS,
+def test_refused_logins_lock_no_one_out(app: Flask, provider: Provider) -> None:
+    limit = settings.load().failed_attempts
+    for overrides in ({"aud": "another-client"}, {"iat": int(time.time()) + 90}):
+        provider.overrides = overrides
+        for _ in range(limit):
+            assert log_in(app.test_client()).status_code == 401
+    client = app.test_client()
+    for _ in range(limit):
+        assert client.get(re.sub("code=[^&]+", "code=guessed", begin(client))).status_code == 401
+    provider.overrides = {}
+    assert log_in(app.test_client()).status_code == 200
+
+
+def test_wrong_tokens_lock_out_no_login(app: Flask) -> None:
+    client = app.test_client()
+    wrong = {"Authorization": "Bearer wrong"}
+    for _ in range(settings.load().failed_attempts):
+        problem(client.get("/v1/images", headers=wrong), 401)
+    problem(client.get("/v1/images", headers=wrong), 429)
+    assert log_in(client).status_code == 200
+    assert client.get("/v1/images").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reason"),
+    [
+        ({"iss": "https://evil.example"}, "names another issuer than oidc_issuer (claim iss)"),
+        ({"aud": ["another-client"]}, "is for another client than oidc_client_id (claim aud)"),
+        (
+            {"aud": [CLIENT, "other"], "azp": "other"},
+            "was issued to another client than oidc_client_id (claim azp)",
         ),
-    )  # fmt: skip
-    assert [log_in(app.test_client()).status_code for _ in range(3)] == [401, 401, 429]
-    assert provider.refused == ["wrong client"] * 2
+        ({"nonce": "of another login"}, "belongs to another login (claim nonce)"),
+        ({"at_hash": "wrong"}, "does not belong to the access token (claim at_hash)"),
+        ({"at_hash": 5}, "does not belong to the access token (claim at_hash)"),
+        ({"exp": -5}, "has a wrong claim exp"),
+        ({"sub": None}, "has no claim sub"),
+        ({"exp": None}, "has no claim exp"),
+        ({"exp": "soon"}, "has a wrong claim exp"),
+        ({"iat": 10**400}, "has a wrong claim iat"),
+        ({"nbf": [1]}, "has a wrong claim nbf"),
+    ],
+)
+def test_the_wrong_claim_is_named(
+    app: Flask, provider: Provider, caplog: pytest.LogCaptureFixture, overrides: dict[str, Any], reason: str
+) -> None:
+    provider.overrides = overrides
+    answer = log_in(app.test_client())
+    assert answer.status_code == 401
+    assert f"the ID token {reason}" in html.unescape(answer.text)
+    assert reason in caplog.text
+    assert "evil.example" not in answer.text + caplog.text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "reason"),
+    [
+        (50, None),
+        (90, "is of the future (claim iat): the provider's clock is 90 seconds ahead of this machine's"),
+        (-400, "expired 100 seconds ago (claim exp): the provider's clock is 400 seconds behind this"),
+        (-300, None),
+    ],
+)
+def test_the_difference_of_the_clocks(
+    app: Flask, provider: Provider, seconds: int, reason: str | None
+) -> None:
+    now = time.time()
+    provider.overrides = {"iat": int(now) + seconds, "exp": int(now) + seconds + 300}
+    answer = log_in(app.test_client())
+    if reason is None:
+        assert answer.status_code == 200
+    else:
+        assert answer.status_code == 401
+        text = html.unescape(answer.text)
+        assert re.sub(r"\d+", "N", reason) in re.sub(r"\d+", "N", text)
+        measured = int(re.search(r"clock is (\d+) seconds", text)[1])  # type: ignore[index]
+        assert abs(measured - abs(seconds)) <= 1
+        assert "set both clocks" in text
+
+
+def test_a_late_token_by_equal_clocks(app: Flask, provider: Provider) -> None:
+    provider.overrides = {"exp": int(time.time()) - 100}
+    text = html.unescape(log_in(app.test_client()).text)
+    assert "seconds ago (claim exp)." in text
+    assert "clock" not in text.partition("(claim exp)")[2]
+
+
+@pytest.mark.parametrize("key", [RSAKey.generate_key(2048), ECKey.generate_key("P-256")], ids=["RSA", "EC"])
+def test_a_new_key_with_the_old_name(app: Flask, provider: Provider, key: RSAKey | ECKey) -> None:
+    assert log_in(app.test_client()).status_code == 200
+    provider.keys = [type(key).import_key(key.as_dict(private=True) | {"kid": "first"})]
+    provider.header = {"alg": "ES256" if isinstance(key, ECKey) else "RS256"}
+    assert log_in(app.test_client()).status_code == 200
+    asked = provider.asked.count("/realm/keys")
+    provider.signing = RSAKey.generate_key(2048, {"kid": "first"})
+    provider.header = {"alg": "RS256"}
+    for _ in range(3):
+        answer = log_in(app.test_client())
+        assert answer.status_code == 401
+        assert "is not signed by a key that the provider publishes" in answer.text
+    assert provider.asked.count("/realm/keys") == asked, (
+        "keys are fetched once a minute because of a signature"
+    )
 
 
 def test_failures_of_the_provider_do_not_count(

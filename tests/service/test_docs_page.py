@@ -1,14 +1,17 @@
 """The page /docs as the service sends it, before its scripts run."""
 
 import re
+from io import BytesIO
 
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
+from pydicom import dcmread
 
 from cbir import settings
 from cbir.search import example_values as example
 from service.access.tokens import Scope
+from service.api.docs_lines import CHANGING, FILLED_BY_READER, NEEDS, SHOWING
 from service.api.schema_text import describe_schema, mark_up
 from service.app import create_app
 from tests.service import wards
@@ -118,6 +121,23 @@ def test_schemas_in_words(schema: dict[str, object], text: str) -> None:
 
 def test_descriptions_as_html() -> None:
     assert mark_up("a <b> `c`\nd\n\ne") == "<p>a &lt;b&gt; <code>c</code> d</p><p>e</p>"
+
+
+def test_the_slice_of_the_lines_is_of_the_study_that_they_name(client: FlaskClient) -> None:
+    answer = client.get("/docs/slice.dcm")
+    assert answer.mimetype == "application/dicom"
+    assert dcmread(BytesIO(answer.data)).StudyInstanceUID == example.SLICE_STUDY_UID
+
+
+def test_operations_whose_lines_need_something_exist(client: FlaskClient) -> None:
+    names = operation_blocks(client.get("/docs").text).keys()
+    assert {*NEEDS, *CHANGING, *SHOWING, *FILLED_BY_READER} <= names
+    assert not CHANGING.keys() & SHOWING.keys()
+
+
+def test_says_what_a_line_needs(client: FlaskClient) -> None:
+    for name, block in operation_blocks(client.get("/docs").text).items():
+        assert ('<div class="note">' in block) == (name in NEEDS), name
 
 
 def test_groups_are_ordered_for_readers(client: FlaskClient) -> None:

@@ -144,3 +144,32 @@ def test_every_type_of_problem_is_explained(client: FlaskClient) -> None:
         assert problem_type(name) in text
     unknown = client.get("/v1/nothing").json["type"]
     assert unknown == "/docs/errors#not-found"
+
+
+def test_requests_have_no_defaults_and_name_no_field_as_required_twice(client: FlaskClient) -> None:
+    """Generated clients send both, and a parameter must not be in the address and in the body."""
+    document = client.get("/openapi.json").json
+    for methods in document["paths"].values():
+        for item in methods.values():
+            content = item.get("requestBody", {}).get("content", {})
+            for body in content.values():
+                schema = body["schema"]
+                if "$ref" in schema:
+                    schema = document["components"]["schemas"][schema["$ref"].split("/")[-1]]
+                assert not [
+                    name for name, field in schema.get("properties", {}).items() if "default" in field
+                ]
+            for parameter in item.get("parameters", []) if content else ():
+                assert "default" not in parameter["schema"], (item["operationId"], parameter["name"])
+                assert not (parameter.get("required") and parameter["in"] == "query"), item["operationId"]
+
+
+def test_files_are_known_to_generators(client: FlaskClient) -> None:
+    for methods in client.get("/openapi.json").json["paths"].values():
+        for item in methods.values():
+            for media, body in item.get("requestBody", {}).get("content", {}).items():
+                if "json" not in media and media != "multipart/form-data":
+                    assert body["schema"]["format"] == "binary", (item["operationId"], media)
+                if media == "multipart/form-data":
+                    image = body["schema"]["properties"]["image"]
+                    assert image.get("items", image)["format"] == "binary", item["operationId"]

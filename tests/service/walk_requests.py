@@ -221,6 +221,7 @@ def walk(
         ],
         "add": [("/v1/images", upload)],
         "store_instances": [("/dicomweb/studies", upload)],
+        "store_study_instances": [(f"/dicomweb/{study}", upload)],
         "collections": [("/v1/collections", {})],
         "rerankers": [("/v1/rerankers", {})],
         "collection": [("/v1/collection", {}), (f"/v1/collection?{two}", {})],

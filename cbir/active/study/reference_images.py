@@ -44,7 +44,9 @@ def parse_reference(text: str) -> list[ReferenceImage]:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = csv.DictReader(file)
             if not set(COLUMNS) <= set(rows.fieldnames or ()):
-                raise InvalidInput(f"--reference: {path} needs the columns image_id and caption")
+                raise InvalidInput(
+                    f"--reference: {path} needs the columns image_id and caption, separated by commas"
+                )
             return [
                 _reference(row["image_id"], row["caption"], f"line {rows.line_num} of {path}") for row in rows
             ]

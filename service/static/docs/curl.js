@@ -4,10 +4,11 @@ import { fileType } from "./request.js";
 
 const SPECIAL = /^[@<"]|;/; // curl reads such fields of a form as the name of a file, or as options
 
-/** The `curl` line of a request from `buildRequest`; options: {origin, token: whether it needs one, output: file or ""}. */
-export function curlLine(request, { origin, token = false, output = "" }) {
+/** The `curl` line of a request from `buildRequest`; options: {origin, token: whether it needs one, output: file or "", silent: without progress}. */
+export function curlLine(request, { origin, token = false, output = "", silent = false }) {
   const { method, path, headers, body } = request;
   const parts = ["curl"];
+  if (silent) parts.push("-s");
   if (method !== (body ? "POST" : "GET")) parts.push(`-X ${method}`);
   if (token) parts.push('-H "Authorization: Bearer $CBIR_TOKEN"');
   for (const [name, value] of headers) parts.push(`-H ${quote(`${name}: ${value}`)}`);

@@ -3,6 +3,7 @@
 import { copyText } from "../clipboard.js";
 import { curlLine } from "./curl.js";
 import { readBody, readInputs, withFileNames } from "./form.js";
+import { withMaker } from "./makers.js";
 import { buildRequest } from "./request.js";
 
 const SHOWN_MS = 1500; // how long a button says that it has copied
@@ -13,11 +14,11 @@ export function showLine(block, text) {
 }
 
 /** Show the curl line of what the form of an operation holds. */
-export function updateCurl(operation) {
+export function updateCurl(operation, maker = null) {
   const form = operation.querySelector("form");
   const request = buildRequest(form.dataset, readInputs(form), withFileNames(readBody(form)));
   const options = { origin: location.origin, token: form.dataset.token === "true", output: form.dataset.output };
-  showLine(operation.querySelector('[data-line="curl"]'), curlLine(request, options));
+  showLine(operation.querySelector('[data-line="curl"]'), withMaker(curlLine(request, options), maker, options));
 }
 
 /** The Python lines that make a client of this service. */

@@ -5,6 +5,7 @@ import { showAnswer, summary } from "./answer.js";
 import { curlLine } from "./curl.js";
 import { readBody, readInputs, showBody } from "./form.js";
 import { clientLines, showLine, updateCurl, wireCopying } from "./lines.js";
+import { pythonWithMaker, readMaker } from "./makers.js";
 import { buildRequest, replaceExamples } from "./request.js";
 import { credentials, send } from "./send.js";
 
@@ -13,10 +14,10 @@ const needsToken = document.body.dataset.tokens === "true";
 
 const typedToken = () => byId("token")?.value.trim() ?? "";
 
-function fillExamples(operation, form) {
-  if (form.dataset.confirm) return; // a line that changes something names nothing real
-  for (const input of form.querySelectorAll("input[value], textarea")) input.value = replaceExamples(input.value, known);
-  for (const code of operation.querySelectorAll('[data-line="python"] code')) code.textContent = replaceExamples(code.textContent, known);
+function fillExamples(operation, form, maker) {
+  const values = "chosen" in form.dataset ? {} : (maker?.others ?? known); // a form must not change what is not meant
+  for (const input of form.querySelectorAll("input[value], textarea")) input.value = replaceExamples(input.value, values);
+  for (const code of operation.querySelectorAll('[data-line="python"] code')) code.textContent = pythonWithMaker(replaceExamples(code.textContent, values), maker);
 }
 
 async function loadBlob(address) {
@@ -49,10 +50,11 @@ async function tryIt(form, box, output) {
 
 function wire(operation) {
   const form = operation.querySelector("form");
-  fillExamples(operation, form);
+  const maker = readMaker(form, known);
+  fillExamples(operation, form, maker);
   const update = () => {
     if (form.querySelector("[data-media]")) showBody(form);
-    updateCurl(operation);
+    updateCurl(operation, maker);
   };
   update();
   form.addEventListener("input", update);
@@ -83,6 +85,8 @@ const picture = replaceExamples(document.querySelector("#picture form [data-in=p
 const lineOptions = { origin: location.origin, token: needsToken, output: "query.png" };
 const query = { method: "GET", path: `/v1/images/${picture}/picture`, headers: [], body: null };
 showLine(document.querySelector('[data-line="query"]'), curlLine(query, lineOptions));
+const slice = { method: "GET", path: "/docs/slice.dcm", headers: [], body: null };
+showLine(document.querySelector('[data-line="slice"]'), curlLine(slice, { ...lineOptions, output: "slice.dcm" }));
 showLine(document.querySelector('[data-line="client"]'), clientLines(location.origin, needsToken));
 wireCopying(document);
 byId("token")?.addEventListener("input", showLacking);

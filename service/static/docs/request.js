@@ -8,7 +8,8 @@
  * the kinds form, file and related.
  */
 export function buildRequest(operation, inputs, body) {
-  const given = inputs.filter(({ values }) => values.length);
+  const inJson = body?.kind === "json" ? namesOf(body.text) : [];
+  const given = inputs.filter(({ values, name, inForm }) => values.length && !(inForm && inJson.includes(name)));
   const of = (place) => given.filter((input) => input.in === place);
   let path = operation.path;
   for (const { name, values } of of("path")) path = path.replace(`{${name}}`, encodeURIComponent(values[0]));
@@ -21,6 +22,15 @@ export function buildRequest(operation, inputs, body) {
     headers: pairs(of("header")),
     body: body && (body.kind === "form" ? { ...body, fields: form } : body),
   };
+}
+
+/** The names in a JSON object, none for other text: they are not sent a second time in the address. */
+function namesOf(text) {
+  try {
+    return Object.keys(JSON.parse(text));
+  } catch {
+    return [];
+  }
 }
 
 function pairs(inputs) {

@@ -3,7 +3,7 @@
 import { byId } from "../dom.js";
 import { tr, trn } from "../translate.js";
 import { images, pictureAddress, searchAddress } from "./requests.js";
-import { inOrder, movedSlice } from "./slice_order.js";
+import { movedSlice } from "./slice_moves.js";
 
 const PAGE = 1000; // images of a request
 const AHEAD = 3; // slices loaded before they are shown
@@ -19,11 +19,11 @@ async function load(study, series, signal) {
   const items = [];
   let cursor = null;
   do {
-    const page = await images({ study, series, limit: PAGE, cursor }, signal);
+    const page = await images({ study, series, sort: "slices", limit: PAGE, cursor }, signal);
     items.push(...page.items);
     cursor = page.next;
   } while (cursor !== null);
-  return inOrder(items);
+  return items;
 }
 
 /** Open the dialog; onClose() is called when the user leaves it. Rejects if the images cannot be loaded. */

@@ -3,6 +3,7 @@
 from functools import partial
 
 import numpy as np
+import pydicom
 import pytest
 from scipy.ndimage import map_coordinates
 from scipy.spatial.transform import Rotation
@@ -138,8 +139,15 @@ def test_repeated_and_stray_slices_are_left_out(tmp_path):
     values = stack()
     write_series(tmp_path / "a", values)
     write_series(tmp_path / "b", values)
-    write_series(tmp_path / "c", values[:3, :20])
-    assert len(found(tmp_path).series[0].paths) == len(values)
+    write_series(tmp_path / "c", values[:3, :20], SOPInstanceUID=None)
+    everything = found(tmp_path)
+    (series,) = everything.series
+    assert len(series.paths) == len(values)
+    assert len(everything.refused) == len(values) + 3
+    assert {path for path, _ in everything.refused} | set(series.paths) == set(tmp_path.rglob("*.dcm"))
+    assert all(
+        any(word in reason for reason in reasons(tmp_path)) for word in ("of another file", "is one of 3")
+    )
 
 
 def test_a_gap_is_refused(tmp_path):
@@ -178,3 +186,99 @@ def test_long_series_are_cut_to_the_grid(tmp_path):
     paths = write_series(tmp_path, stack((80, 20, 20), (10.0,) * 3), (10.0,) * 3)
     paths[2].write_bytes(paths[2].read_bytes()[:-300])
     assert volume(tmp_path).voxels.shape == GRID.shape
+
+
+def two_passes(folder, first=None, second=None, shift=0):
+    """Write two passes at the same places as one series; return the values of both."""
+    values, other = stack(seed=1), stack(seed=2)
+    write_series(folder / "a", values, **(first or {}))
+    for number, path in enumerate(write_series(folder / "b", other, order_seed=3, **(second or {}))):
+        change(path, SOPInstanceUID=f"1.2.3.9.{number}", shift=shift)
+    return values, other
+
+
+def change(path, shift=0, **attributes):
+    dataset = pydicom.dcmread(path)
+    for keyword, value in attributes.items():
+        setattr(dataset, keyword, value)
+    dataset.ImagePositionPatient[2] += shift
+    dataset.save_as(path)
+
+
+@pytest.mark.parametrize(("first", "second"), [
+    ({"AcquisitionNumber": 1}, {"AcquisitionNumber": 2}),
+    ({"AcquisitionTime": "100000"}, {"AcquisitionTime": "100030"}),
+    ({"AcquisitionTime": "100000", "AcquisitionDate": "20200101"},
+     {"AcquisitionTime": "100000", "AcquisitionDate": "20200102"}),
+    ({"AcquisitionNumber": 1, "TemporalPositionIdentifier": 1},
+     {"AcquisitionNumber": 1, "TemporalPositionIdentifier": 2}),
+    ({"TriggerTime": 0}, {"TriggerTime": 300}),
+])  # fmt: skip
+@pytest.mark.parametrize("shift", [0, 0.01])
+def test_two_passes_are_two_volumes(tmp_path, first, second, shift):
+    two_passes(tmp_path, first, second, shift)
+    everything = found(tmp_path)
+    assert [{path.parent.name for path in series.paths} for series in everything.series] == [{"a"}, {"b"}]
+    assert everything.refused == []
+    write_series(tmp_path / "alone" / "a", stack(seed=1))
+    volumes = [read_volume(series, Limits(), GRID, READ) for series in everything.series]
+    np.testing.assert_array_equal(volumes[0].voxels, volume(tmp_path / "alone").voxels)
+    assert difference(*volumes) > 500
+
+
+def test_passes_that_nothing_tells_apart_are_refused_with_the_reason(tmp_path):
+    two_passes(tmp_path)
+    everything = found(tmp_path)
+    assert everything.series == []
+    assert len(everything.refused) == 60
+    assert any("neither acquisition numbers nor times tell apart" in reason for reason in reasons(tmp_path))
+
+
+def test_a_short_second_pass_is_left_out_by_name(tmp_path):
+    two_passes(tmp_path, {"AcquisitionNumber": 1}, {"AcquisitionNumber": 2})
+    for path in sorted((tmp_path / "b").iterdir())[5:]:
+        path.unlink()
+    everything = found(tmp_path)
+    assert [len(series.paths) for series in everything.series] == [30]
+    assert {path.parent.name for path, _ in everything.refused} == {"b"}
+    assert len(everything.refused) == 5
+
+
+@pytest.mark.parametrize("noise", [
+    {"PixelSpacing": [5.000001, 5]}, {"PixelSpacing": [5, 4.9995]},
+    {"ImageOrientationPatient": [1, 0.0001, 0, -0.0001, 1, 0]},
+    {"ImageOrientationPatient": [1, 0, 0.001, 0, 1, -0.001]},
+])  # fmt: skip
+def test_noise_in_the_geometry_leaves_nothing_out(tmp_path, noise):
+    for path in write_series(tmp_path, stack())[::2]:
+        change(path, **noise)
+    everything = found(tmp_path)
+    assert [len(series.paths) for series in everything.series] == [30]
+    assert everything.refused == []
+
+
+def test_two_orientations_in_one_series_are_two_volumes(tmp_path):
+    write_series(tmp_path / "a", stack((40, 42, 44), (5.0,) * 3), (5.0,) * 3)
+    for number, path in enumerate(
+        write_series(
+            tmp_path / "b", stack((40, 42, 44), (5.0,) * 3), (5.0,) * 3, orientation=(1, 0, 0, 0, 0, -1)
+        )
+    ):
+        change(path, SOPInstanceUID=f"1.2.3.9.{number}")
+    assert [{path.parent.name for path in series.paths} for series in found(tmp_path).series] == [
+        {"a"},
+        {"b"},
+    ]
+
+
+@pytest.mark.parametrize("other", [{"spacing": (6.0, 5.5, 5.0)}, {"shape": (30, 40, 50)}])
+def test_slices_of_two_sizes_at_the_same_places_are_two_volumes(tmp_path, other):
+    write_series(tmp_path / "a", stack())
+    values = stack(other.get("shape", (30, 40, 44)), other.get("spacing", (6.0, 5.0, 5.0)))
+    for number, path in enumerate(
+        write_series(tmp_path / "b", values, other.get("spacing", (6.0, 5.0, 5.0)))
+    ):
+        change(path, SOPInstanceUID=f"1.2.3.9.{number}")
+    everything = found(tmp_path)
+    assert [{path.parent.name for path in series.paths} for series in everything.series] == [{"a"}, {"b"}]
+    assert everything.refused == []

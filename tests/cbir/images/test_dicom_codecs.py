@@ -4,11 +4,13 @@ import os
 import shutil
 import subprocess
 import time
+from io import BytesIO
 from pathlib import Path
 
 import imagecodecs
 import jpeg_ls
 import numpy as np
+import PIL.Image
 import pydicom
 import pytest
 from pydicom import uid
@@ -122,16 +124,48 @@ def test_lossless_colours(order, planar, tmp_path):
 @pytest.mark.parametrize("marker", [b"", JFIF, ADOBE_RGB, ADOBE_YBR], ids=["none", "JFIF", "RGB", "YBR"])
 @pytest.mark.parametrize("identifiers", [b"RGB", b"\1\2\3"])
 def test_lossless_luma_and_chroma(identifiers, marker):
-    """The header says what they are; whatever the stream says, the decoder converts nothing."""
+    """The stream says what they are, or else the header; the decoder itself converts nothing."""
     coded = imagecodecs.jpeg8_encode(COLOURS, lossless=True)
     coded = coded[:2] + marker + coded[coded.index(b"\xff\xc3") :]  # without the encoder's own marker
     for old, new in zip(b"RGB", identifiers, strict=True):
         coded = coded.replace(bytes([old, 0x11, 0]), bytes([new, 0x11, 0]), 1)
         coded = coded.replace(bytes([old, 0]), bytes([new, 0]), 1)
-    luma = identifiers != b"RGB"  # to pydicom, these mean RGB
+    luma = identifiers != b"RGB" and marker != ADOBE_RGB
     expected = convert_color_space(COLOURS, "YBR_FULL", "RGB") if luma else COLOURS
     dataset = data_set(coded, uid.JPEGLosslessSV1, COLOURS, 8, PhotometricInterpretation="YBR_FULL")
     np.testing.assert_array_equal(decoded(dataset), expected)
+
+
+def with_marker(coded, marker):
+    """Return a colour JPEG with one marker in place of its own, and the components 1, 2 and 3."""
+    tables = min(place for place in map(coded.find, (b"\xff\xdb", b"\xff\xc3", b"\xff\xc4")) if place > 0)
+    coded = coded[:2] + marker + coded[tables:]
+    scan = coded.index(b"\xff\xda")
+    frame, header, rest = coded[:scan], coded[scan : scan + 12], coded[scan + 12 :]
+    for old, new in zip(b"RGB", b"\1\2\3", strict=True):
+        frame = frame.replace(bytes([old, 0x11]), bytes([new, 0x11]), 1)
+        header = header.replace(bytes([old]), bytes([new]), 1)
+    return frame + header + rest
+
+
+@pytest.mark.filterwarnings("ignore")  # of pydicom: header and stream differ
+@pytest.mark.parametrize("photometric", ["RGB", "YBR_FULL", "YBR_FULL_422"])
+@pytest.mark.parametrize("marker", [JFIF, ADOBE_RGB, ADOBE_YBR], ids=["JFIF", "RGB", "YBR"])
+@pytest.mark.parametrize("syntax", [uid.JPEGBaseline8Bit, uid.JPEGExtended12Bit, uid.JPEGLosslessSV1])
+def test_colours_are_those_of_the_markers(syntax, marker, photometric):
+    """Whatever the header says of them, as libjpeg shows such a stream."""
+    samples = COLOURS if marker == ADOBE_RGB else convert_color_space(COLOURS, "RGB", "YBR_FULL")
+    lossless = syntax == uid.JPEGLosslessSV1
+    options = {"lossless": True} if lossless else {"level": 98}
+    coded = imagecodecs.jpeg8_encode(
+        np.ascontiguousarray(samples), colorspace="RGB", outcolorspace="RGB", subsampling="444", **options
+    )
+    coded = with_marker(coded, marker)
+    found = decoded(data_set(coded, syntax, COLOURS, 8, PhotometricInterpretation=photometric))
+    assert np.abs(found.astype(int) - COLOURS).max() <= (3 if lossless else 12)
+    if not lossless:
+        shown = np.asarray(PIL.Image.open(BytesIO(coded)).convert("RGB"))
+        assert np.abs(found.astype(int) - shown).max() <= 2
 
 
 @pytest.mark.parametrize("error", [1, 3])

@@ -3,7 +3,10 @@
 from dataclasses import replace
 
 from cbir.store import Collection
+from cbir.store.followed_changes import forget_copy, move_copy
 from cbir.store.records import Entry
+from cbir.store.row_damage import row_problems
+from cbir.store.sent_instances import images_with_copies, images_with_pixels_of, stored_copies
 from tests.cbir.store.conftest import entry
 
 FIRST, COPY, OTHER = "1.2.1", "1.2.2", "1.2.3"
@@ -42,3 +45,57 @@ def test_an_erased_patient_leaves_no_copies(collection: Collection) -> None:
         assert writer.known_instances([FIRST, COPY, OTHER]) == set()
     kept = b"".join(path.read_bytes() for path in collection.folder.rglob("*") if path.is_file())
     assert OTHER.encode() not in kept
+
+
+def test_a_copy_of_another_patient_is_named_and_moves(collection: Collection) -> None:
+    with collection.writer() as writer:
+        (image_id,) = writer.add([shown_by(FIRST, 1, "a")]).ids
+        assert writer.add([shown_by(COPY, 1, "a"), shown_by(OTHER, 1, "b")]).other_patients == {1}
+        assert images_with_pixels_of(collection, ["b"]) == [image_id]
+        assert images_with_pixels_of(collection, ["a"]) == []
+        assert images_with_copies(collection, [image_id, "none"]) == {image_id}
+        move_copy(writer, OTHER, "a")
+        assert images_with_pixels_of(collection, ["b"]) == []
+        assert [copy.patient_key for copy in stored_copies(collection, "", 10)] == ["a", "a"]
+        forget_copy(writer, OTHER)
+        assert writer.known_instances([FIRST, COPY, OTHER]) == {FIRST, COPY}
+    assert damage_of(collection) == []
+
+
+def test_replaced_images_may_come_again(collection: Collection) -> None:
+    with collection.writer() as writer:
+        ids = writer.add([shown_by(FIRST, 1, "a"), shown_by(OTHER, 2, "b")]).ids
+        added = writer.add([shown_by(FIRST, 3, "a")], replaces=[ids[0]])
+        assert len(added.ids) == 1
+        assert {record.image_id for _, record in collection.iterate()} == {ids[1], *added.ids}
+        writer.add([], replaces=added.ids)
+        assert writer.add([shown_by(FIRST, 1, "a")]).ids == (ids[0],)
+    assert damage_of(collection) == []
+
+
+def damage_of(collection: Collection) -> list[str]:
+    with collection._engine.connect() as connection:
+        return row_problems(connection)
+
+
+def test_frames_that_the_collection_does_not_have_say_nothing_of_other_pictures(
+    collection: Collection,
+) -> None:
+    def frame(number: int, content: int) -> Entry:
+        record, vector = shown_by(COPY, content, "a")
+        return replace(record, frame=number), vector
+
+    with collection.writer() as writer:
+        writer.add([shown_by(FIRST, 1, "a"), shown_by(OTHER, 1, "a")])
+        writer.add([frame(1, 1), frame(2, 2)])  # a copy, and an image
+    other = [frame(2, 9)[0], shown_by(OTHER, 8, "a")[0]]
+    same = [
+        frame(1, 1)[0],
+        frame(2, 2)[0],
+        frame(3, 9)[0],
+        shown_by("1.9", 9, "a")[0],
+        shown_by("", 9, "a")[0],
+    ]
+    assert collection.other_pictures(same[:2] + same[3:]) == set()
+    assert collection.other_pictures([same[2]]) == set()
+    assert collection.other_pictures(other) == {(each.instance, each.content_hash) for each in other}

@@ -4,7 +4,8 @@ import base64
 import json
 import ssl
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,20 +19,26 @@ from tests.indexer.receiving import file_of
 
 
 class SmallArchive(ThreadingHTTPServer):
-    """One study of one series. credentials: what the header Authorization must be; "" for nothing.
+    """Studies of one series each. credentials: what the header Authorization must be; "" for nothing.
 
     dies_after: requests that it answers; after them it cuts every connection, until that is None again.
     elsewhere: where it sends its clients to, if anywhere. said: the headers Authorization that came. asked:
     paths, and headers X-Key.
     connections: how many there were. Below /moved it sends its clients to /dicom-web.
-    fetched: the SOP Instance UIDs that were asked for, in order. pages: searches for instances.
+    fetched: the SOP Instance UIDs that were asked for, in order. pages: searches for instances. failure: the status
+    that a path is answered with, 0 for the right answer. has_matching: it finds studies and instances by UID; else
+    it lists all of them, as some archives do. fixed: what it answers to each path outside DICOMweb, as JSON.
     """
 
     daemon_threads = True
 
     def __init__(self, instances: Sequence[Dataset], credentials: str = "") -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.instances = {str(ds.SOPInstanceUID): file_of(ds) for ds in instances}
+        self.instances: dict[str, bytes] = {}
+        self.places: dict[str, tuple[str, str]] = {}
+        self.patients: dict[str, str] = {}  # by study
+        for ds in instances:
+            self.put(ds)
         self.study, self.series = str(instances[0].StudyInstanceUID), str(instances[0].SeriesInstanceUID)
         self.credentials = credentials
         self.dies_after: int | None = None
@@ -41,6 +48,16 @@ class SmallArchive(ThreadingHTTPServer):
         self.asked: list[tuple[str, str | None]] = []
         self.fetched: list[str] = []
         self.pages: list[int] = []
+        self.failure: Callable[[str], int] = lambda path: 0
+        self.has_matching = False
+        self.fixed: dict[str, Any] = {}
+
+    def put(self, ds: Dataset) -> None:
+        """Store an instance."""
+        uid = str(ds.SOPInstanceUID)
+        self.instances[uid] = file_of(ds)
+        self.places[uid] = str(ds.StudyInstanceUID), str(ds.SeriesInstanceUID)
+        self.patients[self.places[uid][0]] = str(ds.PatientID)
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
         """Count connections."""
@@ -72,36 +89,61 @@ class _Handler(BaseHTTPRequestHandler):
         if archive.credentials and self.headers.get("Authorization") != archive.credentials:
             self._answer(401, "text/plain", b"who are you?")
             return
+        if status := archive.failure(unquote(self.path)):
+            self._answer(status, "text/plain", b"as the test says")
+            return
         parts = urlsplit(self.path)
         words = parts.path.strip("/").split("/")
-        asked = {key: int(values[0]) for key, values in parse_qs(parts.query).items() if values[0].isdigit()}
-        if words[0] != "dicom-web":
+        asked = {key: values[0] for key, values in parse_qs(parts.query).items()}
+        if parts.path in archive.fixed:
+            self._answer(200, "application/json", json.dumps(archive.fixed[parts.path]).encode())
+        elif words[0] != "dicom-web":
             self._answer(200, "text/html", b"<title>Welcome</title>")
         elif words[-1] in ("studies", "series", "instances"):
-            self._list(words[-1], asked.get("offset", 0), asked.get("limit", 1000))
+            self._list(words, asked)
+        elif words[-1] not in archive.instances or archive.places[words[-1]][0] not in words:
+            self._answer(404, "text/plain", b"it is not here")
         else:
             archive.fetched.append(words[-1])
             data = archive.instances[words[-1]]
             body = b"--edge\r\nContent-Type: application/dicom\r\n\r\n" + data + b"\r\n--edge--"
             self._answer(200, 'multipart/related; type="application/dicom"; boundary=edge', body)
 
-    def _list(self, what: str, offset: int, limit: int) -> None:
-        archive = self.server
-        count = len(archive.instances)
-        found: list[dict[str, Any]] = {
-            "studies": [{"0020000D": _uid(archive.study), "00201208": {"vr": "IS", "Value": [count]}}],
-            "series": [
-                {
-                    "0020000E": _uid(archive.series),
-                    "00080060": {"vr": "CS", "Value": ["CT"]},
-                    "00180015": {"vr": "CS", "Value": ["CHEST"]},
-                }
-            ],
-            "instances": [{"00080018": _uid(one)} for one in archive.instances],
-        }[what]
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.do_GET()
+
+    def _list(self, words: Sequence[str], asked: dict[str, str]) -> None:
+        archive, what = self.server, words[-1]
+        offset, limit = int(asked.get("offset", 0)), int(asked.get("limit", 1000))
+        found: dict[str, dict[str, Any]] = {}
+        counts = Counter(archive.places[uid][0] for uid in archive.instances)
+        for instance in archive.instances:
+            study, series = archive.places[instance]
+            scope = dict(zip(words[1:-1:2], words[2:-1:2], strict=False))
+            if scope.get("studies", study) != study or scope.get("series", series) != series:
+                continue
+            if archive.has_matching and (
+                asked.get("StudyInstanceUID", study) != study
+                or asked.get("SOPInstanceUID", instance) != instance
+            ):
+                continue
+            uid = {"studies": study, "series": series, "instances": instance}[what]
+            found[uid] = {"0020000D": _uid(study)}
+            if what == "studies":
+                found[uid]["00100020"] = {"vr": "LO", "Value": [archive.patients[study]]}
+                found[uid]["00201208"] = {"vr": "IS", "Value": [counts[study]]}
+            else:
+                found[uid]["0020000E"] = _uid(series)
+            if what == "series":
+                found[uid]["00080060"] = {"vr": "CS", "Value": ["CT"]}
+                found[uid]["00180015"] = {"vr": "CS", "Value": ["CHEST"]}
+            if what == "instances":
+                found[uid]["00080018"] = _uid(instance)
         if what == "instances":
             archive.pages.append(offset)
-        self._answer(200, "application/dicom+json", json.dumps(found[offset : offset + limit]).encode())
+        page = list(found.values())[offset : offset + limit]
+        self._answer(200, "application/dicom+json", json.dumps(page).encode())
 
     def _answer(self, status: int, kind: str, body: bytes) -> None:
         self.send_response(status)

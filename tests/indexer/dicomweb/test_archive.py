@@ -13,11 +13,13 @@ from cbir.errors import ArchiveFailed, InvalidInput
 from cbir.images import Limits
 from indexer.dicom.instance_filter import InstanceFilter
 from indexer.dicom.intake import Intake
-from indexer.dicomweb import dicomweb_archive as archives
+from indexer.dicomweb import archive_pages, repeated_requests
+from indexer.dicomweb.archive_items import ArchiveItem
 from indexer.dicomweb.archive_session import open_session
-from indexer.dicomweb.crawl import Crawl, StudyFilter
+from indexer.dicomweb.crawl import Crawl
 from indexer.dicomweb.dicomweb_archive import DicomwebArchive
 from indexer.dicomweb.orthanc_changes import OrthancChanges
+from indexer.dicomweb.study_filter import StudyFilter
 from indexer.index_request import open_collection
 from tests.indexer.commands import call, without_progress
 from tests.indexer.dicomweb.small_archive import SmallArchive, basic, certificate, serving
@@ -120,7 +122,7 @@ def test_an_instance_that_is_elsewhere_is_not_fetched() -> None:
         archive.check()
         ours.elsewhere = elsewhere.removesuffix("/dicom-web")
         with pytest.raises(ArchiveFailed, match="redirects to"):
-            archive.fetch(ours.study, ours.series, next(iter(ours.instances)))
+            archive.fetch(ArchiveItem(ours.study, ours.series, next(iter(ours.instances))))
         with pytest.raises(ArchiveFailed, match="redirects to"):
             OrthancChanges(url.removesuffix("/dicom-web"), archive.session)
     assert other.connections == 0
@@ -169,8 +171,8 @@ def test_a_token_that_cannot_be_sent_is_told_of_and_not_shown(
 def test_an_archive_that_dies_between_pages_is_gone_on_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archives, "PAGE", 4)
-    monkeypatch.setattr(archives, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(archive_pages, "PAGE", 4)
+    monkeypatch.setattr(repeated_requests, "PAUSE_SECONDS", 0.01)
     monkeypatch.setattr("indexer.dicomweb.crawl.BATCH", 4)
     archive = SmallArchive(list(slices(10, 32)))
     place = tmp_path / "collection"

@@ -11,6 +11,7 @@ import pytest
 from pydicom import dcmread
 
 from cbir.datasets.phantoms import write_phantoms
+from cbir.store import Collection
 from tests.indexer.orthanc import DICOM, RECEIVER, URL, Namespace, namespace, needs_orthanc, orthanc
 from tests.indexer.receiving import CBIR, file_of, instances_in, slices
 
@@ -64,7 +65,7 @@ def until(true: Callable[[], bool], seconds: float = 120) -> None:
 
 
 def count(collection: Path) -> int:
-    return len(instances_in(collection)) if (collection / "collection.sqlite").exists() else 0
+    return len(instances_in(collection)) if Collection.exists(collection) else 0
 
 
 def test_an_archive_is_fetched_filtered_followed_and_may_go_away(

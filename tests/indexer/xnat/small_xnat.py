@@ -51,7 +51,7 @@ class SmallXnat(ThreadingHTTPServer):
     faults: statuses that the next requests get. lasts: requests that a session lasts; None: any number.
     open_sessions: their numbers, JSESSIONID. asked: method and path of every request. sent: headers Authorization.
     totals: what every listing says it has in all; None: its number of rows. files_left: files that are sent before
-    it is overloaded; None: any number. moved_to: where it sends all requests.
+    it is overloaded; None: any number. moved_to: where it sends all requests. broken: statuses by part of a path.
     """
 
     daemon_threads = True
@@ -65,6 +65,7 @@ class SmallXnat(ThreadingHTTPServer):
         self.totals: int | None = None
         self.files_left: int | None = None
         self.moved_to = ""
+        self.broken: dict[str, int] = {}
         self.open_sessions: dict[str, int] = {}
         self.asked: list[tuple[str, str]] = []
         self.sent: list[str] = []
@@ -162,6 +163,10 @@ class _Handler(BaseHTTPRequestHandler):
         if xnat.moved_to:
             self._answer(302, "text/html", b"", location=xnat.moved_to + path)
             return
+        for part, status in xnat.broken.items():
+            if part in path:
+                self._answer(status, "text/html", b"<html><h1>Internal Server Error</h1></html>")
+                return
         session = self._session(body if path.endswith("/services/auth") else b"")
         if session is None:
             self._answer(401, "text/html", b"<html><h3>Login attempt failed. pw=hunter2</h3></html>")

@@ -64,3 +64,28 @@ def check_changes(xnat: SmallXnat, place: Path) -> None:
     with Collection(place) as collection:
         keys = {record.patient_key for _, record in collection.iterate() if "S00001" in record.source}
         assert keys == {hash_patient(collection.secret, "Janet_Roe")}
+
+
+def test_one_session_and_one_file_that_fail_stop_nothing(xnat: SmallXnat, tmp_path: Path) -> None:
+    report = tmp_path / "report.csv"
+    xnat.broken = {
+        "/experiments/XNAT_E00001/scans": 500,
+        "/XNAT_E00003/scans/7/resources/secondary/files/1.dcm": 500,
+    }
+    place = tmp_path / "collection"
+    summary = index("xnat://BONES", place, "--report", report, code=3)
+    with Collection(place) as collection:
+        assert [record.source for _, record in collection.iterate()] == [SOURCES[2], SOURCES[4]]
+    assert summary["refused"] == 2
+    assert "xnat://BONES/XNAT_S00001/XNAT_E00001," in report.read_text()
+    assert f"{SOURCES[3]}," in report.read_text()
+    xnat.broken = {"/experiments/XNAT_E00001/scans": 403}
+    assert index("xnat://BONES", place, code=3)["indexed"] == 1
+    xnat.broken = {}
+    assert index("xnat://BONES", place)["indexed"] == 2
+
+
+def test_a_session_that_fails_does_not_hide_a_server_that_fails(xnat: SmallXnat, tmp_path: Path) -> None:
+    xnat.broken = {"/experiments/XNAT_E00001/scans": 500, "/projects/BONES/subjects": 500}
+    _, errors = call("index", "xnat://BONES", "--collection", tmp_path / "none", code=2)
+    assert "it answered 500" in errors

@@ -1,0 +1,189 @@
+"""Transforms of grey DICOM values for display: modality LUT or rescaling, then VOI LUT or window.
+
+They are optional. One that cannot be used is passed over for the next best, and noted.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydicom.dataset import Dataset
+from pydicom.multival import MultiValue
+
+from cbir.errors import UnreadableImage
+from cbir.images.bit_depth import Pixels, apply_window
+from cbir.images.dicom_dataset import finite_number, first_number
+from cbir.images.dicom_lut import UnusableTable, lookup_table
+from cbir.images.image import Window
+
+Values = NDArray[np.float64]
+
+# What is noted, in the order of the transforms.
+MODALITY_LUT, RESCALING, VOI_LUT = "modality LUT", "rescaling", "VOI LUT"
+WINDOW, VOI_FUNCTION = "window", "VOI LUT function"
+FUNCTIONS = ("LINEAR", "LINEAR_EXACT", "SIGMOID")
+
+
+@dataclass(frozen=True)
+class FrameHeader:
+    """Header of one frame.
+
+    dataset: with the attributes of all frames. index: number of the frame, from 0. signed: whether stored values may
+    be negative. unusable: what could not be used, so far.
+    """
+
+    dataset: Dataset
+    index: int
+    signed: bool
+    unusable: list[str] = field(default_factory=list)
+
+    @property
+    def little(self) -> bool:
+        """True if words of tables are little endian."""
+        return self.dataset.original_encoding[1] is not False
+
+    def items(self, macro: str) -> Iterator[Dataset]:
+        """Yield the items that apply, first the most special: per-frame group, shared group, the data set itself."""
+        yield from functional_groups(self.dataset, self.index, macro)
+        yield self.dataset
+
+    def note(self, attribute: str) -> None:
+        """Note that an attribute is there, but cannot be used."""
+        if attribute not in self.unusable:
+            self.unusable.append(attribute)
+
+    def tables(self, item: Dataset, keyword: str, note: str) -> Iterator[Dataset]:
+        """Yield the items of a sequence of tables; a damaged sequence has none."""
+        try:
+            yield from item.get(keyword) or ()
+        except (UnreadableImage, MemoryError):
+            raise
+        except Exception:  # pydicom raises anything on damaged sequences
+            self.note(note)
+
+
+def functional_groups(dataset: Dataset, index: int, macro: str) -> Iterator[Dataset]:
+    """Yield the macros of frame `index` in enhanced objects, per frame and shared (C.7.6.16.1)."""
+    per_frame = dataset.get("PerFrameFunctionalGroupsSequence") or []
+    shared = dataset.get("SharedFunctionalGroupsSequence") or []
+    for group in (*per_frame[index : index + 1], *shared[:1]):
+        if group.get(macro):
+            yield group[macro].value[0]
+
+
+def modality_values(stored: NDArray[np.generic], header: FrameHeader) -> Values:
+    """Return stored values in units of the modality, such as HU, by modality LUT or rescaling (C.11.1).
+
+    A slope of 0, which would hide all, is taken for 1. Values that are not finite stay as they are.
+    """
+    for item in header.items("PixelValueTransformationSequence"):
+        for table in header.tables(item, "ModalityLUTSequence", MODALITY_LUT):
+            try:
+                return lookup_table(table, header.little, header.signed).map_grey(stored)
+            except UnusableTable:
+                header.note(MODALITY_LUT)
+        keywords = [key for key in ("RescaleSlope", "RescaleIntercept") if item.get(key) not in (None, "")]
+        if not keywords:
+            continue
+        slope, intercept = first_number(item, "RescaleSlope"), first_number(item, "RescaleIntercept")
+        if any(first_number(item, keyword) is None for keyword in keywords) or slope == 0:
+            header.note(RESCALING)
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = stored.astype(np.float64) * (slope or 1.0) + (intercept or 0.0)
+        if np.isfinite(values).all():
+            return values
+        header.note(RESCALING)
+    return stored.astype(np.float64)
+
+
+def voi_pixels(
+    values: Values, header: FrameHeader, window: Window | None = None
+) -> tuple[Pixels, Window | None] | None:
+    """Map values by the first VOI LUT or window that can be used (C.11.2).
+
+    Parameters
+    ----------
+    values : float64 array of any shape
+        In units of the modality.
+    header : FrameHeader
+        Header of the frame.
+    window : (float, float), optional
+        Center and width, instead of those in the header.
+
+    Returns
+    -------
+    (uint8 array, window or None) or None
+        Pixels, with the window that was applied, None for a VOI LUT; None if there is nothing to use.
+    """
+    if window is not None:
+        function = _function(next(header.items("FrameVOILUTSequence")), header)
+        return _apply_function(values, window, function), window
+    signed = header.signed or _may_be_negative(values, header)
+    doubtful = MODALITY_LUT in header.unusable  # what follows may be meant for other values
+    for item in header.items("FrameVOILUTSequence"):
+        for table in header.tables(item, "VOILUTSequence", VOI_LUT):
+            try:
+                entries = lookup_table(table, header.little, signed)
+                return apply_window(entries.map_grey(values), 0, entries.top), None
+            except UnusableTable:
+                header.note(VOI_LUT)
+        for window in _windows(item, header):
+            pixels = _apply_function(values, window, _function(item, header))
+            if not doubtful or pixels.min() < pixels.max():
+                return pixels, window
+            header.note(WINDOW)
+    return None
+
+
+def _may_be_negative(values: Values, header: FrameHeader) -> bool:
+    """Return whether values of the modality have a sign, also if this frame has none below 0."""
+    intercepts = (
+        first_number(item, "RescaleIntercept") for item in header.items("PixelValueTransformationSequence")
+    )
+    return bool(values.min() < 0) or any((intercept or 0) < 0 for intercept in intercepts)
+
+
+def _windows(item: Dataset, header: FrameHeader) -> Iterator[Window]:
+    """Yield center and width of each window of positive width."""
+    centers, widths = _numbers(item, "WindowCenter"), _numbers(item, "WindowWidth")
+    for center, width in zip(centers, widths, strict=False):
+        if center is not None and width is not None and width > 0:
+            yield center, width
+        else:
+            header.note(WINDOW)
+    if len(centers) != len(widths):
+        header.note(WINDOW)
+
+
+def _numbers(item: Dataset, keyword: str) -> list[float | None]:
+    """Return the values of an attribute, None for those that are no finite numbers."""
+    try:
+        value: Any = item.get(keyword)
+    except (TypeError, ValueError):
+        return [None]
+    if value in (None, ""):
+        return []
+    return [
+        finite_number(one) for one in (value if isinstance(value, (list, tuple, MultiValue)) else [value])
+    ]
+
+
+def _function(item: Dataset, header: FrameHeader) -> str:
+    function = str(item.get("VOILUTFunction") or "LINEAR").strip().upper()
+    if function in FUNCTIONS:
+        return function
+    header.note(VOI_FUNCTION)
+    return "LINEAR"
+
+
+def _apply_function(values: Values, window: Window, function: str) -> Pixels:
+    center, width = window
+    if function == "SIGMOID":
+        exponent = np.clip(-4 * (values - center) / width, -700, 700)
+        return np.rint(255 / (1 + np.exp(exponent))).astype(np.uint8)
+    if function == "LINEAR_EXACT" or width < 1:  # LINEAR is undefined below 1
+        return apply_window(values, center - width / 2, center + width / 2)
+    low = center - 0.5 - (width - 1) / 2
+    return apply_window(values, low, low + width - 1)

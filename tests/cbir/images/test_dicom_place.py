@@ -1,0 +1,121 @@
+"""Places of frames, and facts of the patient, as headers have them."""
+
+import numpy as np
+import pytest
+from pydicom.dataset import Dataset
+
+from cbir.images import decode
+from cbir.images.dicom_place import read_slice_place
+from cbir.images.slice_place import DAY, SlicePlace
+from tests.cbir.images.synthetic_dicom import dicom_set, item, written
+
+pytestmark = pytest.mark.filterwarnings("ignore:Invalid value for VR")
+
+
+def header_of(**attributes):
+    (image,) = decode(written(dicom_set(**attributes)))
+    return image.dicom
+
+
+def test_a_slice_has_its_place():
+    dataset = dicom_set(
+        ImagePositionPatient=[-1.23456, 2, -3.5], ImageOrientationPatient=[1, 0, 0, 0, 1, 0], InstanceNumber="7",
+        AcquisitionNumber="2", AcquisitionDate="00010102", AcquisitionTime="000001.5", TriggerTime="40.5",
+        TemporalPositionIdentifier="3",
+    )  # fmt: skip
+    (image,) = decode(written(dataset))
+    expected = SlicePlace((-1.235, 2.0, -3.5), (1.0, 0.0, 0.0, 0.0, 1.0, 0.0), 7, 2, 2 * DAY + 1500, 3, 40.5)
+    assert image.location == expected
+    assert SlicePlace.from_text(expected.to_text()) == expected
+
+
+def test_frames_of_an_enhanced_file_have_places_of_their_own():
+    dataset = dicom_set(np.zeros((2, 4, 4), np.int16), frames=2, InstanceNumber="1")
+    dataset.SharedFunctionalGroupsSequence = [
+        item(PlaneOrientationSequence=[item(ImageOrientationPatient=[1, 0, 0, 0, 1, 0])])
+    ]
+    dataset.PerFrameFunctionalGroupsSequence = [
+        item(
+            PlanePositionSequence=[item(ImagePositionPatient=[0, 0, z])],
+            FrameContentSequence=[
+                item(FrameAcquisitionNumber=n, FrameAcquisitionDateTime="20200101100000.25")
+            ],
+        )
+        for n, z in ((1, 5), (2, 2.5))
+    ]
+    first, second = (image.location for image in decode(written(dataset)))
+    assert (first.position, first.acquisition) == ((0.0, 0.0, 5.0), 1)
+    assert (second.position, second.acquisition) == ((0.0, 0.0, 2.5), 2)
+    assert first.time % DAY == 36_000_250
+    assert first.orientation == second.orientation == (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
+
+
+@pytest.mark.parametrize("attributes", [
+    {}, {"ImagePositionPatient": [1, 2]}, {"ImageOrientationPatient": [1, 0, 0, 1, 0, 0]},
+    {"ImageOrientationPatient": [0] * 6}, {"AcquisitionTime": "noon"}, {"ImagePositionPatient": None},
+])  # fmt: skip
+def test_what_is_damaged_or_absent_is_unknown(attributes):
+    dataset = Dataset()
+    for keyword, value in attributes.items():
+        setattr(dataset, keyword, value)
+    assert read_slice_place(dataset) == SlicePlace()
+
+
+@pytest.mark.parametrize("text", ["", "x", "[]", "[1,2]", "[null,null,true,1,1,1,1]", "{}"])
+def test_other_texts_are_unknown_places(text):
+    assert SlicePlace.from_text(text) == SlicePlace()
+
+
+@pytest.mark.parametrize(("attributes", "age"), [
+    ({"PatientAge": "054Y"}, "54"), ({"PatientAge": "089Y"}, "89"), ({"PatientAge": "093Y"}, "90"),
+    ({"PatientAge": "020M"}, "1"), ({"PatientAge": "003D"}, "0"), ({"PatientAge": "old"}, ""),
+    ({"PatientBirthDate": "19600620", "StudyDate": "20200619"}, "59"),
+    ({"PatientBirthDate": "19200101", "StudyDate": "20200619"}, "90"),
+    ({"PatientBirthDate": "20210101", "StudyDate": "20200619"}, ""), ({}, ""),
+])  # fmt: skip
+def test_ages_are_years_and_high_ones_are_one(attributes, age):
+    assert header_of(**attributes).age == age
+
+
+@pytest.mark.parametrize(("sex", "stored"), [("F", "F"), ("m", "M"), ("O", "O"), ("female", ""), ("", "")])
+def test_sex(sex, stored):
+    assert header_of(PatientSex=sex).sex == stored
+
+
+@pytest.mark.parametrize(("description", "stored"), [
+    ("AX  T2 FLAIR 5mm", "AX T2 FLAIR 5mm"), ("knee Miller", ""), ("MILLER_KNEE", ""), ("scan of 2020-01-31", ""),
+    ("MRN 4711007", ""), ("A long one", "A long one"), ("series of P-77x", ""), ("", ""),
+])  # fmt: skip
+def test_a_description_that_may_tell_the_patient_is_left_out(description, stored):
+    header = header_of(SeriesDescription=description, PatientName="Miller^A", PatientID="77x")
+    assert header.series_description == stored
+    assert "Miller" not in repr(header)
+
+
+@pytest.mark.parametrize("attributes", [
+    {"PatientName": "Smith^John", "SeriesDescription": "CT SmithJohn"},
+    {"PatientName": "Muller^Hans", "SeriesDescription": "MÜLLER thorax"},
+    {"PatientName": "Ng^Bo", "SeriesDescription": "Ng Bo head"},
+    {"PatientName": "Yamada^Tarou=山田^太郎", "SeriesDescription": "山田太郎 head"},
+    {"PatientName": "A" * 62 + "^Tarou", "SeriesDescription": "Tarou head"},
+    {"OtherPatientNames": ["One^A", "Jones^B"], "SeriesDescription": "head of Jones"},
+    {"OperatorsName": "Jones^B", "SeriesDescription": "head by jones"},
+    {"OtherPatientIDs": ["777", "44411"], "SeriesDescription": "head 44411"},
+    {"PatientID": "12345", "SeriesDescription": "Pat12345 head"},
+    {"SeriesDescription": "born 12 Mar 1950"}, {"SeriesDescription": "01JAN1950"},
+    {"SeriesDescription": "Mar 12, 1950"}, {"SeriesDescription": "12 03 1950"}, {"SeriesDescription": "95 Y head"},
+    {"SeriesDescription": "103yo"},
+])  # fmt: skip
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_names_and_dates_are_found_however_they_are_written(attributes):
+    assert header_of(SpecificCharacterSet="ISO_IR 192", **attributes).series_description == ""
+
+
+@pytest.mark.parametrize(
+    "description", ["MR head", "T1 5mm 3x3x10 2 3 4", "May 5 mm", "TE 90 ax", "phase 95%"]
+)
+def test_titles_and_modalities_are_no_names(description):
+    header = header_of(
+        SeriesDescription=description, PatientName="Smith^John^^Mr", AccessionNumber="MR-12", PatientID="5-T1"
+    )
+    assert header.series_description == description

@@ -1,0 +1,1 @@
+"""Programs that use clients generated from docs/openapi.json."""

@@ -1,0 +1,28 @@
+// Searches by file and by id with the types of openapi-typescript; prints the ids of the results as JSON.
+
+import { readFileSync } from "node:fs";
+import createClient from "openapi-fetch";
+import type { components, paths } from "./schema";
+
+const [address, picture, imageId] = process.argv.slice(2) as [string, string, string];
+const client = createClient<paths>({ baseUrl: address });
+
+function idsOf(answer: components["schemas"]["Answer"] | undefined, error: components["schemas"]["ProblemDetails"] | undefined): string[] {
+  if (!answer) throw new Error(JSON.stringify(error));
+  return answer.results.map((hit) => hit.image_id);
+}
+
+const byId = await client.POST("/v1/search", { body: { image_id: imageId, k: 3 } });
+const explained = await client.POST("/v1/explain", { body: { image_id: imageId, answers: [imageId] } });
+if (explained.error) throw new Error(JSON.stringify(explained.error));
+const byFile = await client.POST("/v1/search", {
+  body: { image: [new Blob([readFileSync(picture)])], k: 3 },
+  bodySerializer(body) {
+    const form = new FormData();
+    for (const [name, values] of Object.entries(body as object)) {
+      for (const value of [values].flat()) form.append(name, value instanceof Blob ? value : String(value));
+    }
+    return form;
+  },
+});
+console.log(JSON.stringify([idsOf(byId.data, byId.error), idsOf(byFile.data, byFile.error)]));

@@ -1,0 +1,64 @@
+"""Use the client that openapi-python-client has generated as the package `contract`.
+
+python search_program.py ADDRESS PICTURE DICOM ID prints what the service answered as JSON. Parameters are those of a
+user: all others have the values that the generator gives them.
+"""
+
+import importlib
+import json
+import sys
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+address, picture, dicom, image_id = sys.argv[1:]
+data = Path(picture).read_bytes()
+types, models = importlib.import_module("contract.types"), importlib.import_module("contract.models")
+client = importlib.import_module("contract").Client(base_url=address, timeout=300)
+
+
+def call(operation: str, **arguments: Any) -> Any:
+    """Call a generated operation; fail unless it succeeds."""
+    answer = importlib.import_module(f"contract.api.{operation}").sync_detailed(client=client, **arguments)
+    assert answer.status_code in (200, 201), answer.content
+    return answer.parsed
+
+
+def upload(name: str) -> Any:
+    """Return a file as the generated client takes it."""
+    return types.File(payload=BytesIO(data), file_name=name, mime_type="image/png")
+
+
+def found(operation: str, **arguments: Any) -> list[str]:
+    """Return the ids of a search's results."""
+    return [hit.image_id for hit in call(operation, **arguments).results]
+
+
+form = models.SearchFilesBody(
+    image=[upload("a.png")], k=3, rerank="none", region=[0, 0, 32, 32], parameters=[], where=[]
+)
+by_id = models.ById(image_id=image_id, k=3)
+results = {
+    "by id": found("search.search", body=by_id),
+    "by id, with the parameters in the address": found(
+        "search.search", body=models.ById(image_id=image_id), k=3
+    ),
+    "by file": found("search.search", body=models.SearchFilesBody(image=[upload("M\u00fcller.png")], k=3)),
+    "by two files": found(
+        "search.search", body=models.SearchFilesBody(image=[upload("a"), upload("b")], k=3)
+    ),
+    "by a region": found("search.search", body=form),
+    "by the body": found("search.search", body=upload("a.png"), k=3),
+}
+call("render.render", body=models.RenderFilesBody(image=upload("a.png")))
+call("explain.explain", body=models.ExplainById(image_id=image_id, answers=results["by id"][1:]))
+explained = models.ExplainFilesBody(image=upload("a.png"), answers=results["by id"][1:])
+call("explain.explain", body=explained)
+batch = models.SearchBatchFilesBody(image=[upload("a.png"), upload("b.png")], k=3)
+results["two searches"] = len(call("search.search_batch", body=batch).items)
+added = call("images.add", body=models.AddFilesBody(image=[upload("a.png")]))
+results["added"] = [item.outcome for item in added.images]
+instance = types.File(payload=BytesIO(Path(dicom).read_bytes()))
+call("dicomweb.store_instances", body=instance)
+results["images"] = len(call("images.images", limit=5).items)
+print(json.dumps(results))
