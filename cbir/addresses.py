@@ -8,19 +8,8 @@ PLACEHOLDERS = ("study", "series", "instance", "frame")
 COMPARED = ("study", "prior")
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 NOT_IN_URL = re.compile(r"[^!-~]|[<>\"\\]")  # RFC 3986
-INDEXES = (
-    "exact",
-    "hnsw",
-    "ivf",
-    "pgvector",
-    "flat",
-    "faiss-ivf",
-)
-WITHOUT_VECTOR_INDEX = (
-    "exact",
-    "flat",
-    "faiss-ivf",
-)  # those that compare vectors in memory  # values of the setting `index`, apart from Milvus
+INDEXES = ("auto", "flat", "ivf", "hnsw", "pgvector")  # values of the setting `index`, apart from Milvus
+REPLACED_INDEXES = {"exact": "flat", "faiss-ivf": "ivf"}  # of earlier versions
 UID = re.compile(r"(?=.{1,64}\Z)[0-9]+(\.[0-9]+)*")  # PS3.5, 9.1; leading zeros occur in practice
 ORIGIN = re.compile(r"https?://[^/?#@*\s;,'\"]+")
 DATABASE_SCHEME = "postgresql+psycopg"
@@ -117,6 +106,8 @@ def validate_index(text: str) -> str:
     """Return the name of an index, or the address of a Milvus server without its trailing slash; raise ValueError."""
     if text in INDEXES:
         return text
+    if text in REPLACED_INDEXES:
+        raise ValueError(f"{text} is called {REPLACED_INDEXES[text]} now")
     parts = urlsplit(text)
     try:
         port = parts.port

@@ -132,9 +132,9 @@ class Settings(BaseSettings):
         description="folder of encoders' values of training images, see `cbir train`; may be deleted",
     )
     index: IndexName = Field(
-        "exact",
-        description="index of nearest neighbours; exact: none; ivf, hnsw, pgvector, milvus://host:port: a vector "
-        "index, so that no process loads all vectors; flat, faiss-ivf: FAISS, for re-rankers of the top",
+        "auto",
+        description="index of nearest images; flat: FAISS compares all vectors of the snapshot; ivf, hnsw, pgvector, "
+        "milvus://host:port: a vector index, so that no process loads all; auto: flat up to exact_limit, then ivf",
     )
     index_password_file: Path | None = Field(
         None, description="file with the password of the Milvus server, or a token"
@@ -173,18 +173,18 @@ class Settings(BaseSettings):
     database_seconds: float = Field(
         10, gt=0, description="silence of PostgreSQL after which it is tested whether the server hangs"
     )
-    exact_limit: int = Field(2_000_000, ge=1, description="largest collection that is re-ranked as a whole")
-    candidates: int = Field(50_000, ge=1, description="images re-ranked in a larger one, plus a sample")
-    indexed_candidates: int = Field(
-        2000,
+    exact_limit: int = Field(
+        2_000_000,
         ge=1,
-        description="the same, where an index finds them; a smaller collection is searched as a whole; unset: 5000 "
-        "for profiles that are no networks'",
+        description="largest collection that is read as a whole where there is a vector index",
+    )
+    indexed_candidates: int = Field(
+        5000,
+        ge=1,
+        description="nearest images that are re-ranked; a list up to four times as long is re-ranked as a whole",
     )
     indexed_sample: int = Field(
-        2000,
-        ge=1,
-        description="images of a sample that stand for the others, where a vector index finds candidates",
+        5000, ge=1, description="images of a sample that stand for the others in longer lists"
     )
     graph_limit: int = Field(
         2_000_000,

@@ -25,8 +25,7 @@ def build_index(
 ) -> None:
     """Build the vector index that the setting `index` names, or let it follow the collection.
 
-    Where the setting names none, index the nearest images of collections beyond `exact_limit`; later snapshots renew
-    that index.
+    The index `flat` is a part of each snapshot, and needs no command.
     """
     from cbir import settings
     from cbir.python_api.collection_address import address_or_folder
@@ -36,14 +35,12 @@ def build_index(
     active_settings = settings.load()
     with Collection(collection) as opened:
         index = open_index(opened, active_settings)
-        if index:
-            values = _build_vector_index(opened, index, drop, rebuild)
-        elif rebuild:
+        if index is None:
             raise InvalidInput(
-                f"--rebuild is for vector indexes, and the setting index is {active_settings.index}"
+                f"the setting index is {active_settings.index}, and this collection is searched in its snapshot, "
+                "which needs no other index; name ivf, hnsw, pgvector or milvus://host:port"
             )
-        else:
-            values = {"images_indexed": _build_candidates(opened, drop)}
+        values = _build_vector_index(opened, index, drop, rebuild)
         print_values({"folder": address_or_folder(opened.folder), **values}, format)
 
 
@@ -74,12 +71,3 @@ def _build_vector_index(
             "another process is building or following the index; wait for it to end, then try again"
         )
     return {name: value for name, value in asdict(index.status()).items() if value is not None and not drop}
-
-
-def _build_candidates(collection: "Collection", drop: bool) -> int:
-    with collection.writer() as writer, StageBars() as bars:
-        if drop:
-            writer.drop_candidates()
-            return 0
-        bars.show("building the index")
-        return writer.build_candidates()

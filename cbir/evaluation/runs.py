@@ -24,12 +24,8 @@ from cbir.search import Request
 from cbir.settings import Settings
 from cbir.store import Collection
 
-DECISIVE_SETTINGS = {
-    "exact_limit",
-    "candidates",
-    "indexed_candidates",
-    "index_probes",
-}  # that decide the content of a run
+# That decide the content of a run.
+DECISIVE_SETTINGS = {"exact_limit", "indexed_candidates", "indexed_sample", "index_probes"}
 
 Progress = Callable[[int], None]
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.cancellation import checkpoint, run_to_end
-from cbir.gallery.candidate_index import CandidateIndex
+from cbir.gallery.flat_index import FlatIndex, fill_squared_distances
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.nearest_distances import NearestDistances, without_snapshot
 from cbir.gallery.space_cache import SpaceCache
@@ -16,7 +16,7 @@ from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, spread_rows
 from cbir.gallery.whitening import SAMPLE, Space, fit_space, plain_space
 from cbir.threads import cores, for_each
 
-ROWS_PER_THREAD = 32_768  # for fewer, a thread costs more than it saves in a matrix-vector product
+ROWS_PER_THREAD = 32_768  # for fewer, a thread costs more than it saves
 MOST = 0.6  # share of the rows from which computing all is faster than copying those
 
 _fitting = Lock()
@@ -29,15 +29,17 @@ class Gallery(VectorBlocks):
     ids: (n,) int64, strictly ascending: image number of each row.
     parts: start and stop of each part of the descriptor; empty if it has one kind of values.
     projected: the vectors are projected to learned directions, and compared as they are.
-    candidates: index of the first rows, those of a snapshot; None without one.
     neighbourhood: k-NN graph; None without a snapshot.
+    index: FAISS index of the first rows, those of a snapshot; None without one.
+    fitted_space: whitened space of a larger gallery that these vectors are candidates of; None: of these.
     """
 
     ids: NDArray[np.int64]
     parts: tuple[tuple[int, int], ...] = ()
     neighbourhood: Neighbourhood | None = None
     projected: bool = False
-    candidates: CandidateIndex | None = None
+    index: FlatIndex | None = None
+    fitted_space: Space | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -52,15 +54,12 @@ class Gallery(VectorBlocks):
         return norms
 
     @cached_property
-    def largest_squared_norm(self) -> float:
-        """Largest |x|^2; 0 for an empty gallery."""
-        return float(self.squared_norms.max(initial=0.0))
-
-    @cached_property
     def space(self) -> Space:
         """Whitened space for comparing neighbours: the neighbourhood's, or fitted to these vectors."""
         if self.neighbourhood is not None:
             return self.neighbourhood.space
+        if self.fitted_space is not None:
+            return self.fitted_space
         return self.space_of(np.arange(len(self)))
 
     @cached_property
@@ -89,26 +88,17 @@ class Gallery(VectorBlocks):
         return SpaceCache()
 
     def distances(self, query: Floats, rows: Rows | None = None) -> Floats:
-        """Return Euclidean distances (m,) float32 of `query` (d,) to all rows or to ascending `rows`.
+        """Return Euclidean distances (m,) float32 of `query` (d,) to all rows or to ascending `rows`, by FAISS.
 
-        Uses |q|^2 - 2 q.x + |x|^2, one matrix-vector product; `exact_distances` has no cancellation.
+        They are sums of squared differences: 0 for an equal vector.
         """
         if rows is not None and len(rows) >= MOST * len(self):
             return self.distances(query)[rows]
         total = len(self) if rows is None else len(rows)
         squared = np.empty(total, np.float32)
 
-        def multiply(where: slice, vectors: Floats) -> None:
-            np.dot(vectors, query, out=squared[where])
+        def compare(where: slice, vectors: Floats) -> None:
+            fill_squared_distances(query, vectors, squared[where])
 
-        for_each(self.chunks(rows), multiply, min(cores(), total // ROWS_PER_THREAD))
-        squared *= -2.0
-        squared += self.squared_norms if rows is None else self.squared_norms[rows]
-        squared += np.float32(query @ query)
-        np.maximum(squared, 0.0, out=squared)
+        for_each(self.chunks(rows), compare, min(cores(), total // ROWS_PER_THREAD))
         return np.sqrt(squared, out=squared)
-
-    def exact_distances(self, query: Floats, rows: Rows) -> Floats:
-        """Return Euclidean distances (m,) float32 of `query` to `rows` from differences: 0 for an equal vector."""
-        difference = self.vectors(rows) - query
-        return np.asarray(np.sqrt(np.einsum("ij,ij->i", difference, difference)))

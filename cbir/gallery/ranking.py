@@ -9,10 +9,7 @@ from numpy.typing import NDArray
 from cbir.cancellation import checkpoint
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.large_values import large_values
-from cbir.gallery.vector_blocks import CHUNK, Floats, Rows, Scores
-
-REFINED = 1000  # nearest images whose distances are computed again without cancellation
-CANCELLATION = 4e-6  # of the squared norms: possible error of a squared distance in float32
+from cbir.gallery.vector_blocks import Floats, Rows, Scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,19 +64,8 @@ def rank(query: Floats, gallery: Gallery, rows: Rows | None = None) -> RankingLi
     rows : (m,) int64, optional
         Rows to rank, ascending; all by default.
     """
-    distances, population = gallery.distances(query, rows), rows
-    if rows is None:
-        rows = np.arange(len(gallery), dtype=np.int64)
-    if len(rows):
-        refined = top_k(-distances, min(REFINED, len(rows)))
-        if _within_rounding(query, distances, gallery.largest_squared_norm) and _within_rounding(
-            query, distances, float(gallery.squared_norms[rows].max())
-        ):
-            refined = np.arange(len(rows))
-        for start in range(0, len(refined), CHUNK):
-            checkpoint()
-            part = refined[start : start + CHUNK]
-            distances[part] = gallery.exact_distances(query, rows[part])
+    distances = gallery.distances(query, rows)
+    population, rows = rows, np.arange(len(gallery)) if rows is None else rows
     return RankingList(rows, distances, similarities(distances), population)
 
 
@@ -89,15 +75,6 @@ def merge_nearest(rankings: Sequence[RankingList]) -> RankingList:
         return rankings[0]
     distances = np.minimum.reduce([ranking.distances for ranking in rankings])
     return replace(rankings[0], distances=distances, similarities=similarities(distances))
-
-
-def _within_rounding(query: Floats, distances: Floats, squared_norm: float) -> bool:
-    """Return True if all distances differ by no more than rounding of |q|^2 - 2 q.x + |x|^2: equal images.
-
-    squared_norm: the largest |x|^2, or a bound of it, which needs no pass over the rows.
-    """
-    rounding = CANCELLATION * (float(query @ query) + squared_norm)
-    return float(distances.max()) ** 2 - float(distances.min()) ** 2 <= rounding
 
 
 def top_k(scores: Scores, count: int) -> NDArray[np.int64]:

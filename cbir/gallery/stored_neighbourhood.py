@@ -4,11 +4,9 @@ from threading import Lock
 
 import numpy as np
 
-from cbir.gallery.candidate_graph import Scale
 from cbir.gallery.knn import NEAREST
 from cbir.gallery.knn_graph import Graph
 from cbir.gallery.live_graph import Neighbourhood
-from cbir.gallery.nearest_distances import NearestDistances
 from cbir.gallery.numbered_graph import NumberedGraph
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks
 
@@ -21,8 +19,6 @@ class StoredNeighbourhood(Neighbourhood):
 
     Parameters
     ----------
-    scale : Scale
-        Distances between images of the collection.
     stored : NumberedGraph
         Graph of the whole collection.
     ids : (n,) int64
@@ -31,15 +27,11 @@ class StoredNeighbourhood(Neighbourhood):
         Rows that are joined, ascending.
     """
 
-    def __init__(self, scale: Scale, stored: NumberedGraph, ids: Rows, rows: Rows) -> None:
+    def __init__(self, stored: NumberedGraph, ids: Rows, rows: Rows) -> None:
         self.space = stored.space
-        self._scale, self._stored, self._ids, self._rows = scale, stored, ids, rows
+        self._stored, self._ids, self._rows = stored, ids, rows
         self._lock = Lock()
         self._state: tuple[Graph, Floats] | None = None
-
-    def nearest_distances(self, gallery: VectorBlocks) -> NearestDistances:
-        """Return the distances of the whole collection."""
-        return self._scale.nearest_distances
 
     def _follow(self, gallery: VectorBlocks) -> tuple[Graph, Floats]:
         count = len(self._ids)

@@ -43,7 +43,7 @@ def faiss_problem() -> str | None:
 
     if not hasattr(faiss, "StandardGpuResources"):
         return (
-            "index=flat and index=faiss-ivf on a GPU need faiss-gpu in place of faiss-cpu "
+            "searches on a GPU need faiss-gpu in place of faiss-cpu "
             "(pip uninstall faiss-cpu, then pip install faiss-gpu: never both)"
         )
     with device_failures("FAISS at the trial"):

@@ -36,13 +36,13 @@ class AlphaQueryExpansion(CollectionReranker):
     )
 
     def rerank(self, backend: Backend) -> tuple[Rows, Reranked]:
-        ranking = backend.head_around(self._expanded(backend)) if len(backend) else backend.full_list()
+        ranking = backend.head_around(self._expanded(backend)) if len(backend) else backend.ranking
         return ranking.rows, Reranked(ranking.similarities)
 
     def _expanded(self, backend: Backend) -> Floats:
         """Return q' (d,)."""
-        query, head = backend.query, backend.head(self.P)
-        nearest = top_k(head.similarities, self.P)
-        weights = head.similarities[nearest].astype(np.float64) ** self.alpha
-        differences = backend.gallery.vectors(head.rows[nearest]).astype(np.float64) - query
+        query, ranking = backend.query, backend.ranking
+        nearest = top_k(ranking.similarities, self.P)
+        weights = ranking.similarities[nearest].astype(np.float64) ** self.alpha
+        differences = backend.gallery.vectors(ranking.rows[nearest]).astype(np.float64) - query
         return np.asarray(query + weights @ differences / (1.0 + weights.sum()), np.float32)

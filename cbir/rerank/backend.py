@@ -1,6 +1,4 @@
-"""Array operations that re-rankers of a whole collection share, in NumPy."""
-
-from typing import Any
+"""Operations on a query's ranking list that re-rankers share."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,31 +7,22 @@ from cbir.gallery.flow_rows import flow_rows
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import squared_distances
 from cbir.gallery.ranking import RankingList, rank
-from cbir.gallery.vector_blocks import Floats, Rows, Scores, spread_rows
+from cbir.gallery.vector_blocks import Floats, Rows, Scores, is_among, spread_rows
 from cbir.rerank.best_sums import find_best_sums
 from cbir.rerank.diffusion_graph import DiffusionGraph
 from cbir.rerank.kernel_expansion import KernelExpansion
 from cbir.rerank.negatives import draw_negatives
 
-Array = Any  # an array of the backend: numpy.ndarray or torch.Tensor
-
-
-class NeedsFullList(Exception):
-    """An operation that needs the full ranking list; re-rank on the CPU."""
-
 
 class Backend:
-    """NumPy backend over the full ranking list (m rows) of a query; `cbir.gpu.torch_backend` overrides it in PyTorch.
-
-    An `Array` has one value for each row of the list, or on a device of the gallery. Operations raise NeedsFullList
-    where the CPU has to take over.
+    """Ranking list (m rows) of a query, and the vectors and the k-NN graph of its gallery.
 
     Parameters
     ----------
     query : (d,) float32
         Normalised query vector.
     ranking : RankingList
-        Full ranking list.
+        Ranking list.
     gallery : Gallery
         Vectors of the collection.
     k : int, optional
@@ -53,19 +42,11 @@ class Backend:
         rows = self.ranking.evenly
         return rows[spread_rows(len(rows), count)]
 
-    def full_list(self) -> RankingList:
-        """Return the ranking list of all rows."""
-        return self.ranking
-
-    def head(self, depth: int) -> RankingList:
-        """Return the ranking list of at least the best `depth` rows."""
-        return self.ranking
-
     def head_around(self, query: Floats) -> RankingList:
-        """Return the ranking list of another `query`, at least its k best rows."""
+        """Return the ranking list of another `query`."""
         return rank(query, self.gallery, self.ranking.rows)
 
-    def with_scores(self, rows: Rows, scores: Floats) -> Array:
+    def with_scores(self, rows: Rows, scores: Floats) -> Floats:
         """Return the similarities of all rows, with `scores` in place of those of gallery rows, listed ones."""
         if len(rows) == len(self.ranking):
             return scores
@@ -73,12 +54,12 @@ class Backend:
         similarities[np.searchsorted(self.ranking.rows, rows)] = scores
         return similarities
 
-    def draw_negatives(self, scores: Array, *, P: int, sets: int, lowest: float, seed: int) -> Rows:
+    def draw_negatives(self, scores: Floats, *, P: int, sets: int, lowest: float, seed: int) -> Rows:
         """Draw gallery rows of negative examples from the end of the order of `scores`.
 
         Parameters
         ----------
-        scores : Array
+        scores : (m,) floating
             Scores of all rows.
         P, sets, lowest, seed
             As in `cbir.rerank.negatives.draw_negatives`.
@@ -92,14 +73,14 @@ class Backend:
             scores = scores[np.searchsorted(self.ranking.rows, rows)]
         return rows[draw_negatives(self.query, scores, P=P, sets=sets, lowest=lowest, seed=seed)]
 
-    def add_expansion(self, expansion: KernelExpansion, scores: Array, weight: float) -> tuple[Rows, Scores]:
+    def add_expansion(self, expansion: KernelExpansion, scores: Floats, weight: float) -> tuple[Rows, Scores]:
         """Score rows by expansion(x) + weight * score.
 
         Parameters
         ----------
         expansion : KernelExpansion
             Function of the vectors.
-        scores : Array
+        scores : (m,) floating
             Scores of all rows.
         weight : float
             Weight of `scores`.
@@ -115,10 +96,9 @@ class Backend:
         positions, sums = find_best_sums(expansion, self.gallery, rows, self.k, scores, weight)
         return rows[positions], sums
 
-    def graph_distances(self) -> tuple[DiffusionGraph, Array]:
-        """Return the k-NN graph and squared distances (nodes,), infinite for rows that nothing flows through."""
-        if self.gallery.neighbourhood is None:
-            raise NeedsFullList
+    def graph_distances(self) -> tuple[DiffusionGraph, Floats]:
+        """Return the gallery's k-NN graph and squared distances (nodes,), infinite where nothing flows through."""
+        assert self.gallery.neighbourhood is not None
         graph, lengths = self.gallery.neighbourhood.covering(self.gallery)
         squared = np.full(len(graph), np.inf, np.float32)
         rows = flow_rows(graph, self.ranking.rows, self.ranking.passable)
@@ -149,18 +129,6 @@ class Backend:
         """Return the number of rows that relevance may flow through."""
         return len(self.ranking.rows if self.ranking.passable is None else self.ranking.passable)
 
-    def is_listed(self, rows: Array) -> Array:
+    def is_listed(self, rows: Rows) -> NDArray[np.bool_]:
         """Return whether gallery rows are in the list."""
-        listed = self.ranking.rows
-        if not len(listed):
-            return np.zeros(len(rows), bool)
-        positions = np.minimum(np.searchsorted(listed, rows), len(listed) - 1)
-        return listed[positions] == rows
-
-    def list_including(self, rows: Rows) -> RankingList:
-        """Return a ranking list with `rows` (ascending) and at least k rows; similarities of `rows` may be 0."""
-        return self.ranking
-
-    def to_host(self, array: Array) -> NDArray[Any]:
-        """Return an array of the backend as a NumPy array."""
-        return np.asarray(array)
+        return is_among(rows, self.ranking.rows)

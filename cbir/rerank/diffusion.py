@@ -13,7 +13,7 @@ from cbir.gallery.ranking import top_k
 from cbir.gallery.vector_blocks import Doubles, Floats, Rows, Scores
 from cbir.gallery.whitening import Space
 from cbir.rerank.backend import Backend
-from cbir.rerank.diffusion_graph import Array, DiffusionGraph
+from cbir.rerank.diffusion_graph import DiffusionGraph
 from cbir.rerank.mutual_neighbours import add_mutual_closeness
 from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import CollectionReranker, Reranked
@@ -65,7 +65,7 @@ class Diffusion(CollectionReranker):
 
     def rerank(self, backend: Backend) -> tuple[Rows, Reranked]:
         rows, reranked = self.diffuse(backend)
-        return rows, replace(reranked, scores=keep_sure_first(backend, rows, reranked.scores, self.sure))
+        return rows, replace(reranked, scores=keep_sure_first(backend, reranked.scores, self.sure))
 
     def diffuse(self, backend: Backend) -> tuple[Rows, Reranked]:
         """Return gallery rows, ascending, and their scores, before the first answer is decided."""
@@ -74,27 +74,21 @@ class Diffusion(CollectionReranker):
         rows, reranked = self._rerank_locally(backend) if local else self._rerank_through_graph(backend)
         if not self.mutual:
             return rows, reranked
-        return rows, replace(
-            reranked, scores=add_mutual_closeness(backend, rows, reranked.scores, self.mutual)
-        )
+        return rows, replace(reranked, scores=add_mutual_closeness(backend, reranked.scores, self.mutual))
 
     def _rerank_through_graph(self, backend: Backend) -> tuple[Rows, Reranked]:
         """Diffuse over the graph of the collection."""
         graph, squared = backend.graph_distances()
         reached, flow = self.spread(graph, squared)
-        listed = backend.is_listed(reached)
+        listed, ranking = backend.is_listed(reached), backend.ranking
         reached, flow = reached[listed], flow[listed]
-        rows = backend.to_host(reached)
-        ranking = backend.list_including(rows)
-        positions = np.searchsorted(ranking.rows, rows)
-        flow, squared = backend.to_host(flow), backend.to_host(squared[reached])
-        return ranking.rows, LogFlow(
-            log_scores(flow, squared, positions, ranking.similarities, self.closeness)
-        )
+        positions = np.searchsorted(ranking.rows, reached)
+        scores = log_scores(flow, squared[reached], positions, ranking.similarities, self.closeness)
+        return ranking.rows, LogFlow(scores)
 
     def _rerank_locally(self, backend: Backend) -> tuple[Rows, Reranked]:
         """Diffuse over a graph of the nearest images alone."""
-        ranking, gallery = backend.full_list(), backend.gallery
+        ranking, gallery = backend.ranking, backend.gallery
         if not len(ranking):
             return ranking.rows, LogFlow(np.empty(0, np.float32))
         nearest = np.sort(top_k(ranking.similarities, self.local))
@@ -106,7 +100,7 @@ class Diffusion(CollectionReranker):
         scores = log_scores(flow, squared[reached], nearest[reached], ranking.similarities, self.closeness)
         return ranking.rows, LogFlow(scores, "collection" if len(nearest) == len(ranking) else "top")
 
-    def spread(self, graph: DiffusionGraph, squared: Array) -> tuple[Array, Array]:
+    def spread(self, graph: DiffusionGraph, squared: Floats) -> tuple[Rows, Scores]:
         """Let relevance flow from the query.
 
         Parameters
@@ -124,12 +118,12 @@ class Diffusion(CollectionReranker):
             Relevance that arrives there, above 0.
         """
         edges = graph.edges(squared)
-        root = graph.xp.sqrt(graph.degrees + edges)
-        return self.iterate(graph, graph.divide(edges, root), root, graph.xp.isfinite(squared))
+        root = np.sqrt(graph.degrees + edges)
+        return self.iterate(graph, graph.divide(edges, root), root, np.isfinite(squared))
 
     def iterate(
-        self, graph: DiffusionGraph, start: Array, root: Array, passable: Array
-    ) -> tuple[Array, Array]:
+        self, graph: DiffusionGraph, start: Floats, root: Floats, passable: NDArray[np.bool_]
+    ) -> tuple[Rows, Scores]:
         """Run the steps of the diffusion.
 
         Parameters
@@ -163,7 +157,7 @@ class Diffusion(CollectionReranker):
         reached = flow > 0.0
         return support[reached], flow[reached]
 
-    def support(self, graph: DiffusionGraph, start: Array, passable: Array) -> Array:
+    def support(self, graph: DiffusionGraph, start: Floats, passable: NDArray[np.bool_]) -> Rows:
         """Return the nodes that relevance flows through: all, or the `nodes` that most of it reaches first.
 
         Parameters
@@ -182,7 +176,8 @@ class Diffusion(CollectionReranker):
             kept = arriving != 0
             reached, arriving = reached[kept], arriving[kept]
             if len(reached) > self.nodes:
-                return reached[graph.largest(arriving, self.nodes)]
+                largest: Rows = reached[graph.largest(arriving, self.nodes)]
+                return largest
             if len(reached) == len(support):
                 return support
             flow, support = arriving, reached

@@ -65,9 +65,8 @@ class DiffusionEprf(Diffusion):
     def diffuse(self, backend: Backend) -> tuple[Rows, Reranked]:
         rows, flowed = super().diffuse(backend)
         with OneBlasThread():
-            head = backend.head(max(self.N, self.P))
             scores = flowed.scores.astype(np.float64)
-            references = References(backend.query, head, backend.gallery, self.N)
+            references = References(backend.query, backend.ranking, backend.gallery, self.N)
             nearest = top_k(scores, self.K)
             rho = references.correlations(backend.gallery.vectors(rows[nearest]))
             scores[nearest] += self.lam * (1.0 + rho)  # of the others rho counts as -1: they stay behind

@@ -1,57 +1,51 @@
-"""Sparse graph operations that diffusion needs, in NumPy and SciPy."""
+"""Sparse graph operations that diffusion needs."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from cbir.gallery.knn_graph import Graph
 from cbir.gallery.ranking import top_k
-
-Array = Any  # numpy.ndarray or torch.Tensor; (n,) has one value for each node
+from cbir.gallery.vector_blocks import Floats, Rows, Scores
 
 
 class DiffusionGraph:
-    """A gallery's k-NN graph of n nodes; `cbir.gpu.torch_graph` overrides its operations in PyTorch.
+    """A gallery's k-NN graph of n nodes.
 
     Attributes
     ----------
     degrees : (n,) float32
         Sums of the weights of each node's edges.
-    xp : module
-        numpy or torch, for element-wise functions.
     """
-
-    xp: Any = np
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.degrees: Array = graph.degrees
+        self.degrees = graph.degrees
 
     def __len__(self) -> int:
         return len(self.graph)
 
-    def edges(self, squared: Array) -> Array:
+    def edges(self, squared: Floats) -> Floats:
         """Return the edge weights (n,) of the query from its squared distances, infinite where it has none."""
         return self.graph.edges(squared)
 
-    def nodes(self) -> Array:
+    def nodes(self) -> Rows:
         """Return the numbers of all nodes."""
         return np.arange(len(self))
 
-    def nonzero(self, values: Array) -> Array:
+    def nonzero(self, values: Floats) -> Rows:
         """Return the nodes, ascending, where `values` (n,) are not 0."""
         return np.flatnonzero(values != 0)  # of booleans: several times as fast as of floats
 
-    def largest(self, values: Array, count: int) -> Array:
+    def largest(self, values: Floats, count: int) -> Rows:
         """Return the positions of the `count` largest values, ascending; of equal values the first."""
         return np.sort(top_k(values, count))
 
-    def divide(self, left: Array | float, right: Array) -> Array:
+    def divide(self, left: Floats | float, right: Floats) -> Floats:
         """Return left / right, 0 where `right` is 0."""
         return np.divide(left, right, out=np.zeros_like(right), where=right > 0.0)
 
-    def push(self, flow: Array, nodes: Array, beside: Array) -> tuple[Array, Array]:
+    def push(self, flow: Floats, nodes: Rows, beside: Rows) -> tuple[Rows, Floats]:
         """Send the flow (s,) of some nodes along their edges; passes over all nodes would take most of the time.
 
         Parameters
@@ -76,7 +70,7 @@ class DiffusionGraph:
         reached = np.flatnonzero(touched)
         return reached, (edges.T @ flow)[reached]
 
-    def within(self, nodes: Array) -> Callable[[Array], Array]:
+    def within(self, nodes: Rows) -> Callable[[Scores], Scores]:
         """Return the product with the weights between `nodes` (s,) as a function of (s,) values."""
         weights = self.graph.weights
         if len(nodes) < len(self):

@@ -9,7 +9,6 @@ import numpy as np
 from cbir.gallery.ranking import take, top_k
 from cbir.gallery.vector_blocks import Doubles, Rows, Scores
 from cbir.rerank.backend import Backend
-from cbir.rerank.kernel_expansion import REFINED
 from cbir.rerank.kernel_width import SAMPLE, kernel_gamma
 from cbir.rerank.parameters import AUTO, parameter
 from cbir.rerank.pearson import References, update_similarities
@@ -86,23 +85,23 @@ class Eprf(CollectionReranker):
 
     def rerank(self, backend: Backend) -> tuple[Rows, Reranked]:
         with OneBlasThread():
-            head = backend.head(max(self.N, 2 * self.K + self.P, REFINED))
-            nearest = np.sort(top_k(head.similarities, max(self.N, self.K + self.P)))
-            near = take(head, nearest)
+            ranking = backend.ranking
+            nearest = np.sort(top_k(ranking.similarities, max(self.N, self.K + self.P)))
+            near = take(ranking, nearest)
             references = References(backend.query, near, backend.gallery, self.N)
-            similarities = head.similarities
+            similarities = ranking.similarities
             updated = near.similarities
             if self.similarity_update:
                 updated = update_similarities(near, references, backend.gallery, self.K, self.lam)
                 similarities = similarities.copy()
                 similarities[nearest] = updated
-            scores = backend.with_scores(head.rows, similarities)
+            scores = backend.with_scores(ranking.rows, similarities)
             negatives = backend.draw_negatives(
                 scores, P=self.P, sets=self.T1 + self.T2, lowest=self.lowest, seed=self.seed
             )
             notes = negative_notes(len(backend), negatives, self.P)
             if not negatives.shape[1]:
-                return head.rows, Reranked(similarities, notes=notes)
+                return ranking.rows, Reranked(similarities, notes=notes)
             positives = near.rows[top_k(updated, self.P)]
             training_sets = TrainingSets.around_query(
                 backend.query,

@@ -28,7 +28,7 @@ def kernel_gamma(gamma: float | str, query: Floats, gallery: Gallery, rows: Rows
     """
     if gamma != AUTO:
         return float(gamma) / gallery.dimensions
-    distances = gallery.exact_distances(query, rows[spread_rows(len(rows), SAMPLE)]).astype(np.float64)
+    distances = gallery.distances(query, rows[spread_rows(len(rows), SAMPLE)]).astype(np.float64)
     median = float(np.median(distances)) if len(distances) else 0.0
     typical = median or float(distances.max(initial=0.0)) or 1.0  # a median of 0: most are alike
     return float(np.clip(sharpness / typical**2, LEAST, LARGEST))

@@ -7,7 +7,6 @@ from cbir.gallery.ranking import top_k
 from cbir.gallery.vector_blocks import Rows
 from cbir.rerank.backend import Backend
 from cbir.rerank.eprf import FINE_SVM_GRID, SHARPNESS, SVM_GRID, ProbabilityScores, negative_notes
-from cbir.rerank.kernel_expansion import REFINED
 from cbir.rerank.kernel_width import SAMPLE, kernel_gamma
 from cbir.rerank.parameters import AUTO, parameter
 from cbir.rerank.reranker import TIE, CollectionReranker, Grid, Reranked
@@ -43,15 +42,15 @@ class NegativeFeedback(CollectionReranker):
 
     def rerank(self, backend: Backend) -> tuple[Rows, Reranked]:
         with OneBlasThread():
-            head, count = backend.head(max(self.P, REFINED)), self.P + 1
-            scores = backend.with_scores(head.rows, head.similarities)
+            ranking, count = backend.ranking, self.P + 1
+            scores = backend.with_scores(ranking.rows, ranking.similarities)
             negatives = backend.draw_negatives(
                 scores, P=count, sets=self.T, lowest=self.lowest, seed=self.seed
             )
             notes = negative_notes(len(backend), negatives, count)
             if not negatives.shape[1]:
-                return head.rows, Reranked(head.similarities, notes=notes)
-            positives = head.rows[top_k(head.similarities, self.P)]
+                return ranking.rows, Reranked(ranking.similarities, notes=notes)
+            positives = ranking.rows[top_k(ranking.similarities, self.P)]
             gamma = kernel_gamma(
                 self.gamma, backend.query, backend.gallery, backend.sample_rows(SAMPLE), SHARPNESS
             )

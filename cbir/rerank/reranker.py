@@ -83,8 +83,7 @@ class Reranker(ParameterSet):
 
         The rows include the backend's k best.
         """
-        ranking = backend.full_list() if self.depth is None else backend.head(self.depth + backend.k)
-        return ranking.rows, self(backend.query, ranking, backend.gallery)
+        return backend.ranking.rows, self(backend.query, backend.ranking, backend.gallery)
 
     @classmethod
     def tuned_names(cls) -> tuple[str, ...]:
@@ -111,7 +110,7 @@ class Reranker(ParameterSet):
 
 
 class CollectionReranker(Reranker):
-    """Base of methods that score the whole collection through the array operations of a backend."""
+    """Base of methods that score the whole collection through the operations of a backend."""
 
     def __call__(self, query: Floats, ranking: RankingList, gallery: Gallery) -> Reranked:
         return self.rerank(Backend(query, ranking, gallery))[1]

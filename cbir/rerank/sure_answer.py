@@ -7,43 +7,33 @@ import numpy as np
 
 from cbir.gallery.knn_graph import SCALE
 from cbir.gallery.vector_blocks import Rows, Scores
-from cbir.rerank.backend import Backend, NeedsFullList
+from cbir.rerank.backend import Backend
 
 STEP = 1e-9  # between the first score and the others, in float64
 
 
-def keep_sure_first(backend: Backend, rows: Rows, scores: Scores, sure: float) -> Scores:
+def keep_sure_first(backend: Backend, scores: Scores, sure: float) -> Scores:
     """Put the nearest image first if the fifth is at least 1 / `sure` times as far from the query.
 
     Parameters
     ----------
     backend : Backend
         Ranking list of the query.
-    rows : (r,) int64
-        Gallery rows, ascending.
-    scores : (r,) floating
-        Their scores after re-ranking, at most 0.
+    scores : (m,) floating
+        Scores of its rows after re-ranking, at most 0.
     sure : float
         Share in [0, 1]; 0: keep the scores.
 
     Returns
     -------
-    (r,) floating
+    (m,) floating
         The scores in the same order but for the nearest image.
-
-    Raises
-    ------
-    NeedsFullList
-        If `rows` lack the nearest image.
     """
     row = sure_row(backend, sure)
     if row is None:
         return scores
-    first = int(np.searchsorted(rows, row))
-    if first == len(rows) or rows[first] != row:
-        raise NeedsFullList
     kept = scores - STEP
-    kept[first] = 0.0
+    kept[np.searchsorted(backend.ranking.rows, row)] = 0.0
     return kept
 
 
@@ -54,8 +44,10 @@ def place_sure_first(
 
     Parameters
     ----------
-    backend, rows, sure
-        As for `keep_sure_first`; `rows` may lack the nearest image, which then joins them.
+    backend, sure
+        As for `keep_sure_first`.
+    rows : (r,) int64
+        Gallery rows, ascending. If they lack the nearest image, it joins them.
     scores : (r,) floating
         Their scores after re-ranking.
     refused : (j,) int64, optional
@@ -86,8 +78,8 @@ def sure_row(backend: Backend, sure: float) -> int | None:
     """Return the gallery row of the nearest image if the fifth is at least 1 / `sure` times as far, else None."""
     if sure <= 0.0 or len(backend) < SCALE:
         return None
-    head = backend.head(SCALE)
-    nearest = int(np.argmin(head.distances))
-    if np.count_nonzero(head.distances * sure <= head.distances[nearest]) >= SCALE:
+    ranking = backend.ranking
+    nearest = int(np.argmin(ranking.distances))
+    if np.count_nonzero(ranking.distances * sure <= ranking.distances[nearest]) >= SCALE:
         return None
-    return int(head.rows[nearest])
+    return int(ranking.rows[nearest])

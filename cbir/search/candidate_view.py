@@ -1,21 +1,19 @@
-"""Candidates of a search by an index: a small view and ranking list, on which all methods run as on the whole."""
+"""Candidates of a search: a small view and ranking list, on which all methods run as on the whole collection."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from cbir.cancellation import checkpoint
-from cbir.gallery.candidate_graph import CandidateGraph
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.numbered_graph import NumberedGraph
-from cbir.gallery.ranking import RankingList, similarities, top_k
+from cbir.gallery.ranking import RankingList, merge_nearest, rank, similarities, top_k
 from cbir.gallery.stored_neighbourhood import StoredNeighbourhood
 from cbir.gallery.vector_blocks import Floats, Rows, is_among
-from cbir.search.collection_scale import CollectionScale
-from cbir.search.index_vectors import Vectors
+from cbir.search.index_vectors import Scale, Vectors
 from cbir.search.request_scope import without_filter
+from cbir.search.view_vectors import ViewVectors
 from cbir.store.collection_view import View
 from cbir.vector_index.port import IndexScope, Numbers
 
@@ -42,26 +40,28 @@ class CandidateQuery:
 
 @dataclass(frozen=True, eq=False)
 class CandidateView:
-    """Images that an index finds for a search, with a sample of the rest.
+    """Images that are re-ranked: those nearest to a query with a sample of the rest, or all.
 
-    view: of all of them. ranking: list of those that match the request. hits: ascending rows that may be hits; the
-    others of the list are of the sample. scope: what is re-ranked, for the user; None where that is all that match.
+    view: of all of them. ranking: list of those that match the request. hits: ascending rows that may be hits, the
+    others of the list being of the sample; None for all. scope: what is re-ranked, for the user; None where that is
+    all that match. linked: whether relevance can flow through the graph of the collection.
     """
 
     view: View
     ranking: RankingList
-    hits: Rows
+    hits: Rows | None
     scope: str | None
+    linked: bool
 
 
-def find_candidates(vectors: Vectors, scale: CollectionScale, query: CandidateQuery) -> CandidateView:
+def find_candidates(vectors: Vectors, scale: Scale, query: CandidateQuery) -> CandidateView:
     """Return the candidates of one or several queries.
 
     Parameters
     ----------
     vectors : Vectors
         Vectors of the collection.
-    scale : CollectionScale
+    scale : Scale
         What is fitted to the whole collection.
     query : CandidateQuery
         What to search for.
@@ -74,7 +74,7 @@ def find_candidates(vectors: Vectors, scale: CollectionScale, query: CandidateQu
     if not complete:
         sample, sampled = vectors.sample(query.sample, query.scope)
     judged_numbers = vectors.within(query.judged, query.scope) if len(query.judged) else NO_NUMBERS
-    stored = vectors.graph() if query.flows and not scale.projected else None
+    stored = vectors.graph() if query.flows else None
     unfiltered = without_filter(query.scope)
     around = NO_NUMBERS if stored and unfiltered == query.scope else _around(vectors, query)
     checkpoint()
@@ -99,12 +99,10 @@ def find_candidates(vectors: Vectors, scale: CollectionScale, query: CandidateQu
     hits = _union([listed[best], _rows_of(ids, judged_numbers), _rows_of(ids, reached)])
     judged = _rows_of(ids, _union([query.judged]))
     linked = _union([hits, _rows_of(ids, around), judged])
-    graph: Neighbourhood = CandidateGraph(scale, query.queries, linked, judged)
-    if stored:
-        graph = StoredNeighbourhood(scale, stored, ids, linked)
+    graph = StoredNeighbourhood(stored, ids, linked) if stored else None
     view = View(
         scale.generation,
-        Gallery((matrix,), ids, scale.parts, graph, scale.projected),
+        Gallery((matrix,), ids, scale.parts, graph, scale.projected, fitted_space=scale.space),
         None,
         scale.statistics,
         None,
@@ -117,7 +115,23 @@ def find_candidates(vectors: Vectors, scale: CollectionScale, query: CandidateQu
         passable=_passable(vectors, query, ids, listed, around),
         sample=_rows_of(ids, sample) if len(sample) else None,
     )
-    return CandidateView(view, ranking, hits, None if complete else _describe(vectors, query, len(sample)))
+    scope = None if complete else _describe(vectors, query, len(sample))
+    return CandidateView(view, ranking, hits, scope, linked=stored is not None)
+
+
+def list_everything(vectors: ViewVectors, query: CandidateQuery) -> CandidateView:
+    """Return all images of a view, with the list of those that match.
+
+    vectors, query: as of `find_candidates`.
+    """
+    view, rows = vectors.view, vectors.rows(query.scope)
+    passable, unfiltered = None, without_filter(query.scope)
+    if unfiltered != query.scope:
+        passable = vectors.rows(unfiltered)
+        passable = np.arange(len(view.gallery)) if passable is None else passable
+    ranking = merge_nearest([rank(each, view.gallery, rows) for each in query.queries])
+    ranking = replace(ranking, population=view.rows, passable=passable)
+    return CandidateView(view, ranking, None, None, linked=True)
 
 
 def _far(
@@ -167,9 +181,9 @@ def _passable(
 
 def _distances(queries: Floats, gallery: Gallery, rows: Rows) -> Floats:
     """Return the distances (m,) of rows to the nearest query."""
-    distances = gallery.exact_distances(queries[0], rows)
+    distances = gallery.distances(queries[0], rows)
     for query in queries[1:]:
-        np.minimum(distances, gallery.exact_distances(query, rows), out=distances)
+        np.minimum(distances, gallery.distances(query, rows), out=distances)
     return distances
 
 

@@ -7,8 +7,8 @@ import numpy as np
 from cbir.cancellation import run_to_end
 from cbir.gallery import whitening
 from cbir.gallery.nearest_distances import COPY, NEAREST, NearestDistances
-from cbir.gallery.whitening import Space, fit_space, plain_space
-from cbir.search.index_vectors import Vectors
+from cbir.gallery.whitening import fit_space, plain_space
+from cbir.search.index_vectors import Scale, Vectors
 from cbir.store import normalisation
 from cbir.store.normalisation import Statistics
 from cbir.store.profile import Profile
@@ -17,8 +17,8 @@ from cbir.vector_index.port import IndexScope, Neighbours, Numbers
 SCALED = 1000  # images whose nearest other is asked from the index, in one batch
 
 
-class CollectionScale:
-    """Whitened space and distances between neighbours of a collection, of one generation.
+class SampledScale:
+    """Scale of a collection behind a vector index, and distances between neighbours.
 
     Parameters
     ----------
@@ -26,27 +26,32 @@ class CollectionScale:
         Vectors of the collection.
     profile : Profile
         Profile of the collection.
-    previous : CollectionScale, optional
+    previous : SampledScale, optional
         Of an earlier generation; what is fitted to the same sample is taken from it.
     """
 
-    def __init__(self, vectors: Vectors, profile: Profile, previous: "CollectionScale | None" = None) -> None:
+    def __init__(self, vectors: Vectors, profile: Profile, previous: "SampledScale | None" = None) -> None:
         self._vectors, self._lock = vectors, Lock()
-        self.generation, self.statistics = vectors.generation(), vectors.statistics
-        self.parts = normalisation.part_bounds(profile, self.statistics)
-        self.projected = profile.is_projected
+        self.fitted: Scale
+        statistics = vectors.statistics
+        parts = normalisation.part_bounds(profile, statistics)
         self._sampled, sample = vectors.sample(whitening.SAMPLE, IndexScope())
         self._distances: NearestDistances | None = None
-        if previous is not None and previous._fits(self.statistics, self._sampled):
-            self.space: Space = previous.space
+        if previous is not None and previous._fits(statistics, self._sampled):
+            space = previous.fitted.space
             self._distances = previous._distances
-        elif self.projected:
-            self.space = plain_space(self.statistics.dimensions)
+        elif profile.is_projected:
+            space = plain_space(statistics.dimensions)
         else:
-            self.space = fit_space(sample, self.parts)
+            space = fit_space(sample, parts)
+        self.fitted = Scale(vectors.generation(), statistics, parts, profile.is_projected, space)
+
+    def is_of(self, generation: int, statistics: Statistics) -> bool:
+        """Return whether it is fitted to a generation of the collection, with these statistics."""
+        return self.fitted.generation == generation and self.fitted.statistics is statistics
 
     def _fits(self, statistics: Statistics, sampled: Numbers) -> bool:
-        return self.statistics is statistics and np.array_equal(self._sampled, sampled)
+        return self.fitted.statistics is statistics and np.array_equal(self._sampled, sampled)
 
     @property
     def nearest_distances(self) -> NearestDistances:

@@ -1,12 +1,29 @@
-"""Interface of the vectors behind an index; `cbir.vector_index.indexed_vectors` answers."""
+"""Interface of a collection's vectors for searches: `view_vectors`, or behind a vector index `indexed_vectors`."""
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from cbir.gallery.numbered_graph import NumberedGraph
 from cbir.gallery.vector_blocks import Floats
+from cbir.gallery.whitening import Space
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.normalisation import Statistics
 from cbir.vector_index.port import IndexScope, Neighbours, Numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """What is fitted to a whole collection, of one generation.
+
+    parts: start and stop of each part of the descriptor. projected: vectors are compared as they are. space: for
+    comparing neighbours.
+    """
+
+    generation: int
+    statistics: Statistics
+    parts: tuple[tuple[int, int], ...]
+    projected: bool
+    space: Space
 
 
 class Vectors(Protocol):
@@ -18,6 +35,10 @@ class Vectors(Protocol):
     @property
     def statistics(self) -> Statistics:
         """Statistics that normalise a query."""
+
+    @property
+    def index_name(self) -> str:
+        """Name of the index that searches."""
 
     def __len__(self) -> int:
         """Return the number of images."""

@@ -34,7 +34,7 @@ _lock = Lock()
 
 
 def query_likeness(
-    collection: Collection, view: View, raw: Sequence[Floats], rows: Rows, distances: Floats
+    collection: Collection, view: View, raw: Sequence[Floats], rows: Rows | None, distances: Floats
 ) -> float | None:
     """Return the likeness of the most like of several queries, see `NearestDistances.likeness`.
 
@@ -45,8 +45,8 @@ def query_likeness(
         View of the collection that was searched.
     raw : sequence of (d,) float32
         Raw query vectors.
-    rows : (m,) int64
-        Rows that were ranked.
+    rows : (m,) int64 or None
+        Rows that were ranked; None if they are the nearest of many.
     distances : (m,) float32
         Their distances to the nearest query.
 
@@ -55,11 +55,12 @@ def query_likeness(
     float or None
         From 0 to 1; None without images to compare with.
     """
-    if not len(rows):
+    if not len(distances):
         return None
     statistics = view.statistics
     # Without learned directions all lengths are 1 and most of a direction is chance: raw values tell more.
-    if isinstance(statistics, Projection) and statistics.directions is None and len(view) <= MOST_UNSCALED:
+    few = rows is not None and len(view) <= MOST_UNSCALED
+    if few and isinstance(statistics, Projection) and statistics.directions is None:
         try:
             vectors, scale = _unscaled_of(collection, view)
         except NotFound:  # deleted since the view was read; distances of normalised vectors do then

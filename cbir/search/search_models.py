@@ -200,6 +200,11 @@ class RerankFacts(BaseModel):
         description="Why `auto` chose this method; empty for a method that the request names.",
         examples=[""],
     )
+    index: str = Field(
+        default="",
+        description="Index that found the nearest images: flat, ivf, hnsw, pgvector or milvus; empty for none.",
+        examples=["flat"],
+    )
 
 
 class LabelAgreement(BaseModel):

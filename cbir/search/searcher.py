@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from cbir.errors import InvalidInput
 from cbir.gallery.nearest_distances import OUTLIER
 from cbir.gallery.vector_blocks import Floats
-from cbir.gpu.device_search import DeviceSearch
 from cbir.images import Image
 from cbir.query_image import QueryImage
 from cbir.rerank.none import NoReranking
@@ -23,10 +22,12 @@ from cbir.search.query_patient import query_patient
 from cbir.search.query_vectors import check_vectors, normalise_vectors
 from cbir.search.ranked_images import RankedImages
 from cbir.search.region_search import RegionQuery
+from cbir.search.request_scope import request_scope
 from cbir.search.search_models import MAX_EXAMPLES, Answer, DicomPlace, Hit, HitGroup, QueryFacts, RerankFacts
 from cbir.search.search_request import Request
 from cbir.search.stopwatch import Stopwatch
 from cbir.search.text_search import check_text_request, rank_by_text, text_encoder
+from cbir.search.view_vectors import ViewVectors
 from cbir.settings import Settings
 from cbir.store import Collection, Record
 from cbir.store.limited_collection import LimitedCollection
@@ -53,20 +54,21 @@ class Searcher:
         self.collection = collection
         self.settings = settings
         self.index = None if vectors is not None else open_index(collection, settings)
-        device = DeviceSearch(collection.folder, settings.device, settings.index)
         behind = vectors if self.index is None else self.index.vectors
-        self._ranking = CollectionRanking(collection, settings, device, behind)
+        self._ranking = CollectionRanking(
+            collection, settings, ViewVectors(collection, settings.device), behind
+        )
 
     def over(self, collection: LimitedCollection) -> "Searcher":
-        """Return a searcher of `collection`, a limited view of this one's, that shares its vectors on the device."""
+        """Return a searcher of `collection`, a limited view of this one's, that shares its index."""
         searcher = copy(self)
         searcher.collection, searcher._ranking = collection, self._ranking.over(collection)
         return searcher
 
     @property
-    def index_device(self) -> str | None:
-        """Device of the FAISS index that a setting such as `index = "flat"` names; None without one."""
-        return self._ranking.whole.device.index_device
+    def index_device(self) -> str:
+        """Device that searches the snapshot."""
+        return self._ranking.vectors.device
 
     def require_all_images(self, what: str) -> None:
         """Raise InvalidInput if `what` reads all images, which are too many to load where searches use an index."""
@@ -225,9 +227,9 @@ class Searcher:
         self.require_all_images("a search by text")
         vector = encoder.describe_text(text)
         watch.lap("describe")
-        view = self.collection.view()
+        searched, rows = self._ranking.rows(request_scope(self.collection, request, []))
+        view = searched.view
         vectors = self.collection.joint_vectors(view, encoder.dimensions)
-        rows, _ = self._ranking.whole.select_rows(view, [], request)
         facts = RerankFacts(method=NoReranking.name, parameters={}, scope="collection", notes=())
 
         def rank(k: int) -> RankedImages:
@@ -244,9 +246,10 @@ class Searcher:
     def by_region(self, query: RegionQuery, request: Request, watch: Stopwatch) -> Answer:
         """Search for images with a like region anywhere; scores are mean cosines of cells. See `RegionQuery`."""
         self.require_all_images("a search for a region anywhere")
-        view = self.collection.view()
-        rows, _ = self._ranking.whole.select_rows(view, [query.image.content_hash], request)
-        rank = query.ranker(self.collection, view, rows, request, watch)
+        searched, rows = self._ranking.rows(
+            request_scope(self.collection, request, [query.image.content_hash])
+        )
+        rank = query.ranker(self.collection, searched.view, rows, request, watch)
         return self._answer(self._query_facts([query.image], []), self._select(rank, request), request, watch)
 
     def rank(

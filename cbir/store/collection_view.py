@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, LargeBinary, cast, func, select
 
 from cbir.errors import CollectionDamaged, NotFound
-from cbir.gallery.candidate_index import CandidateIndex
+from cbir.gallery.flat_index import FlatIndex
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
-from cbir.gallery.vector_blocks import Rows
+from cbir.gallery.vector_blocks import Floats, Rows
 from cbir.store import metadata, normalisation
 from cbir.store.filter_cache import FilterCache
 from cbir.store.normalisation import Statistics
@@ -177,7 +177,7 @@ def build_view(
     opened: tuple[Snapshot, SnapshotInfo] | None,
     previous: View | None,
     neighbourhood: Neighbourhood | None = None,
-    candidates: CandidateIndex | None = None,
+    half: FlatIndex | None = None,
 ) -> View:
     """Build the view of the generation that the connection's transaction sees.
 
@@ -196,8 +196,8 @@ def build_view(
         Older view; its second block is reused if it has the same snapshot.
     neighbourhood : Neighbourhood, optional
         k-NN graph of the snapshot.
-    candidates : CandidateIndex, optional
-        Index of the snapshot.
+    half : FlatIndex, optional
+        Vectors of the snapshot in half precision.
     """
     snapshot, info = opened or (None, None)
     tail, tail_ids = np.empty((0, 0), np.float32), np.empty(0, np.int64)
@@ -217,15 +217,12 @@ def build_view(
     parts = normalisation.part_bounds(profile, statistics)
     if snapshot is None or not len(snapshot.ids):
         gallery = Gallery((tail,), tail_ids, parts, projected=profile.is_projected)
-    elif not len(tail):
-        gallery = Gallery(
-            (snapshot.vectors,), snapshot.ids, parts, neighbourhood, profile.is_projected, candidates
-        )
     else:
-        ids = np.concatenate([snapshot.ids, tail_ids])
-        gallery = Gallery(
-            (snapshot.vectors, tail), ids, parts, neighbourhood, profile.is_projected, candidates
-        )
+        blocks: tuple[Floats, ...] = (snapshot.vectors,)
+        ids = snapshot.ids
+        if len(tail):
+            blocks, ids = (snapshot.vectors, tail), np.concatenate([ids, tail_ids])
+        gallery = Gallery(blocks, ids, parts, neighbourhood, profile.is_projected, half or snapshot.index)
     deleted = deleted_numbers(connection, info)
     rows = None
     if len(deleted):

@@ -42,16 +42,6 @@ class DerivedFiles:
         with self._files():
             return compact_files(self.folder, self._engine, refit, history_days, deleted_days)
 
-    def build_candidates(self) -> int:
-        """Write the candidate index of the snapshot and return its number of images; later snapshots have one too."""
-        with self._files():
-            return index_build.build_candidates(self.folder, self._engine).images
-
-    def drop_candidates(self) -> None:
-        """Delete the candidate index."""
-        with self._files():
-            index_build.drop_candidates(self.folder, self._engine)
-
     def snapshot(self, refit: bool = False) -> None:
         """Rebuild the derived index from the database and switch to it; `refit` fits new statistics."""
         with self._files():

@@ -11,12 +11,9 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, delete, func, select
 
 from cbir import settings
-from cbir.addresses import WITHOUT_VECTOR_INDEX
 from cbir.atomic import sync_folder
-from cbir.errors import InvalidInput
 from cbir.gallery import knn, whitening
-from cbir.gallery.candidate_index import build_candidate_index
-from cbir.gallery.vector_blocks import VectorBlocks
+from cbir.gallery.flat_index import build_half_index
 from cbir.store import (
     audit_file,
     last_good,
@@ -29,10 +26,10 @@ from cbir.store import (
 )
 from cbir.store import snapshot as snapshots
 from cbir.store.agreement import require_agreement
-from cbir.store.candidate_file import write_candidate_index
 from cbir.store.collection_view import load_vectors, vector_pages
 from cbir.store.database import Database, is_sqlite
 from cbir.store.database_state import read_state
+from cbir.store.half_index_file import write_half_index
 from cbir.store.image_rows import last_number
 from cbir.store.knn_file import write_knn
 from cbir.store.normalisation import Statistics
@@ -49,7 +46,6 @@ from cbir.store.stored_snapshot import (
     forget_snapshot,
     read_snapshot_info,
     snapshot_is_outdated,
-    snapshot_statistics,
     statistics_fingerprint,
     store_snapshot_info,
     store_statistics,
@@ -67,6 +63,7 @@ class AdoptedStatistics(NamedTuple):
     fitted_here: bool
 
 
+HALVES_FROM = 100_000  # images; fewer are compared as fast in single precision
 STALE_SHARE = 0.05  # of the snapshot, added or deleted since: then an indexing run makes a new one
 
 
@@ -76,7 +73,7 @@ def has_no_snapshot(connection: Connection) -> bool:
     So it is in PostgreSQL, beyond `exact_limit` images. A folder keeps its snapshot: the last good copy goes with it.
     """
     active = settings.load()
-    if not is_postgresql(connection) or active.index in WITHOUT_VECTOR_INDEX:
+    if not is_postgresql(connection) or active.index == "flat":
         return False
     beyond = select(vectors.c.number).limit(1).offset(active.exact_limit)
     return connection.scalar(beyond) is not None
@@ -118,6 +115,7 @@ def statistics_outlive_erasure(database: Database) -> bool:
 def _intact(folder: Path, info: SnapshotInfo) -> bool:
     path = folder / "snapshots" / info.file
     complete = all(path.with_name(name).is_file() for name in info.files)
+    complete = complete and (info.images < HALVES_FROM or info.half_checksum is not None)
     return complete and info.neighbours_checksum is not None and path.stat().st_size == info.size
 
 
@@ -161,7 +159,6 @@ def _rebuild(folder: Path, database: Database, refit: bool, adopted: AdoptedStat
         profile = Profile.model_validate_json(metadata.required_value(connection, "profile"))
         statistics = None if refit else metadata.read_statistics(connection)
         statistics = adopted.statistics if adopted else statistics
-        with_candidates = metadata.find_value(connection, metadata.CANDIDATES) is not None
         generation, state = read_state(connection)
         generation += 0 if shared else 1
         last = last_number(connection)
@@ -188,8 +185,8 @@ def _rebuild(folder: Path, database: Database, refit: bool, adopted: AdoptedStat
     space = whitening.plain_space(matrix.shape[1]) if plain else whitening.fit_space(matrix, parts)
     neighbours = knn.find_neighbours(matrix, space)
     info.neighbours_checksum = write_knn(snapshot_folder / info.neighbours, neighbours)
-    if with_candidates and count:
-        info.candidates_checksum = _write_candidates(snapshot_folder / name, info, matrix)
+    if count >= HALVES_FROM:
+        info.half_checksum = write_half_index(snapshot_folder / info.half, build_half_index(matrix))
     if shared:
         info.state = state
         store_statistics(snapshot_folder / name, info, statistics)
@@ -272,50 +269,6 @@ def _is_overtaken(connection: Connection, generation: int, before: str | None) -
 def _fingerprint(database: Database) -> str | None:
     with database.connect() as connection:
         return statistics_fingerprint(connection)
-
-
-def build_candidates(folder: Path, database: Database) -> SnapshotInfo:
-    """Write the candidate index of the present snapshot and switch to it; later snapshots have one too.
-
-    Raises InvalidInput without a snapshot, and CollectionDamaged if it cannot be read.
-    """
-    with database.connect() as connection:
-        info = read_snapshot_info(connection, folder)
-        statistics = snapshot_statistics(connection, folder, info)
-    if info is None or statistics is None or not info.images:
-        raise InvalidInput(
-            f"{folder} has no snapshot to index; `cbir collection compact --collection {folder}` writes one"
-        )
-    path = folder / "snapshots" / info.file
-    snapshot = snapshots.open_snapshot(path, info, statistics.dimensions)
-    info.candidates_checksum = _write_candidates(path, info, snapshot.vectors)
-    with database.begin() as connection:
-        metadata.set_value(connection, metadata.CANDIDATES, "1")
-        store_snapshot_info(connection, folder, info)
-        metadata.bump_generation(connection)
-    _keep_current_files(folder, database, info)
-    return info
-
-
-def drop_candidates(folder: Path, database: Database) -> None:
-    """Delete the candidate index; later snapshots have none."""
-    with database.begin() as connection:
-        connection.execute(delete(schema.meta).where(schema.meta.c.key == metadata.CANDIDATES))
-        info = read_snapshot_info(connection, folder)
-        if info is None:
-            return
-        if info.candidates_checksum:
-            info.candidates_checksum = None
-            store_snapshot_info(connection, folder, info)
-            metadata.bump_generation(connection)
-        elif not (folder / "snapshots" / info.candidates).exists():  # else a full disk kept it
-            return
-    _keep_current_files(folder, database, info)
-
-
-def _write_candidates(snapshot: Path, info: SnapshotInfo, matrix: Matrix) -> str:
-    index = build_candidate_index(VectorBlocks((matrix,)))
-    return write_candidate_index(snapshot.with_name(info.candidates), index)
 
 
 def _keep_current_files(

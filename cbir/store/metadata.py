@@ -15,7 +15,6 @@ from cbir.store.schema import meta
 from cbir.store.statements import Statement, insert_or_update, is_postgresql
 
 AUTO = "auto"  # re-ranker that `auto` stands for, derived from the snapshot
-CANDIDATES = "candidates"  # there if each snapshot is to have a candidate index
 INCOMPLETE_CHANGES = "incomplete_changes"  # number of the history up to which entries may be missing
 UNCHECKED = "generation"  # only tells that something has changed
 SELECT = Statement("SELECT value, checksum FROM meta WHERE key = ?")

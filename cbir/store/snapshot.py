@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from cbir.atomic import atomic_binary
 from cbir.errors import CollectionDamaged
+from cbir.gallery.flat_index import FlatIndex
 from cbir.store.permissions import file_mode
 
 READ_BYTES = 1 << 20
@@ -26,8 +27,8 @@ class SnapshotInfo(BaseModel):
 
     generation: of the collection when it was written. last_number: largest image number that it covers, even if that
     image was deleted. size: of the file, bytes. checksum: BLAKE2b of the file. neighbours_checksum: of the k-NN file;
-    None if an older program wrote the snapshot without one. candidates_checksum: of the candidate index; None
-    without one. statistics_fingerprint: of the statistics beside the snapshot; None if the database has them.
+    None if an older program wrote the snapshot without one. half_checksum: of the vectors in half precision; None
+    without them. statistics_fingerprint: of the statistics beside the snapshot; None if the database has them.
     state: of the database when it was written, see `database_state`.
     """
 
@@ -38,21 +39,21 @@ class SnapshotInfo(BaseModel):
     size: int
     checksum: str
     neighbours_checksum: str | None = None
-    candidates_checksum: str | None = None
+    half_checksum: str | None = None
     statistics_fingerprint: str | None = None
     state: str | None = None
 
     @property
-    def candidates(self) -> str:
-        """Name of the candidate index beside the snapshot."""
-        return str(Path(self.file).with_suffix(".candidates"))
+    def half(self) -> str:
+        """Name of the file of vectors in half precision beside the snapshot."""
+        return str(Path(self.file).with_suffix(".half"))
 
     @property
     def files(self) -> tuple[str, ...]:
         """Names of the snapshot and the files beside it."""
-        candidates = (self.candidates,) if self.candidates_checksum else ()
+        half = (self.half,) if self.half_checksum else ()
         statistics = (self.statistics,) if self.statistics_fingerprint else ()
-        return (self.file, self.neighbours, *candidates, *statistics)
+        return (self.file, self.neighbours, *half, *statistics)
 
     @property
     def statistics(self) -> str:
@@ -69,13 +70,12 @@ class SnapshotInfo(BaseModel):
 class Snapshot:
     """Open snapshot: `vectors` (n, d) float32 view the mapped file, `ids` (n,) int64 ascend.
 
-    index: the FAISS index (IndexIDMap over IndexFlatL2) over the same memory.
+    index: over the same memory; its ids are rows.
     """
 
     vectors: NDArray[np.float32]
     ids: NDArray[np.int64]
-    index: faiss.Index
-    mapped: NDArray[np.uint8]
+    index: FlatIndex
 
 
 def allocate_index(count: int, dimensions: int) -> tuple[faiss.Index, NDArray[np.float32]]:
@@ -146,6 +146,7 @@ def open_snapshot(path: Path, info: SnapshotInfo, dimensions: int) -> Snapshot:
         content = mapped[len(PREAMBLE) :]
         index = faiss.read_index(faiss.ZeroCopyIOReader(faiss.swig_ptr(content), content.size))
         flat = faiss.downcast_index(index.index)
+        flat.referenced_objects = [index, mapped]  # it is a part of the one and views the other
         ids = faiss.vector_to_array(index.id_map)
     except (OSError, ValueError, RuntimeError, AttributeError) as error:
         raise CollectionDamaged(f"the snapshot {path.name} cannot be read") from error
@@ -153,11 +154,11 @@ def open_snapshot(path: Path, info: SnapshotInfo, dimensions: int) -> Snapshot:
     if flat.d != dimensions or flat.ntotal != count or count != info.images or (np.diff(ids) <= 0).any():
         raise CollectionDamaged(f"the snapshot {path.name} does not fit its collection")
     if count == 0:
-        return Snapshot(np.empty((0, dimensions), np.float32), ids, index, mapped)
+        return Snapshot(np.empty((0, dimensions), np.float32), ids, FlatIndex(flat))
     vectors = _mapped_vectors(mapped, flat)
     if not np.isfinite(np.vdot(vectors, vectors)):  # one damaged block would spoil every ranking
         raise CollectionDamaged(f"the snapshot {path.name} contains values that are not finite numbers")
-    return Snapshot(vectors, ids, index, mapped)
+    return Snapshot(vectors, ids, FlatIndex(flat))
 
 
 def _mapped_vectors(mapped: NDArray[np.uint8], flat: faiss.IndexFlatL2) -> NDArray[np.float32]:

@@ -79,11 +79,9 @@ def snapshot_problems(collection: Collection) -> list[str]:
             neighbours.is_file() and file_checksum(neighbours) == info.neighbours_checksum
         ):
             return [f"the neighbours {neighbours.name} are missing or have changed; {COMPACT}"]
-        candidates = path.with_name(info.candidates)
-        if info.candidates_checksum and not (
-            candidates.is_file() and file_checksum(candidates) == info.candidates_checksum
-        ):
-            return [f"the candidate index {candidates.name} is missing or has changed; {COMPACT}"]
+        half = path.with_name(info.half)
+        if info.half_checksum and not (half.is_file() and file_checksum(half) == info.half_checksum):
+            return [f"the index {half.name} is missing or has changed; {COMPACT}"]
         return _number_problems(connection, info, snapshot)
 
 

@@ -7,14 +7,14 @@ from sqlalchemy import Connection
 
 from cbir.cancellation import run_to_end
 from cbir.errors import CollectionDamaged
-from cbir.gallery.candidate_index import CandidateIndex
+from cbir.gallery.flat_index import FlatIndex
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.store import database_state, metadata
 from cbir.store.agreement import require_sample_agreement
-from cbir.store.candidate_file import read_candidate_index
 from cbir.store.collection_view import View, build_view
 from cbir.store.database import Database, connect_once, is_sqlite
 from cbir.store.database_state import has_state, read_state
+from cbir.store.half_index_file import read_half_index
 from cbir.store.knn_file import read_knn
 from cbir.store.profile import Profile
 from cbir.store.restore_advice import REPAIR
@@ -40,14 +40,14 @@ class ViewCache:
         self._stamp = 0  # of the snapshot's description, where that is a file
         self._snapshot: tuple[Snapshot, SnapshotInfo] | None = None
         self._neighbourhood: Neighbourhood | None = None  # of the snapshot
-        self._candidates: CandidateIndex | None = None  # of the snapshot
+        self._half: FlatIndex | None = None  # of the snapshot
         self._snapshot_problem: str | None = None
         self._neighbours_problem: str | None = None
-        self._candidates_problem: str | None = None
+        self._half_problem: str | None = None
 
     @property
     def problem(self) -> str | None:
-        return self._snapshot_problem or self._neighbours_problem or self._candidates_problem
+        return self._snapshot_problem or self._neighbours_problem or self._half_problem
 
     def reload_profile(self) -> None:
         """Read the profile again, as `view` does, without vectors."""
@@ -93,7 +93,7 @@ class ViewCache:
             self._snapshot,
             self._view,
             self._neighbourhood,
-            self._candidates,
+            self._half,
         )
 
     def _open_snapshot(self, connection: Connection) -> bool:
@@ -102,12 +102,12 @@ class ViewCache:
         self._snapshot_problem = None
         if info is None:
             self._snapshot = self._neighbourhood = self._neighbours_problem = None
-            self._candidates = self._candidates_problem = None
+            self._half = self._half_problem = None
             return not self._current_stamp()  # else it may be newer than what this transaction sees
         if self._snapshot and self._snapshot[1] == info:
             return True
         self._neighbourhood = self._neighbours_problem = None
-        self._candidates = self._candidates_problem = None
+        self._half = self._half_problem = None
         path = self._folder / "snapshots" / info.file
         try:
             statistics = snapshot_statistics(connection, self._folder, info)
@@ -136,11 +136,9 @@ class ViewCache:
         except CollectionDamaged as damage:
             self._neighbours_problem = f"{damage}: re-ranking by neighbours sees the nearest images alone"
         try:
-            if info.candidates_checksum:
-                index_path = path.with_name(info.candidates)
-                self._candidates = read_candidate_index(
-                    index_path, info.candidates_checksum, info.images, dimensions
-                )
+            if info.half_checksum:
+                half_path = path.with_name(info.half)
+                self._half = read_half_index(half_path, info.half_checksum, info.images, dimensions)
         except CollectionDamaged as damage:
-            self._candidates_problem = f"{damage}: all images are compared with every query"
+            self._half_problem = f"{damage}: searches compare the vectors in single precision"
         return True

@@ -46,7 +46,9 @@ class IndexedVectors:
         gap: Gaps,
         limited: LimitedCollection | None = None,
         neighbours: StoredNeighbours | None = None,
+        index_name: str = "",
     ) -> None:
+        self.index_name = index_name
         self._gap, self._limited, self._neighbours = gap, limited, neighbours
         self._limits = limited.limits if limited else ()
         self._visible = limited.index_feed() if limited else feed
@@ -55,7 +57,7 @@ class IndexedVectors:
 
     def over(self, limited: LimitedCollection) -> "IndexedVectors":
         """Return the vectors of a limited view of this collection: other images are never returned."""
-        return IndexedVectors(self._feed, self._gap, limited, self._neighbours)
+        return IndexedVectors(self._feed, self._gap, limited, self._neighbours, self.index_name)
 
     def for_search(self) -> "IndexedVectors":
         """Return these vectors as they are now, for the calls of one search.

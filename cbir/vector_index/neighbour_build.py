@@ -12,7 +12,7 @@ from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import build_graph
 from cbir.gallery.numbered_graph import NumberedGraph, number_graph
 from cbir.gallery.vector_blocks import Floats
-from cbir.gallery.whitening import fit_space
+from cbir.gallery.whitening import fit_space, plain_space
 from cbir.store.index_feed import IndexFeed
 from cbir.store.normalisation import Statistics, part_bounds
 from cbir.store.profile import Profile
@@ -42,7 +42,8 @@ def build_neighbours(
     with tempfile.TemporaryFile(dir=folder) as file:
         numbers = _write_vectors(feed, statistics, file, progress)
         matrix = _mapped(file, len(numbers), statistics.dimensions)
-        space = fit_space(matrix, part_bounds(profile, statistics))
+        plain = profile.is_projected  # learned directions need no more whitening
+        space = plain_space(matrix.shape[1]) if plain else fit_space(matrix, part_bounds(profile, statistics))
         graph = build_graph(find_neighbours(matrix, space))
         del matrix
     return number_graph(numbers, graph, space)

@@ -4,7 +4,6 @@ import ssl
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cbir.addresses import WITHOUT_VECTOR_INDEX
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
 from cbir.store.collection import Collection
@@ -50,15 +49,16 @@ def open_index(collection: Collection, settings: Settings) -> CollectionIndex | 
 
     Nothing connects before it is needed. Raises InvalidInput if the index does not fit the collection.
     """
-    if settings.index in WITHOUT_VECTOR_INDEX:
+    kind = _kind(collection, settings)
+    if kind is None:
         return None
-    kind, engine = settings.index.partition(":")[0], _engine(collection, settings)
+    engine = _engine(collection, kind, settings)
     current = CurrentIndex(_editions(collection, kind), engine)
     feed = collection.index_feed()
     neighbours = StoredNeighbours(
         collection.folder, kind, collection.profile, feed, current, settings.graph_limit
     )
-    vectors = IndexedVectors(feed, CurrentGap(feed, current), neighbours=neighbours)
+    vectors = IndexedVectors(feed, CurrentGap(feed, current), neighbours=neighbours, index_name=kind)
     return CollectionIndex(kind, vectors, Follower(feed, current), feed, current, neighbours)
 
 
@@ -69,10 +69,17 @@ def _editions(collection: Collection, kind: str) -> Editions:
     return SharedEditions(IndexRecord(database, kind))
 
 
-def _engine(collection: Collection, settings: Settings) -> IndexEngine:
-    if settings.index in LOCAL:
-        return LocalEngine(collection, settings.index, settings.index_probes)
-    if settings.index == "pgvector":
+def _kind(collection: Collection, settings: Settings) -> str | None:
+    """Return the kind of vector index that the settings name; None where the snapshot itself is searched."""
+    if settings.index == "auto":
+        return "ivf" if len(collection) > settings.exact_limit else None
+    return None if settings.index == "flat" else settings.index.partition(":")[0]
+
+
+def _engine(collection: Collection, kind: str, settings: Settings) -> IndexEngine:
+    if kind in LOCAL:
+        return LocalEngine(collection, kind, settings.index_probes)
+    if kind == "pgvector":
         return PgvectorEngine(collection)
     password, ca_file = _read_password(settings.index_password_file), settings.index_ca_file
     _require_certificate(ca_file)

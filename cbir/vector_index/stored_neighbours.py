@@ -27,8 +27,7 @@ log = logging.getLogger(__name__)
 class StoredNeighbours:
     """Graph of the neighbours of all images, in a file of each machine; thread-safe.
 
-    It belongs to one edition of the index. Profiles of networks have none: among their candidates relevance finds the
-    same images.
+    It belongs to one edition of the index.
 
     Parameters
     ----------
@@ -59,8 +58,8 @@ class StoredNeighbours:
 
     @property
     def useful(self) -> bool:
-        """Return whether the profile is one whose searches a graph improves, and the settings want it."""
-        return self._limit > 0 and not self._profile.is_projected
+        """Return whether the settings want a graph."""
+        return self._limit > 0
 
     def of(self, edition: str) -> NumberedGraph | None:
         """Return the graph of an edition; None if it is missing, damaged, or of another one."""

@@ -84,11 +84,7 @@ def get_readyz() -> Response:
 def _device(handle: CollectionHandle) -> str:
     """Return the device in use, and that of the index where it is another one."""
     choice, index = choose_device(current_state().settings.device), handle.whole_searcher().index_device
-    return (
-        f"{choice}; the index of the collection is on {index}"
-        if index not in (None, choice.name)
-        else str(choice)
-    )
+    return f"{choice}; the index of the collection is on {index}" if index != choice.name else str(choice)
 
 
 def _alive(facts: Health) -> Response:

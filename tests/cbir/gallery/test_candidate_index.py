@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cbir.gallery.candidate_list import CandidateLimits, rank_candidates
 
 from cbir.gallery.candidate_index import FEW, CandidateIndex, build_candidate_index
-from cbir.gallery.candidate_list import CandidateLimits, rank_candidates
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import rank, top_k
 from tests.cbir.gallery.test_knn import clustered

@@ -1,7 +1,5 @@
 """A stored graph read in part: the same edges, weights and degrees as the graph of all images."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -17,7 +15,6 @@ VECTORS = np.random.default_rng(0).standard_normal((80, 6), np.float32)
 NUMBERS = np.arange(80) * 3 + 2
 SPACE = fit_space(VECTORS)
 GRAPH = build_graph(find_neighbours(VECTORS, SPACE))
-SCALE = SimpleNamespace(space=SPACE, nearest_distances="those of the collection")
 
 
 def stored(rows: np.ndarray = np.arange(80)) -> NumberedGraph:
@@ -81,10 +78,9 @@ def test_with_enough_rows_everything_joined_is_reached() -> None:
 
 def covering(numbered: NumberedGraph, rows: np.ndarray) -> Graph:
     gallery = Gallery((VECTORS,), NUMBERS)
-    neighbourhood = StoredNeighbourhood(SCALE, numbered, NUMBERS, rows)
+    neighbourhood = StoredNeighbourhood(numbered, NUMBERS, rows)
     graph, lengths = neighbourhood.covering(gallery)
     np.testing.assert_allclose(lengths, SPACE.transform(VECTORS)[1], rtol=1e-6)
-    assert neighbourhood.nearest_distances(gallery) == SCALE.nearest_distances
     return graph
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-
 from cbir.gpu import device_search
+
 from cbir.hardware import device_failure
 from cbir.images import from_array
 from cbir.store import Collection

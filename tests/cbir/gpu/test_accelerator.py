@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from cbir.gpu.accelerator import Accelerator, excluded_rows
 
 from cbir import rerank
 from cbir.gallery import knn
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.ranking import rank, top_k
-from cbir.gpu.accelerator import Accelerator, excluded_rows
 
 MEMBERS = pytest.mark.parametrize("name", rerank.names())
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -8,13 +8,13 @@ from threading import Thread
 import numpy as np
 import pytest
 import torch
+from cbir.gpu import accelerator, device_search, faiss_index, nearest_index, torch_graph, torch_vectors
+from cbir.gpu.device_search import DeviceSearch
+from cbir.gpu.torch_vectors import TorchVectors
 
 from cbir import rerank
 from cbir.errors import DeviceFailed, QueryCancelled
 from cbir.gallery.gallery import Gallery
-from cbir.gpu import accelerator, device_search, faiss_index, nearest_index, torch_graph, torch_vectors
-from cbir.gpu.device_search import DeviceSearch
-from cbir.gpu.torch_vectors import TorchVectors
 from cbir.hardware import device_failure
 from cbir.hardware.device import choose_device
 from cbir.search import Request, Searcher, Stopwatch

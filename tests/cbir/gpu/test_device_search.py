@@ -6,14 +6,14 @@ import sys
 import numpy as np
 import pytest
 import torch
+from cbir.gpu import accelerator, device_search
+from cbir.gpu.device_search import SCALED, DeviceSearch
+from cbir.gpu.torch_vectors import TorchVectors
 
 from cbir import rerank
 from cbir.errors import CollectionBusy, DeviceFailed, InvalidInput
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import rank, top_k
-from cbir.gpu import accelerator, device_search
-from cbir.gpu.device_search import SCALED, DeviceSearch
-from cbir.gpu.torch_vectors import TorchVectors
 from cbir.hardware import device, device_trial
 from cbir.hardware.device import faiss_gpu_problem, resolve_device
 from tests.cbir.gpu.test_accelerator import clustered

@@ -5,12 +5,12 @@ from dataclasses import replace
 import faiss
 import numpy as np
 import pytest
+from cbir.gpu.nearest_index import MOST_FETCHED, NearestIndex
 
 from cbir import rerank
 from cbir.errors import InvalidInput
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import rank, top_k
-from cbir.gpu.nearest_index import MOST_FETCHED, NearestIndex
 from cbir.hardware.device import faiss_gpu_problem
 from cbir.rerank.top_hits import rerank_top
 from tests.cbir.gpu.test_accelerator import clustered

@@ -1,13 +1,13 @@
 """A collection searched through a device: the same answers, filters and deletes as without."""
 
 import pytest
+from cbir.gpu import accelerator, device_search
+from cbir.gpu.device_search import DeviceSearch
+from cbir.gpu.torch_vectors import TorchVectors
 from typer.testing import CliRunner
 
 from cbir import rerank, settings
 from cbir.errors import InvalidInput
-from cbir.gpu import accelerator, device_search
-from cbir.gpu.device_search import DeviceSearch
-from cbir.gpu.torch_vectors import TorchVectors
 from cbir.main import app
 from cbir.rerank.auto import MUTUAL
 from cbir.search import Request, Searcher, Stopwatch

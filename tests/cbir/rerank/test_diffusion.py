@@ -14,10 +14,9 @@ from cbir.gallery.knn import NEAREST
 from cbir.gallery.knn_graph import SCALE
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.ranking import rank
-from cbir.rerank.backend import Backend, NeedsFullList
+from cbir.rerank.backend import Backend
 from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.diffusion_graph import DiffusionGraph
-from cbir.rerank.mutual_neighbours import add_mutual_closeness
 
 
 def vectors(count: int, seed: int = 0) -> np.ndarray:
@@ -326,14 +325,6 @@ def test_mutual_neighbours_join_the_logarithm_of_the_flow(rows: np.ndarray) -> N
     np.testing.assert_allclose(both, expected - expected.max(), atol=1e-5)
     kept = Diffusion(mutual=3.0, sure=1.0)(query, ranking, searched).scores
     assert np.argmax(kept) == np.argmin(ranking.distances)
-
-
-def test_mutual_neighbours_need_all_of_the_nearest_images() -> None:
-    held = vectors(300)
-    backend = Backend(held[0], rank(held[0], gallery(held)), gallery(held))
-    rows = np.delete(np.arange(300), 0)  # the nearest is missing
-    with pytest.raises(NeedsFullList):
-        add_mutual_closeness(backend, rows, np.zeros(299, np.float32), 1.0)
 
 
 def test_mutual_neighbours_of_no_image_or_one() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import rank
-from cbir.rerank.backend import Backend, NeedsFullList
+from cbir.rerank.backend import Backend
 from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.sure_answer import keep_sure_first, place_sure_first
 
@@ -71,7 +71,7 @@ def test_few_images_are_never_sure(count: int) -> None:
     gallery = Gallery((held,), np.arange(count))
     scores = -np.arange(count, dtype=float)
     backend = Backend(held[-1], rank(held[-1], gallery), gallery)
-    assert keep_sure_first(backend, np.arange(count), scores, 0.9) is scores
+    assert keep_sure_first(backend, scores, 0.9) is scores
 
 
 def test_a_copy_of_the_query_is_sure_and_five_copies_are_not() -> None:
@@ -82,14 +82,4 @@ def test_a_copy_of_the_query_is_sure_and_five_copies_are_not() -> None:
         gallery = Gallery((images,), np.arange(50))
         backend = Backend(images[10], rank(images[10], gallery), gallery)
         scores = -np.arange(50, dtype=float)
-        assert (int(np.argmax(keep_sure_first(backend, np.arange(50), scores, 0.9))) == 10) is kept
-
-
-def test_rows_without_the_nearest_need_the_full_list() -> None:
-    held = clusters(50, 2)
-    gallery = Gallery((held,), np.arange(50))
-    ranking = rank(held[10], gallery)
-    backend = Backend(held[10], ranking, gallery)
-    rows = np.arange(11, 50)
-    with pytest.raises(NeedsFullList):
-        keep_sure_first(backend, rows, -np.arange(39.0), 0.9)
+        assert (int(np.argmax(keep_sure_first(backend, scores, 0.9))) == 10) is kept

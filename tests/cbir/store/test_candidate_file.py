@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cbir.store.candidate_file import read_candidate_index, write_candidate_index
 from typer.testing import CliRunner
 
 from cbir import settings
@@ -14,7 +15,6 @@ from cbir.main import app
 from cbir.search import Request, Searcher
 from cbir.store import Collection
 from cbir.store.backup import back_up_collection
-from cbir.store.candidate_file import read_candidate_index, write_candidate_index
 from cbir.store.filter_conditions import parse_filter
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.restore import restore_backup

@@ -1,4 +1,4 @@
-"""File of the candidate index of a snapshot: derived like the snapshot, stored beside it, read in place."""
+"""File of a snapshot's vectors in half precision: derived like the snapshot, stored beside it, read in place."""
 
 from pathlib import Path
 
@@ -7,22 +7,22 @@ import numpy as np
 
 from cbir.atomic import atomic_binary
 from cbir.errors import CollectionDamaged
-from cbir.gallery.candidate_index import CandidateIndex
+from cbir.gallery.flat_index import FlatIndex
 from cbir.store.permissions import file_mode
 from cbir.store.snapshot import file_checksum
 
 WRITTEN = 1 << 20  # bytes written at a time
 
 
-def write_candidate_index(path: Path, candidates: CandidateIndex) -> str:
+def write_half_index(path: Path, half: FlatIndex) -> str:
     """Write an index to `path` atomically and return the file's checksum."""
     with atomic_binary(path, permissions=file_mode(path.parent)) as file:
-        faiss.write_index(candidates.index, faiss.PyCallbackIOWriter(file.write, WRITTEN))
+        faiss.write_index(half.index, faiss.PyCallbackIOWriter(file.write, WRITTEN))
     return file_checksum(path)
 
 
-def read_candidate_index(path: Path, checksum: str, count: int, dimensions: int) -> CandidateIndex:
-    """Map a file that `write_candidate_index` wrote.
+def read_half_index(path: Path, checksum: str, count: int, dimensions: int) -> FlatIndex:
+    """Map a file that `write_half_index` wrote.
 
     Parameters
     ----------
@@ -42,13 +42,13 @@ def read_candidate_index(path: Path, checksum: str, count: int, dimensions: int)
     """
     try:
         if file_checksum(path) != checksum:
-            raise CollectionDamaged(f"the candidate index {path.name} has changed since it was written")
+            raise CollectionDamaged(f"the index {path.name} has changed since it was written")
         mapped = np.memmap(path, np.uint8, "r")
         reader = faiss.ZeroCopyIOReader(faiss.swig_ptr(mapped), mapped.size)
         index = faiss.read_index(reader)
     except (OSError, ValueError, RuntimeError) as error:
-        raise CollectionDamaged(f"the candidate index {path.name} cannot be read") from error
-    if index.d != dimensions or index.ntotal != count:
-        raise CollectionDamaged(f"the candidate index {path.name} does not fit its snapshot")
-    index.referenced_objects = [reader, mapped]  # the lists view them
-    return CandidateIndex(index)
+        raise CollectionDamaged(f"the index {path.name} cannot be read") from error
+    if not isinstance(index, faiss.IndexScalarQuantizer) or (index.d, index.ntotal) != (dimensions, count):
+        raise CollectionDamaged(f"the index {path.name} does not fit its snapshot")
+    index.referenced_objects = [reader, mapped]  # its codes view them
+    return FlatIndex(index)

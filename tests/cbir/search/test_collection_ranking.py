@@ -1,4 +1,4 @@
-"""Searches by candidates of an index: with enough of them, the answers are those from all images."""
+"""Searches in the nearest images and a sample: with enough of them, the answers are those from all images."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,19 +12,18 @@ from cbir.errors import IndexUnavailable, InvalidInput
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import build_graph
-from cbir.gallery.numbered_graph import number_graph
+from cbir.gallery.numbered_graph import NumberedGraph, number_graph
 from cbir.gallery.ranking import rank
 from cbir.rerank.backend import Backend
 from cbir.rerank.several_examples import learner_names
 from cbir.search import Answer, Request, Searcher, Stopwatch
+from cbir.search.view_vectors import ViewVectors
 from cbir.store import Collection
 from cbir.store import profile as profiles
 from cbir.store.filter_conditions import parse_filter
 from cbir.store.limited_collection import LimitedCollection
-from tests.benches import loaded
 from tests.cbir.store.conftest import entry
 
-ExactVectors = loaded("exact_vectors").ExactVectors
 IMAGES = 120
 SETTINGS = settings.load(device="cpu")
 
@@ -47,12 +46,33 @@ def ids(collection: Collection) -> list[str]:
 
 
 def searcher_of(collection: Collection, candidates: int, vectors: Any = None, sample: int = 30) -> Searcher:
-    """A searcher that uses its index however few images there are."""
+    """A searcher that re-ranks no more than its candidates and a sample, however few images there are."""
     loaded_settings = SETTINGS.model_copy(update={"indexed_candidates": candidates, "indexed_sample": sample})
-    searcher = Searcher(collection, loaded_settings, vectors or ExactVectors(collection))
-    ranking = searcher._ranking
-    ranking._current = lambda: ranking.indexed  # type: ignore[method-assign]
+    return without_whole_lists(Searcher(collection, loaded_settings, vectors))
+
+
+def without_whole_lists(searcher: Searcher) -> Searcher:
+    searcher._ranking.whole_up_to = 0
     return searcher
+
+
+class Unlinked(ViewVectors):
+    """Vectors of a collection whose graph is not built yet."""
+
+    def graph(self) -> None:
+        return None
+
+
+class Outgrown(ViewVectors):
+    """Vectors with a graph that lacks the last images."""
+
+    missing = 10
+
+    def graph(self) -> NumberedGraph:
+        gallery = self.view.gallery
+        stop = len(gallery) - self.missing
+        graph = build_graph(find_neighbours(gallery.vectors(np.arange(stop)), gallery.space))
+        return number_graph(gallery.ids[:stop], graph, gallery.space)
 
 
 def ask(searcher: Searcher, ids: list[str], *examples: int, **given: Any) -> Answer:
@@ -99,26 +119,6 @@ def test_with_all_images_as_candidates_nothing_changes(
     assert_same(ask(indexed, ids, 7, **given), ask(whole, ids, 7, **given))
 
 
-def with_stored_graph(collection: Collection, missing: int = 0) -> Any:
-    """Vectors with the graph of the collection, which lacks the last images."""
-    gallery = collection.view().gallery
-    stop = len(gallery) - missing
-    graph = build_graph(find_neighbours(gallery.vectors(np.arange(stop)), gallery.space))
-    return ExactVectors(collection, number_graph(gallery.ids[:stop], graph, gallery.space))
-
-
-@pytest.mark.parametrize(
-    ("method", "given"),
-    [(method, given) for method in ("diffusion", "diffusion-eprf") for given in ({}, *REQUESTS.values())],
-)
-def test_with_a_stored_graph_and_all_images_nothing_changes(
-    collection, ids, method: str, given: dict[str, Any]
-) -> None:
-    indexed = searcher_of(collection, IMAGES, with_stored_graph(collection))
-    given = {"k": IMAGES, "rerank": method} | given
-    assert_same(ask(indexed, ids, 7, **given), ask(Searcher(collection, SETTINGS), ids, 7, **given))
-
-
 @pytest.mark.parametrize("missing", [0, 10])
 @pytest.mark.parametrize("method", ["diffusion", "feedback"])
 def test_relevance_reaches_images_that_are_no_candidates(collection, ids, method: str, missing: int) -> None:
@@ -126,8 +126,8 @@ def test_relevance_reaches_images_that_are_no_candidates(collection, ids, method
     shared = {"stored": 0, "candidates": 0}
     whole = Searcher(collection, SETTINGS)
     searchers = {
-        "stored": searcher_of(collection, 30, with_stored_graph(collection, missing)),
-        "candidates": searcher_of(collection, 30),
+        "stored": searcher_of(collection, 30, Outgrown(collection) if missing else None),
+        "candidates": searcher_of(collection, 30, Unlinked(collection)),
     }
     for first in range(0, 40, 5):
         examples = (first,) if method == "diffusion" else (first, first)
@@ -140,16 +140,13 @@ def test_relevance_reaches_images_that_are_no_candidates(collection, ids, method
 
 
 def test_images_that_relevance_reaches_obey_the_request(collection, ids) -> None:
-    searcher = searcher_of(collection, 20, with_stored_graph(collection))
+    searcher = searcher_of(collection, 20)
     answer = ask(searcher, ids, 0, k=20, rerank="diffusion", where=["label=b"], exclude_patient="p2")
     assert len(answer.results) == 20
     assert {hit.labels["label"] for hit in answer.results} == {"b"}
     assert not hit_ids(answer) & set(ids[8:12])
     with LimitedCollection(collection, [parse_filter("label=a")]) as limited:
-        limited_searcher = searcher.over(limited)
-        ranking = limited_searcher._ranking
-        ranking._current = lambda: ranking.indexed  # type: ignore[method-assign,return-value]
-        answer = ask(limited_searcher, ids, 0, k=20, rerank="diffusion")
+        answer = ask(without_whole_lists(searcher.over(limited)), ids, 0, k=20, rerank="diffusion")
         assert {hit.labels["label"] for hit in answer.results} == {"a"}
 
 
@@ -176,14 +173,15 @@ def test_images_of_the_sample_are_no_hits(collection, ids, method: str) -> None:
         hit.image_id for hit in ask(Searcher(collection, SETTINGS), ids, 0, k=20, rerank="none").results
     ]
     examples = (0, 0) if method == "feedback" else (0,)
-    answer = ask(searcher_of(collection, 20, sample=60), ids, *examples, k=20, rerank=method)
+    searcher = searcher_of(collection, 20, Unlinked(collection), sample=60)
+    answer = ask(searcher, ids, *examples, k=20, rerank=method)
     assert {hit.image_id for hit in answer.results} == set(nearest)
     assert answer.rerank.scope == "the best 20 of 119 by an index and a sample of 60"
     assert any("sample" in note for note in answer.rerank.notes) == (method != "none")
 
 
 def test_what_the_index_misses_is_found_in_the_sample(collection, ids) -> None:
-    class Forgetful(ExactVectors):  # as an approximate index may be
+    class Forgetful(ViewVectors):  # as an approximate index may be
         def nearest(self, queries, k, scope):
             found = super().nearest(queries, k + 5, scope)
             return [type(each)(each.numbers[5:], each.distances[5:]) for each in found]
@@ -221,9 +219,8 @@ def test_a_limited_caller_gets_what_it_gets_from_all_images(collection, ids) -> 
     with LimitedCollection(collection, [parse_filter("label=a")]) as limited:
         whole, indexed = (
             Searcher(collection, SETTINGS).over(limited),
-            searcher_of(collection, IMAGES).over(limited),
+            without_whole_lists(searcher_of(collection, IMAGES).over(limited)),
         )
-        indexed._ranking._current = lambda: indexed._ranking.indexed  # type: ignore[method-assign,return-value]
         for method in ("none", "diffusion", "eprf"):
             found, expected = (ask(each, ids, 0, k=IMAGES, rerank=method) for each in (indexed, whole))
             assert {hit.labels["label"] for hit in found.results} == {"a"}
@@ -234,18 +231,15 @@ def test_a_limited_caller_gets_what_it_gets_from_all_images(collection, ids) -> 
 
 def test_a_collection_of_fewer_images_than_candidates_is_ranked_as_a_whole(collection, ids) -> None:
     settings_of_few = SETTINGS.model_copy(update={"indexed_candidates": IMAGES})
-    searcher = Searcher(collection, settings_of_few, ExactVectors(collection))
+    searcher = Searcher(collection, settings_of_few)
     assert ask(searcher, ids, 0, k=5).rerank.scope in ("collection", "top")
 
 
-class Down(ExactVectors):
+class Down(ViewVectors):
     """An index that does not answer."""
 
-    def nearest(self, queries, k, scope):
+    def rows(self, scope):
         raise IndexUnavailable("the index of the collection does not answer")
-
-    def over(self, limited):
-        return Down(limited)
 
 
 def test_while_the_index_is_down_all_images_are_compared_and_the_answer_says_so(collection, ids) -> None:
@@ -257,15 +251,15 @@ def test_while_the_index_is_down_all_images_are_compared_and_the_answer_says_so(
 
 def test_too_many_images_are_not_compared_while_the_index_is_down(collection, ids) -> None:
     searcher = searcher_of(collection, 20, Down(collection))
-    object.__setattr__(searcher._ranking, "_settings", SETTINGS.model_copy(update={"exact_limit": 10}))
+    object.__setattr__(searcher._ranking, "settings", SETTINGS.model_copy(update={"exact_limit": 10}))
     with pytest.raises(IndexUnavailable, match="120 images are too many"):
         ask(searcher, ids, 0, k=5)
 
 
 def test_what_reads_all_images_says_so(collection) -> None:
-    searcher = searcher_of(collection, 20)
+    searcher = searcher_of(collection, 20, Down(collection))
     searcher.require_all_images("a search by text")
-    object.__setattr__(searcher._ranking, "_settings", SETTINGS.model_copy(update={"exact_limit": 119}))
+    object.__setattr__(searcher._ranking, "settings", SETTINGS.model_copy(update={"exact_limit": 119}))
     with pytest.raises(InvalidInput, match="a search by text reads all images of the collection: 120 are"):
         searcher.require_all_images("a search by text")
     Searcher(collection, SETTINGS).require_all_images("a search by text")
@@ -273,7 +267,7 @@ def test_what_reads_all_images_says_so(collection) -> None:
 
 def test_for_a_limited_caller_the_size_of_the_whole_collection_counts(collection, ids) -> None:
     """What a caller may not see is loaded with the rest."""
-    settings = SETTINGS.model_copy(update={"exact_limit": 119, "indexed_candidates": 100})
+    settings = SETTINGS.model_copy(update={"exact_limit": 119, "indexed_candidates": 25})
     limited = LimitedCollection(collection, [parse_filter("label=a")])
     assert len(limited) == 60
     searcher = Searcher(collection, settings, Down(collection)).over(limited)

@@ -1,0 +1,118 @@
+"""Copy of vectors on a GPU, which FAISS searches in half precision."""
+
+from functools import partial
+from threading import Lock
+from typing import Any
+
+import faiss
+import numpy as np
+
+from cbir.cancellation import locked, run_to_end
+from cbir.gallery.vector_blocks import Floats, Rows, is_among
+from cbir.hardware.device_memory import is_out_of_device_memory, rows_within
+
+PARTS = 8  # that the rows are dealt to in turn: a GPU finds MOST_FETCHED rows of each
+MOST_FETCHED = 2048  # rows that a search of a GPU index returns, at most
+SPARE = 1.3  # times the mean share of a list that is fetched of each part
+SLACK = 64  # rows fetched besides, of each part
+ADDED = (64 << 20, 16 << 20, 4 << 20)  # bytes of vectors added at a time; fewer if they do not fit
+SCRATCH = 256 << 20  # bytes of the GPU's memory that FAISS keeps for its own work
+
+_abandoned: list[Any] = []
+
+
+class GpuFlatIndex:
+    """FAISS index of the first rows of a gallery on a GPU. Thread-safe: searches take turns.
+
+    Classic GPU indexes ignore a selector and have a largest k. So rows are dealt to PARTS indexes, more of each are
+    fetched than are needed, and rows that do not pass a filter are dropped.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._vectors: Floats | None = None  # that are there
+        self._parts: list[Any] = []
+
+    def nearest(self, vectors: Floats, query: Floats, count: int, allowed: Rows | None = None) -> Rows | None:
+        """Return the nearest rows, ascending, at least `count`; None if some may be missing.
+
+        Parameters
+        ----------
+        vectors : (n, d) float32
+            What is searched: copied to the GPU if it is not what is there.
+        query : (d,) float32
+            Query vector.
+        count : int
+            Number of rows.
+        allowed : (m,) int64, optional
+            Rows that may be returned, ascending; all by default.
+        """
+        if self._vectors is not vectors:
+            run_to_end(partial(self._copy, vectors), self._lock)
+        with locked(self._lock):
+            self._copy(vectors)  # again: another query may have copied an older snapshot meanwhile
+            share = 1.0 if allowed is None else len(allowed) / len(vectors)
+            wanted = count / max(share, 1e-9) / PARTS
+            fetched = int(SPARE * wanted) + SLACK
+            while fetched <= 2 * MOST_FETCHED:
+                rows = self._fetch(query, count, min(fetched, MOST_FETCHED), allowed)
+                if rows is not None:
+                    return rows
+                fetched *= 2
+        return None
+
+    def abandon(self) -> None:
+        """Give up what is on a GPU that has failed: freeing it fails as well, and then FAISS ends the process."""
+        _abandoned.append(self._parts)
+        self._vectors, self._parts = None, []
+
+    def _fetch(self, query: Floats, count: int, fetched: int, allowed: Rows | None) -> Rows | None:
+        found, farthest = [], np.inf
+        for number, part in enumerate(self._parts):
+            squared, places = part.search(query[None, :], min(fetched, part.ntotal))
+            if fetched < part.ntotal:
+                farthest = min(farthest, float(squared[0, -1]))  # farther rows of this part were not fetched
+            found.append((places[0] * PARTS + number, squared[0]))
+        rows, distances = (np.concatenate(values) for values in zip(*found, strict=True))
+        if allowed is not None:
+            passing = is_among(rows, allowed)
+            rows, distances = rows[passing], distances[passing]
+        sure = distances <= farthest
+        return np.sort(rows[sure]) if np.count_nonzero(sure) >= count else None
+
+    def _copy(self, vectors: Floats) -> None:
+        if self._vectors is vectors:
+            return
+        self._vectors, self._parts = None, []  # frees the old ones first
+        for limit in ADDED:
+            try:
+                for number in range(PARTS):
+                    self._parts.append(
+                        _copied(vectors[number::PARTS], rows_within(limit, vectors.shape[1] * 4))
+                    )
+                break
+            except Exception as error:
+                if limit == ADDED[-1] or not is_out_of_device_memory(error):
+                    self.abandon()
+                    raise
+                self._parts = []
+        self._vectors = vectors
+
+
+def _copied(vectors: Floats, step: int) -> Any:
+    """Return an index of vectors (n, d) on the GPU, which are sent there `step` at a time."""
+    index = create_gpu_index(vectors.shape[1], half=True)
+    for start in range(0, len(vectors), step):
+        index.add(np.ascontiguousarray(vectors[start : start + step]))
+    return index
+
+
+def create_gpu_index(dimensions: int, half: bool) -> Any:
+    """Return an empty index of Euclidean distances on the first GPU; its resources live as long as the index."""
+    resources, options = faiss.StandardGpuResources(), faiss.GpuClonerOptions()
+    resources.setTempMemory(SCRATCH)
+    options.use_cuvs = False  # the published build has none; its indexes would need other calls
+    options.useFloat16 = half
+    index = faiss.index_cpu_to_gpu(resources, 0, faiss.IndexFlatL2(dimensions), options)
+    index.referenced_objects = [resources]  # as FAISS itself keeps what an index needs
+    return index
