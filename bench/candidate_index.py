@@ -11,15 +11,15 @@ from typing import Any
 
 import faiss
 import numpy as np
+from cbir.gallery.candidate_list import CandidateLimits, rank_candidates
+from cbir.store.candidate_file import read_candidate_index, write_candidate_index
 from numpy.typing import NDArray
 
 from cbir import rerank
 from cbir.gallery.candidate_index import build_candidate_index
-from cbir.gallery.candidate_list import CandidateLimits, rank_candidates
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import top_k
 from cbir.rerank.top_hits import rerank_top
-from cbir.store.candidate_file import read_candidate_index, write_candidate_index
 
 WRITTEN = 50_000  # vectors made at a time
 BASE = 10_000  # synthetic vectors to jitter

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from cbir.gpu.accelerator import Accelerator
+from cbir.gpu.nearest_index import NearestIndex
 from query import collection, timed
 
 from cbir import rerank
@@ -24,8 +26,6 @@ from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn import NEAREST, NearestNeighbours
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.ranking import rank, top_k
-from cbir.gpu.accelerator import Accelerator
-from cbir.gpu.nearest_index import NearestIndex
 from cbir.hardware.device import faiss_gpu_problem, resolve_device
 from cbir.rerank.auto import MUTUAL
 from cbir.rerank.reranker import Reranker

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from cbir.gpu import faiss_index
+from cbir.gpu.device_search import DeviceSearch
 from step_results import SMALL, attempt, without_gpu
 
 from cbir import rerank
 from cbir.errors import DeviceFailed
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import rank, top_k
-from cbir.gpu import faiss_index
-from cbir.gpu.device_search import DeviceSearch
 from cbir.hardware import device_failure
 
 COUNT, K = (20_000 if SMALL else 200_000), 20

@@ -4,11 +4,11 @@ import time
 from typing import Any
 
 import numpy as np
+from cbir.gpu import faiss_index
+from cbir.gpu.nearest_index import NearestIndex
 from step_results import GPU, SMALL, attempt, report
 
 from cbir.gallery.gallery import Gallery
-from cbir.gpu import faiss_index
-from cbir.gpu.nearest_index import NearestIndex
 from cbir.hardware.device import faiss_gpu_problem
 
 COUNT, DIMENSIONS, QUERIES, MOST = (20_000 if SMALL else 1_000_000), 128, 64, 2048

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cbir.gpu.device_search import DeviceSearch
 from step_results import GPU, SMALL, attempt, without_gpu
 
 from cbir import rerank
 from cbir.errors import CollectionBusy
 from cbir.gallery.gallery import Gallery
-from cbir.gpu.device_search import DeviceSearch
 
 COUNT, K, THREADS, SEARCHES = (20_000 if SMALL else 1_000_000), 20, 8, 64
 DEVICE: Any = "cuda" if GPU else "auto"

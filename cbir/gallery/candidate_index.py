@@ -1,6 +1,5 @@
 """Inverted file of bytes that finds the nearest images of a large collection without comparing all."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,11 +7,10 @@ import faiss
 import numpy as np
 
 from cbir.cancellation import checkpoint
-from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, is_among, spread_rows
+from cbir.gallery.vector_blocks import Floats, Rows, is_among, spread_rows
 
 TRAINED_ON = 64  # images per list to train on, at most
 ITERATIONS = 6  # of k-means
-ADDED = 65_536  # rows added at a time
 FEW = 256  # excluded rows up to which more are fetched in place of a selector
 SLACK = 0.25  # share of further rows to fetch: bytes change the order of what is nearly as far
 
@@ -69,28 +67,6 @@ class CandidateIndex:
             if len(rows) >= count or probes >= self.index.nlist:
                 return np.asarray(rows, np.int64)
             probes *= 4
-
-
-def build_candidate_index(
-    vectors: VectorBlocks, progress: Callable[[int], None] | None = None
-) -> CandidateIndex:
-    """Build the index of all vectors, at least one. Deterministic.
-
-    Parameters
-    ----------
-    vectors : VectorBlocks
-        (n, d) float32.
-    progress : callable, optional
-        Called with the number of rows that are indexed.
-    """
-    count = len(vectors)
-    candidates = train_candidate_index(vectors.vectors(sample_rows(count)), count)
-    for start in range(0, count, ADDED):
-        checkpoint()
-        candidates.index.add(vectors.vectors(np.arange(start, min(start + ADDED, count))))
-        if progress:
-            progress(int(candidates.index.ntotal))
-    return candidates
 
 
 def sample_rows(count: int) -> Rows:

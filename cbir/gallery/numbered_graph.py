@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.gallery.knn_graph import LEAST as LEAST_SCALE
 from cbir.gallery.knn_graph import Graph
 from cbir.gallery.ranking import top_k
 from cbir.gallery.vector_blocks import Floats, Rows
@@ -35,6 +36,20 @@ class PartialGraph(Graph):
         """Return this graph with its images in the order of `rows` (n,) int64."""
         weights = self.weights[rows][:, rows]
         return PartialGraph(weights, self.scale[rows], self.reach[rows], self.least, self.leaving[rows])
+
+    def placed(self, places: Rows, count: int) -> "PartialGraph":
+        """Return a graph of `count` images, of which those at ascending `places` (n,) are these, the others alone."""
+        from scipy import sparse  # only now: it takes longer to import than a query
+
+        counts, starts = np.zeros(count, np.int32), np.zeros(count + 1, np.int32)
+        counts[places] = np.diff(self.weights.indptr)
+        np.cumsum(counts, out=starts[1:])
+        ends = places.astype(np.int32)[self.weights.indices]
+        weights = sparse.csr_matrix((self.weights.data, ends, starts), shape=(count, count))
+        scale = np.full(count, self.least / LEAST_SCALE, np.float32)
+        reach, leaving = np.full(count, -np.inf, np.float32), np.zeros(count, np.float32)
+        scale[places], reach[places], leaving[places] = self.scale, self.reach, self.leaving
+        return PartialGraph(weights, scale, reach, self.least, leaving)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +96,13 @@ class NumberedGraph:
         from scipy import sparse  # only now: it takes longer to import than a query
 
         sources, ends, weights = self._edges(rows)
-        columns = np.minimum(np.searchsorted(rows, ends), len(rows) - 1)
-        inside = rows[columns] == ends
-        part = sparse.csr_matrix(
-            (weights[inside], (sources[inside], columns[inside])), shape=(len(rows),) * 2, dtype=np.float32
-        )
+        place_of = np.full(len(self), -1, np.int32)  # a table: bisection would take several times as long
+        place_of[rows] = np.arange(len(rows), dtype=np.int32)
+        columns = place_of[ends]
+        inside = columns >= 0
+        starts = np.zeros(len(rows) + 1, np.int32)
+        np.cumsum(np.bincount(sources[inside], minlength=len(rows)), out=starts[1:])
+        part = sparse.csr_matrix((weights[inside], columns[inside], starts), shape=(len(rows),) * 2)
         outside = np.bincount(sources[~inside], weights[~inside], minlength=len(rows)).astype(np.float32)
         return PartialGraph(part, self.scale[rows], self.reach[rows], self.least, outside)
 

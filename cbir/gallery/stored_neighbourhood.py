@@ -3,11 +3,12 @@
 from threading import Lock
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cbir.gallery.knn import NEAREST
 from cbir.gallery.knn_graph import Graph
 from cbir.gallery.live_graph import Neighbourhood
-from cbir.gallery.numbered_graph import NumberedGraph
+from cbir.gallery.numbered_graph import NumberedGraph, PartialGraph
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks
 
 
@@ -37,20 +38,25 @@ class StoredNeighbourhood(Neighbourhood):
         count = len(self._ids)
         units, lengths = self.space.transform(gallery.vectors(np.arange(count)))
         stored_rows, in_graph = self._stored.rows(self._ids[self._rows])
-        added = self._rows[~in_graph]
-        alone = np.ones(count, bool)
-        alone[self._rows] = False
-        order = np.concatenate([self._rows[in_graph], added, np.flatnonzero(alone)])
-        position_of = np.argsort(order)
-        neighbours = np.full((count - len(stored_rows), NEAREST), -1, np.int32)
-        squared = np.full((count - len(stored_rows), NEAREST), np.inf, np.float32)
-        if len(added) and len(self._rows) > 1:
-            nearest, distances = _nearest(units, added, self._rows)
-            neighbours[: len(added), : nearest.shape[1]] = position_of[nearest]
-            squared[: len(added), : nearest.shape[1]] = distances
-        graph = self._stored.part(stored_rows).extended(neighbours, squared).ordered(position_of)
+        graph = self._stored.part(stored_rows)
+        if not in_graph.all():
+            graph = _joined(graph, units, self._rows, in_graph)
+        graph = graph.placed(self._rows, count)
         self._state = graph, lengths
         return self._state
+
+
+def _joined(graph: PartialGraph, units: Floats, rows: Rows, in_graph: NDArray[np.bool_]) -> PartialGraph:
+    """Return the graph of `rows`, of which it has those `in_graph`, with the others joined to their nearest."""
+    order = np.concatenate([np.flatnonzero(in_graph), np.flatnonzero(~in_graph)])
+    position_of, added = np.argsort(order), rows[~in_graph]
+    neighbours = np.full((len(added), NEAREST), -1, np.int32)
+    squared = np.full((len(added), NEAREST), np.inf, np.float32)
+    if len(rows) > 1:
+        nearest, distances = _nearest(units, added, rows)
+        neighbours[:, : nearest.shape[1]] = position_of[np.searchsorted(rows, nearest)]
+        squared[:, : nearest.shape[1]] = distances
+    return graph.extended(neighbours, squared).ordered(position_of)
 
 
 def _nearest(units: Floats, added: Rows, rows: Rows) -> tuple[Rows, Floats]:

@@ -26,8 +26,8 @@ class CandidateQuery:
     """Query that candidates are read for.
 
     queries: (e, d) float32, normalised. scope: images that may be hits. count: nearest images of each query. sample:
-    images that stand for the rest. judged: (j,) int64, numbers of judged images. flows: whether relevance flows
-    through a graph, of images too that may be no hits.
+    images that stand for the rest. judged: (j,) int64, numbers of judged images. reach: images that relevance may
+    reach in the graph of the collection, of images too that may be no hits; 0 for a method that it does not flow in.
     """
 
     queries: Floats
@@ -35,7 +35,7 @@ class CandidateQuery:
     count: int
     sample: int
     judged: Numbers = field(default_factory=lambda: NO_NUMBERS)
-    flows: bool = False
+    reach: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,53 +70,60 @@ def find_candidates(vectors: Vectors, scale: Scale, query: CandidateQuery) -> Ca
     neighbours = vectors.nearest(query.queries, query.count + 1, query.scope)
     complete = any(len(each.numbers) <= query.count for each in neighbours)
     nearest = _union(each.numbers for each in neighbours)
+    judged = vectors.within(query.judged, query.scope) if len(query.judged) else NO_NUMBERS
     sample, sampled = NO_NUMBERS, np.empty((0, query.queries.shape[1]), np.float32)
     if not complete:
         sample, sampled = vectors.sample(query.sample, query.scope)
-    judged_numbers = vectors.within(query.judged, query.scope) if len(query.judged) else NO_NUMBERS
-    stored = vectors.graph() if query.flows else None
-    unfiltered = without_filter(query.scope)
-    around = NO_NUMBERS if stored and unfiltered == query.scope else _around(vectors, query)
     checkpoint()
-    needed_numbers = _union([nearest, judged_numbers, query.judged, around])
-    ids, matrix = _merge(
-        vectors.vectors(needed_numbers[~is_among(needed_numbers, sample)]), (sample, sampled)
-    )
+    stored = vectors.graph() if query.reach else None
+    pool = _Pool(*vectors.vectors(_union([nearest, judged, query.judged, _around(vectors, query, stored)])))
+    far = NO_NUMBERS if stored is None else _far(vectors, stored, query, pool, nearest)
     checkpoint()
-    reached = NO_NUMBERS
-    if stored:
-        passable = _union([nearest, vectors.within(around, unfiltered)]) if len(around) else nearest
-        far = _far(stored, query, ids, matrix, passable)
-        ids, matrix = _merge((ids, matrix), vectors.vectors(far[~is_among(far, ids)]))
-        far = far[is_among(far, ids)]
-        reached = far if query.scope == EVERYTHING else vectors.within(far, query.scope)
-        around = _union([around, far])
-        checkpoint()
-    listed = _rows_of(ids, _union([nearest, sample, judged_numbers, reached]))
-    distances = _distances(query.queries, Gallery((matrix,), ids), listed)
+    unread = far[~(is_among(far, pool.ids) | is_among(far, sample))]
+    apart = ~is_among(sample, pool.ids)
+    pool = pool.joined(vectors.vectors(unread), (sample[apart], sampled[apart]))
+    far = far[is_among(far, pool.ids)]  # others were deleted
+    reached = far if query.scope == EVERYTHING else vectors.within(far, query.scope)
+    listed = pool.rows(_union([nearest, sample, judged, reached]))
+    distances = _distances(query.queries, Gallery((pool.matrix,), pool.ids), listed)
     # An image of the sample that is nearer than a candidate is one, too: the index had missed it.
-    best = top_k(-distances, len(nearest) - (not complete))
-    hits = _union([listed[best], _rows_of(ids, judged_numbers), _rows_of(ids, reached)])
-    judged = _rows_of(ids, _union([query.judged]))
-    linked = _union([hits, _rows_of(ids, around), judged])
-    graph = StoredNeighbourhood(stored, ids, linked) if stored else None
-    view = View(
-        scale.generation,
-        Gallery((matrix,), ids, scale.parts, graph, scale.projected, fitted_space=scale.space),
-        None,
-        scale.statistics,
-        None,
-        None,
-    )
+    best = listed[top_k(-distances, len(nearest) - (not complete))]
+    hits = _union([best, pool.rows(judged), pool.rows(reached)])
+    graph = None
+    if stored is not None:
+        graph = StoredNeighbourhood(stored, pool.ids, _linked(vectors, query, pool, hits, far))
+    gallery = Gallery((pool.matrix,), pool.ids, scale.parts, graph, scale.projected, fitted_space=scale.space)
     ranking = RankingList(
         listed,
         distances,
         similarities(distances),
-        passable=_passable(vectors, query, ids, listed, around),
-        sample=_rows_of(ids, sample) if len(sample) else None,
+        passable=_passable(vectors, query, pool, listed),
+        sample=pool.rows(sample) if len(sample) else None,
     )
+    view = View(scale.generation, gallery, None, scale.statistics, None, None)
     scope = None if complete else _describe(vectors, query, len(sample))
     return CandidateView(view, ranking, hits, scope, linked=stored is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class _Pool:
+    """Images that have been read. ids: (n,) int64, ascending numbers. matrix: (n, d) float32, their vectors."""
+
+    ids: Numbers
+    matrix: Floats
+
+    def rows(self, numbers: Numbers) -> Rows:
+        """Return the rows of those of ascending numbers that are there."""
+        rows = np.minimum(np.searchsorted(self.ids, numbers), max(len(self.ids) - 1, 0))
+        return rows[self.ids[rows] == numbers] if len(self.ids) else rows[:0]
+
+    def joined(self, *others: tuple[Numbers, Floats]) -> "_Pool":
+        """Return these images and others, of which none is in two of the arguments."""
+        ids = _union([self.ids, *(numbers for numbers, _ in others)])
+        matrix = np.empty((len(ids), self.matrix.shape[1]), np.float32)
+        for numbers, vectors in ((self.ids, self.matrix), *others):
+            matrix[np.searchsorted(ids, numbers)] = vectors
+        return _Pool(ids, matrix)
 
 
 def list_everything(vectors: ViewVectors, query: CandidateQuery) -> CandidateView:
@@ -134,49 +141,57 @@ def list_everything(vectors: ViewVectors, query: CandidateQuery) -> CandidateVie
     return CandidateView(view, ranking, None, None, linked=True)
 
 
-def _far(
-    stored: NumberedGraph, query: CandidateQuery, ids: Numbers, matrix: Floats, passable: Numbers
-) -> Numbers:
-    """Return the images that relevance reaches first in the graph of the collection, as many as candidates.
-
-    Parameters
-    ----------
-    stored : NumberedGraph
-        Graph of the collection.
-    query : CandidateQuery
-        Whose queries and judged images relevance comes from.
-    ids : (n,) int64
-        Images whose vectors are known, ascending.
-    matrix : (n, d) float32
-        Their vectors.
-    passable : (p,) int64
-        Images that relevance may flow from a query into.
-    """
-    sources = _rows_of(ids, _union([passable, query.judged]))
-    rows, in_graph = stored.rows(ids[sources])
-    sources = sources[in_graph]
-    units, _ = stored.space.transform(matrix[sources])
-    start = is_among(ids[sources], np.sort(query.judged)).astype(np.float32)
-    for unit in stored.space.transform(query.queries)[0]:
-        start += stored.joined(rows, np.maximum(2.0 - 2.0 * (units @ unit), 0.0))
-    return stored.numbers[stored.reached(rows, start, query.count)]
-
-
-def _around(vectors: Vectors, query: CandidateQuery) -> Numbers:
-    """Return the images around the queries that relevance may flow through, hits or not."""
-    if not query.flows or query.scope == EVERYTHING:
+def _around(vectors: Vectors, query: CandidateQuery, stored: NumberedGraph | None) -> Numbers:
+    """Return images near the queries that a filter leaves out, and that relevance may flow through."""
+    if stored is None or without_filter(query.scope) == query.scope:
         return NO_NUMBERS
     return _union(each.numbers for each in vectors.nearest(query.queries, query.count, EVERYTHING))
 
 
-def _passable(
-    vectors: Vectors, query: CandidateQuery, ids: Numbers, listed: Rows, around: Numbers
-) -> Rows | None:
+def _far(
+    vectors: Vectors, stored: NumberedGraph, query: CandidateQuery, pool: _Pool, nearest: Numbers
+) -> Numbers:
+    """Return the images that relevance reaches first in the graph of the collection, ascending.
+
+    Parameters
+    ----------
+    vectors : Vectors
+        Vectors of the collection.
+    stored : NumberedGraph
+        Its graph.
+    query : CandidateQuery
+        Whose queries and judged images relevance comes from.
+    pool : _Pool
+        Images that have been read.
+    nearest : (m,) int64
+        Those of them that match the request.
+    """
+    unfiltered = without_filter(query.scope)
+    passable = nearest if unfiltered == query.scope else vectors.within(pool.ids, unfiltered)
+    sources = pool.rows(_union([passable, query.judged]))
+    rows, in_graph = stored.rows(pool.ids[sources])
+    sources = sources[in_graph]
+    units, _ = stored.space.transform(pool.matrix[sources])
+    start = is_among(pool.ids[sources], np.sort(query.judged)).astype(np.float32)
+    for unit in stored.space.transform(query.queries)[0]:
+        start += stored.joined(rows, np.maximum(2.0 - 2.0 * (units @ unit), 0.0))
+    return stored.numbers[stored.reached(rows, start, query.reach)]
+
+
+def _linked(vectors: Vectors, query: CandidateQuery, pool: _Pool, hits: Rows, far: Numbers) -> Rows:
+    """Return the rows that are joined by edges: hits, and what relevance may flow through, judged or filtered."""
+    linked = [hits, pool.rows(far), pool.rows(_union([query.judged]))]
+    if without_filter(query.scope) != query.scope:
+        linked.append(pool.rows(vectors.within(pool.ids, without_filter(query.scope))))
+    return _union(linked)
+
+
+def _passable(vectors: Vectors, query: CandidateQuery, pool: _Pool, listed: Rows) -> Rows | None:
     """Return the rows that relevance may flow through; None for those that are listed."""
     unfiltered = without_filter(query.scope)
-    if not query.flows or unfiltered == query.scope:
+    if not query.reach or unfiltered == query.scope:
         return None
-    return _union([listed, _rows_of(ids, vectors.within(around, unfiltered))])
+    return _union([listed, pool.rows(vectors.within(pool.ids, unfiltered))])
 
 
 def _distances(queries: Floats, gallery: Gallery, rows: Rows) -> Floats:
@@ -191,22 +206,6 @@ def _union(several: Iterable[Numbers]) -> Numbers:
     """Return all numbers, ascending; sorting them is several times as fast as the hashing of `numpy.unique`."""
     numbers = np.sort(np.concatenate([NO_NUMBERS, *several]))
     return np.asarray(numbers[np.diff(numbers, prepend=-1) != 0])
-
-
-def _rows_of(ids: Numbers, numbers: Numbers) -> Rows:
-    """Return the rows of those of the ascending numbers that are among ascending `ids`."""
-    return np.searchsorted(ids, numbers[is_among(numbers, ids)])
-
-
-def _merge(first: tuple[Numbers, Floats], other: tuple[Numbers, Floats]) -> tuple[Numbers, Floats]:
-    """Return numbers, ascending, and vectors of both, which have no number in common."""
-    if not len(other[0]):
-        return first
-    numbers = _union([first[0], other[0]])
-    merged = np.empty((len(numbers), first[1].shape[1]), np.float32)
-    for part_numbers, vectors in (first, other):
-        merged[np.searchsorted(numbers, part_numbers)] = vectors
-    return numbers, merged
 
 
 def _describe(vectors: Vectors, query: CandidateQuery, sample: int) -> str:

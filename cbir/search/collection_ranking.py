@@ -39,6 +39,7 @@ from cbir.vector_index.port import IndexScope, Numbers
 Read = TypeVar("Read")
 
 HEADS = 4  # times as many images as candidates: as long as that, a list is re-ranked as a whole
+NEAR = 2000  # nearest images from which relevance flows
 MOST = 20_000  # candidates of a search that asks for more hits, or for hits of many groups
 
 UNLINKED = (
@@ -162,8 +163,10 @@ class CollectionRanking:
         scope = request_scope(self.collection, request, contents)
         most, depth = self.settings.indexed_candidates, getattr(method, "depth", None)
         k = min(request.k, MOST)
-        count = max(most, k) if depth is None else depth + k
-        query = CandidateQuery(queries, scope, count, self.settings.indexed_sample, judged, _flows(method))
+        count, reach = max(most, k) if depth is None else depth + k, most if _flows(method) else 0
+        if reach and vectors.graph() is not None:  # what is farther is found along its edges
+            count = max(min(most, NEAR), k)
+        query = CandidateQuery(queries, scope, count, self.settings.indexed_sample, judged, reach)
         if isinstance(vectors, ViewVectors):
             if vectors.count(scope) <= self.whole_up_to:
                 return list_everything(vectors, query)

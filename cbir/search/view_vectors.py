@@ -24,7 +24,8 @@ from cbir.vector_index.fixed_sample import RandomOrder, lowest
 from cbir.vector_index.port import IndexScope, Neighbours, Numbers
 
 EVERYTHING = IndexScope()
-SPARE = 4  # times as many of the random order as are drawn are looked at before all images are
+SPARE = 2  # times as many of the random order as are drawn are looked at before all images are
+LEFT_OUT = 256  # images drawn besides, in place of those that most scopes leave out
 
 
 class ViewVectors:
@@ -41,7 +42,7 @@ class ViewVectors:
     def __init__(self, collection: Collection, device: Device = "cpu") -> None:
         self.collection = collection
         self._search = SnapshotSearch(collection.folder, device)
-        self._order = _SharedOrder()
+        self._samples = _Samples()
         self._view: View | None = None
 
     def over(self, limited: LimitedCollection) -> "ViewVectors":
@@ -139,17 +140,16 @@ class ViewVectors:
 
     def sample(self, count: int, scope: IndexScope) -> tuple[Numbers, Floats]:
         """Return a fixed random sample of `scope`: numbers, ascending, and vectors; all where fewer match."""
-        ids = self.view.gallery.ids
-        rows = self.rows(scope)
-        total = len(ids) if rows is None else len(rows)
-        first = self._order.upto(int(ids[-1]) if len(ids) else 0)
-        wanted = min(len(first), SPARE * count * max(len(ids), 1) // max(total, 1))
-        drawn = self._rows_within(first[:wanted], scope, ascending=False)
-        if len(drawn) < min(count, total):
-            numbers = ids if rows is None else ids[rows]
-            drawn = np.searchsorted(ids, lowest(numbers, count))
-        drawn = np.sort(drawn[:count])
-        return ids[drawn], self.view.gallery.vectors(drawn)
+        view, rows = self.view, self.rows(scope)
+        total = len(view.gallery) if rows is None else len(rows)
+        drawn, vectors = self._samples.of_view(view, count + LEFT_OUT)
+        kept = np.arange(len(drawn)) if rows is None else np.flatnonzero(is_among(drawn, rows))
+        if len(kept) < min(count, total):  # a narrow scope
+            drawn = np.sort(_draw(view, rows, count, self._samples.order))
+            return view.gallery.ids[drawn], view.gallery.vectors(drawn)
+        kept = kept[:count]
+        kept = kept[np.argsort(drawn[kept])]
+        return view.gallery.ids[drawn[kept]], vectors[kept]
 
     def within(self, numbers: Numbers, scope: IndexScope) -> Numbers:
         """Return those of `numbers` that are in `scope`, ascending."""
@@ -160,26 +160,46 @@ class ViewVectors:
         rows = self.rows(scope)
         return len(self.view.gallery) if rows is None else len(rows)
 
-    def _rows_within(self, numbers: Numbers, scope: IndexScope, ascending: bool = True) -> Rows:
-        """Return the rows of those of the numbers that are in a scope, in the order of the numbers or ascending."""
-        ids, allowed = self.view.gallery.ids, self.rows(scope)
-        numbers = np.unique(numbers) if ascending else numbers
-        rows = np.searchsorted(ids, numbers[is_among(numbers, ids)])
+    def _rows_within(self, numbers: Numbers, scope: IndexScope) -> Rows:
+        """Return the rows of those of the numbers that are in a scope, ascending."""
+        allowed = self.rows(scope)
+        rows = self.view.rows_of(np.unique(numbers))
         return rows if allowed is None else rows[is_among(rows, allowed)]
 
 
 _NONE = np.empty(0, np.int64)
 
 
-class _SharedOrder:
-    """Random order of the images, shared by all views of a collection; thread-safe."""
+class _Samples:
+    """Random samples of views, the same in every process. Thread-safe."""
 
     def __init__(self) -> None:
-        self._lock, self._order = Lock(), RandomOrder()
+        self.order, self._lock = RandomOrder(), Lock()
+        self._latest: WeakKeyDictionary[View, tuple[int, Rows, Floats]] = WeakKeyDictionary()
 
-    def upto(self, last: int) -> Numbers:
+    def of_view(self, view: View, count: int) -> tuple[Rows, Floats]:
+        """Return the first rows of a view in the random order, and their vectors, from memory."""
         with self._lock:
-            return self._order.upto(last)
+            known = self._latest.get(view)
+            if known is None or known[0] != count:
+                rows = _draw(view, view.rows, count, self.order)
+                known = self._latest[view] = count, rows, view.gallery.vectors(rows)
+        return known[1], known[2]
+
+
+def _draw(view: View, rows: Rows | None, count: int, order: RandomOrder) -> Rows:
+    """Return the `count` of some rows, ascending, that come first in a random order, in this order; None: of all."""
+    ids = view.gallery.ids
+    total = len(ids) if rows is None else len(rows)
+    numbers = order.upto(int(ids[-1]) if len(ids) else 0)
+    wanted = min(len(numbers), SPARE * count * len(ids) // max(total, 1))
+    first = numbers[:wanted]
+    first = first[is_among(first, ids)]
+    drawn = np.searchsorted(ids, first)
+    drawn = drawn if rows is None else drawn[is_among(drawn, rows)]
+    if len(drawn) < min(count, total):
+        drawn = np.searchsorted(ids, lowest(ids if rows is None else ids[rows], count))
+    return np.asarray(drawn[:count])
 
 
 _graphs: WeakKeyDictionary[Graph, NumberedGraph] = WeakKeyDictionary()

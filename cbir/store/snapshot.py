@@ -5,6 +5,7 @@ them from the mapped file; `tail -c +47 FILE` is a file that faiss.read_index op
 """
 
 import hashlib
+import mmap
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -158,6 +159,8 @@ def open_snapshot(path: Path, info: SnapshotInfo, dimensions: int) -> Snapshot:
     vectors = _mapped_vectors(mapped, flat)
     if not np.isfinite(np.vdot(vectors, vectors)):  # one damaged block would spoil every ranking
         raise CollectionDamaged(f"the snapshot {path.name} contains values that are not finite numbers")
+    if hasattr(mmap, "MADV_DONTNEED"):  # searches read a part of a large one
+        mapped._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
     return Snapshot(vectors, ids, FlatIndex(flat))
 
 

@@ -105,12 +105,12 @@ def test_a_patient_can_be_excluded_by_key_or_identifier(ask):
     assert len(kept) == 56
 
 
-def test_beyond_the_exact_limit_the_best_are_reranked_and_the_answer_says_so(ask):
-    limits = {"exact_limit": 30, "candidates": 15}
+def test_of_many_images_the_best_are_reranked_and_the_answer_says_so(ask):
+    limits = {"indexed_candidates": 14, "indexed_sample": 10}
     answer = ask(picture(1001), k=10, in_force=limits)
-    assert "best 15 of 60" in answer.rerank.scope
+    assert "best 10 of 60" in answer.rerank.scope
     assert {hit.labels["label"] for hit in answer.results[:5]} == {"coarse"}
-    assert ask(picture(1001), k=10, in_force={"exact_limit": 60}).rerank.scope == "collection"
+    assert ask(picture(1001), k=10, in_force={"indexed_candidates": 15}).rerank.scope == "collection"
     assert len(ask(picture(1001), k=40, in_force=limits).results) == 40
 
 

@@ -58,9 +58,11 @@ def test_judged_images_stand_at_both_ends(ask, ids):
     assert scores == sorted(scores, reverse=True)
 
 
-def test_judged_images_are_shown_beyond_the_exact_limit_too(collection, ask, ids):
+def test_judged_images_are_shown_beyond_the_candidates_too(collection, ask, ids):
     last = ask(examples=ids[:1], rerank="none", k=40).results[-1].image_id
-    searcher = Searcher(collection, settings.load().model_copy(update={"exact_limit": 5, "candidates": 2}))
+    searcher = Searcher(
+        collection, settings.load().model_copy(update={"indexed_candidates": 2, "indexed_sample": 3})
+    )
     request = Request(examples=ids[:1], feedback=said_of([last], 1.0), k=2)
     assert searcher.by_examples([], request, Stopwatch()).results[0].image_id == last
 

@@ -23,7 +23,7 @@ ELSEWHERE = {
     "cbir/datasets/phantoms/series_files.py": "drawn images",
     "cbir/encoders/encoder_files.py": "published networks, which services of other users read too",
     "cbir/encoders/hub/torchvision_network.py": "torch hub's own folder, of published networks",
-    "cbir/gpu/device_search.py": "an empty lock file, in a collection's folder",
+    "cbir/hardware/device_lock.py": "an empty lock file, in a collection's folder",
     "cbir/ingest/process_pool.py": "the null device",
     "cbir/ingest/shared_bytes.py": "a file in memory",
     "cbir/store/carry_over.py": "a file of a collection, which keeps its rights",

@@ -15,9 +15,7 @@ from cbir.store import Collection, Record
 from cbir.store import profile as profiles
 from cbir.store.filter_conditions import parse_filter
 from cbir.store.limited_collection import LimitedCollection
-from tests.benches import loaded
-
-ExactVectors = loaded("exact_vectors").ExactVectors
+from tests.cbir.search.drawn_vectors import VectorsBehind
 
 IMAGES = 300  # of 100 patients, three each; the last 30 have no patient
 
@@ -108,7 +106,7 @@ def test_images_of_more_patients_than_a_statement_takes(
 def test_an_index_need_not_find_companions(collection: Collection, monkeypatch: pytest.MonkeyPatch) -> None:
     """It finds two neighbours; the patient's other images are in the pool too, and stand for themselves alone."""
     monkeypatch.setattr("cbir.cohorts.cohort_pool.SAMPLE", 10)
-    searcher = Searcher(collection, settings.load(indexed_candidates=2), ExactVectors(collection))
+    searcher = Searcher(collection, settings.load(indexed_candidates=2), VectorsBehind(collection))
     relevant = numbers_of(collection, [5])
     companions = find_companions(collection, relevant, relevant[:0]).numbers
     pool = collect_pool(searcher, [], relevant, relevant, companions)

@@ -13,7 +13,7 @@ from cbir.errors import InvalidInput
 from cbir.hardware import device, device_failure, device_trial
 from cbir.hardware.device import choose_device, faiss_gpu_problem, resolve_device
 from cbir.hardware.faiss_trial import try_index
-from tests.cbir.gpu.device_errors import ERRORS, failing
+from tests.cbir.hardware.device_errors import ERRORS, failing
 
 PLACES = (
     (torch.Tensor, "to"),

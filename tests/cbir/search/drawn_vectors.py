@@ -1,10 +1,12 @@
 """A collection of drawn vectors."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from cbir.images import from_array
+from cbir.search.view_vectors import ViewVectors
 from cbir.store import Collection
 from cbir.store import profile as profiles
 from cbir.store.records import add_labels, describe_record
@@ -31,3 +33,16 @@ def create_collection(folder: Path) -> Collection:
         ids = [record.image_id for _, record in created.iterate()]
         writer.delete(ids[::11])
     return created
+
+
+class VectorsBehind:
+    """The vectors of a collection as if they were behind a vector index."""
+
+    def __init__(self, collection: Collection) -> None:
+        self._vectors = ViewVectors(collection)
+
+    def __len__(self) -> int:
+        return len(self._vectors)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._vectors, name)

@@ -10,7 +10,7 @@ from cbir.store import Collection
 from cbir.store import profile as profiles
 from tests.cbir.store.conftest import entry
 
-SETTINGS = settings.load(device="cpu", index="hnsw", indexed_candidates=40, indexed_sample=30)
+SETTINGS = settings.load(device="cpu", index="hnsw", indexed_candidates=30, indexed_sample=30)
 IMAGES = 150
 
 

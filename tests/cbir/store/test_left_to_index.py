@@ -64,7 +64,7 @@ def test_one_is_written_again_without_an_index(collection, monkeypatch):
     with collection.writer() as writer:
         writer.add([entry(number) for number in range(3 * LIMIT)])
         writer.finish()
-        monkeypatch.setenv("CBIR_INDEX", "exact")
+        monkeypatch.setenv("CBIR_INDEX", "flat")
         assert collection.snapshot_is_due()
         assert collection.build_due_snapshot()
     assert collection.view().snapshot is not None

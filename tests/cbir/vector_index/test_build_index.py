@@ -58,9 +58,10 @@ def test_refused_builds(hnsw: Followed, monkeypatch: pytest.MonkeyPatch):
     hnsw.filled(10)
     with hnsw.index.current.editions.lock(), pytest.raises(CollectionBusy, match="another process"):
         run("build-index", "--collection", folder)
-    monkeypatch.setenv("CBIR_INDEX", "exact")
-    with pytest.raises(InvalidInput, match="--rebuild is for vector indexes"):
-        run("build-index", "--rebuild", "--collection", folder)
+    for index in ("auto", "flat"):
+        monkeypatch.setenv("CBIR_INDEX", index)
+        with pytest.raises(InvalidInput, match=f"the setting index is {index}, .* needs no other index"):
+            run("build-index", "--collection", folder)
 
 
 def test_index_that_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -68,6 +69,9 @@ def test_index_that_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     Collection.create(folder, profiles.get("tamura")).close()
     monkeypatch.setenv("CBIR_INDEX", "pgvector")
     with pytest.raises(InvalidInput, match="pgvector is for collections in PostgreSQL"):
+        run("info", "--collection", str(folder))
+    monkeypatch.setenv("CBIR_INDEX", "exact")
+    with pytest.raises(InvalidInput, match="exact is called flat now"):
         run("info", "--collection", str(folder))
     for wrong in ("faiss", "milvus://host", "milvus://user:secret@host:1"):
         monkeypatch.setenv("CBIR_INDEX", wrong)

@@ -19,7 +19,7 @@ from cbir.store import profile as profiles
 from cbir.training import network_scoring
 from cbir.training.network_scoring import apply_network
 from cbir.training.training_loop import run_training_loop
-from tests.cbir.gpu.device_errors import ERRORS, failing
+from tests.cbir.hardware.device_errors import ERRORS, failing
 
 HERE = "cuda" if torch.cuda.is_available() else "cpu"  # where torch's form of the network runs
 SIDE = 64
