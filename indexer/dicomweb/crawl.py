@@ -165,8 +165,19 @@ class Crawl:
         self._seen |= existing
         missing = [uid for uid in uids if uid not in self._seen]
         items = [ArchiveItem(series.study, series.series, uid) for uid in missing]
-        with ThreadPoolExecutor(self.jobs) as threads:  # after a failure nothing new begins
-            list(threads.map(self._add, items))
+        failed = Event()  # after which nothing new begins
+
+        def add(item: ArchiveItem) -> None:
+            if failed.is_set():
+                return
+            try:
+                self._add(item)
+            except BaseException:
+                failed.set()
+                raise
+
+        with ThreadPoolExecutor(self.jobs) as threads:
+            list(threads.map(add, items))
         self._show()
 
     def _show(self) -> None:
