@@ -144,12 +144,12 @@ class Crawl:
             if not self.study_filter.matches(series):
                 continue
             uids = self.archive.instances(study.uid, series.uid)
-            if series.modality in WITHOUT_IMAGES:
-                new = set(uids) - self._seen
-                self._seen |= new
-                self.intake.count_skipped(Fate.no_image, len(new))
-                continue
             try:
+                if series.modality in WITHOUT_IMAGES:
+                    new = set(uids) - self._seen
+                    self._seen |= new
+                    self.intake.count_skipped(Fate.no_image, len(new))
+                    continue
                 while batch := list(islice(uids, BATCH)):
                     self._add_batch(ArchiveItem(study.uid, series.uid), batch)
                     if self.stop.is_set():
