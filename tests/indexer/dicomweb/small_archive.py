@@ -173,7 +173,7 @@ def certificate(folder: Path, name: str = "127.0.0.1") -> tuple[Path, Path]:
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
          "-days", "2", "-subj", "/CN=archive", "-addext", f"subjectAltName=IP:{name}", "-keyout", key, "-out", made],
-        check=True, capture_output=True, timeout=60,
+        check=True, capture_output=True, timeout=400,
     )  # fmt: skip
     return made, key
 
