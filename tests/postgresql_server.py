@@ -99,7 +99,7 @@ class PostgresqlServer:
         self._guard.watch(self._process.pid)
         end = time.monotonic() + START_SECONDS
         ready = [self.programs / "pg_isready", "-h", self.folder, "-U", USER]
-        while subprocess.run(ready, capture_output=True, timeout=60).returncode:
+        while subprocess.run(ready, capture_output=True, timeout=400).returncode:
             assert time.monotonic() < end, (self.folder / "log").read_text()
             time.sleep(0.05)
 

@@ -204,5 +204,5 @@ def _read_hounsfield(data: bytes, limits: Limits, series: CtSeries) -> NDArray[n
     assert series.plane is not None
     if stored.shape != (series.plane.rows, series.plane.columns):
         raise UnreadableImage("has another size than its header said; export the series again")
-    values = modality_values(stored, FrameHeader(dataset, 0, pixel_format.signed))
+    values = modality_values(stored, FrameHeader(dataset, 0, pixel_format))
     return np.nan_to_num(values.astype(np.float32), copy=False, nan=AIR)

@@ -79,8 +79,9 @@ def parse_dataset(data: bytes, limits: Limits) -> Dataset:
             )
         raise NoPixels(f"has no pixels: {kind}; choose an object with an image")
     _check_class(dataset)
-    if "Rows" not in dataset or "Columns" not in dataset:
-        raise UnreadableImage("has no Rows or Columns; export it again")
+    for keyword in ("Rows", "Columns"):
+        if first_number(dataset, keyword) is None:
+            raise UnreadableImage(f"has no {keyword}; export it again")
     samples = integer(dataset, "SamplesPerPixel", 3)  # the most that it may turn out to be
     sample_bytes = -(-integer(dataset, "BitsAllocated", 8) // 8)
     limits.check_frame(

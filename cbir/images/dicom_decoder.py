@@ -59,7 +59,7 @@ def decode_dicom(
         header, count = dicom_header(dataset), frame_count(dataset)
         pixel_format = read_pixel_format(dataset)
         for index, (stored, damaged) in enumerate(stored_frames(dataset, find_damage, pixel_format)):
-            frame = FrameHeader(dataset, index, pixel_format.signed)
+            frame = FrameHeader(dataset, index, pixel_format)
             pixels, windowing = display_pixels(stored, frame, pixel_format, window)
             number, spacing = index + 1 if count > 1 else None, pixel_spacing(dataset, index)
             yield Image(

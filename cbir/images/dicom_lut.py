@@ -1,6 +1,7 @@
 """DICOM lookup tables (PS3.3, C.7.6.3.1.5, C.11.1.1.1 and C.11.2.1.1)."""
 
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,16 @@ class LookupTable:
         indices = np.rint(values.astype(np.float64) - self.first)
         return self.entries[np.clip(indices, 0, len(self.entries) - 1).astype(np.intp)]
 
-    def map_grey(self, values: NDArray[np.generic]) -> NDArray[np.float64]:
-        """Map values as a call does; raise UnusableTable if entries of these are missing, or all would look alike."""
+    def map_grey(
+        self, values: NDArray[np.generic], extremes: tuple[float, float] = (-inf, inf)
+    ) -> NDArray[np.float64]:
+        """Map values as a call does; raise UnusableTable if entries of these are missing, or all would look alike.
+
+        extremes: lowest and highest value that there can be, in this frame or another.
+        """
         entries = self.entries
+        if self.first > extremes[1] or self.first + self.count - 1 < extremes[0]:
+            raise UnusableTable("no entry for any value")
         if len(entries) < self.count and float(values.max()) - self.first > len(entries) - 0.5:
             raise UnusableTable("too few entries")
         if len(entries) > 1 and entries.max() - entries.min() < self.top / 255:

@@ -5,6 +5,7 @@ They are optional. One that cannot be used is passed over for the next best, and
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from cbir.images.bit_depth import Pixels, apply_window
 from cbir.images.dicom_dataset import finite_number, first_number
 from cbir.images.dicom_lut import UnusableTable, lookup_table
 from cbir.images.image import Window
+from cbir.images.stored_values import PixelFormat
 
 Values = NDArray[np.float64]
 
@@ -30,14 +32,19 @@ FUNCTIONS = ("LINEAR", "LINEAR_EXACT", "SIGMOID")
 class FrameHeader:
     """Header of one frame.
 
-    dataset: with the attributes of all frames. index: number of the frame, from 0. signed: whether stored values may
-    be negative. unusable: what could not be used, so far.
+    dataset: with the attributes of all frames. index: number of the frame, from 0. pixel_format: of its stored
+    values. unusable: what could not be used, so far.
     """
 
     dataset: Dataset
     index: int
-    signed: bool
+    pixel_format: PixelFormat
     unusable: list[str] = field(default_factory=list)
+
+    @property
+    def signed(self) -> bool:
+        """True if stored values may be negative."""
+        return self.pixel_format.signed
 
     @property
     def little(self) -> bool:
@@ -81,7 +88,9 @@ def modality_values(stored: NDArray[np.generic], header: FrameHeader) -> Values:
     for item in header.items("PixelValueTransformationSequence"):
         for table in header.tables(item, "ModalityLUTSequence", MODALITY_LUT):
             try:
-                return lookup_table(table, header.little, header.signed).map_grey(stored)
+                return lookup_table(table, header.little, header.signed).map_grey(
+                    stored, header.pixel_format.extremes
+                )
             except UnusableTable:
                 header.note(MODALITY_LUT)
         keywords = [key for key in ("RescaleSlope", "RescaleIntercept") if item.get(key) not in (None, "")]
@@ -121,20 +130,32 @@ def voi_pixels(
         function = _function(next(header.items("FrameVOILUTSequence")), header)
         return _apply_function(values, window, function), window
     signed = header.signed or _may_be_negative(values, header)
+    extremes = _modality_extremes(header)
     doubtful = MODALITY_LUT in header.unusable  # what follows may be meant for other values
     for item in header.items("FrameVOILUTSequence"):
         for table in header.tables(item, "VOILUTSequence", VOI_LUT):
             try:
                 entries = lookup_table(table, header.little, signed)
-                return apply_window(entries.map_grey(values), 0, entries.top), None
+                return apply_window(entries.map_grey(values, extremes), 0, entries.top), None
             except UnusableTable:
                 header.note(VOI_LUT)
         for window in _windows(item, header):
-            pixels = _apply_function(values, window, _function(item, header))
-            if not doubtful or pixels.min() < pixels.max():
+            function = _function(item, header)
+            pixels = _apply_function(values, window, function)
+            darkest, brightest = _apply_function(np.array(extremes), window, function)
+            if darkest < brightest and (not doubtful or pixels.min() < pixels.max()):
                 return pixels, window
             header.note(WINDOW)
     return None
+
+
+def _modality_extremes(header: FrameHeader) -> Window:
+    """Return the lowest and the highest value of the modality that there can be."""
+    items = header.items("PixelValueTransformationSequence")
+    if header.pixel_format.floats or any("ModalityLUTSequence" in item for item in items):
+        return -inf, inf
+    ends = modality_values(np.array(header.pixel_format.extremes), header)
+    return float(ends.min()), float(ends.max())
 
 
 def _may_be_negative(values: Values, header: FrameHeader) -> bool:

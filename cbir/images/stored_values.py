@@ -1,6 +1,7 @@
 """Stored values of DICOM pixels: which bits of a decoder's samples they are, and their sign (PS3.5, 8.1 and 8.2)."""
 
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,14 @@ class PixelFormat:
         """Shape of a frame."""
         return (self.rows, self.columns) if self.samples == 1 else (self.rows, self.columns, self.samples)
 
+    @property
+    def extremes(self) -> tuple[float, float]:
+        """Lowest and highest stored value that there can be."""
+        if self.floats:
+            return -inf, inf
+        half = 2.0 ** (self.stored - 1)
+        return (-half, half - 1) if self.signed else (0.0, 2 * half - 1)
+
     def stored_values(self, samples: Stored, precision: int, lossy: bool = False) -> Stored:
         """Return the values in a decoder's samples.
 
@@ -71,7 +80,7 @@ class PixelFormat:
                 return clipped
         width = 8 * samples.dtype.itemsize
         words: Stored = samples.view(f"{kind}{samples.dtype.itemsize}")
-        if bits == width or (kind == "u" == samples.dtype.kind and bits == precision):
+        if bits == width or (kind == "u" and not shift and not int(words.max()) >> bits):
             return words
         values: Any = np.left_shift(words, width - shift - bits)
         values >>= width - bits
@@ -80,11 +89,10 @@ class PixelFormat:
 
     def stored_number(self, number: float) -> float:
         """Return a number of the header, whose sign may be the other one, as a stored value."""
-        half = int(2 ** (self.stored - 1))
-        least, most = (-half, half - 1) if self.signed else (0, 2 * half - 1)
-        if self.floats or least <= number <= most:
+        least, most = self.extremes
+        if least <= number <= most:
             return number
-        return float((int(number) - least) % (2 * half) + least)
+        return (int(number) - least) % (most - least + 1) + least
 
     def _clipped(self, samples: Stored, precision: int, shift: int, bits: int) -> Stored | None:
         """Return lossy values clipped to `bits`; None if they are so far outside that unused bits are in use."""

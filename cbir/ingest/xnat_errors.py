@@ -5,10 +5,6 @@ class XnatFailed(Exception):
     """An XNAT server refuses, or does not deliver what it should. The message repeats nothing that it answered."""
 
 
-class XnatChanged(XnatFailed):
-    """Something that a listing names is gone; the next listing no longer names it."""
-
-
 class XnatSilent(XnatFailed):
     """An XNAT server does not answer, however often it is asked. is_overloaded: it says so itself."""
 

@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 from cbir import settings
 from cbir.addresses import is_private_link
 from cbir.errors import InvalidInput
-from cbir.ingest.xnat_errors import XnatChanged, XnatFailed
+from cbir.ingest.xnat_errors import XnatFailed
 from cbir.ingest.xnat_session import PASSWORD, USER, XnatSession
 
 LEVELS = ("projects", "subjects", "experiments", "scans", "resources", "files")
@@ -66,8 +66,6 @@ class XnatStore:
             for number in self._named_in(sessions.get(subject, []), below[1:], "session"):
                 try:
                     yield from self._session_files([project, subject, number, *parts[3:]], subjects[subject])
-                except XnatChanged:
-                    raise
                 except XnatFailed as error:
                     self._subjects(project)  # raises if it is not this session alone
                     session_url = "xnat://" + "/".join([project, subject, number])
@@ -148,8 +146,8 @@ class XnatStore:
         try:
             return self.session.list(path, columns)
         except FileNotFoundError:
-            raise XnatChanged(
-                f"{self.session.url} changed while it was listed; run the command again"
+            raise XnatFailed(
+                f"{self.session.url} does not find what it lists: it was deleted meanwhile, or is damaged"
             ) from None
 
     def _named_in(self, names: Iterable[str], below: list[str], what: str) -> Iterable[str]:

@@ -69,7 +69,8 @@ def known_files(connection: Connection, uids: Iterable[str]) -> set[tuple[str, s
 def other_pictures(connection: Connection, records: Iterable[Record]) -> set[tuple[str, str]]:
     """Return SOP Instance UID and content hash of those `records` whose UID the collection has with another picture.
 
-    Frames that it does not have, such as deleted ones or those that an option left out, say nothing.
+    Frames that it does not have, such as deleted ones or those that an option left out, say nothing, unless one of
+    both files has a single frame and the other several.
     """
     records = list(records)
     uids = {record.instance for record in records if record.instance}
@@ -80,11 +81,16 @@ def other_pictures(connection: Connection, records: Iterable[Record]) -> set[tup
     copies = _hashes_of_copies(connection, uids)
     pairs |= copies
     only_copies = {uid for uid, _ in copies} - {row.instance for row in stored}
+    has_frames = {(row.instance, row.frame is not None) for row in stored}
     return {
         (record.instance, record.content_hash)
         for record in records
         if (record.instance, record.content_hash) not in pairs
-        and ((record.instance, record.frame) in by_frame or record.instance in only_copies)
+        and (
+            (record.instance, record.frame) in by_frame
+            or (record.instance, record.frame is None) in has_frames
+            or record.instance in only_copies
+        )
     }
 
 

@@ -144,12 +144,12 @@ class Crawl:
             if not self.study_filter.matches(series):
                 continue
             uids = self.archive.instances(study.uid, series.uid)
-            if series.modality in WITHOUT_IMAGES:
-                new = set(uids) - self._seen
-                self._seen |= new
-                self.intake.count_skipped(Fate.no_image, len(new))
-                continue
             try:
+                if series.modality in WITHOUT_IMAGES:
+                    new = set(uids) - self._seen
+                    self._seen |= new
+                    self.intake.count_skipped(Fate.no_image, len(new))
+                    continue
                 while batch := list(islice(uids, BATCH)):
                     self._add_batch(ArchiveItem(study.uid, series.uid), batch)
                     if self.stop.is_set():
@@ -165,8 +165,19 @@ class Crawl:
         self._seen |= existing
         missing = [uid for uid in uids if uid not in self._seen]
         items = [ArchiveItem(series.study, series.series, uid) for uid in missing]
-        with ThreadPoolExecutor(self.jobs) as threads:  # after a failure nothing new begins
-            list(threads.map(self._add, items))
+        failed = Event()  # after which nothing new begins
+
+        def add(item: ArchiveItem) -> None:
+            if failed.is_set():
+                return
+            try:
+                self._add(item)
+            except BaseException:
+                failed.set()
+                raise
+
+        with ThreadPoolExecutor(self.jobs) as threads:
+            list(threads.map(add, items))
         self._show()
 
     def _show(self) -> None:

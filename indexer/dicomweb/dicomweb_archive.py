@@ -230,6 +230,8 @@ class DicomwebArchive:
         gaps: list[Gap] = []
         seen: set[str] = set()
         for results in all_pages(self.repeated, search, gaps):
+            if not any(UID.fullmatch(first_value(result, tag)) for result in results):
+                raise ItemRefused("its answer is no list of UIDs")
             new = _not_seen(results, tag, seen)
             if not new:
                 break

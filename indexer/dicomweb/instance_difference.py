@@ -13,7 +13,8 @@ from cbir.store.sent_instances import StoredInstance
 class InstanceDifference:
     """Differences of an instance. moved: new records by image id. replaced: ids of images with other pixels.
 
-    file: the frames that take their place; those that the file no longer has have none.
+    file: the frames that take their place; those that the file no longer has have none. All frames of the file, if it
+    has a single one and had several, or the other way round.
     """
 
     moved: Mapping[str, Record] = field(default_factory=dict)
@@ -40,6 +41,13 @@ def find_difference(
         Labels of the stored images by id, which frames with other pixels keep. Without a date, none is added.
     """
     position = {record.frame: number for number, record in enumerate(described.records)}
+    if stored.frames and (None in position) != (
+        stored.frames[0].frame is None
+    ):  # one frame now, and several before
+        kept = labels.get(stored.frames[0].image_id, {})
+        file = {number: _with_labels(record, kept) for number, record in enumerate(described.records)}
+        replaced_ids = tuple(frame.image_id for frame in stored.frames)
+        return InstanceDifference({}, replaced_ids, _only(described, file))
     moved: dict[str, Record] = {}
     replaced, selected = [], {}
     for frame in stored.frames:

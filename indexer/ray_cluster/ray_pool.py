@@ -6,7 +6,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from queue import Empty, Queue
+from heapq import heapify, heappush
+from itertools import count
 from typing import Any, Generic, TypeVar, cast
 
 from cbir.errors import ClusterFailed
@@ -44,8 +45,8 @@ class _Node:
 class RayPool(Generic[Task, Result]):
     """Calls `function(task, task=settings)` on the nodes of the cluster that Ray is connected to. Thread-safe.
 
-    A task whose process dies raises WorkerDied, as in a ProcessPool. What a lost node worked on is done by another;
-    nodes that join are used too.
+    A task whose process dies raises WorkerDied, as in a ProcessPool. What a lost node worked on is done by another,
+    before what has not begun; nodes that join are used too.
 
     Parameters
     ----------
@@ -74,7 +75,9 @@ class RayPool(Generic[Task, Result]):
         self._function, self._settings, self._most_jobs, self._show = function, settings, jobs, show_nodes
         self._model = model_files(settings)
         self._nodes: dict[str, _Node] = {}
-        self._free: Queue[_Node] = Queue()  # one entry a task that the node can take
+        self._turns, self._turn_change = count(), threading.Condition()
+        self._waiting: list[int] = []  # heap of the turns of tasks that wait for a node
+        self._free: list[_Node] = []  # one entry a task that the node can take
         self._lock = threading.Lock()
         self._changed, self._closed = threading.Event(), threading.Event()
         self.threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="ray-task")
@@ -115,8 +118,9 @@ class RayPool(Generic[Task, Result]):
         ClusterFailed
             If no node is left, or one cannot describe images at all.
         """
+        turn = next(self._turns)
         for _ in range(MOST_LOST):
-            node = self._take_node()
+            node = self._take_node(turn)
             outcome = self._call(node, task)
             if outcome is None:
                 continue
@@ -135,6 +139,8 @@ class RayPool(Generic[Task, Result]):
 
         self._closed.set()
         self._changed.set()
+        with self._turn_change:
+            self._turn_change.notify_all()
         if self._watcher is not None:
             self._watcher.join()  # so that no worker starts after this
         with self._lock:
@@ -156,21 +162,33 @@ class RayPool(Generic[Task, Result]):
             node.lost = True
             self._changed.set()
             return None
-        self._free.put(node)
+        self._add_free(node, 1)
         return cast(Outcome, outcome)
 
-    def _take_node(self) -> _Node:
+    def _add_free(self, node: _Node, tasks: int) -> None:
+        with self._turn_change:
+            self._free += [node] * tasks
+            self._turn_change.notify_all()
+
+    def _take_node(self, turn: int) -> _Node:
+        """Return a node that can take a task, once no earlier one waits."""
         until = time.monotonic() + START_SECONDS
-        while not self._closed.is_set():
-            with suppress(Empty):
-                node = self._free.get(timeout=CHECK_SECONDS)
-                if not node.lost:
-                    return node
-                continue
-            if self._nodes:
-                until = time.monotonic() + START_SECONDS
-            if time.monotonic() > until:
-                raise ClusterFailed("all nodes of the Ray cluster are lost; run the command again")
+        with self._turn_change:
+            heappush(self._waiting, turn)
+            try:
+                while not self._closed.is_set():
+                    self._free = [node for node in self._free if not node.lost]
+                    if self._free and self._waiting[0] == turn:
+                        return self._free.pop(0)
+                    self._turn_change.wait(CHECK_SECONDS)
+                    if self._nodes:
+                        until = time.monotonic() + START_SECONDS
+                    if time.monotonic() > until:
+                        raise ClusterFailed("all nodes of the Ray cluster are lost; run the command again")
+            finally:
+                self._waiting.remove(turn)
+                heapify(self._waiting)
+                self._turn_change.notify_all()
         raise WorkerDied  # nobody waits for this task any more
 
     def _watch_nodes(self) -> None:
@@ -203,8 +221,7 @@ class RayPool(Generic[Task, Result]):
             self._nodes = remaining | {node.node_id: node for node in new}
             numbers = len(self._nodes), sum(node.jobs for node in self._nodes.values())
         for node in new:
-            for _ in range(node.jobs + QUEUED):
-                self._free.put(node)
+            self._add_free(node, node.jobs + QUEUED)
         self._show(*numbers)
 
     def _start_worker(self, node: dict[str, Any]) -> tuple[_Node, Any]:

@@ -13,12 +13,12 @@ SHARED = (
     "GET /login/done",
     "POST /logout",
     "GET /docs/errors",
-    "GET /docs/slice.dcm",
 )
 ANNOTATION_RULES: dict[str, AccessRule] = {address: RULES[address] for address in SHARED} | {
     "GET /annotate/static/*": AccessRule(OpenTo.anyone),
     "GET /annotate": AccessRule(Scope.annotate),
     "GET /docs": AccessRule(Scope.annotate),
+    "GET /docs/slice.dcm": AccessRule(Scope.annotate),
     "GET /openapi.json": AccessRule(Scope.annotate),
     "GET /annotate/single": AccessRule(Scope.annotate),
     "GET /annotate/review": AccessRule(Scope.annotate),

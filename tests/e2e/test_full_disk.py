@@ -65,7 +65,7 @@ def test_index_ends_with_one_line(disk: Path, indexed: Path, pictures: list[Path
     folder = Path(shutil.copytree(indexed, disk / "collection"))
     fill(disk, left)
     command = [*CBIR, "index", *map(str, pictures), "--collection", str(folder), "--jobs", "1"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400)
     if left < 200_000:
         assert done.returncode == 2, done.stderr
         assert "is full" in done.stderr
@@ -84,7 +84,7 @@ def test_index_ends_with_one_line(disk: Path, indexed: Path, pictures: list[Path
 def test_a_new_collection_without_room(disk: Path, pictures: list[Path]) -> None:
     fill(disk, 4096)
     command = [*CBIR, "index", str(pictures[0]), "--collection", str(disk / "new"), "--jobs", "1"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400)
     assert done.returncode == 2
     assert "is full" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1

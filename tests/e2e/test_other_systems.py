@@ -60,7 +60,7 @@ def indexed(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactor
 def run(environment: dict[str, str], *arguments: object, code: int = 0) -> str:
     """Run `cbir`; what it printed, or its errors if it has to fail."""
     command = [*CBIR, *map(str, arguments)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == code, done.stderr
     return done.stderr if code else done.stdout
 

@@ -21,7 +21,7 @@ def server() -> Iterator[PostgresqlServer]:
         rules.write_text(f"local all limited scram-sha-256\n{rules.read_text()}")
         for statement in ("CREATE ROLE limited LOGIN PASSWORD 's3cret'", "SELECT pg_reload_conf()"):
             program = [running.programs / "psql", "-h", running.folder, "-U", USER, "-c", statement]
-            subprocess.run(program, check=True, capture_output=True, timeout=60)
+            subprocess.run(program, check=True, capture_output=True, timeout=400)
         yield running
     finally:
         running.stop()
@@ -59,5 +59,5 @@ def test_refusals_of_the_server(
 def test_the_schema_of_another_program_is_refused(server: PostgresqlServer) -> None:
     program = [server.programs / "psql", "-h", server.folder, "-U", USER, "-c"]
     statement = "CREATE SCHEMA other CREATE TABLE saved_cases (number integer)"
-    subprocess.run([*program, statement], check=True, capture_output=True, timeout=60)
+    subprocess.run([*program, statement], check=True, capture_output=True, timeout=400)
     assert "other tables" in said(f"{server.url}&collection=other")

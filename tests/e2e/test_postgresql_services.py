@@ -114,6 +114,7 @@ def test_what_one_service_does_the_other_shows_at_once(
 
 def _erase(services: tuple[httpx.Client, httpx.Client], address: str, second: Path) -> None:
     """Erase a patient by a command; neither service shows an image, and both snapshots lose the vectors."""
+    snapshots = {path.name for path in second.rglob("*.index")}
     with Collection(collection_folder(address)) as collection:
         (key, *_) = collection.patient_keys().values()
         names = collection.image_ids()
@@ -128,9 +129,8 @@ def _erase(services: tuple[httpx.Client, httpx.Client], address: str, second: Pa
             "/v1/search", files={"image": ("x.png", noise(5), "image/png")}, params={"k": 100}
         )
         assert not {hit["image_id"] for hit in found.json()["results"]} & set(ids)
-    names = {path.name for path in second.rglob("*.index")}
     eventually(
-        lambda: not names & {path.name for path in second.rglob("*.index")},
+        lambda: not snapshots & {path.name for path in second.rglob("*.index")},
         RENEWAL_SECONDS,
         "the other machine's snapshot still has the vectors",
     )

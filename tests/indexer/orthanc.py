@@ -62,7 +62,7 @@ class Namespace:
     def run(self, *words: str | Path, code: int = 0, **options: Any) -> str:
         """What a command printed inside, which must end with `code`."""
         done = subprocess.run(
-            self.command(*words), capture_output=True, text=True, timeout=120, check=False, **options
+            self.command(*words), capture_output=True, text=True, timeout=400, check=False, **options
         )
         assert done.returncode == code, done.stderr + done.stdout
         return done.stdout + without_progress(done.stderr)

@@ -30,7 +30,7 @@ CBIR = [sys.executable, "-m", "cbir.main"]
 def run(*arguments: object) -> dict[str, Any]:
     """Run `cbir` in a process of its own; the JSON that it prints."""
     command = [*CBIR, *map(str, arguments), "--format", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))
 

@@ -111,7 +111,7 @@ def test_by_storescu(sent: list[Path], pictures: set[str], tmp_path: Path) -> No
                 str(started.port),
             ]
             done = subprocess.run(
-                [*command, *paths], capture_output=True, text=True, timeout=120, check=False
+                [*command, *paths], capture_output=True, text=True, timeout=400, check=False
             )
             said += done.stdout + done.stderr
         assert said.count("Received Store Response (Success)") == 36

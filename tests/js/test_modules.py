@@ -29,6 +29,8 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.skipif(NODE is None, reason="there is no node")
 @pytest.mark.parametrize("name", FILES)
 def test_module(name: str, copies: Path) -> None:
-    done = subprocess.run([str(NODE), "--test", name], cwd=copies, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [str(NODE), "--test", name], cwd=copies, capture_output=True, text=True, timeout=400
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "# tests 0" not in done.stdout

@@ -183,7 +183,7 @@ def test_port_in_use(indexed: Path) -> None:
         used.listen()
         port = str(used.getsockname()[1])
         command = [*CBIR, "serve", "--collection", str(indexed), "--port", port]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=400)
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.strip().splitlines()) == 1
     assert port in done.stderr

@@ -238,7 +238,7 @@ journal.add(judgement(2, pair=(2, 3)))
 
 def test_a_full_disk_loses_nothing(path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, timeout=120, cwd=Path.cwd()
+        [sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, timeout=400, cwd=Path.cwd()
     )
     assert done.returncode == 0, done.stderr
     assert "is full; no data is damaged" in done.stdout

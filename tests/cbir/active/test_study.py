@@ -367,9 +367,9 @@ def test_the_process_ends_with_its_server(tmp_path: Path, indexed: Path, opening
     study_plan.save_plan(study.folder, {})
     command = [sys.executable, "-m", "cbir.active.study.study_training", str(indexed), str(study.folder), "1"]
     nobody_else = str(os.getpid() + 1)
-    assert subprocess.run([*command, nobody_else], timeout=120).returncode == STOPPED
+    assert subprocess.run([*command, nobody_else], timeout=400).returncode == STOPPED
     told = subprocess.run(
-        [*command[:-2], str(tmp_path / "none"), "1", "0"], capture_output=True, text=True, timeout=120
+        [*command[:-2], str(tmp_path / "none"), "1", "0"], capture_output=True, text=True, timeout=400
     )
     assert told.returncode == FAILED
     assert told.stderr.startswith("cbir: there is no study")
@@ -398,7 +398,7 @@ def test_training_names_lost_judgements(indexed: Path, opening: Opening) -> None
     study.close()
     (study.folder / JOURNAL).unlink()
     command = [sys.executable, "-m", "cbir.active.study.study_training", str(indexed), str(study.folder), "1"]
-    told = subprocess.run([*command, str(os.getpid())], capture_output=True, text=True, timeout=120)
+    told = subprocess.run([*command, str(os.getpid())], capture_output=True, text=True, timeout=400)
     assert told.returncode == FAILED
     assert "judgements.jsonl are missing or empty" in told.stderr
 

@@ -163,7 +163,7 @@ def test_the_process_ends_when_another_than_the_service_is_its_parent(collection
     add(collection, COUNT, 2 * COUNT)
     with collection.writer("another"):  # which it would wait for
         command = [sys.executable, "-m", "cbir.evaluation.auto_update", str(collection.folder), "0"]
-        assert subprocess.run(command, timeout=60).returncode == auto_update.ORPHANED
+        assert subprocess.run(command, timeout=400).returncode == auto_update.ORPHANED
 
 
 @pytest.mark.slow

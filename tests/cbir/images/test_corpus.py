@@ -27,8 +27,8 @@ REFUSED = {  # pydicom's files that are refused, with the reason
     "empty_charset_LEI.dcm": "has no pixels: it is of an unknown class",
     "liver_1frame.dcm": LABELS,
     "liver_expb_1frame.dcm": LABELS,
-    "meta_missing_tsyntax.dcm": "has no Rows or Columns",
-    "nested_priv_SQ.dcm": "has no Rows or Columns",
+    "meta_missing_tsyntax.dcm": "has no Rows",
+    "nested_priv_SQ.dcm": "has no Rows",
     "no_meta.dcm": OTHER_KIND,  # a stray byte stands before its first element; pydicom cannot read it either
     "no_meta_group_length.dcm": HEADER_ALONE + "RT Image Storage",
     "priv_SQ.dcm": HEADER_ALONE + "MR Image Storage",

@@ -32,6 +32,7 @@ USELESS = {
     "most": short(3000), "equal": EQUAL, "two numbers": item(LUTDescriptor=[4096, 0], LUTData=b"12"),
     "bytes": item(LUTDescriptor=[4096, 0, 16], LUTData=bytes(range(256)) * 16),
     "odd": item(LUTDescriptor=[4096, 0, 16], LUTData=b"\0\0\0"),
+    "elsewhere": lut(range(0, 65536, 16), 20000, vr="OW"),
 }  # fmt: skip
 for _table in USELESS.values():
     if "LUTData" in _table:
@@ -76,6 +77,8 @@ def test_a_table_that_is_short_by_entries_of_no_pixel_is_used():
     [
         {"WindowCenter": [40, 2048], "WindowWidth": [0, 4096]},
         {"WindowCenter": [40, 2048], "WindowWidth": [-1, 4096]},
+        {"WindowCenter": [60000, 2048], "WindowWidth": [400, 4096]},
+        {"WindowCenter": [-1000, 2048], "WindowWidth": [400, 4096], "VOILUTFunction": "LINEAR_EXACT"},
     ],
 )
 def test_the_next_window(windows):
@@ -87,12 +90,26 @@ def test_the_next_window(windows):
 @pytest.mark.parametrize(
     "window",
     [{"WindowCenter": 0, "WindowWidth": 0}, {"WindowCenter": 9}, {"WindowWidth": 9},
-     {"WindowCenter": [1, 2], "WindowWidth": [0, 0]}],
+     {"WindowCenter": [1, 2], "WindowWidth": [0, 0]}, {"WindowCenter": 60000, "WindowWidth": 400},
+     {"WindowCenter": -1000, "WindowWidth": 400}],
 )  # fmt: skip
 def test_no_usable_window(window):
     image = ramp(**window)
     np.testing.assert_array_equal(image.pixels, by_percentiles(RAMP.astype(float)))
     assert image.unusable == ("window",)
+
+
+def test_a_window_for_other_units_is_none():
+    """A window of stored values with a slope that makes them small, as in some PET, shows one grey."""
+    image = ramp(RescaleSlope="0.0001", RescaleIntercept=0, **WINDOW)
+    assert image.pixels.max() == 255
+    assert image.unusable == ("window",)
+
+
+def test_a_window_above_all_values_of_one_frame_is_used():
+    image = ramp(RescaleSlope=1, RescaleIntercept=-1024, WindowCenter=2900, WindowWidth=10)
+    assert not image.pixels.any()
+    assert image.unusable == ()
 
 
 def test_attributes_without_values_are_not_named():

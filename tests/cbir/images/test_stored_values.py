@@ -144,6 +144,31 @@ def test_near_lossless_jpeg_ls_of_dcmtk_below_eight_bits(bits, error, tmp_path):
     assert np.abs(found.astype(int) - values).max() <= error
 
 
+@pytest.mark.parametrize("signed", [False, True])
+def test_bits_beyond_those_that_the_stream_declares(signed):
+    """Lossless JPEG codes differences of 16 bits: words may have more bits than its header says, as with overlays."""
+    values = values_of(12, signed)
+    words = (values.astype(np.int16).view(np.uint16) & 0xFFF) | 0x5000
+    dataset = dicom_set(values.astype(np.int16), BitsStored=12, HighBit=11, PixelRepresentation=int(signed))
+    dataset.file_meta.TransferSyntaxUID = uid.JPEGLosslessSV1
+    coded = imagecodecs.jpeg8_encode(words, lossless=True, bitspersample=12)
+    assert coded[coded.find(b"\xff\xc3") + 4] == 12
+    dataset.PixelData = encapsulate([coded])
+    dataset["PixelData"].VR = "OB"
+    ((found, _),) = stored_frames(dataset)
+    np.testing.assert_array_equal(found, values)
+
+
+@pytest.mark.parametrize("keyword", ["Rows", "Columns"])
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_refusal_names_the_size_that_is_missing(keyword, is_there):
+    dataset = without(keyword, dicom_set())
+    if is_there:
+        setattr(dataset, keyword, None)
+    with pytest.raises(UnreadableImage, match=f"has no {keyword};"):
+        next(decode(written(dataset)))
+
+
 @pytest.mark.parametrize("high", [3, 16, 99, None])
 def test_a_high_bit_that_cannot_be_is_ignored(high):
     values = values_of(12, False).astype(np.uint16)

@@ -28,7 +28,7 @@ def make(target: Path) -> None:
         dumped = [server.programs / "pg_dump", "--host", server.folder, "--username", USER]
         options = ["--schema", SCHEMA, "--no-owner", "--inserts", USER]
         text = subprocess.run(
-            [*dumped, *options], check=True, capture_output=True, text=True, timeout=60
+            [*dumped, *options], check=True, capture_output=True, text=True, timeout=400
         ).stdout
         # What psql alone understands changes from dump to dump.
         lines = [line for line in text.splitlines() if not line.startswith("\\")]

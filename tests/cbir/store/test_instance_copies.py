@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from cbir.store import Collection
 from cbir.store.followed_changes import forget_copy, move_copy
 from cbir.store.records import Entry
@@ -99,3 +101,19 @@ def test_frames_that_the_collection_does_not_have_say_nothing_of_other_pictures(
     assert collection.other_pictures(same[:2] + same[3:]) == set()
     assert collection.other_pictures([same[2]]) == set()
     assert collection.other_pictures(other) == {(each.instance, each.content_hash) for each in other}
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_file_with_another_number_of_frames_than_one_shows_another_picture(
+    collection: Collection, count: int
+) -> None:
+    single = shown_by(FIRST, 1, "a")
+    several = [
+        (replace(record, frame=n), vector)
+        for n, (record, vector) in enumerate([single, shown_by(FIRST, 2, "a")])
+    ]
+    stored, sent = ([single], several) if count == 1 else (several, [shown_by(FIRST, 3, "a")])
+    with collection.writer() as writer:
+        writer.add(stored)
+    others = collection.other_pictures([record for record, _ in sent])
+    assert others == {(FIRST, sent[-1][0].content_hash)}

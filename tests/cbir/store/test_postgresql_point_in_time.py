@@ -48,7 +48,7 @@ def run(server: PostgresqlServer, program: str, *arguments: str) -> str:
     """Run a program of the server as its user; return what it prints."""
     command = [server.programs / program, "--host", server.folder, "--username", "postgres", *arguments]
     return subprocess.run(
-        command, check=True, capture_output=True, text=True, timeout=120, **server.as_user
+        command, check=True, capture_output=True, text=True, timeout=400, **server.as_user
     ).stdout
 
 

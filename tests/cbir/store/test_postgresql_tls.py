@@ -37,7 +37,7 @@ def certificate(folder: Path, name: str) -> tuple[Path, Path]:
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
          "-days", "2", "-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name}", "-keyout", key, "-out", made],
-        check=True, capture_output=True, timeout=60,
+        check=True, capture_output=True, timeout=400,
     )  # fmt: skip
     return made, key
 

@@ -92,7 +92,7 @@ index.finish()
 index.set_position(IndexPosition(7, 8, 9))
 index.delete(np.array([1, 2]))
 """
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=400)
     assert subject.opened().position() == IndexPosition(7, 8, 9)
     index = subject.opened()
     assert len(index) == 48

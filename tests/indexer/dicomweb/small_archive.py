@@ -19,7 +19,7 @@ from tests.indexer.receiving import file_of
 
 
 class SmallArchive(ThreadingHTTPServer):
-    """Studies of one series each. credentials: what the header Authorization must be; "" for nothing.
+    """Studies of their series. credentials: what the header Authorization must be; "" for nothing.
 
     dies_after: requests that it answers; after them it cuts every connection, until that is None again.
     elsewhere: where it sends its clients to, if anywhere. said: the headers Authorization that came. asked:
@@ -27,7 +27,8 @@ class SmallArchive(ThreadingHTTPServer):
     connections: how many there were. Below /moved it sends its clients to /dicom-web.
     fetched: the SOP Instance UIDs that were asked for, in order. pages: searches for instances. failure: the status
     that a path is answered with, 0 for the right answer. has_matching: it finds studies and instances by UID; else
-    it lists all of them, as some archives do. fixed: what it answers to each path outside DICOMweb, as JSON.
+    it lists all of them, as some archives do. fixed: what it answers to each path outside DICOMweb, as JSON, or to a
+    list.
     """
 
     daemon_threads = True
@@ -37,6 +38,7 @@ class SmallArchive(ThreadingHTTPServer):
         self.instances: dict[str, bytes] = {}
         self.places: dict[str, tuple[str, str]] = {}
         self.patients: dict[str, str] = {}  # by study
+        self.modalities: dict[str, str] = {}  # by series; CT for all others
         for ds in instances:
             self.put(ds)
         self.study, self.series = str(instances[0].StudyInstanceUID), str(instances[0].SeriesInstanceUID)
@@ -136,7 +138,7 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 found[uid]["0020000E"] = _uid(series)
             if what == "series":
-                found[uid]["00080060"] = {"vr": "CS", "Value": ["CT"]}
+                found[uid]["00080060"] = {"vr": "CS", "Value": [archive.modalities.get(series, "CT")]}
                 found[uid]["00180015"] = {"vr": "CS", "Value": ["CHEST"]}
             if what == "instances":
                 found[uid]["00080018"] = _uid(instance)
@@ -171,7 +173,7 @@ def certificate(folder: Path, name: str = "127.0.0.1") -> tuple[Path, Path]:
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
          "-days", "2", "-subj", "/CN=archive", "-addext", f"subjectAltName=IP:{name}", "-keyout", key, "-out", made],
-        check=True, capture_output=True, timeout=60,
+        check=True, capture_output=True, timeout=400,
     )  # fmt: skip
     return made, key
 

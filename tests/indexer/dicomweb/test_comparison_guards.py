@@ -165,6 +165,29 @@ def test_it_follows_patients_pixels_deletions_and_copies(followed: Followed) -> 
     assert followed.study_dates() == {None}, "they had none before"
 
 
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_instances_with_one_frame_and_with_several_replace_each_other(
+    followed: Followed, is_kept: bool
+) -> None:
+    def several(pixels: bytes) -> Dataset:
+        (one,) = study(8, 1)
+        one.NumberOfFrames, one.PixelData = 2, pixels + one.PixelData[::-1]
+        return one
+
+    (single,) = study(8, 1)
+    first = single.PixelData if is_kept else single.PixelData[2:] + single.PixelData[:2]
+    for before, after, frames in ((single, several(first), {1, 2}), (several(first), single, {None})):
+        followed.archive.put(before)
+        followed.compare()
+        followed.add()
+        followed.archive.put(after)
+        assert followed.compare() == {"other pixels": 1, "equal": 5}
+        with Collection(followed.place) as opened:
+            records = [record for _, record in opened.iterate()]
+        assert {record.frame for record in records if record.instance == str(single.SOPInstanceUID)} == frames
+        assert followed.compare() == {"equal": 6}
+
+
 def test_the_shifted_date_of_a_moved_image_is_that_of_its_patient(place: Path) -> None:
     archive = SmallArchive(study(1))
     archive.has_matching = True

@@ -162,6 +162,40 @@ def test_a_study_that_is_gone_is_skipped(small: SmallArchive, status: int, tmp_p
     assert rows == [(small.study, "", "", "gone: it was deleted from the archive after it was listed")]
 
 
+@pytest.mark.parametrize("status", [404, 500])
+def test_a_series_without_images_that_is_not_listed_stops_no_other(status: int, tmp_path: Path) -> None:
+    report, *others = slices(4, 32)
+    report.SeriesInstanceUID = "1.2.826.9"
+    archive = SmallArchive([report, *others])
+    archive.modalities["1.2.826.9"] = "SR"
+    archive.failure = lambda path: status if "1.2.826.9/instances?" in path else 0
+    rows: list[tuple[str, ...]] = []
+    with crawling(archive, tmp_path / "collection", rows) as crawl:
+        crawl()
+        assert +crawl.intake.counts == {Fate.stored: 3, Fate.undelivered: 1}
+    assert rows == [(archive.study, "1.2.826.9", "", f"cannot be listed: the archive answered {status}")]
+
+
+def test_an_answer_that_lists_nothing_is_refused(small: SmallArchive, tmp_path: Path) -> None:
+    """As an error in place of a list, with the status of success."""
+    place = f"/dicom-web/studies/{small.study}/series"
+    reason = "its answer is no list of UIDs"
+    rows: list[tuple[str, ...]] = []
+    with crawling(small, tmp_path / "collection", rows) as crawl:
+        small.fixed = {f"{place}/{small.series}/instances": {"error": "busy"}}
+        crawl()
+        small.fixed = {place: [{"error": "busy"}]}
+        crawl.crawl_study(ArchiveStudy(small.study))
+        assert +crawl.intake.counts == {Fate.undelivered: 2}
+        small.fixed = {"/dicom-web/studies": {"error": "busy"}}
+        with pytest.raises(ArchiveFailed, match=reason):
+            crawl()
+    assert rows == [
+        (small.study, small.series, "", f"cannot be listed: {reason}"),
+        (small.study, "", "", reason),
+    ]
+
+
 def test_an_instance_that_brings_the_archive_down_is_refused(small: SmallArchive) -> None:
     """Each try ends with an archive that is silent for a moment."""
     silent = [0]  # requests that follow

@@ -145,7 +145,7 @@ def test_too_few_files_are_told_of_at_the_start(tmp_path: Path) -> None:
         "--collection",
         tmp_path / "none",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
     assert done.returncode == 2
     assert "ulimit -n" in done.stderr
     assert not (tmp_path / "none").exists()

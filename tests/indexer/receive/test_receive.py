@@ -76,7 +76,7 @@ def test_dcmtk_sends_a_folder_twice_and_nothing_is_there_twice(tmp_path: Path) -
     assert compressed
     with receiver(tmp_path / "collection") as started:
         peer = ["-aec", "CBIR", "127.0.0.1", str(started.port)]
-        assert subprocess.run(["echoscu", *peer], timeout=120, check=False).returncode == 0
+        assert subprocess.run(["echoscu", *peer], timeout=400, check=False).returncode == 0
         for _ in range(2):
             for options, chosen in (([], plain), (["-xr"], compressed)):
                 done = subprocess.run(

@@ -30,7 +30,7 @@ def signed(tmp_path: Path) -> tuple[Path, Path]:
 
 def storescu(port: int, path: Path, *options: str | Path) -> subprocess.CompletedProcess[str]:
     command = ["storescu", "-v", "-to", "30", *options, "-aec", "CBIR", "127.0.0.1", str(port), path]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
 
 
 @needs_dcmtk
@@ -98,7 +98,7 @@ def test_files_that_cannot_be_used(tmp_path: Path, signed: tuple[Path, Path]) ->
             server_context(*files)
     subprocess.run(
         ["openssl", "ec", "-in", key, "-aes256", "-passout", "pass:secret", "-out", tmp_path / "locked.pem"],
-        check=True, capture_output=True, timeout=60,
+        check=True, capture_output=True, timeout=400,
     )  # fmt: skip
     with pytest.raises(InvalidInput, match="without a passphrase"):
         server_context(made, tmp_path / "locked.pem")

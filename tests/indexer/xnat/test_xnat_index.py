@@ -81,6 +81,8 @@ def test_one_session_and_one_file_that_fail_stop_nothing(xnat: SmallXnat, tmp_pa
     assert f"{SOURCES[3]}," in report.read_text()
     xnat.broken = {"/experiments/XNAT_E00001/scans": 403}
     assert index("xnat://BONES", place, code=3)["indexed"] == 1
+    xnat.broken = {"/experiments/XNAT_E00001/scans": 404, "/XNAT_E00003/scans/7/files": 404}
+    assert index("xnat://BONES", place, code=3)["refused"] == 2
     xnat.broken = {}
     assert index("xnat://BONES", place)["indexed"] == 2
 

@@ -9,7 +9,6 @@ from cbir.errors import InvalidInput, NotFound
 from cbir.images import Limits
 from cbir.ingest import object_store, xnat_session
 from cbir.ingest.object_store import ObjectStoreFailed, StoreSilent, find_object, find_objects, read_url
-from cbir.ingest.xnat_errors import XnatFailed
 from tests.indexer.commands import call
 from tests.indexer.xnat.conftest import FILES, ONE, forget_session
 from tests.indexer.xnat.small_xnat import (
@@ -201,13 +200,13 @@ def test_credentials_stay_with_the_server(xnat: SmallXnat, logged_in: bool) -> N
         assert not other.asked
 
 
-def test_what_goes_while_it_is_listed_ends_the_listing(xnat: SmallXnat) -> None:
-    """Else a part of the project would be left out without a word."""
+def test_what_goes_while_it_is_listed_is_refused_by_name(xnat: SmallXnat) -> None:
     files = object_store._file_system("xnat://").find("xnat://BONES")
     next(files)
     del xnat.subjects["XNAT_S00002"]
-    with pytest.raises(XnatFailed, match="changed while it was listed"):
-        list(files)
+    (refused,) = (file for file in files if file.refused)
+    assert refused.url == "xnat://BONES/XNAT_S00002/XNAT_E00003"
+    assert "does not find what it lists: it was deleted meanwhile" in refused.refused
 
 
 def test_passwords_are_not_sent_in_the_clear(xnat: SmallXnat, monkeypatch: pytest.MonkeyPatch) -> None:

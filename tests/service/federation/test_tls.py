@@ -24,7 +24,7 @@ def certificate(folder: Path, name: str) -> tuple[Path, Path]:
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
          "-days", "2", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1",
          "-keyout", key, "-out", made],
-        check=True, capture_output=True, timeout=60,
+        check=True, capture_output=True, timeout=400,
     )  # fmt: skip
     return made, key
 

@@ -97,7 +97,7 @@ def test_password_from_a_file(tmp_path: Path, address: str) -> None:
 def test_without_psycopg_one_line_says_what_to_install(address: str) -> None:
     program = "import sys; sys.modules['psycopg'] = None; from cbir.main import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", program, "usage", "show"], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program, "usage", "show"], capture_output=True, text=True, timeout=400
     )
     assert done.returncode == 2
     assert done.stderr.strip().endswith("pip install '.[postgres]' in the folder of cbir's source")
