@@ -9,7 +9,8 @@ from cbir import images
 from cbir.images import Limits
 from cbir.ingest.description import DescribeTask, refused_file
 from cbir.store import profile as profiles
-from indexer.describe_files import AHEAD, CHUNK, FileTask, describe_all, describe_in
+from indexer.describe_files import AHEAD, CHUNK, FileTask, describe_in
+from indexer.open_file_pool import describe_all
 from tests.indexer.conftest import picture
 
 KILLER = "killer.png"
