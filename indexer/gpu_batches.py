@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import chain, islice
 
 from cbir.descriptors.descriptor import Batched
+from cbir.encoders.device_encoder import FEWEST_VOLUMES
 from cbir.hardware.device_memory import IMAGES_TOGETHER, MOST_BYTES
 from cbir.ingest.description import DescribedFile, describe_prepared
 from indexer.describe_files import FileTask, SomeSource
@@ -38,7 +39,7 @@ def share_gpu(
     InvalidInput
         If the device is "cuda", and no GPU can be used.
     """
-    fewest = 1 if task.grid else IMAGES_TOGETHER
+    fewest = FEWEST_VOLUMES if task.grid else IMAGES_TOGETHER
     first = list(islice(sources, fewest))
     if task.describe.device == "auto" and len(first) < fewest:
         describe, descriptor = replace(task.describe, device="cpu"), None

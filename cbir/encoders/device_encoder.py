@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 PLACE = "cuda"
 LEAST_COSINE = 0.9999  # between the vectors of an image on both devices
 PRECISIONS = ("float16", "float32")  # that layers compute in: the first with such vectors
-FEWEST = 8  # images: to send fewer to a GPU takes longer than describing them
+# To send fewer images to a GPU takes longer than describing them; one volume is a query, which no trial should delay
+FEWEST, FEWEST_VOLUMES = 8, 2
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +64,7 @@ def describe_on(device: Device, encoder: Encoder, inputs: list[Prepared]) -> NDA
     UndescribableImage
         As `Encoder.describe_batch` does.
     """
-    fewest = 1 if isinstance(encoder.card.input, VolumeInput) else FEWEST
+    fewest = FEWEST_VOLUMES if isinstance(encoder.card.input, VolumeInput) else FEWEST
     if len(inputs) < fewest or not runs_on_gpu(encoder, device):
         return encoder.describe_batch(inputs)
 
