@@ -37,6 +37,7 @@ from indexer.guarded_read import read_file_inside, read_inside
 
 CHUNK = 32  # files of one task
 AHEAD = 8  # tasks waiting for each process: busy through a commit, and memory bounded
+AHEAD_PREPARED = 2  # the same where results are inputs of a network, which are larger than vectors
 DIED = "its process died on it: a decoder crashed, or memory ran out"
 NO_FILE = refused_file("cannot be looked into, or is no file")
 NOT_HERE = DescribedFile(
@@ -107,8 +108,9 @@ def describe_in(
     source = iter(sources)
     begun: deque[tuple[list[SomeSource], Future[list[DescribedFile]]]] = deque()
     size = 1 if task.grid else CHUNK  # a volume at a time in memory
+    ahead = AHEAD_PREPARED if task.describe.prepare_only else AHEAD
     while True:
-        while len(begun) < AHEAD * pool.jobs and (chunk := list(islice(source, size))):
+        while len(begun) < ahead * pool.jobs and (chunk := list(islice(source, size))):
             begun.append((chunk, pool.submit(chunk)))
         if not begun:
             return

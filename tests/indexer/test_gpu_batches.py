@@ -19,6 +19,7 @@ from indexer import gpu_batches
 from indexer.describe_files import FileTask
 from indexer.gpu_batches import describe_batches
 from indexer.open_file_pool import describe_all
+from indexer.ray_cluster.node_worker import NodeWorker
 from tests.indexer.commands import call, index
 from tests.indexer.conftest import picture
 from tests.indexer.test_describe_files import KILLER, hook_files
@@ -195,6 +196,16 @@ def test_an_ended_run_ends_the_processes_and_the_thread(monkeypatch):
     results.close()
     assert closed == [True]
     assert threading.active_count() == before
+
+
+def test_processes_of_a_cluster_leave_the_gpu_alone():
+    """Each would take memory of it; embeddings run there, as ever."""
+    node = NodeWorker()
+    for profile, device in ((PROFILE, "cpu"), ("tamura", "cuda")):
+        settings = FileTask(DescribeTask(profiles.get(profile), bytes(32), Limits(), "cuda"))
+        assert node.start(print, settings, {}, 1).problem is None
+        function, _ = node._pool._arguments
+        assert function.keywords["task"].describe.device == device
 
 
 def test_large_inputs_make_small_batches(monkeypatch):
