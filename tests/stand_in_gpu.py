@@ -8,6 +8,7 @@ from cbir.encoders import device_encoder
 from cbir.hardware import device, device_failure
 
 torch = pytest.importorskip("torch")
+TRIAL = 2 + len(device_encoder.FAINT)  # images of the trial, which no test sends
 HERE = "cuda" if torch.cuda.is_available() else "cpu"
 
 

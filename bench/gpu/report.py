@@ -145,6 +145,11 @@ def networks(results: Results) -> str:
         for text, names in ENCODER_ROWS
     ]
     rows += [
+        [f"describe by it in {precision}, images a second from arrays, least cosine",
+         cell(results, f"description.{precision}", "per_second", "least_cosine")]
+        for precision in ("float16", "float32")
+    ]  # fmt: skip
+    rows += [
         [f"describe with {backbone}, {text}", cell(results, f"description.{backbone}", *names)]
         for backbone in ("small", "resnet18", "lite0-max")
         for text, names in DESCRIPTION_ROWS

@@ -16,9 +16,12 @@ import numpy as np
 import torch
 from step_results import DEVICES, SMALL, attempt
 
+from cbir import encoders
 from cbir.descriptors.embedding_descriptor import DEVICE_TOLERANCE, EmbeddingDescriptor, descriptor_name
 from cbir.descriptors.encoder_descriptor import EncoderDescriptor
-from cbir.encoders.device_encoder import FEWEST, least_cosine
+from cbir.encoders.device_encoder import FEWEST, PRECISIONS, least_cosine
+from cbir.encoders.device_network import DeviceNetwork, read_known_graph
+from cbir.encoders.encoder import load_content
 from cbir.hardware.device_memory import IMAGES_TOGETHER
 from cbir.images import Image, Limits
 from cbir.ingest.description import DescribeTask
@@ -100,6 +103,20 @@ def encoded() -> dict[str, Any]:
     return facts | {"images": COUNT, "processes": cores(), "on": DEVICES[-1]}
 
 
+def computed(precision: str) -> dict[str, Any]:
+    """Describe images by the same network in a precision that its trial may not have chosen."""
+    encoder, device = encoders.get(DEFAULT_PROFILE), DEVICES[-1]
+    graph = read_known_graph(load_content(encoder.card, encoder.folder))
+    network = DeviceNetwork(graph, encoder.card, device, getattr(torch, precision))
+    inputs = [encoder.prepare(Image(picture)) for picture in pictures(COUNT, FILE_SIDE)]
+    network.describe(inputs[:IMAGES_TOGETHER])
+    began = time.perf_counter()
+    vectors = network.describe(inputs)
+    facts = {"per_second": round(COUNT / (time.perf_counter() - began), 1), "on": device}
+    few = max(FEWEST, COUNT // 10)
+    return facts | {"least_cosine": least_cosine(vectors[:few], encoder.describe_batch(inputs[:few]))}
+
+
 def rate(results: Iterable[Any]) -> float:
     """Return results a second after those of the first two batches, or the first two: processes have started then."""
     left = iter(results)
@@ -112,5 +129,7 @@ def rate(results: Iterable[Any]) -> float:
 
 if __name__ == "__main__":
     attempt("description.encoder", encoded)
+    for precision in PRECISIONS:
+        attempt(f"description.{precision}", lambda: computed(precision))  # noqa: B023
     for backbone in BACKBONES:
         attempt(f"description.{backbone}", lambda: described(backbone))  # noqa: B023

@@ -17,13 +17,16 @@ from cbir.encoders.new_encoder import trial_images
 from cbir.hardware.device import Device, resolve_device
 from cbir.hardware.device_failure import device_failures, on_gpu_or_cpu
 from cbir.hardware.device_memory import free_cached_memory
+from cbir.images import Image
 
 if TYPE_CHECKING:
     from cbir.encoders.device_network import DeviceNetwork
 
 PLACE = "cuda"
-LEAST_COSINE = 0.9999  # between the vectors of an image on both devices
+LEAST_COSINE = 0.9999  # between the vectors of any image on both devices
+TRIAL_COSINE = 0.99998  # between those of the trial's images, of which there are few
 PRECISIONS = ("float16", "float32")  # that layers compute in: the first with such vectors
+FAINT = range(0, 241, 40)  # darkest grey values of slopes of 8 values, whose vectors rounding changes most
 # To send fewer images to a GPU takes longer than describing them; one volume is a query, which no trial should delay
 FEWEST, FEWEST_VOLUMES = 8, 2
 
@@ -112,7 +115,7 @@ def _load_network(card: EncoderCard, folder: Path) -> "DeviceNetwork | None":
             network = DeviceNetwork(graph, card, PLACE, getattr(torch, precision))
         with device_failures("trial of an encoder"):
             cosine = least_cosine(network.describe(inputs), expected)
-        if cosine >= LEAST_COSINE:
+        if cosine >= TRIAL_COSINE:
             return network
     log.warning(
         "the CPU describes images by the encoder %s, not the GPU: its vectors differ there (cosine %.5f)",
@@ -125,16 +128,19 @@ def _load_network(card: EncoderCard, folder: Path) -> "DeviceNetwork | None":
 def _trial_inputs(card: EncoderCard) -> list[Prepared]:
     """Return images that both devices describe before the GPU is used."""
     if not isinstance(card.input, VolumeInput):
-        return [fit_image(trial_images()[title], card.input) for title in ("random", "smooth")]
+        usual, slope = trial_images(), np.linspace(0, 8, 96 * 128).reshape(96, 128)
+        faint = [Image((darkest + slope).astype(np.uint8)) for darkest in FAINT]
+        return [fit_image(image, card.input) for image in (usual["random"], usual["smooth"], *faint)]
     grid, random = card.input.grid, np.random.default_rng(0)
     return [random.integers(int(card.input.low), int(card.input.high), grid.shape, np.int16)]
 
 
 def least_cosine(vectors: NDArray[np.float32], others: NDArray[np.float32]) -> float:
     """Return the least cosine between vectors (n, d) and the others of their rows; 0 if one is not finite."""
-    first, second = (
-        values / np.linalg.norm(values.astype(np.float64), axis=1, keepdims=True)
-        for values in (vectors, others)
-    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        first, second = (
+            values / np.linalg.norm(values.astype(np.float64), axis=1, keepdims=True)
+            for values in (vectors, others)
+        )
     least = float((first * second).sum(axis=1).min())
     return least if np.isfinite(least) else 0.0

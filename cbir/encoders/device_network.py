@@ -1,8 +1,7 @@
-"""Encoders' networks on a GPU, in torch: layers and weights of their ONNX files, in half precision.
+"""Encoders' networks on a GPU, in torch: layers and weights of their ONNX files.
 
-The layers are those of the built-in encoders, and of added networks that have no others. Convolutions multiply
-float16 and sum in float32; biases are float32, and inputs are normalised and maps pooled in it. bfloat16 has too few
-digits.
+The layers are those of the built-in encoders, and of added networks that have no others. Biases are float32 in half
+precision too, and inputs are normalised and maps pooled in it.
 """
 
 from collections.abc import Callable, Sequence
@@ -129,20 +128,7 @@ class DeviceNetwork:
         weight = torch.tensor(values)
         if weight.ndim not in LAYOUTS:  # a bias
             return weight.to(self._device)
-        rounded = round_kernels(weight, self._dtype)
-        return rounded.to(self._device).contiguous(memory_format=LAYOUTS[weight.ndim])
-
-
-def round_kernels(weight: Tensor, dtype: torch.dtype) -> Tensor:
-    """Round weights (out, in, ...) so that the sum of each kernel stays: areas of one grey value have it alone.
-
-    The least value of a kernel, whose digits are the finest, takes what the others lost. With plain rounding the
-    cosine to the vectors of the CPU was down to .9995.
-    """
-    rounded = weight.to(dtype).float().flatten(2)
-    lost = (weight.flatten(2) - rounded).sum(dim=2, keepdim=True)
-    rounded.scatter_add_(2, rounded.abs().argmin(dim=2, keepdim=True), lost)
-    return rounded.view(weight.shape).to(dtype)
+        return weight.to(self._device, self._dtype).contiguous(memory_format=LAYOUTS[weight.ndim])
 
 
 def _check_node(node: OnnxNode) -> None:
