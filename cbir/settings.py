@@ -121,7 +121,8 @@ class Settings(BaseSettings):
     usage_searches: int = Field(20_000, ge=1, description="searches in the usage log; the oldest are dropped")
     rerank: str = Field("auto", description="re-ranking of searches that name none; auto: the best available")
     device: Literal["auto", "cpu", "cuda"] = Field(
-        "auto", description="device for re-ranking and embeddings; auto: a GPU if there is one"
+        "auto",
+        description="device for re-ranking, and for describing many images; auto: a GPU if there is one",
     )
     encoder_folder: Path = Field(
         default_factory=default_folders.encoder_folder,

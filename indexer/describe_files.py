@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from cbir.descriptors.descriptor import Batched
-from cbir.errors import UndescribableImage
 from cbir.images import Image, decode
 from cbir.images.ct_series import CtSeries, read_volume
 from cbir.images.volume import VolumeGrid
@@ -21,6 +20,7 @@ from cbir.ingest.description import (
     DescribeTask,
     Refusal,
     describe_images,
+    describe_prepared,
     refuse,
     refused_file,
     with_deadline,
@@ -29,16 +29,15 @@ from cbir.ingest.image_files import file_stamp, series_stamp
 from cbir.ingest.memory_limit import memory_limit
 from cbir.ingest.object_store import ObjectStoreFailed, StoredObject, read_object
 from cbir.ingest.process_pool import (
-    ProcessPool,
     WorkerDied,
     WorkerTimedOut,
     extend_deadline,
-    use_one_thread_silently,
 )
 from indexer.guarded_read import read_file_inside, read_inside
 
 CHUNK = 32  # files of one task
 AHEAD = 8  # tasks waiting for each process: busy through a commit, and memory bounded
+AHEAD_PREPARED = 2  # the same where results are inputs of a network, which are larger than vectors
 DIED = "its process died on it: a decoder crashed, or memory ran out"
 NO_FILE = refused_file("cannot be looked into, or is no file")
 NOT_HERE = DescribedFile(
@@ -88,24 +87,6 @@ class FilePool(Protocol):
         ...
 
 
-def describe_all(
-    sources: Iterable[SomeSource], task: FileTask, jobs: int
-) -> Generator[tuple[SomeSource, DescribedFile], None, None]:
-    """Describe every file or series in processes of this machine.
-
-    Parameters
-    ----------
-    sources, task
-        As of `describe_in`.
-    jobs : int
-        Greatest number of processes.
-    """
-    with ProcessPool(
-        partial(describe_files, task=task), jobs, use_one_thread_silently, task.describe.seconds
-    ) as pool:
-        yield from describe_in(pool, sources, task)
-
-
 def describe_in(
     pool: FilePool, sources: Iterable[SomeSource], task: FileTask
 ) -> Generator[tuple[SomeSource, DescribedFile], None, None]:
@@ -127,8 +108,9 @@ def describe_in(
     source = iter(sources)
     begun: deque[tuple[list[SomeSource], Future[list[DescribedFile]]]] = deque()
     size = 1 if task.grid else CHUNK  # a volume at a time in memory
+    ahead = AHEAD_PREPARED if task.describe.prepare_only else AHEAD
     while True:
-        while len(begun) < AHEAD * pool.jobs and (chunk := list(islice(source, size))):
+        while len(begun) < ahead * pool.jobs and (chunk := list(islice(source, size))):
             begun.append((chunk, pool.submit(chunk)))
         if not begun:
             return
@@ -150,8 +132,10 @@ def describe_files(sources: Sequence[Source | SentSource], task: FileTask) -> li
     if not isinstance(descriptor, Batched):
         return _describe_each(sent, task, descriptor)
     files = _describe_each(sent, task, descriptor.prepare)
+    if task.describe.prepare_only:
+        return files
     extend_deadline(inf)  # a network is loaded with the first chunk
-    return _describe_prepared(files, descriptor)
+    return describe_prepared(files, descriptor)
 
 
 def read_source(path: Path | StoredObject, task: FileTask) -> bytes:
@@ -174,25 +158,6 @@ def source_stamp(source: Source) -> str:
 def files_of(source: Source) -> tuple[Path | StoredObject, ...]:
     """Return the files that a source consists of."""
     return source.paths if isinstance(source, CtSeries) else (source,)
-
-
-def _describe_prepared(files: list[DescribedFile], descriptor: Batched) -> list[DescribedFile]:
-    """Replace what was prepared by vectors; if the network fails at an image, file by file, to refuse its file."""
-    prepared = [value for file in files for value in (*file.vectors, *file.inverted)]
-    try:
-        vectors = iter(descriptor.describe_batch(prepared))
-    except UndescribableImage as error:
-        if len(files) == 1:
-            return [refuse(error)]
-        return [described for file in files for described in _describe_prepared([file], descriptor)]
-    return [
-        replace(
-            file,
-            vectors=tuple(islice(vectors, len(file.vectors))),
-            inverted=tuple(islice(vectors, len(file.inverted))),
-        )
-        for file in files
-    ]
 
 
 def _describe_each(

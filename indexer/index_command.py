@@ -17,6 +17,7 @@ from cbir.commands.lazy_commands import StrictCommand, WholeSummaries
 from cbir.commands.output import OutputFormat
 from cbir.commands.printable import echo
 from cbir.errors import InvalidInput
+from cbir.hardware.device import Device
 from cbir.python_api.collection_address import address_or_folder
 from cbir.store.default_profile import DEFAULT_PROFILE
 from indexer.dicom.intake_options import JobsOption
@@ -115,6 +116,10 @@ def index_files(
     ] = None,
     jobs: JobsOption = None,
     ray: RayOption = None,
+    device: Annotated[
+        Device | None,
+        typer.Option(help="Device that describes images. [default: setting device]", show_default=False),
+    ] = None,
     report: Annotated[
         Path | None,
         typer.Option(
@@ -140,7 +145,7 @@ def index_files(
     from indexer.index_request import IndexRequest
     from indexer.index_run import run_request
 
-    loaded = settings.load()
+    loaded = settings.load(device=device)
     request = IndexRequest.with_settings(
         loaded,
         sources,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from cbir.errors import InvalidInput, NotFound
-from cbir.hardware.device import Device
+from cbir.hardware.device import Device, resolve_device
 from cbir.images import Limits
 from cbir.ingest.object_store import check_object_url, check_there
 from cbir.intake.requirements import require_packages
@@ -90,8 +90,10 @@ class IndexRequest:
         )
 
     def check(self) -> None:
-        """Raise NotFound or InvalidInput for a source that is missing, or outside the allowed folders."""
+        """Raise NotFound or InvalidInput for a missing source, one outside the allowed folders, or a missing GPU."""
         require_packages(self.intake)
+        if self.device == "cuda" and self.ray is None:
+            resolve_device(self.device)
         for path in [*self.sources, *([self.labels] if isinstance(self.labels, Path) else [])]:
             if self.within and not is_inside(path, self.within):
                 raise InvalidInput(f"{path} lies in none of the folders that may be indexed")

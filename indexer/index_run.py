@@ -24,7 +24,7 @@ from cbir.store.add_transaction import Added
 from cbir.store.label_merge import PATIENT, DuplicateLabels, LabelConflict
 from cbir.store.records import UNUSABLE_LABEL, Record, add_labels, hash_patient
 from cbir.store.writer import Writer
-from indexer.describe_files import FileTask, describe_in, read_source, source_stamp
+from indexer.describe_files import FileTask, SomeSource, describe_in, read_source, source_stamp
 from indexer.find_sources import (
     check_series_sources,
     find_sources,
@@ -32,6 +32,7 @@ from indexer.find_sources import (
     require_images,
     source_exists,
 )
+from indexer.gpu_batches import describe_batches, share_gpu
 from indexer.guarded_read import OUTSIDE, read_file_inside
 from indexer.header_facts import read_header_facts
 from indexer.index_request import IndexRequest, open_collection
@@ -169,13 +170,21 @@ class IndexRun:
         self._commit(writer, batch)
 
     def _describe(self, writer: Writer) -> Generator[tuple[Path | StoredObject, DescribedFile], None, None]:
-        with open_file_pool(self.request, self.task, self.progress.begin_stage) as pool:
-            if self.task.grid is None:
-                yield from describe_in(pool, self._new_files(writer), self.task)
-                return
-            with closing(describe_in(pool, self._new_series(writer), self.task)) as all_series:
-                for series, described in all_series:
-                    yield series.source, described
+        if self.task.grid is None:
+            yield from self._describe_sources(self._new_files(writer))
+            return
+        with closing(self._describe_sources(self._new_series(writer))) as all_series:
+            for series, described in all_series:
+                yield series.source, described
+
+    def _describe_sources(
+        self, sources: Iterator[SomeSource]
+    ) -> Generator[tuple[SomeSource, DescribedFile], None, None]:
+        task, descriptor = self.task, None
+        if self.request.ray is None:
+            task, descriptor, sources = share_gpu(task, sources)
+        with open_file_pool(self.request, task, self.progress.begin_stage) as pool:
+            yield from describe_batches(describe_in(pool, sources, task), descriptor)
 
     def _new_series(self, writer: Writer) -> Iterator[CtSeries]:
         """Yield series that are not in the collection, or have changed since."""

@@ -1,12 +1,14 @@
-"""Processes of an indexing run: on this machine, or on a Ray cluster."""
+"""Processes that describe the files of a run: on this machine, or on a Ray cluster."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
+from cbir.ingest.description import DescribedFile
 from cbir.ingest.process_pool import ProcessPool, use_one_thread_silently
 from cbir.threads import cores
-from indexer.describe_files import FilePool, FileTask, describe_files
+from indexer.describe_files import FilePool, FileTask, SomeSource, Source, describe_files, describe_in
+from indexer.gpu_batches import describe_batches, share_gpu
 from indexer.index_request import IndexRequest
 
 
@@ -35,10 +37,7 @@ def open_file_pool(
         Called with the number of nodes and processes of a cluster.
     """
     if request.ray is None:
-        function = partial(describe_files, task=task)
-        with ProcessPool(
-            function, request.jobs or cores(), use_one_thread_silently, task.describe.seconds
-        ) as pool:
+        with _processes(task, request.jobs or cores()) as pool:
             yield pool
         return
     from indexer.ray_cluster.file_pool import RayFilePool
@@ -50,3 +49,25 @@ def open_file_pool(
 
     with RayFilePool(task, request.jobs, show_nodes) as cluster:
         yield cluster
+
+
+def describe_all(
+    sources: Iterator[SomeSource], task: FileTask, jobs: int
+) -> Generator[tuple[SomeSource, DescribedFile], None, None]:
+    """Describe every file or series in processes of this machine, or on its GPU.
+
+    Parameters
+    ----------
+    sources, task
+        As of `describe_in`.
+    jobs : int
+        Greatest number of processes.
+    """
+    task, descriptor, sources = share_gpu(task, sources)
+    with _processes(task, jobs) as pool:
+        yield from describe_batches(describe_in(pool, sources, task), descriptor)
+
+
+def _processes(task: FileTask, jobs: int) -> ProcessPool[Sequence[Source], list[DescribedFile]]:
+    seconds = task.describe.seconds
+    return ProcessPool(partial(describe_files, task=task), jobs, use_one_thread_silently, seconds)

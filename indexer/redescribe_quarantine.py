@@ -7,8 +7,9 @@ from pathlib import Path
 
 from cbir.ingest.object_store import StoredObject, find_object, is_object_url
 from cbir.store.carry_over import CarryOver
-from indexer.describe_files import FileTask, describe_all
+from indexer.describe_files import FileTask
 from indexer.index_run import BATCH_IMAGES
+from indexer.open_file_pool import describe_all
 
 Refuse = Callable[[str, str], None]
 
@@ -44,7 +45,7 @@ def redescribe_quarantine(carry_over: CarryOver, task: FileTask, jobs: int, refu
     sources = iter(files)
     while part := list(islice(sources, BATCH_IMAGES)):
         described = {}
-        with closing(describe_all(part, task, jobs)) as results:
+        with closing(describe_all(iter(part), task, jobs)) as results:
             for file, result in results:
                 vectors = {
                     record.content_hash: vector

@@ -14,8 +14,9 @@ from cbir.ingest.description import DescribedFile, DescribeTask
 from cbir.ingest.object_store import StoredObject, find_object, is_object_url
 from cbir.store import Collection
 from cbir.store.carry_over import CarryOver, SourceImage
-from indexer.describe_files import FileTask, describe_all
+from indexer.describe_files import FileTask
 from indexer.index_run import BATCH_IMAGES, BATCH_SECONDS, EXAMPLES
+from indexer.open_file_pool import describe_all
 from indexer.redescribe_quarantine import redescribe_quarantine
 
 NO_ORIGINAL = "its original is not stored, and it has no file"

@@ -111,6 +111,12 @@ DESCRIPTION_ROWS = (
     ("images a second: GPU, CPU", ("cuda_per_second", "cpu_per_second")),
     ("largest difference, tolerance", ("largest_difference", "tolerance")),
 )
+ENCODER_ROWS = (
+    ("images a second from arrays: GPU, CPU", ("cuda_per_second", "cpu_per_second")),
+    ("least cosine between both, of so many images", ("least_cosine", "compared")),
+    ("images a second from JPEG files: GPU, decoding alone, processes",
+     ("files_per_second", "decoded_per_second", "processes")),
+)  # fmt: skip
 BOTH_DEVICES = (
     ("train an LSTM sorter, steps a second", "training.lstm", "steps_per_second"),
     ("train a CNN sorter, steps a second", "training.cnn", "steps_per_second"),
@@ -135,6 +141,15 @@ def indexes(results: Results) -> str:
 def networks(results: Results) -> str:
     """Return the table of networks: description, training, severity."""
     rows = [
+        [f"describe by the default encoder, {text}", cell(results, "description.encoder", *names)]
+        for text, names in ENCODER_ROWS
+    ]
+    rows += [
+        [f"describe by it in {precision}, images a second from arrays, least cosine",
+         cell(results, f"description.{precision}", "per_second", "least_cosine")]
+        for precision in ("float16", "float32")
+    ]  # fmt: skip
+    rows += [
         [f"describe with {backbone}, {text}", cell(results, f"description.{backbone}", *names)]
         for backbone in ("small", "resnet18", "lite0-max")
         for text, names in DESCRIPTION_ROWS

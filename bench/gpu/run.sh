@@ -35,6 +35,7 @@ unpack() {
     echo "cuBLAS in $cublas"
 }
 export PYTHONPATH="$root:$root/bench:$root/bench/gpu${PYTHONPATH:+:$PYTHONPATH}"
+[ ! -d "$kit/encoders" ] || export CBIR_ENCODER_FOLDER="$kit/encoders"
 if [ -d "$kit/wheels" ]; then unpack || { echo "run.sh: the kit cannot be unpacked"; exit 1; }; fi
 COMMIT=${COMMIT:-$(git describe --always --dirty 2>/dev/null || cat "$kit/commit" 2>/dev/null || echo unknown)}
 DATE=$(date +%F)

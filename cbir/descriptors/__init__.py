@@ -41,7 +41,7 @@ def get(name: str, model: Path | None = None, device: Device = "auto") -> Descri
         Folder of the trained embedding or slit-lamp model; without it the descriptor has a name, dimensions and
         parts, but cannot describe images.
     device : {"auto", "cpu", "cuda"}
-        Device that an embedding runs on.
+        Device that a network describes batches on.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def get(name: str, model: Path | None = None, device: Device = "auto") -> Descri
     if embedding_descriptor.NAME.fullmatch(name):
         network = EmbeddingDescriptor(network_name, model, device)
     elif encoder_descriptor.NAME.fullmatch(name):
-        network = EncoderDescriptor(network_name)
+        network = EncoderDescriptor(network_name, device)
     else:
         _check_name(name)
         return _BY_NAME[name]

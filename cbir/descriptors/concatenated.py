@@ -38,3 +38,7 @@ class Concatenated:
         """Describe n prepared images: (n, dimensions) float32; raises InvalidInput without the model's folder."""
         others = np.array([values for _, values in inputs], np.float32).reshape(-1, self._other.dimensions)
         return np.hstack([self._network.describe_batch([pixels for pixels, _ in inputs]), others])
+
+    def batches_on_gpu(self) -> bool:
+        """Return whether the network describes many images on a GPU."""
+        return self._network.batches_on_gpu()

@@ -48,3 +48,7 @@ class Batched(Descriptor, Protocol):
     def describe_batch(self, inputs: list[Any]) -> NDArray[np.float32]:
         """Describe n prepared images: shape (n, dimensions), float32."""
         ...
+
+    def batches_on_gpu(self) -> bool:
+        """Return whether batches of many are described on a GPU: then better in one process than in many."""
+        ...

@@ -95,6 +95,13 @@ class EmbeddingDescriptor:
 
         return on_gpu_or_cpu(self._device, lambda: self._described(inputs, "cuda"), on_cpu)
 
+    def batches_on_gpu(self) -> bool:
+        """Return whether the network runs on a GPU; one that began as an encoder runs on the CPU.
+
+        Raises InvalidInput if the device is "cuda" and no GPU can be used.
+        """
+        return resolve_device(self._device) == "cuda" and _encoder_input(self.name, self._folder()) is None
+
     def _described(self, inputs: list[NDArray[np.uint8]], device: str) -> NDArray[np.float32]:
         shape = _encoder_input(self.name, self._folder())
         network = _load_network(self.name, self._folder(), device)

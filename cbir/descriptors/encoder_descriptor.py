@@ -9,9 +9,11 @@ from numpy.typing import NDArray
 from cbir import encoders
 from cbir.descriptors.descriptor import Part, Parts
 from cbir.encoders import Encoder, built_in, encoder_card
+from cbir.encoders.device_encoder import describe_on, runs_on_gpu
 from cbir.encoders.encoder_card import VolumeInput
 from cbir.encoders.fit_volume import Prepared
 from cbir.errors import InvalidInput
+from cbir.hardware.device import Device
 from cbir.images import Image
 from cbir.images.volume import VolumeGrid
 
@@ -65,14 +67,18 @@ class EncoderDescriptor:
     The card is read with the first image; InvalidInput is raised then if it is not the one that the name gives.
     """
 
-    def __init__(self, name: str) -> None:
-        """Set up the descriptor `name`, from `encoder_descriptor_name`; raise InvalidInput if it is no such name."""
+    def __init__(self, name: str, device: Device = "auto") -> None:
+        """Set up the descriptor `name`, from `encoder_descriptor_name`, whose batches are described on `device`.
+
+        Raises InvalidInput if it is no such name.
+        """
         match = NAME.fullmatch(name)
         if match is None or match[4]:
             raise InvalidInput(f"{name!r} is not the name of an encoder's descriptor")
         self.name = name
         self.dimensions = int(match[3])
         self.parts: Parts = (Part("encoder", 0, self.dimensions, half=True),)
+        self._device = device
 
     def __call__(self, image: Image) -> NDArray[np.float32]:
         return np.asarray(self.describe_batch([self.prepare(image)])[0])
@@ -82,8 +88,12 @@ class EncoderDescriptor:
         return self._encoder.prepare(image)
 
     def describe_batch(self, inputs: list[Prepared]) -> NDArray[np.float32]:
-        """Describe n prepared images: (n, dimensions) float32."""
-        return self._encoder.describe_batch(inputs)
+        """Describe n prepared images: (n, dimensions) float32; a few on the CPU in any case."""
+        return describe_on(self._device, self._encoder, inputs)
+
+    def batches_on_gpu(self) -> bool:
+        """Return whether many images are described on a GPU; raises as `runs_on_gpu` does."""
+        return runs_on_gpu(self._encoder, self._device)
 
     @cached_property
     def _encoder(self) -> Encoder:

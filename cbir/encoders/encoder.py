@@ -24,7 +24,7 @@ class Encoder:
     """
 
     def __init__(self, card: EncoderCard, folder: Path) -> None:
-        self.card, self._folder = card, folder
+        self.card, self.folder = card, folder
         self.name, self.dimensions = card.name, card.dimensions
 
     def prepare(self, image: Image) -> Prepared:
@@ -42,12 +42,12 @@ class Encoder:
         """
         vectors = np.empty((len(inputs), self.dimensions), np.float32)
         for row, pixels in enumerate(inputs):  # one by one: larger batches leave the cache and are slower
-            vectors[row] = _load_network(self.card, self._folder).describe(pixels)
+            vectors[row] = _load_network(self.card, self.folder).describe(pixels)
         return vectors
 
     def maps(self, pixels: Prepared) -> dict[str, NDArray[np.float32]]:
         """Return the outputs of the network for a prepared image, before pooling, by their names."""
-        return _load_network(self.card, self._folder).run(pixels)
+        return _load_network(self.card, self.folder).run(pixels)
 
     @property
     def image_input(self) -> EncoderInput:
@@ -63,23 +63,23 @@ class Encoder:
     @property
     def has_text(self) -> bool:
         """True if texts can be described too."""
-        return has_text_tower(self.card, self._folder)
+        return has_text_tower(self.card, self.folder)
 
     def describe_text(self, text: str) -> NDArray[np.float32]:
         """Return the vector (dimensions,) of a text, which is compared with those of images by their cosine.
 
         Raises InvalidInput if the encoder has no text tower, or it is damaged.
         """
-        return load_text_tower(self.card, self._folder).describe(text)
+        return load_text_tower(self.card, self.folder).describe(text)
 
     def open_network(self, threads: int) -> EncoderNetwork:
         """Load the network for so many threads of its own; raise InvalidInput if it is missing or damaged."""
-        return EncoderNetwork(open_onnx_session(load_content(self.card, self._folder), threads), self.card)
+        return EncoderNetwork(open_onnx_session(load_content(self.card, self.folder), threads), self.card)
 
     def check_available(self) -> None:
         """Raise InvalidInput, with the remedy, if the network is neither stored nor can be converted, or run."""
         check_onnxruntime()
-        if not encoder_files.is_stored(self._folder, self.card):
+        if not encoder_files.is_stored(self.folder, self.card):
             _check_source(self.card)
 
     def store(self) -> Path:
@@ -87,10 +87,10 @@ class Encoder:
 
         Raises InvalidInput if it is missing or damaged, or the folder cannot be written to.
         """
-        load_content(self.card, self._folder)
-        if not encoder_files.is_stored(self._folder, self.card):
-            raise InvalidInput(f"{self._folder} cannot be written to; change the setting encoder_folder")
-        return encoder_files.network_path(self._folder, self.card)
+        load_content(self.card, self.folder)
+        if not encoder_files.is_stored(self.folder, self.card):
+            raise InvalidInput(f"{self.folder} cannot be written to; change the setting encoder_folder")
+        return encoder_files.network_path(self.folder, self.card)
 
 
 def load_content(card: EncoderCard, folder: Path) -> bytes:

@@ -71,12 +71,18 @@ class EncoderNetwork:
 
 def normalise_pixels(pixels: Prepared, shape: EncoderInput) -> NDArray[np.float32]:
     """Bring pixels (height, width, channels) to the network's form: (1, channels, height, width) float32."""
-    deviation = np.array(shape.deviation).reshape(-1, 1, 1)
-    factor = (1 / (shape.scale * deviation)).astype(np.float32)
+    factor, offset = pixel_factors(shape)
     planes = np.ascontiguousarray(pixels.transpose(2, 0, 1))  # eight times as fast as transposing at the end
     values = np.multiply(planes, factor, dtype=np.float32)
-    values -= (np.array(shape.mean).reshape(-1, 1, 1) / deviation).astype(np.float32)
+    values -= offset
     return values[None]
+
+
+def pixel_factors(shape: EncoderInput) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return what pixels are multiplied by, and what is subtracted then: (channels, 1, 1) float32 each."""
+    deviation = np.array(shape.deviation).reshape(-1, 1, 1)
+    factor = (1 / (shape.scale * deviation)).astype(np.float32)
+    return factor, (np.array(shape.mean).reshape(-1, 1, 1) / deviation).astype(np.float32)
 
 
 def run_session(

@@ -74,14 +74,14 @@ def read_fields(message: bytes) -> Iterator[tuple[int, Any]]:
     """Yield number and value of each field: int for integers, bytes for the rest; ValueError if damaged."""
     content, position = memoryview(message), 0
     while position < len(content):
-        key, position = _read_varint(content, position)
+        key, position = read_varint(content, position)
         wire = key & 7
         if wire == 0:
-            value, position = _read_varint(content, position)
+            value, position = read_varint(content, position)
             yield key >> 3, value
             continue
         if wire == _BYTES:
-            length, position = _read_varint(content, position)
+            length, position = read_varint(content, position)
         elif wire in (1, 5):
             length = 8 if wire == 1 else 4
         else:
@@ -92,7 +92,8 @@ def read_fields(message: bytes) -> Iterator[tuple[int, Any]]:
         position += length
 
 
-def _read_varint(content: memoryview, position: int) -> tuple[int, int]:
+def read_varint(content: memoryview, position: int) -> tuple[int, int]:
+    """Return the integer at a position, and the position behind it; ValueError if damaged."""
     value = shift = 0
     while position < len(content) and shift < 70:
         byte = content[position]

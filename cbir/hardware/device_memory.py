@@ -12,6 +12,7 @@ SPREAD = 16  # bytes of activations for each byte of a network's input, with whi
 SHARE = 4  # the first batch is planned for this part of the memory that is free
 # What torch, cuBLAS, cuDNN and FAISS say when memory is full, or a tensor has too many values for any kernel
 TOO_LARGE = ("out of memory", "ALLOC_FAILED", "unable to find an engine", "CUDNN_STATUS_NOT_SUPPORTED")
+IMAGES_TOGETHER = 256  # that an encoder describes on a GPU at first
 MOST_BYTES = 64 << 20  # of a network's input in a batch; larger ones are no faster
 
 

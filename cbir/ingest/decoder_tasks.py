@@ -190,10 +190,9 @@ def describe_bytes(
         Also make a thumbnail of every frame.
     """
     frames = decode(load_shared_bytes(shared), name, limits=task.limits, find_damage=task.check_intake)
-    compute = task.load_descriptor()
     return describe_images(
         with_deadline(frames, task.seconds),
-        compute,
+        task.load_compute(),
         task.secret,
         source,
         "sent",

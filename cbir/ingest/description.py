@@ -1,13 +1,14 @@
 """Decode and describe: from the frames of one file to records, vectors and thumbnails."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from cbir.descriptors.descriptor import Descriptor
-from cbir.errors import NoPixels, UnreadableImage
+from cbir.descriptors.descriptor import Batched, Descriptor
+from cbir.errors import NoPixels, UndescribableImage, UnreadableImage
 from cbir.hardware.device import Device
 from cbir.images import Image, Limits
 from cbir.images.reading import is_out_of_memory
@@ -44,7 +45,8 @@ class DescribeTask:
     profile, secret: of the collection; the secret is the key of the patient hashes. device: of a network.
     memory_bytes: that decoding and describing a file may take. seconds: that a frame may take.
     refuse_burned_in: refuse images that declare burned-in text. check_intake: look for damage and burned-in text.
-    study_days: keep the days of studies.
+    study_days: keep the days of studies. prepare_only: the process leaves the vectors to the one that started it, and
+    gives the inputs of the network instead.
     """
 
     profile: Profile
@@ -56,6 +58,7 @@ class DescribeTask:
     refuse_burned_in: bool = False
     check_intake: bool = False
     study_days: bool = True
+    prepare_only: bool = False
 
     @staticmethod
     def of_collection(
@@ -93,13 +96,29 @@ class DescribeTask:
         """Load the descriptor, with its network if it has one."""
         return self.profile.load_descriptor(self.device)
 
+    def load_compute(self) -> Callable[[Image], Any]:
+        """Load what computes the vector of an image, or the input of the network."""
+        descriptor = self.load_descriptor()
+        return descriptor.prepare if self.prepare_only and isinstance(descriptor, Batched) else descriptor
+
+    def share_gpu(self) -> tuple["DescribeTask", Batched | None]:
+        """Return the task of processes, and the descriptor that describes here, on a GPU, what they prepare.
+
+        None if there is no GPU for it: then the processes describe. One process sends larger batches than many do,
+        and each would take memory of the GPU. Raises InvalidInput if the device is "cuda" and no GPU can be used.
+        """
+        descriptor = self.load_descriptor()
+        if isinstance(descriptor, Batched) and descriptor.batches_on_gpu():
+            return replace(self, prepare_only=True), descriptor
+        return replace(self, device="cpu"), None
+
 
 @dataclass(frozen=True, eq=False)
 class DescribedFile:
     """Images of one file, one a frame, or the reason why there are none.
 
-    records: without manifest labels. vectors: (d,) float32 each, raw. thumbnails: JPEG, or empty. inverted: vectors
-    of their negatives, for the intake check, or empty.
+    records: without manifest labels. vectors: (d,) float32 each, raw, or inputs of a network. thumbnails: JPEG, or
+    empty. inverted: vectors of their negatives, for the intake check, or empty.
     refused: a message for people, which never repeats what a DICOM header says of a patient.
     """
 
@@ -184,6 +203,29 @@ def _with_pixel_findings(record: Record, image: Image) -> Record:
     from cbir.intake.pixel_checks import check_pixels
 
     return with_findings(record, check_pixels(image))
+
+
+def describe_prepared(files: Sequence[DescribedFile], descriptor: Batched) -> list[DescribedFile]:
+    """Replace the inputs of a network by vectors; a file with an image at which the network fails is refused."""
+    prepared = [value for file in files for value in (*file.vectors, *file.inverted)]
+    try:
+        vectors = iter(descriptor.describe_batch(prepared))
+    except UndescribableImage as error:
+        if len(files) == 1:
+            return [refuse(error)]
+        half = len(files) // 2
+        return [
+            *describe_prepared(files[:half], descriptor),
+            *describe_prepared(files[half:], descriptor),
+        ]
+    return [
+        replace(
+            file,
+            vectors=tuple(islice(vectors, len(file.vectors))),
+            inverted=tuple(islice(vectors, len(file.inverted))),
+        )
+        for file in files
+    ]
 
 
 def with_deadline(frames: Iterable[Image], seconds: float) -> Iterator[Image]:

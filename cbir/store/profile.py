@@ -86,18 +86,12 @@ class Profile(BaseModel):
         return any(name.fullmatch(self.descriptor) for name in names)
 
     @property
-    def device_tolerance(self) -> float:
-        """Largest difference of a value of a description between a GPU and a CPU; 0 if the CPU computes it anyway."""
-        is_embedding = embedding_descriptor.NAME.fullmatch(self.descriptor)
-        return embedding_descriptor.DEVICE_TOLERANCE if is_embedding else 0.0
-
-    @property
     def volume_grid(self) -> VolumeGrid | None:
         """Grid of the CT series that the profile describes; None if it describes images."""
         return encoder_descriptor.volume_grid(self.descriptor)
 
     def load_descriptor(self, device: Device = "auto") -> Descriptor:
-        """Return the descriptor, with its model, on `device` if it is a trained embedding."""
+        """Return the descriptor, with its model, whose network describes batches on `device`."""
         return descriptors.get(self.descriptor, self.model, device)
 
     @property

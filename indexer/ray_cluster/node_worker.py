@@ -83,6 +83,7 @@ class NodeWorker:
             encoder = encoder_of(settings.describe.profile.descriptor)
             if encoder is not None:
                 encoder.check_available()
+                settings = _with_describe(settings, device="cpu")  # each process would take memory of a GPU
             if model:
                 settings = self._with_model(settings, model)
         except (CbirError, OSError) as error:
@@ -110,8 +111,12 @@ class NodeWorker:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         profile = settings.describe.profile.model_copy(update={"model": Path(self._folder.name)})
-        described = replace(settings.describe, profile=profile)
-        return replace(settings, describe=described)  # type: ignore[type-var]
+        return _with_describe(settings, profile=profile)
+
+
+def _with_describe(settings: HasDescribeTask, **changes: Any) -> HasDescribeTask:
+    described = replace(settings.describe, **changes)
+    return replace(settings, describe=described)  # type: ignore[type-var]
 
 
 def model_files(settings: HasDescribeTask) -> dict[str, bytes]:

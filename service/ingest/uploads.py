@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from cbir.encoders.device_encoder import FEWEST
 from cbir.errors import UnreadableImage
 from cbir.ingest.decoder_tasks import (
     ImageChoice,
@@ -16,7 +17,7 @@ from cbir.ingest.decoder_tasks import (
     render_choice,
     render_query,
 )
-from cbir.ingest.description import DescribedFile, DescribeTask, refuse
+from cbir.ingest.description import DescribedFile, DescribeTask, describe_prepared, refuse
 from cbir.ingest.received_files import ReceivedFile
 from cbir.ingest.shared_bytes import SharedBytes, share_bytes
 from cbir.search import QueryImage
@@ -157,21 +158,25 @@ def describe_uploads(
     """
     deadline, secret = Deadline(), collection.secret
     task, thumbnails = describe_task(decoders, collection), decoders.settings.store_thumbnails
+    task, descriptor = task.share_gpu() if len(files) >= FEWEST else (task, None)
 
-    def describe(data: bytes, file_labels: dict[str, str]) -> ReceivedFile:
-        source = originals.source_of(data)
+    def describe(data: bytes) -> DescribedFile:
         with share_bytes(data) as shared:
-            described = _described(partial(describe_bytes, shared, UPLOAD_NAME, source, task, thumbnails))
-        records = tuple(add_labels(record, file_labels, secret) for record in described.records)
-        return ReceivedFile(data, replace(described, records=records))
+            work = partial(describe_bytes, shared, UPLOAD_NAME, originals.source_of(data), task, thumbnails)
+            try:
+                return decoders.run(work, deadline.check)
+            except UnreadableImage as error:
+                return refuse(error)
 
-    def _described(work: "partial[DescribedFile]") -> DescribedFile:
-        try:
-            return decoders.run(work, deadline.check)
-        except UnreadableImage as error:
-            return refuse(error)
-
-    return list(map(describe, files, labels))
+    described = list(map(describe, files))
+    if descriptor is not None:
+        described = describe_prepared(described, descriptor)
+    return [
+        ReceivedFile(
+            data, replace(file, records=tuple(add_labels(record, own, secret) for record in file.records))
+        )
+        for data, file, own in zip(files, described, labels, strict=True)
+    ]
 
 
 def _choice(decoders: Decoders, shared: SharedBytes, params: Rendering) -> ImageChoice:

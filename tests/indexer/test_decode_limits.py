@@ -10,9 +10,10 @@ from cbir.images import Limits
 from cbir.ingest.description import DescribedFile, DescribeTask, Refusal
 from cbir.ingest.process_pool import ProcessPool, WorkerTimedOut
 from cbir.store import profile as profiles
-from indexer.describe_files import TOO_SLOW, FileTask, describe_all, describe_files
+from indexer.describe_files import TOO_SLOW, FileTask, describe_files
 from indexer.dicom.describe_instance import Fate, InstanceTask, describe_instance
 from indexer.dicom.instance_filter import InstanceFilter
+from indexer.open_file_pool import describe_all
 from tests import hostile_images as hostile
 
 DESCRIBE = DescribeTask(profiles.get("huang2012"), bytes(32), Limits())
@@ -21,7 +22,7 @@ DESCRIBE = DescribeTask(profiles.get("huang2012"), bytes(32), Limits())
 def described(folder: Path, task: DescribeTask) -> dict[str, DescribedFile]:
     """Index the files of a folder in processes."""
     paths = sorted(folder.iterdir())
-    return {path.name: file for path, file in describe_all(paths, FileTask(task), 2)}
+    return {path.name: file for path, file in describe_all(iter(paths), FileTask(task), 2)}
 
 
 @pytest.mark.slow

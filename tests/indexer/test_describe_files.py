@@ -2,6 +2,7 @@
 
 import os
 from concurrent.futures import Future
+from dataclasses import replace
 
 import pytest
 
@@ -9,7 +10,8 @@ from cbir import images
 from cbir.images import Limits
 from cbir.ingest.description import DescribeTask, refused_file
 from cbir.store import profile as profiles
-from indexer.describe_files import AHEAD, CHUNK, FileTask, describe_all, describe_in
+from indexer.describe_files import AHEAD, AHEAD_PREPARED, CHUNK, FileTask, describe_in
+from indexer.open_file_pool import describe_all
 from tests.indexer.conftest import picture
 
 KILLER = "killer.png"
@@ -68,7 +70,9 @@ class RefusingPool:
         return future
 
 
-def test_files_are_read_a_bounded_number_ahead(tmp_path):
+@pytest.mark.parametrize(("prepare_only", "ahead"), [(False, AHEAD), (True, AHEAD_PREPARED)])
+def test_files_are_read_a_bounded_number_ahead(tmp_path, prepare_only, ahead):
+    task = replace(TASK, describe=replace(TASK.describe, prepare_only=prepare_only))
     taken = []
 
     def paths():
@@ -76,9 +80,9 @@ def test_files_are_read_a_bounded_number_ahead(tmp_path):
             taken.append(number)
             yield tmp_path / f"{number}.png"
 
-    leads = [len(taken) - done for done, _ in enumerate(describe_in(RefusingPool(), paths(), TASK))]
+    leads = [len(taken) - done for done, _ in enumerate(describe_in(RefusingPool(), paths(), task))]
     assert len(leads) == 40 * CHUNK
-    assert max(leads) <= AHEAD * RefusingPool.jobs * CHUNK
+    assert max(leads) <= ahead * RefusingPool.jobs * CHUNK
 
 
 def test_nothing_to_do(tmp_path):

@@ -44,6 +44,17 @@ def test_figures_stand_with_card_date_and_commit(report, tmp_path):
         CARD,
         {"step": "environment.commit", "commit": "abc1234", "date": "2026-12-01"},
         query,
+        {
+            "step": "description.encoder",
+            "on": "cuda",
+            "cuda_per_second": 5.5,
+            "cpu_per_second": 1.5,
+            "least_cosine": 0.99995,
+            "compared": 200,
+            "files_per_second": 4.5,
+            "decoded_per_second": 6.5,
+            "processes": 16,
+        },
         {"step": "training.lstm.cuda", "failed": "RuntimeError: a | b\nc"},
         {"step": "failures.memory.cuda.exact", "refused": "the GPU failed (search): full"},
     ]
@@ -51,6 +62,9 @@ def test_figures_stand_with_card_date_and_commit(report, tmp_path):
     assert "## NVIDIA H100 80GB HBM3" in page
     assert "2026-12-01, commit abc1234" in page
     assert "| 1,000,000 | `eprf` | 3.14 | 4.00 | 99.5% | 2.0 |" in page
+    assert "| describe by the default encoder, images a second from arrays: GPU, CPU | 5.5, 1.5 |" in page
+    assert "GPU, decoding alone, processes | 4.5, 6.5, 16 |" in page
+    assert "least cosine between both, of so many images | 0.99995, 200 |" in page
     assert "not measured: RuntimeError: a / b c, not measured |" in page
     assert "| memory | cuda | exact | the GPU failed (search): full |" in page
 

@@ -15,7 +15,6 @@ from cbir.models import embedder as models
 from cbir.models.embedder import Embedder
 from cbir.severity import sampled_ranker
 from cbir.severity.value_ranker import ValueRanker
-from cbir.store import profile as profiles
 from cbir.training import network_scoring
 from cbir.training.network_scoring import apply_network
 from cbir.training.training_loop import run_training_loop
@@ -72,11 +71,9 @@ def test_both_devices_are_within_the_tolerance_of_float64(folder, inputs, gpu, m
     with torch.inference_mode(), monkeypatch.context() as patch:
         patch.setattr(torch.Tensor, "float", torch.Tensor.double)  # networks pool in single precision
         exact = models.load_embedder(folder).double()(pixels).numpy()
-    tolerance = profiles.get(str(folder)).device_tolerance
-    assert tolerance == DEVICE_TOLERANCE
     for setting in ("cpu", "cuda"):
         difference = np.abs(described(folder, inputs, setting) - exact).max()
-        assert difference < tolerance / 2, setting  # so that two devices differ by less
+        assert difference < DEVICE_TOLERANCE / 2, setting  # so that two devices differ by less
 
 
 def test_networks_run_in_full_precision(folder, inputs, gpu, monkeypatch):
@@ -95,9 +92,12 @@ def test_networks_run_in_full_precision(folder, inputs, gpu, monkeypatch):
     assert set(seen) == {"ieee"}
 
 
-def test_tolerance_of_descriptors_that_the_cpu_computes():
-    assert profiles.get("tamura").device_tolerance == 0.0
-    assert profiles.get("lite0-max").device_tolerance == 0.0
+def test_embeddings_say_where_they_run(folder, gpu, monkeypatch):
+    describe = EmbeddingDescriptor(descriptor_name(folder), folder)
+    assert describe.batches_on_gpu()
+    assert not EmbeddingDescriptor(describe.name, folder, "cpu").batches_on_gpu()
+    monkeypatch.setattr(embedding_descriptor, "_encoder_input", lambda *_: "an input")  # began as an encoder
+    assert not describe.batches_on_gpu()
 
 
 @pytest.mark.parametrize("error", ERRORS)
