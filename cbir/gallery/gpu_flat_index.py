@@ -7,7 +7,7 @@ from typing import Any
 import faiss
 import numpy as np
 
-from cbir.cancellation import locked, run_to_end
+from cbir.cancellation import checkpoint, locked, run_to_end
 from cbir.gallery.vector_blocks import Floats, Rows, is_among
 from cbir.hardware.device_memory import is_out_of_device_memory, rows_within
 
@@ -87,9 +87,8 @@ class GpuFlatIndex:
         for limit in ADDED:
             try:
                 for number in range(PARTS):
-                    self._parts.append(
-                        _copied(vectors[number::PARTS], rows_within(limit, vectors.shape[1] * 4))
-                    )
+                    self._parts.append(create_gpu_index(vectors.shape[1], half=True))
+                    add_in_pieces(self._parts[-1], vectors[number::PARTS], limit)
                 break
             except Exception as error:
                 if limit == ADDED[-1] or not is_out_of_device_memory(error):
@@ -99,12 +98,12 @@ class GpuFlatIndex:
         self._vectors = vectors
 
 
-def _copied(vectors: Floats, step: int) -> Any:
-    """Return an index of vectors (n, d) on the GPU, which are sent there `step` at a time."""
-    index = create_gpu_index(vectors.shape[1], half=True)
+def add_in_pieces(index: Any, vectors: Floats, limit: int = ADDED[0]) -> None:
+    """Add vectors (n, d) to an index on the GPU, at most `limit` bytes at a time."""
+    step = rows_within(limit, vectors.shape[1] * 4)
     for start in range(0, len(vectors), step):
+        checkpoint()
         index.add(np.ascontiguousarray(vectors[start : start + step]))
-    return index
 
 
 def create_gpu_index(dimensions: int, half: bool) -> Any:

@@ -183,7 +183,7 @@ def _rebuild(folder: Path, database: Database, refit: bool, adopted: AdoptedStat
     parts = normalisation.part_bounds(profile, statistics)
     plain = profile.is_projected  # learned directions need no more whitening
     space = whitening.plain_space(matrix.shape[1]) if plain else whitening.fit_space(matrix, parts)
-    neighbours = knn.find_neighbours(matrix, space)
+    neighbours = knn.find_neighbours(matrix, space, settings.load().device)
     info.neighbours_checksum = write_knn(snapshot_folder / info.neighbours, neighbours)
     if count >= HALVES_FROM:
         info.half_checksum = write_half_index(snapshot_folder / info.half, build_half_index(matrix))

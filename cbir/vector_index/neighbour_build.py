@@ -7,6 +7,7 @@ from typing import IO
 
 import numpy as np
 
+from cbir import settings
 from cbir.cancellation import checkpoint
 from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import build_graph
@@ -44,7 +45,7 @@ def build_neighbours(
         matrix = _mapped(file, len(numbers), statistics.dimensions)
         plain = profile.is_projected  # learned directions need no more whitening
         space = plain_space(matrix.shape[1]) if plain else fit_space(matrix, part_bounds(profile, statistics))
-        graph = build_graph(find_neighbours(matrix, space))
+        graph = build_graph(find_neighbours(matrix, space, settings.load().device))
         del matrix
     return number_graph(numbers, graph, space)
 

@@ -3,10 +3,15 @@
 import numpy as np
 import pytest
 
+from cbir.errors import DeviceFailed
 from cbir.gallery import knn, knn_graph, knn_lists, whitening
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.reverse_neighbours import add_reverse_neighbours
+from cbir.hardware import device_failure
+from cbir.hardware.device import DeviceChoice
+from tests.cbir.hardware.device_errors import failing
+from tests.cbir.hardware.imagined_gpu import ImaginedIndex
 
 PARTS = ((0, 4), (4, 10))
 
@@ -213,3 +218,25 @@ def test_a_graph_that_follows_additions_joins_nearly_all_neighbours(times: int) 
     joined = np.take_along_axis(graph.weights.toarray(), exact.astype(np.int64), axis=1) > 0
     assert joined[:300].mean() > 0.75
     assert joined[300:].mean() > 0.9
+
+
+def test_neighbours_on_a_gpu_are_the_nearest_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the processor under its name; those of a GPU that fails are found as without one."""
+    vectors, space = clustered(600), whitening.fit_space(clustered(600))
+    exact = knn.find_neighbours(vectors, space)
+    monkeypatch.setattr(knn, "EXACT", 100)
+    monkeypatch.setattr(knn, "choose_device", lambda device: DeviceChoice("cuda", "a test"))
+    monkeypatch.setattr(knn, "faiss_gpu_problem", lambda: None)
+    monkeypatch.setattr(knn, "create_gpu_index", ImaginedIndex)
+    found = knn.find_neighbours(vectors, space, "cuda")
+    np.testing.assert_array_equal(found.rows, exact.rows)
+    np.testing.assert_allclose(found.squared, exact.squared, atol=1e-5)
+    np.testing.assert_array_equal(found.lengths, exact.lengths)
+    monkeypatch.setattr(device_failure, "_failures", device_failure._FailureLog())
+    monkeypatch.setattr(ImaginedIndex, "search", failing("sticky"))
+    with pytest.raises(DeviceFailed, match=r"the GPU failed \(neighbours\)"):
+        knn.find_neighbours(vectors, space, "cuda")
+    instead = knn.find_neighbours(vectors, space, "auto")
+    monkeypatch.undo()
+    monkeypatch.setattr(knn, "EXACT", 100)
+    np.testing.assert_array_equal(instead.rows, knn.find_neighbours(vectors, space).rows)

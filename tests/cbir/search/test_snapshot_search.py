@@ -68,10 +68,9 @@ def answer(collection: Collection, device: str, **request: Any):
 @pytest.mark.parametrize("method", ["auto", *rerank.names()])
 @pytest.mark.parametrize("where", [[], ["side=left"]])
 def test_the_answer_is_that_of_the_processor(collection, gpu, monkeypatch, method, where) -> None:
-    copied = []
-    copy = gpu_flat_index._copied
+    copied, add = [], ImaginedIndex.add
     monkeypatch.setattr(
-        gpu_flat_index, "_copied", lambda vectors, step: copied.append(len(vectors)) or copy(vectors, step)
+        ImaginedIndex, "add", lambda self, vectors: copied.append(len(vectors)) or add(self, vectors)
     )
     request = {"rerank": method, "where": where}
     assert answer(collection, "cuda", **request) == answer(collection, "cpu", **request)
