@@ -13,6 +13,7 @@ import pytest
 from cbir import settings
 from cbir.errors import DeviceFailed
 from cbir.hardware import device, device_failure
+from cbir.search.view_vectors import ViewVectors
 from cbir.store import Collection
 from cbir.store.last_good import NAME
 from service.access.tokens import Scope, TokenStore
@@ -48,12 +49,13 @@ def test_a_gpu_that_failed_is_said(indexed: Path, monkeypatch: pytest.MonkeyPatc
     assert "\ncbir_gpu_failures_total 1.0\n" in client.get("/metrics").text
 
 
-def test_the_device_of_the_index_is_said_where_it_is_another(indexed: Path) -> None:
+def test_the_device_of_the_index_is_said_where_it_is_another(
+    indexed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     app = create_app(indexed, settings.load(device="cpu", index="flat"))
     client = app.test_client()
     assert client.get("/readyz").json["device"] == "cpu, because device=cpu is set"
-    (handle,) = app.extensions[EXTENSION].collections.values()
-    handle.whole_searcher()._ranking.whole.device._nearest.device = "cuda"  # as where torch alone has no GPU
+    monkeypatch.setattr(ViewVectors, "device", "cuda")  # as where torch alone has no GPU
     device = client.get("/readyz").json["device"]
     assert device == "cpu, because device=cpu is set; the index of the collection is on cuda"
 

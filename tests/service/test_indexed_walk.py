@@ -38,7 +38,7 @@ def ward(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, monkeypatch: 
     folders = [shutil.copytree(folder, tmp_path / folder.name) for folder in (made.folder, made.other)]
     settings = Settings(
         index="hnsw",
-        indexed_candidates=len(made.visible),  # a limited caller sees no more than these
+        indexed_candidates=len(made.visible) // 5,  # no list is short enough to be re-ranked as a whole
         exact_limit=len(made.visible) + 1,
         require_tokens=True,
         state_folder=tmp_path / "state",
