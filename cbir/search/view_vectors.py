@@ -20,6 +20,7 @@ from cbir.store.collection_view import View
 from cbir.store.index_feed import exclusions
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.normalisation import Statistics
+from cbir.threads import cores, for_each
 from cbir.vector_index.fixed_sample import RandomOrder, lowest
 from cbir.vector_index.port import IndexScope, Neighbours, Numbers
 
@@ -109,7 +110,14 @@ class ViewVectors:
     def nearest(self, queries: Floats, k: int, scope: IndexScope) -> list[Neighbours]:
         """Return k images of `scope` for each of the `queries` (q, d), fewer only where fewer match."""
         gallery, rows = self.view.gallery, self.rows(scope)
-        return [self._nearest(gallery, query, k, rows) for query in queries]
+        found: dict[int, Neighbours] = {}
+
+        def search(where: slice, query: Floats) -> None:
+            found[where.start] = self._nearest(gallery, query, k, rows)
+
+        places = (slice(number, number + 1) for number in range(len(queries)))
+        for_each(zip(places, queries, strict=True), search, min(cores(), len(queries)))
+        return [found[number] for number in range(len(queries))]
 
     def _nearest(self, gallery: Gallery, query: Floats, k: int, rows: Rows | None) -> Neighbours:
         """Return the k nearest of some rows, ascending, or of all: of the index and of those added since."""
