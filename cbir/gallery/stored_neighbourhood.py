@@ -36,35 +36,36 @@ class StoredNeighbourhood(Neighbourhood):
 
     def _follow(self, gallery: VectorBlocks) -> tuple[Graph, Floats]:
         count = len(self._ids)
-        units, lengths = self.space.transform(gallery.vectors(np.arange(count)))
+        lengths = np.concatenate([self.space.lengths(block) for block in gallery.blocks])
         stored_rows, in_graph = self._stored.rows(self._ids[self._rows])
         graph = self._stored.part(stored_rows)
         if not in_graph.all():
-            graph = _joined(graph, units, self._rows, in_graph)
+            units, _ = self.space.transform(gallery.vectors(self._rows))
+            graph = _joined(graph, units, in_graph)
         graph = graph.placed(self._rows, count)
         self._state = graph, lengths
         return self._state
 
 
-def _joined(graph: PartialGraph, units: Floats, rows: Rows, in_graph: NDArray[np.bool_]) -> PartialGraph:
-    """Return the graph of `rows`, of which it has those `in_graph`, with the others joined to their nearest."""
-    order = np.concatenate([np.flatnonzero(in_graph), np.flatnonzero(~in_graph)])
-    position_of, added = np.argsort(order), rows[~in_graph]
+def _joined(graph: PartialGraph, units: Floats, in_graph: NDArray[np.bool_]) -> PartialGraph:
+    """Return the graph of images at `units` (m, d), of which it has those `in_graph`, with the others joined."""
+    added = np.flatnonzero(~in_graph)
+    position_of = np.argsort(np.concatenate([np.flatnonzero(in_graph), added]))
     neighbours = np.full((len(added), NEAREST), -1, np.int32)
     squared = np.full((len(added), NEAREST), np.inf, np.float32)
-    if len(rows) > 1:
-        nearest, distances = _nearest(units, added, rows)
-        neighbours[:, : nearest.shape[1]] = position_of[np.searchsorted(rows, nearest)]
+    if len(units) > 1:
+        nearest, distances = _nearest(units, added)
+        neighbours[:, : nearest.shape[1]] = position_of[nearest]
         squared[:, : nearest.shape[1]] = distances
     return graph.extended(neighbours, squared).ordered(position_of)
 
 
-def _nearest(units: Floats, added: Rows, rows: Rows) -> tuple[Rows, Floats]:
-    """Return the nearest of `rows` to each of some of them, nearest first, and their squared distances."""
-    squared = np.maximum(2.0 - 2.0 * (units[added] @ units[rows].T), 0.0)
-    squared[np.arange(len(added)), np.searchsorted(rows, added)] = np.inf
-    k = min(NEAREST, len(rows) - 1)
+def _nearest(units: Floats, added: Rows) -> tuple[Rows, Floats]:
+    """Return the images nearest to each of the `added`, nearest first, and their squared distances."""
+    squared = np.maximum(2.0 - 2.0 * (units[added] @ units.T), 0.0)
+    squared[np.arange(len(added)), added] = np.inf
+    k = min(NEAREST, len(units) - 1)
     nearest = np.argpartition(squared, k - 1, axis=1)[:, :k]
     distances = np.take_along_axis(squared, nearest, axis=1)
     order = np.argsort(distances, axis=1, kind="stable")
-    return rows[np.take_along_axis(nearest, order, axis=1)], np.take_along_axis(distances, order, axis=1)
+    return np.take_along_axis(nearest, order, axis=1), np.take_along_axis(distances, order, axis=1)

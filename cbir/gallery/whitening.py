@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbir.gallery.vector_blocks import Floats, spread_rows
+from cbir.gallery.vector_blocks import Floats, Scores, spread_rows
 
 POWER = 0.35  # of the covariance to divide by; 0.5 whitens
 FLOOR = 0.5  # added to its eigenvalues, in units of their mean: directions without variance stay small
@@ -33,17 +33,28 @@ class Space:
 
         A vector at the centre has no direction: it stays 0.
         """
-        projected = vectors - self.centre
-        if self.projection is not None:
-            projected = projected @ self.projection
-        lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", projected, projected)), np.float32(LEAST))
+        projected = self._project(vectors)
+        lengths = _lengths(projected)
         projected /= lengths[:, None]
-        return projected.astype(np.float32, copy=False), lengths.astype(np.float32, copy=False)
+        return projected.astype(np.float32, copy=False), lengths
+
+    def lengths(self, vectors: Floats) -> Floats:
+        """Return the lengths (n,) that `transform` returns, without positions."""
+        return _lengths(self._project(vectors))
+
+    def _project(self, vectors: Floats) -> Scores:
+        projected = vectors - self.centre
+        return projected if self.projection is None else np.asarray(projected @ self.projection)
 
     def projections(self, units: Floats) -> Floats:
         """Return projection @ u (d, m) float32 of positions u, the rows of `units` (m, d)."""
         towards = units.T if self.projection is None else self.projection @ units.T
         return np.ascontiguousarray(towards)
+
+
+def _lengths(projected: Scores) -> Floats:
+    lengths = np.maximum(np.sqrt(np.einsum("ij,ij->i", projected, projected)), np.float32(LEAST))
+    return np.asarray(lengths, np.float32)
 
 
 def plain_space(dimensions: int) -> Space:
