@@ -52,8 +52,7 @@ class GpuFlatIndex:
         with locked(self._lock):
             self._copy(vectors)  # again: another query may have copied an older snapshot meanwhile
             share = 1.0 if allowed is None else len(allowed) / len(vectors)
-            wanted = count / max(share, 1e-9) / PARTS
-            fetched = int(SPARE * wanted) + SLACK
+            fetched = int(SPARE * count / max(share, 1e-9) / PARTS) + SLACK
             while fetched <= 2 * MOST_FETCHED:
                 rows = self._fetch(query, count, min(fetched, MOST_FETCHED), allowed)
                 if rows is not None:
@@ -67,13 +66,13 @@ class GpuFlatIndex:
         self._vectors, self._parts = None, []
 
     def _fetch(self, query: Floats, count: int, fetched: int, allowed: Rows | None) -> Rows | None:
-        found, farthest = [], np.inf
+        results, farthest = [], np.inf
         for number, part in enumerate(self._parts):
-            squared, places = part.search(query[None, :], min(fetched, part.ntotal))
+            squared, numbers = part.search(query[None, :], min(fetched, part.ntotal))
             if fetched < part.ntotal:
                 farthest = min(farthest, float(squared[0, -1]))  # farther rows of this part were not fetched
-            found.append((places[0] * PARTS + number, squared[0]))
-        rows, distances = (np.concatenate(values) for values in zip(*found, strict=True))
+            results.append((numbers[0] * PARTS + number, squared[0]))
+        rows, distances = (np.concatenate(values) for values in zip(*results, strict=True))
         if allowed is not None:
             passing = is_among(rows, allowed)
             rows, distances = rows[passing], distances[passing]
