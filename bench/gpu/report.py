@@ -86,7 +86,9 @@ def queries(results: Results) -> str:
     ]
     heads = ["images", "method", "median, ms", "p95, ms", "CPU, ms", "first 100 as the CPU's"]
     copies = [f"{size:,}: {cell(results, f'copy.{size}', 'seconds')}" for size in SIZES]
-    return f"{table(heads, rows)}\nSeconds to copy the vectors: {'; '.join(copies)}.\n"
+    return (
+        f"{table(heads, rows)}\nSeconds of the first search, which copies the vectors: {'; '.join(copies)}.\n"
+    )
 
 
 # What each row of the tables says, the step that measured it, and the names of the values.

@@ -9,7 +9,6 @@ from step_results import OUT, attempt
 TESTS = (
     "tests/cbir/hardware",
     "tests/cbir/gallery/test_gpu_flat_index.py",
-    "tests/cbir/gallery/test_knn.py",
     "tests/cbir/search/test_snapshot_search.py",
 )
 
