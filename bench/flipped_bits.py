@@ -16,13 +16,14 @@ from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from sizing import entry
 from state_contents import NOW, make_state, state_settings
 
 from cbir.errors import CbirError
-from cbir.store import Collection, DatabaseError, originals, severity_model
+from cbir.store import Collection, DatabaseError, index_build, originals, severity_model
 from cbir.store import profile as profiles
 from cbir.store.add_transaction import Added, AddTransaction
 from cbir.store.audit_file import write_audit_file
@@ -70,8 +71,8 @@ def make_files(folder: Path) -> None:
             ids = writer.add([entry(n, vectors[n]) for n in range(IMAGES)]).ids
             writer.add([(uploaded, vectors[IMAGES])], in_transaction=note)
             writer.set_labels(ids[0], {"reviewed": "yes"})
-            writer.compact()
-            writer.build_candidates()
+            with patch.object(index_build, "HALVES_FROM", IMAGES):
+                writer.compact()
         back_up_collection(collection, folder / "backup", log=True)
         with collection.writer() as writer:
             writer.add([entry(n, vectors[n]) for n in range(IMAGES + 1, IMAGES + 5)])

@@ -9,13 +9,32 @@ from typing import Any
 import faiss
 import numpy as np
 
-from bench.candidate_index import base_vectors, jittered
 from cbir.gallery import knn
 from cbir.gallery.vector_blocks import Floats, spread_rows
 from cbir.gallery.whitening import plain_space
 
 CHECKED = 1000  # images whose neighbours are compared with the exact ones
 PEER_PROBES = 16  # lists of the inverted file that a search reads
+BASE = 10_000  # synthetic vectors to jitter
+
+
+def base_vectors(path: Path | None, dimensions: int) -> Floats:
+    """Load the vectors to jitter, or make clusters of clusters."""
+    if path:
+        return np.load(path).astype(np.float32)
+    random = np.random.default_rng(0)
+    centres = random.standard_normal((30, dimensions), dtype=np.float32)
+    inner = centres[random.integers(0, 30, 500)] + 0.7 * random.standard_normal((500, dimensions), np.float32)
+    return inner[random.integers(0, 500, BASE)] + 0.4 * random.standard_normal((BASE, dimensions), np.float32)
+
+
+def jittered(base: Floats, count: int, jitter: float, random: np.random.Generator) -> Floats:
+    """Return `count` noisy copies of random rows of `base`, of length 1; the noise is `jitter` of a row's length."""
+    rows = base[random.integers(0, len(base), count)]
+    noise = random.standard_normal(rows.shape, dtype=np.float32) * np.float32(jitter / rows.shape[1] ** 0.5)
+    rows = rows / np.linalg.norm(rows, axis=1, keepdims=True) + noise
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows
 
 
 def by_inverted_file(vectors: Floats, rows: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:

@@ -6,23 +6,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-import faiss
 import numpy as np
 import psutil
 from sqlalchemy import create_engine, text
 
-from cbir.gallery.candidate_index import build_candidate_index
-from cbir.gallery.gallery import Gallery
 from cbir.gallery.vector_blocks import Floats
 from cbir.store import schema
 from cbir.store.filter_conditions import Condition
 from cbir.store.number_function import number_function
 from cbir.vector_index import faiss_graph, milvus_index, pgvector_index
-from cbir.vector_index.faiss_index import FaissIndex
+from cbir.vector_index.faiss_index import HNSW, FaissIndex, inverted_lists
 from cbir.vector_index.milvus_connection import MilvusConnection
 from cbir.vector_index.milvus_index import MilvusIndex
 from cbir.vector_index.pgvector_index import PgvectorIndex
-from cbir.vector_index.port import IndexedImage, IndexPosition, IndexScope, Neighbours, Numbers, VectorIndex
+from cbir.vector_index.port import IndexedImage, IndexPosition, IndexScope, Numbers, VectorIndex
 from tests.milvus_server import MilvusServer
 from tests.postgresql_server import PostgresqlServer
 
@@ -76,6 +73,8 @@ def put_all(index: VectorIndex, vectors: Floats, rare: Numbers) -> None:
 class Hnsw:
     """The graph of FAISS in this process."""
 
+    kind = HNSW
+
     def __init__(self, dimensions: int) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="cbir-scale-"))
         self._rare = np.empty(0, np.int64)
@@ -87,7 +86,7 @@ class Hnsw:
             links or faiss_graph.LINKS,
             build_width or faiss_graph.BUILD_WIDTH,
         )
-        self.index = FaissIndex(self._folder, EDITION, self._dimensions, lambda _: self._rare)
+        self.index = FaissIndex(self._folder, EDITION, self._dimensions, lambda _: self._rare, self.kind)
 
     def widen(self, width: int) -> None:
         faiss_graph.SEARCH_WIDTH = width
@@ -110,45 +109,14 @@ class Hnsw:
         shutil.rmtree(self._folder)
 
 
-class Ivf:
-    """The inverted file of bytes that a snapshot has (`cbir collection build-index`); finds, and does not compare."""
+class Ivf(Hnsw):
+    """The inverted lists of FAISS in this process."""
 
-    def __init__(self, dimensions: int) -> None:
-        self._before = psutil.Process().memory_info().rss
-        self.index = self
-        self._probes = 64
-
-    def configure(self, links: int | None, build_width: int | None) -> None:
-        pass
+    kind = inverted_lists()
 
     def widen(self, width: int) -> None:
-        self._probes = width
-
-    def load(self, vectors: Floats, rare: Numbers) -> None:
-        self._vectors, self._rare = vectors, rare - 1
-
-    def finish(self) -> None:
-        gallery = Gallery((self._vectors,), np.arange(len(self._vectors)), projected=True)
-        self._index = build_candidate_index(gallery)
-
-    def nearest(self, queries: Floats, k: int, scope: IndexScope) -> list[Neighbours]:
-        """Return the numbers of the rows found, as a vector index does."""
-        found = []
-        for query in queries:
-            rows = self._index.nearest(query, k, self._probes, self._rare if scope == RARE else None)
-            squared = ((self._vectors[rows] - query) ** 2).sum(axis=1)
-            best = np.argsort(squared)[:k]
-            found.append(Neighbours(rows[best] + 1, np.sqrt(squared[best])))
-        return found
-
-    def memory(self) -> int:
-        return psutil.Process().memory_info().rss - self._before
-
-    def disk(self) -> int:
-        return len(faiss.serialize_index(self._index.index))
-
-    def close(self) -> None:
-        del self._index
+        content: Any = self.index._content
+        content._probes = width
 
 
 class Pgvector:

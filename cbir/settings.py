@@ -122,7 +122,7 @@ class Settings(BaseSettings):
     rerank: str = Field("auto", description="re-ranking of searches that name none; auto: the best available")
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto",
-        description="device for re-ranking, and for describing many images; auto: a GPU if there is one",
+        description="device that finds the nearest images, and describes many; auto: a GPU if there is one",
     )
     encoder_folder: Path = Field(
         default_factory=default_folders.encoder_folder,

@@ -24,7 +24,7 @@ def draw_path() -> Drawing:
     bottom = [
         (["query", "image, id, region,", "several examples"], GREY),
         (["decode, describe", "the same code", "as above"], BLUE),
-        (["ranking list", "all images that pass", "the filter, by distance"], AMBER),
+        (["ranking list", "by FAISS, of what", "passes the filter"], AMBER),
         (["re-rank", "the list as a whole,", "judgements"], AMBER),
         (["hits", "page, JSON, csv,", "DICOM, TREC run"], GREY),
     ]
@@ -37,6 +37,34 @@ def draw_path() -> Drawing:
     picture.arrow((805, 120), (805, 180), (445, 180), (445, 240))
     picture.arrow((625, 180), (625, 240))
     picture.box(455, 160, 160, 40, ["index: k-NN graph"], GREEN)
+    return picture
+
+
+def draw_engine() -> Drawing:
+    """Draw the ways in which the nearest images are found, and the one in which they are re-ranked."""
+    picture = Drawing(900, 370, "Four ways to the nearest images, and one to re-rank them")
+    picture.box(10, 145, 110, 80, ["query", "vector, filters"], GREY)
+    for row, lines, fill in (
+        (10, ["up to 20,000 images", "FAISS compares all", "on the CPU"], AMBER),
+        (100, ["flat", "FAISS over the snapshot", "on the CPU"], BLUE),
+        (190, ["flat, with a GPU", "FAISS over a copy", "on the GPU"], BLUE),
+        (280, ["vector index", "ivf, hnsw: FAISS;", "pgvector, Milvus: servers"], BLUE),
+    ):
+        picture.box(175, row, 190, 76, lines, fill)
+        picture.arrow((120, 185), (147, 185), (147, row + 38), (175, row + 38))
+        if row > 10:
+            picture.arrow((365, row + 38), (392, row + 38), (392, 138), (430, 138))
+    for row, lines in (
+        (100, ["head", "the 5,000 nearest,", "distances exact"]),
+        (190, ["sample", "5,000 of the others"]),
+        (280, ["graph", "of neighbours: what", "relevance reaches"]),
+    ):
+        picture.box(430, row, 170, 76, lines, GREEN)
+        picture.arrow((600, row + 38), (628, row + 38), (628, 185), (655, 185))
+    picture.arrow((365, 48), (710, 48), (710, 145))
+    picture.box(655, 145, 110, 80, ["re-rank", "NumPy,", "on the CPU"], AMBER)
+    picture.arrow((765, 185), (795, 185))
+    picture.box(795, 145, 95, 80, ["hits"], GREY)
     return picture
 
 
@@ -200,6 +228,7 @@ def draw_diffusion() -> Drawing:
 
 PICTURES = {
     "path.svg": draw_path,
+    "engine.svg": draw_engine,
     "cluster.svg": draw_cluster,
     "federation.svg": draw_federation,
     "integrations.svg": draw_integrations,

@@ -22,15 +22,8 @@ HEAD = """# On a GPU
 Every figure of a GPU in the documents comes from here.
 """
 SIZES = (1_000_000, 10_000_000)
-METHODS = ("none", "auto", "diffusion", "eprf", "fuzzy-eprf", "aqe", "flat", "ivf")
-FAILURES = {
-    "none": ("exact", "flat", "faiss-ivf"),
-    "memory": ("exact", "flat", "faiss-ivf"),
-    "kernel": ("exact",),
-    "faiss": ("flat", "faiss-ivf"),
-    "none_afterwards": ("exact", "flat"),
-    "sticky": ("exact",),
-}
+METHODS = ("none", "auto", "eprf")
+FAILURES = ("none", "memory", "kernels", "none_afterwards", "sticky")
 Results = dict[str, dict[str, Any]]
 
 
@@ -42,8 +35,7 @@ def read(path: Path) -> Results:
             row = json.loads(line)
         except json.JSONDecodeError:  # the run ended while it wrote this line
             continue
-        name = row["step"]
-        results[f"{name}.{row['images']}" if name.startswith("query_gpu.") else name] = row
+        results[row["step"]] = row
     if "card" not in results.get("environment.card", {}):
         raise SystemExit(f"{path} is of a machine without a GPU: its figures are no GPU's")
     on_gpu = {name: row for name, row in results.items() if row.get("on", "cuda") == "cuda"}
@@ -66,9 +58,8 @@ def _end_of_step(results: Results, row: str) -> str | None:
     """Return how the step of a row without figures ended, if that is known."""
     kind, *rest = row.split(".")
     name = kind
-    if kind == "query_gpu":
-        size = "1m" if rest[-1] == "1000000" else "10m"
-        name = f"default_{size}" if rest[0] in ("auto", "diffusion") and size == "10m" else f"queries_{size}"
+    if kind in ("queries", "copy"):
+        name = "queries_1m" if rest[-1] == "1000000" else "queries_10m"
     step = results.get(name, {})
     if step.get("exit") == 124:
         return f"its step did not end in {step['seconds']} s"
@@ -83,29 +74,33 @@ def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 def queries(results: Results) -> str:
     """Return the table of searches."""
-    forms = {"median_ms": "{:.2f}", "p95_ms": "{:.2f}", "same": "{:.1%}", "ratio": "{:.1f}"}
+    forms = {"median_ms": "{:.2f}", "p95_ms": "{:.2f}", "cpu_ms": "{:.1f}", "same": "{:.1%}"}
     rows = [
         [
             f"{size:,}",
             f"`{method}`",
-            *(cell(results, f"query_gpu.{method}.{size}", name, form=form) for name, form in forms.items()),
+            *(cell(results, f"queries.{method}.{size}", name, form=form) for name, form in forms.items()),
         ]
         for size in SIZES
         for method in METHODS
     ]
-    heads = ["images", "method", "median, ms", "p95, ms", "first 100 as the CPU's", "times the lower bound"]
-    return table(heads, rows)
+    heads = ["images", "method", "median, ms", "p95, ms", "CPU, ms", "first 100 as the CPU's"]
+    copies = [f"{size:,}: {cell(results, f'copy.{size}', 'seconds')}" for size in SIZES]
+    return (
+        f"{table(heads, rows)}\nSeconds of the first search, which copies the vectors: {'; '.join(copies)}.\n"
+    )
 
 
 # What each row of the tables says, the step that measured it, and the names of the values.
 INDEX_ROWS = (
-    ("the same neighbours, k = 10, 100, 2,048", "", ("same_k10", "same_k100", "same_k2048")),
-    ("ms a query, k = 100: GPU, CPU", "", ("ms_k100", "cpu_ms_k100")),
-    ("ms a query of 64, k = 100: GPU, CPU", "", ("ms_batch_k100", "cpu_ms_batch_k100")),
-    ("seconds to build: GPU, CPU", ".build", ("seconds", "cpu_seconds")),
-    ("added after a search, found themselves", ".additions", ("added", "found_themselves")),
-    ("filters obeyed, a tenth and most images", ".filters", ("obeyed_tenth", "obeyed_most")),
-    ("the same neighbours with these filters", ".filters", ("same_tenth", "same_most")),
+    ("recall of the nearest 100, 2,000, 5,000", "lists", ("recall_100", "recall_2000", "recall_5000")),
+    ("ms a query, of 100, 2,000, 5,000: GPU", "lists", ("ms_100", "ms_2000", "ms_5000")),
+    ("ms a query, of 100, 2,000, 5,000: CPU", "lists", ("cpu_ms_100", "cpu_ms_2000", "cpu_ms_5000")),
+    ("seconds to copy the vectors", "lists", ("copy_seconds",)),
+    ("filters obeyed, half and a third of the images", "lists", ("obeyed_half", "obeyed_third")),
+    ("recall of 5,000 with these filters", "lists", ("recall_half", "recall_third")),
+    ("ms a query with these filters", "lists", ("ms_half", "ms_third")),
+    ("graph of neighbours: seconds, share of the nearest", "graph", ("seconds", "nearest")),
 )
 DESCRIPTION_ROWS = (
     ("images a second: GPU, CPU", ("cuda_per_second", "cpu_per_second")),
@@ -127,14 +122,9 @@ BOTH_DEVICES = (
 )
 
 
-def indexes(results: Results) -> str:
-    """Return the table of FAISS's indexes."""
-    rows = [
-        [f"{kind}: {text}", cell(results, f"faiss.{kind}{step}", *names)]
-        for kind in ("flat", "ivf")
-        for text, step, names in INDEX_ROWS
-    ]
-    rows.append(["ivf: lists read, expected", cell(results, "faiss.ivf.nprobe", "nprobe", "expected")])
+def index(results: Results) -> str:
+    """Return the table of FAISS."""
+    rows = [[text, cell(results, f"faiss.{step}", *names)] for text, step, names in INDEX_ROWS]
     return table(["FAISS, 1,000,000 vectors of 128 values", "measured"], rows)
 
 
@@ -163,19 +153,19 @@ def networks(results: Results) -> str:
 def failures(results: Results) -> str:
     """Return the table of failures, and of processes and threads."""
     rows = []
-    for failure, indexes in FAILURES.items():
+    for failure in FAILURES:
         for setting in ("auto",) if failure == "sticky" else ("auto", "cuda"):
-            for index in indexes:
-                step = f"failures.{failure}.{setting}.{index}"
+            for work in ("search", "graph"):
+                step = f"failures.{failure}.{setting}.{work}"
                 said = "refused" if "refused" in results.get(step, {}) else "answered_by"
-                rows.append([failure.replace("_", " "), setting, index, cell(results, step, said)])
+                rows.append([failure.replace("_", " "), setting, work, cell(results, step, said)])
     processes = [
         ["two processes: first, second", cell(results, "processes.owners", "first", "second")],
         ["second after kill -9 of the first", cell(results, "processes.owners", "second_after_kill")],
         ["eight threads: the same answers, searches a second alone and together",
          cell(results, "processes.threads", "same", "per_second", "per_second_of_eight")],
     ]  # fmt: skip
-    first = table(["failure", "device", "index", "answered by, or the error"], rows)
+    first = table(["failure", "device", "work", "done by, or the error"], rows)
     return first + "\n" + table(["processes", "measured"], processes)
 
 
@@ -196,7 +186,7 @@ def section(results: Results) -> str:
     lead = (
         f"{title}\nTests of the GPU: {tests}. Device in use: {cell(results, 'environment.device', 'auto')}.\n"
     )
-    return "\n".join([lead, queries(results), indexes(results), networks(results), failures(results)])
+    return "\n".join([lead, queries(results), index(results), networks(results), failures(results)])
 
 
 def page(runs: list[Results]) -> str:

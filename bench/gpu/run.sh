@@ -58,22 +58,18 @@ step() {  # name, most seconds, command...: one that hangs costs no other
     echo "{\"step\": \"$name\", \"exit\": $status, \"seconds\": $((SECONDS - began))}" >> "$OUT/results.jsonl"
     echo "=== $name: exit $status after $((SECONDS - began)) s"
 }
-ALL="environment tests faiss queries_1m failures description training severity processes queries_10m default_10m"
+ALL="environment tests faiss queries_1m failures description training severity processes queries_10m"
 million=1000000 most=10000000
-[ -z "$SMALL" ] || { million=20000 most=40000; }
-queries() { "$PY" bench/query_gpu.py --queries "$1" --sizes "$2" --compare "$2" --out "$OUT/results.jsonl" --methods "${@:3}"; }
-export -f queries
-export PY
+[ -z "$SMALL" ] || { million=30000 most=60000; }
 step environment 40 "$PY" bench/gpu/step_environment.py
 step tests 90 "$PY" bench/gpu/step_tests.py
-step faiss 70 "$PY" bench/gpu/step_faiss.py
-step queries_1m 80 bash -c "queries 5 $million none eprf fuzzy-eprf flat auto diffusion aqe ivf"
-step failures 45 "$PY" bench/gpu/step_failures.py
+step faiss 90 "$PY" bench/gpu/step_faiss.py
+step queries_1m 60 "$PY" bench/gpu/step_queries.py $million 20
+step failures 60 "$PY" bench/gpu/step_failures.py
 step description 45 "$PY" bench/gpu/step_description.py
 step training 50 "$PY" bench/gpu/step_training.py
 step severity 40 "$PY" bench/gpu/step_severity.py
-step processes 30 "$PY" bench/gpu/step_processes.py
-step queries_10m 150 bash -c "queries 3 $most none eprf flat fuzzy-eprf aqe ivf"
-step default_10m 150 bash -c "queries 3 $most auto diffusion"  # last: its graph takes longest to make
+step processes 40 "$PY" bench/gpu/step_processes.py
+step queries_10m 200 "$PY" bench/gpu/step_queries.py $most 20
 echo "in all $((SECONDS - START)) s"
 cat "$OUT/results.jsonl"

@@ -14,8 +14,8 @@ LIBRARIES = ("torch", "torchvision", "numpy", "scipy", "sklearn", "cv2", "onnxru
 MODULES = (
     "cbir.search",
     "cbir.store",
-    "cbir.gpu.accelerator",
-    "cbir.gpu.nearest_index",
+    "cbir.gallery.gpu_flat_index",
+    "cbir.encoders.device_encoder",
     "cbir.training.sorter_training",
     "cbir.training.embedding_training",
     "cbir.severity.bayesian_ranker",

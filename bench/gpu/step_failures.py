@@ -1,4 +1,4 @@
-"""Full memory, broken kernels and a broken FAISS: `auto` answers as the CPU does, `cuda` says why in a line."""
+"""Full memory, broken kernels and a broken GPU: `auto` answers as the CPU does, `cuda` says why in a line."""
 
 import json
 import subprocess
@@ -12,43 +12,52 @@ from typing import Any
 
 import numpy as np
 import torch
-from cbir.gpu import faiss_index
-from cbir.gpu.device_search import DeviceSearch
-from step_results import SMALL, attempt, without_gpu
+from drawn_collection import DIMENSIONS, DrawnCollection, clustered
+from step_results import GPU, SMALL, attempt, without_gpu
 
-from cbir import rerank
 from cbir.errors import DeviceFailed
-from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import rank, top_k
+from cbir.gallery import gpu_flat_index, knn
+from cbir.gallery.whitening import plain_space
 from cbir.hardware import device_failure
+from cbir.search.snapshot_search import SnapshotSearch
 
-COUNT, K = (20_000 if SMALL else 200_000), 20
-METHODS = {"exact": "eprf", "flat": "none", "faiss-ivf": "none"}
-VECTORS = np.random.default_rng(0).standard_normal((COUNT, 128), dtype=np.float32)
-GALLERY, QUERY = Gallery((VECTORS,), np.arange(COUNT, dtype=np.int64)), VECTORS[5]
+COUNT, K = (20_000 if SMALL else 200_000), 5000
 
 
 @cache
-def best(method: str) -> np.ndarray:
-    """Return the rows that the CPU finds."""
-    ranking = rank(QUERY, GALLERY)
-    return ranking.rows[top_k(rerank.get(method)(QUERY, ranking, GALLERY).scores, K)]
+def collection() -> DrawnCollection:
+    """Return what is searched."""
+    return DrawnCollection(clustered(COUNT, 1), Path(tempfile.mkdtemp()))
 
 
-def outcome(setting: Any, index: str, method: str) -> dict[str, Any]:
-    """Search; return who answered, and how many of the best are the CPU's."""
-    device_failure._failures = device_failure._FailureLog()  # as a new process begins
-    member = rerank.get(method)
+def searched(setting: Any) -> dict[str, Any]:
+    """Search; return who answered, and the share of the rows that are the CPU's."""
+    gallery = collection().view().gallery
+    query, index = gallery.blocks[0][5], gallery.index
+    search = SnapshotSearch(collection().folder, setting)
+    rows = search.nearest(gallery, query, K, None)
+    assert index is not None
+    expected = index.nearest(query, K)
+    best = rows[np.argsort(gallery.distances(query, rows), kind="stable")[:K]]
+    return {"answered_by": search.device, "shared": len(np.intersect1d(best, expected)) / K}
+
+
+def linked(setting: Any) -> dict[str, Any]:
+    """Make a graph; return who made it."""
+    knn.find_neighbours(collection().view().gallery.blocks[0][:20_000], plain_space(DIMENSIONS), setting)
+    return {"answered_by": "cuda" if GPU and device_failure.gpu_failure() is None else "cpu"}
+
+
+WORK = {"search": searched, "graph": linked}
+
+
+def outcome(work: str, setting: str) -> dict[str, Any]:
+    """Do work as a new process begins; return who did it and what was said, or the refusal."""
+    device_failure._failures = device_failure._FailureLog()
     try:
-        search = DeviceSearch(Path(tempfile.mkdtemp()), setting, index, least=1)
-        hits = search.search(QUERY, GALLERY, None, member, K)
+        return WORK[work](setting) | {"warning": device_failure.gpu_failure()}
     except DeviceFailed as error:
         return {"refused": str(error), "lines": len(str(error).splitlines())}
-    expected = best(method)
-    rows = expected if hits is None else hits.rows
-    said = device_failure.gpu_failure()
-    return {"answered_by": "numpy" if hits is None else f"index on {search.device}" if said else search.device,
-            "shared": len(np.intersect1d(rows, expected)) / K, "warning": said}  # fmt: skip
 
 
 @contextmanager
@@ -64,33 +73,25 @@ def full_memory() -> Iterator[None]:
 
 
 @contextmanager
-def replaced(owner: Any, name: str, error: Callable[[], Exception]) -> Iterator[None]:
-    """Let a function of torch or FAISS fail."""
+def broken_kernels() -> Iterator[None]:
+    """Let FAISS fail as without kernels for the card."""
 
     def fail(*_: Any, **__: Any) -> None:
-        raise error()
+        raise RuntimeError(
+            "Error in runL2Norm at L2Norm.cu:120: Error: CUDA error 209 no kernel image is available"
+        )
 
-    before = getattr(owner, name)
-    setattr(owner, name, fail)
+    before = gpu_flat_index.create_gpu_index
+    gpu_flat_index.create_gpu_index = knn.create_gpu_index = fail  # type: ignore[assignment]
     try:
         yield
     finally:
-        setattr(owner, name, before)
+        gpu_flat_index.create_gpu_index = knn.create_gpu_index = before
 
 
-def no_kernel() -> Exception:
-    return RuntimeError("CUDA error: no kernel image is available for execution on the device")
-
-
-def no_index() -> Exception:
-    return RuntimeError(
-        "Error in runL2Norm at L2Norm.cu:120: Error: CUDA error 209 no kernel image is available"
-    )
-
-
-def sticky() -> dict[str, Any]:
-    """Search after a kernel has broken the GPU for its process, which cannot be undone: in a process of its own."""
-    command = [sys.executable, __file__, "sticky"]
+def in_own_process(work: str) -> dict[str, Any]:
+    """Work after a kernel has broken the GPU for its process, which cannot be undone."""
+    command = [sys.executable, __file__, work]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
     if ended.returncode:
         raise RuntimeError(f"ended with {ended.returncode}: {ended.stderr[-300:]}")
@@ -103,42 +104,33 @@ def break_gpu() -> None:
         torch.zeros(2, device="cuda")[torch.tensor([9], device="cuda")].cpu()
 
 
-def sound() -> Any:
-    return nullcontext()
-
-
-# What fails, and which indexes that concerns
-FAILURES: tuple[tuple[str, Callable[[], Any], tuple[str, ...]], ...] = (
-    ("none", sound, ("exact", "flat", "faiss-ivf")),
-    ("memory", full_memory, ("exact", "flat", "faiss-ivf")),
-    ("kernel", lambda: replaced(torch, "topk", no_kernel), ("exact",)),
-    ("faiss", lambda: replaced(faiss_index, "_on_gpu", no_index), ("flat", "faiss-ivf")),
-    ("none_afterwards", sound, ("exact", "flat")),
+FAILURES: tuple[tuple[str, Callable[[], Any]], ...] = (
+    ("none", nullcontext),
+    ("memory", full_memory),
+    ("kernels", broken_kernels),
+    ("none_afterwards", nullcontext),
 )
 
 
-def searched(context: Callable[[], Any], setting: str, index: str) -> dict[str, Any]:
-    """Search with a failure."""
+def during(context: Callable[[], Any], work: str, setting: str) -> dict[str, Any]:
+    """Work with a failure."""
     with context():
-        return outcome(setting, index, METHODS[index])
+        return outcome(work, setting)
 
 
 def main() -> None:
     absent = without_gpu("failures")
-    for failure, context, indexes in FAILURES:
-        for setting in ("auto", "cuda"):
-            for index in indexes:
-                if not absent or (setting == "auto" and failure != "memory"):
-                    attempt(
-                        f"failures.{failure}.{setting}.{index}", partial(searched, context, setting, index)
-                    )
-    if not absent:
-        attempt("failures.sticky.auto.exact", sticky)
+    for failure, context in FAILURES:
+        for setting in ("auto",) if absent else ("auto", "cuda"):
+            for work in () if absent and failure == "memory" else WORK:
+                attempt(f"failures.{failure}.{setting}.{work}", partial(during, context, work, setting))
+    for work in () if absent else WORK:
+        attempt(f"failures.sticky.auto.{work}", partial(in_own_process, work))
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["sticky"]:
+    if len(sys.argv) > 1:
         break_gpu()
-        print(json.dumps(outcome("auto", "exact", "eprf")))
+        print(json.dumps(outcome(sys.argv[1], "auto")))
     else:
         main()

@@ -1,134 +1,93 @@
-"""FAISS on the GPU against the CPU: neighbours, nprobe, k = 2,048, additions after a search, filters, times."""
+"""FAISS on the GPU as the product searches it: neighbours as by comparing all vectors, filters, times, the graph."""
 
 import time
 from typing import Any
 
+import faiss
 import numpy as np
-from cbir.gpu import faiss_index
-from cbir.gpu.nearest_index import NearestIndex
-from step_results import GPU, SMALL, attempt, report
+from drawn_collection import DIMENSIONS, clustered
+from step_results import GPU, SMALL, attempt, report, without_gpu
 
-from cbir.gallery.gallery import Gallery
+from cbir.gallery.flat_index import build_half_index
+from cbir.gallery.gpu_flat_index import GpuFlatIndex
+from cbir.gallery.knn import NEAREST, find_neighbours
+from cbir.gallery.whitening import plain_space
 from cbir.hardware.device import faiss_gpu_problem
 
-COUNT, DIMENSIONS, QUERIES, MOST = (20_000 if SMALL else 1_000_000), 128, 64, 2048
-DEVICE = "cpu" if faiss_gpu_problem() else "cuda"
+COUNT, QUERIES, COMPARED = (20_000 if SMALL else 1_000_000), 20, 500
+LENGTHS = (100, 2000, 5000)  # of lists: hits, the head that relevance flows from, the candidates
+FILTERS = {"half": 2, "third": 3}  # every so many images pass
 
 
-def clustered(count: int, seed: int) -> np.ndarray:
-    """Return `count` vectors of length 1 around 1,000 centres."""
-    centres = np.random.default_rng(7).standard_normal((1000, DIMENSIONS)).astype(np.float32)
-    random = np.random.default_rng(seed)
-    vectors = centres[random.integers(0, 1000, count)]
-    vectors += np.float32(0.7) * random.standard_normal((count, DIMENSIONS), dtype=np.float32)
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+def exact(flat: Any, queries: np.ndarray, count: int, allowed: np.ndarray | None = None) -> np.ndarray:
+    """Return the nearest rows in single precision."""
+    selector = None if allowed is None else faiss.IDSelectorBatch(allowed)
+    return np.asarray(flat.search(queries, count, params=faiss.SearchParameters(sel=selector))[1])
 
 
-VECTORS, QUERY = clustered(COUNT, 1), clustered(QUERIES, 2)
-
-
-def built(kind: Any, device: str) -> Any:
-    """Return the product's index of `kind` with all vectors, on `device`."""
-    lists = faiss_index.LISTS * int(COUNT**0.5)
-    index = faiss_index.create_index(
-        kind, device, DIMENSIONS, VECTORS[:: max(1, COUNT // (64 * lists))], COUNT
-    )
-    index.add(VECTORS)
-    return index
-
-
-def shared(mine: np.ndarray, theirs: np.ndarray) -> float:
-    """Return the share of neighbours that both have, in any order."""
-    return float(np.mean([len(np.intersect1d(a, b)) / len(b) for a, b in zip(mine, theirs, strict=True)]))
-
-
-def milliseconds(index: Any, k: int) -> dict[str, float]:
-    """Return the median of single queries, and of each of a batch."""
-    index.search(QUERY[:1], k)
-    single = []
-    for row in range(20):
+def milliseconds(search: Any, queries: np.ndarray) -> float:
+    """Return the median time of a search; the first query warms up."""
+    times = []
+    for query in [queries[0], *queries]:
         began = time.perf_counter()
-        index.search(QUERY[row : row + 1], k)
-        single.append(1000 * (time.perf_counter() - began))
+        search(query)
+        times.append(1000 * (time.perf_counter() - began))
+    return round(float(np.median(times[1:])), 3)
+
+
+def lists(vectors: np.ndarray, queries: np.ndarray) -> dict[str, Any]:
+    """Return recall and times of lists on both devices, and how long the copy takes."""
+    index, half, flat = GpuFlatIndex(), build_half_index(vectors), faiss.IndexFlatL2(DIMENSIONS)
+    flat.add(vectors)
     began = time.perf_counter()
-    index.search(QUERY, k)
-    batch = 1000 * (time.perf_counter() - began) / QUERIES
-    return {f"ms_k{k}": round(float(np.median(single)), 3), f"ms_batch_k{k}": round(batch, 3)}
-
-
-def compare(mine: Any, theirs: Any) -> dict[str, Any]:
-    """Compare two indexes of the same vectors."""
-    facts: dict[str, Any] = {}
-    for k in (10, 100, min(MOST, COUNT)):
-        (distances, rows), (expected, nearest) = mine.search(QUERY, k), theirs.search(QUERY, k)
-        both = np.isfinite(distances) & np.isfinite(expected)
-        facts |= {f"same_k{k}": round(shared(rows, nearest), 5)}
-        facts |= {f"largest_error_k{k}": float(np.abs(distances - expected)[both].max())}
-        facts |= milliseconds(mine, k) | {f"cpu_{name}": ms for name, ms in milliseconds(theirs, k).items()}
+    index.nearest(vectors, queries[0], 10)
+    facts: dict[str, Any] = {"copy_seconds": round(time.perf_counter() - began, 2)}
+    for count in LENGTHS:
+        found = [index.nearest(vectors, query, count) for query in queries]
+        facts[f"recall_{count}"] = recall(found, exact(flat, queries, count))
+        facts[f"ms_{count}"] = milliseconds(lambda query: index.nearest(vectors, query, count), queries)  # noqa: B023
+        facts[f"cpu_ms_{count}"] = milliseconds(lambda query: half.nearest(query, count), queries[:5])  # noqa: B023
+    for name, step in FILTERS.items():
+        rows = np.arange(0, len(vectors), step)
+        found = [index.nearest(vectors, query, 5000, rows) for query in queries[:5]]
+        facts[f"recall_{name}"] = recall(found, exact(flat, queries[:5], 5000, rows))
+        facts[f"obeyed_{name}"] = all(np.isin(each, rows).all() for each in found if each is not None)
+        facts[f"ms_{name}"] = milliseconds(lambda query: index.nearest(vectors, query, 5000, rows), queries)  # noqa: B023
     return facts
 
 
-def probes(mine: Any, theirs: Any) -> dict[str, Any]:
-    """Return whether the number of lists that are read survived the copy, and what it changes."""
-    facts: dict[str, Any] = {"nprobe": int(mine.nprobe), "expected": faiss_index.PROBED}
-    for count in (1, faiss_index.PROBED):
-        mine.nprobe = theirs.nprobe = count
-        facts[f"same_nprobe{count}"] = round(
-            shared(mine.search(QUERY, 100)[1], theirs.search(QUERY, 100)[1]), 5
-        )
-    return facts
+def recall(found: list[np.ndarray | None], expected: np.ndarray) -> float:
+    """Return the share of the nearest rows that were found; a list that is left to the CPU has none."""
+    shares = [
+        0.0 if rows is None else len(np.intersect1d(rows, nearest)) / len(nearest)
+        for rows, nearest in zip(found, expected, strict=True)
+    ]
+    return round(float(np.mean(shares)), 5)
 
 
-def additions(index: Any) -> dict[str, Any]:
-    """Add after a search; new vectors find themselves."""
-    before, new = int(index.ntotal), clustered(1000, 5)
-    index.search(QUERY, 10)
-    index.add(new)
-    found = index.search(new, 1)[1][:, 0]
+def graph(vectors: np.ndarray) -> dict[str, Any]:
+    """Return how long the graph of neighbours takes, and the share of neighbours that are the nearest."""
+    began = time.perf_counter()
+    neighbours = find_neighbours(vectors, plain_space(DIMENSIONS), "cuda" if GPU else "cpu")
+    seconds, flat = time.perf_counter() - began, faiss.IndexFlatL2(DIMENSIONS)
+    flat.add(vectors)
+    rows = np.linspace(0, len(vectors) - 1, COMPARED).astype(np.int64)
+    nearest = exact(flat, vectors[rows], NEAREST + 1)
+    others = [near[near != row][:NEAREST] for row, near in zip(rows, nearest, strict=True)]
     return {
-        "added": int(index.ntotal) - before,
-        "found_themselves": float((found == before + np.arange(1000)).mean()),
+        "seconds": round(seconds, 2),
+        "nearest": recall(list(neighbours.rows[rows]), np.stack(others)),
+        "images": len(vectors),
     }
 
 
-def filters(kind: Any) -> dict[str, Any]:
-    """Search a tenth and nearly all of the images through the product's index."""
-    gallery, index = Gallery((VECTORS,), np.arange(COUNT)), NearestIndex(kind, DEVICE)
-    on_cpu, facts = NearestIndex(kind, "cpu"), {}
-    for name, rows in {
-        "tenth": np.arange(0, COUNT, 10),
-        "most": np.delete(np.arange(COUNT), np.arange(50)),
-    }.items():
-        heads = [one.head(QUERY[0], gallery, rows, 100) for one in (index, on_cpu)]
-        best = [head.rows[np.argsort(head.distances, kind="stable")[:100]] for head in heads]
-        facts |= {
-            f"obeyed_{name}": bool(np.isin(best[0], rows).all()),
-            f"same_{name}": shared(best[:1], best[1:]),
-        }
-    return facts
-
-
 def main() -> None:
-    report("faiss.device", device=DEVICE, gpu=GPU, images=COUNT, problem=faiss_gpu_problem())
-    for kind in ("flat", "ivf"):
-        indexes: list[Any] = []
-        attempt(f"faiss.{kind}.build", lambda: timed_build(kind, indexes))  # noqa: B023
-        if len(indexes) == 2:
-            attempt(f"faiss.{kind}", lambda: compare(*indexes))  # noqa: B023
-            if kind == "ivf":
-                attempt("faiss.ivf.nprobe", lambda: probes(*indexes))  # noqa: B023
-            attempt(f"faiss.{kind}.additions", lambda: additions(indexes[0]))  # noqa: B023
-            attempt(f"faiss.{kind}.filters", lambda: filters(kind))  # noqa: B023
-
-
-def timed_build(kind: str, indexes: list[Any]) -> dict[str, float]:
-    """Build the index on both devices; append them to `indexes`, that of the device first."""
-    seconds = {}
-    for device in (DEVICE, "cpu"):
-        began = time.perf_counter()
-        indexes.append(built(kind, device))
-        seconds["cpu_seconds" if len(indexes) == 2 else "seconds"] = round(time.perf_counter() - began, 2)
-    return seconds
+    problem = faiss_gpu_problem()
+    report("faiss.device", device="cpu" if problem else "cuda", gpu=GPU, images=COUNT, problem=problem)
+    vectors, queries = clustered(COUNT, 1), clustered(QUERIES, 2)
+    if not without_gpu("faiss.lists") and problem is None:
+        attempt("faiss.lists", lambda: lists(vectors, queries))
+    attempt("faiss.graph", lambda: graph(vectors))
 
 
 if __name__ == "__main__":

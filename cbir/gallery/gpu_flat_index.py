@@ -52,8 +52,7 @@ class GpuFlatIndex:
         with locked(self._lock):
             self._copy(vectors)  # again: another query may have copied an older snapshot meanwhile
             share = 1.0 if allowed is None else len(allowed) / len(vectors)
-            wanted = count / max(share, 1e-9) / PARTS
-            fetched = int(SPARE * wanted) + SLACK
+            fetched = int(SPARE * count / max(share, 1e-9) / PARTS) + SLACK
             while fetched <= 2 * MOST_FETCHED:
                 rows = self._fetch(query, count, min(fetched, MOST_FETCHED), allowed)
                 if rows is not None:
@@ -67,13 +66,13 @@ class GpuFlatIndex:
         self._vectors, self._parts = None, []
 
     def _fetch(self, query: Floats, count: int, fetched: int, allowed: Rows | None) -> Rows | None:
-        found, farthest = [], np.inf
+        results, farthest = [], np.inf
         for number, part in enumerate(self._parts):
-            squared, places = part.search(query[None, :], min(fetched, part.ntotal))
+            squared, numbers = part.search(query[None, :], min(fetched, part.ntotal))
             if fetched < part.ntotal:
                 farthest = min(farthest, float(squared[0, -1]))  # farther rows of this part were not fetched
-            found.append((places[0] * PARTS + number, squared[0]))
-        rows, distances = (np.concatenate(values) for values in zip(*found, strict=True))
+            results.append((numbers[0] * PARTS + number, squared[0]))
+        rows, distances = (np.concatenate(values) for values in zip(*results, strict=True))
         if allowed is not None:
             passing = is_among(rows, allowed)
             rows, distances = rows[passing], distances[passing]
@@ -87,7 +86,8 @@ class GpuFlatIndex:
         for limit in ADDED:
             try:
                 for number in range(PARTS):
-                    self._parts.append(create_gpu_index(vectors.shape[1], half=True))
+                    first = self._parts[0] if self._parts else None
+                    self._parts.append(create_gpu_index(vectors.shape[1], half=True, beside=first))
                     add_in_pieces(self._parts[-1], vectors[number::PARTS], limit)
                 break
             except Exception as error:
@@ -106,10 +106,25 @@ def add_in_pieces(index: Any, vectors: Floats, limit: int = ADDED[0]) -> None:
         index.add(np.ascontiguousarray(vectors[start : start + step]))
 
 
-def create_gpu_index(dimensions: int, half: bool) -> Any:
-    """Return an empty index of Euclidean distances on the first GPU; its resources live as long as the index."""
-    resources, options = faiss.StandardGpuResources(), faiss.GpuClonerOptions()
-    resources.setTempMemory(SCRATCH)
+def create_gpu_index(dimensions: int, half: bool, beside: Any = None) -> Any:
+    """Return an empty index of Euclidean distances on the first GPU; its resources live as long as the index.
+
+    Parameters
+    ----------
+    dimensions : int
+        Length of the vectors.
+    half : bool
+        Store them in half precision.
+    beside : optional
+        Index on the GPU whose resources it shares, SCRATCH and 256 MiB of the host's locked memory: searches of both
+        take turns.
+    """
+    if beside is None:
+        resources = faiss.StandardGpuResources()
+        resources.setTempMemory(SCRATCH)
+    else:
+        resources = beside.referenced_objects[0]
+    options = faiss.GpuClonerOptions()
     options.use_cuvs = False  # the published build has none; its indexes would need other calls
     options.useFloat16 = half
     index = faiss.index_cpu_to_gpu(resources, 0, faiss.IndexFlatL2(dimensions), options)

@@ -58,6 +58,12 @@ class Graph:
         weights[joined] = similar * (0.5 * reached[joined] + 0.5 * reaches[joined])
         return weights
 
+    def beginning(self, count: int) -> "Graph":
+        """Return the graph of the first rows, as it was before it was extended."""
+        if count == len(self):
+            return self
+        return Graph(self.weights[:count, :count], self.scale[:count], self.reach[:count], self.least)
+
     def extended(self, rows: NDArray[np.int32], squared: Floats) -> "Graph":
         """Return this graph with t more images, whose nearest are `rows` (t, k) at `squared` distances (t, k)."""
         scale = np.concatenate([self.scale, _scale(squared, self.least)])

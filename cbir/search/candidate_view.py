@@ -80,8 +80,8 @@ def find_candidates(vectors: Vectors, scale: Scale, query: CandidateQuery) -> Ca
     far = NO_NUMBERS if stored is None else _far(vectors, stored, query, pool, nearest)
     checkpoint()
     unread = far[~(is_among(far, pool.ids) | is_among(far, sample))]
-    apart = ~is_among(sample, pool.ids)
-    pool = pool.joined(vectors.vectors(unread), (sample[apart], sampled[apart]))
+    unread_sample = ~is_among(sample, pool.ids)
+    pool = pool.joined(vectors.vectors(unread), (sample[unread_sample], sampled[unread_sample]))
     far = far[is_among(far, pool.ids)]  # others were deleted
     reached = far if query.scope == EVERYTHING else vectors.within(far, query.scope)
     listed = pool.rows(_union([nearest, sample, judged, reached]))

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.knn_graph import Graph
+from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.numbered_graph import NumberedGraph, number_graph
 from cbir.gallery.ranking import top_k
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, is_among
@@ -102,44 +102,48 @@ class ViewVectors:
             of_patient = collection.patient_rows(view, patient)
             matching = of_patient if matching is None else np.intersect1d(matching, of_patient)
         parts = exclusions(scope.without_patients, scope.without_contents, scope.outside)
-        given = (scope.without_patients, scope.without_contents, scope.outside)
+        conditions = (scope.without_patients, scope.without_contents, scope.outside)
         feed = collection.index_feed()
-        excluded = [feed.matching([part]) for part, values in zip(parts, given, strict=True) if values]
+        excluded = [feed.matching([part]) for part, values in zip(parts, conditions, strict=True) if values]
         return view.select(matching, view.rows_of(np.unique(np.concatenate([_NONE, *excluded]))))
 
     def nearest(self, queries: Floats, k: int, scope: IndexScope) -> list[Neighbours]:
         """Return k images of `scope` for each of the `queries` (q, d), fewer only where fewer match."""
         gallery, rows = self.view.gallery, self.rows(scope)
-        found: dict[int, Neighbours] = {}
+        answers: dict[int, Neighbours] = {}
 
         def search(where: slice, query: Floats) -> None:
-            found[where.start] = self._nearest(gallery, query, k, rows)
+            answers[where.start] = self._nearest(gallery, query, k, rows)
 
-        places = (slice(number, number + 1) for number in range(len(queries)))
-        for_each(zip(places, queries, strict=True), search, min(cores(), len(queries)))
-        return [found[number] for number in range(len(queries))]
+        slices = (slice(number, number + 1) for number in range(len(queries)))
+        for_each(zip(slices, queries, strict=True), search, min(cores(), len(queries)))
+        return [answers[number] for number in range(len(queries))]
 
     def _nearest(self, gallery: Gallery, query: Floats, k: int, rows: Rows | None) -> Neighbours:
         """Return the k nearest of some rows, ascending, or of all: of the index and of those added since."""
         indexed = 0 if gallery.index is None else len(gallery.index)
-        found, allowed, added = _NONE, None, np.arange(indexed, len(gallery))
+        nearest, allowed, added = _NONE, None, np.arange(indexed, len(gallery))
         if rows is not None:
             first = int(np.searchsorted(rows, indexed))
             allowed, added = (None if first == indexed else rows[:first]), rows[first:]
         if indexed:
-            found = self._search.nearest(gallery, query, k, allowed)
-        found = np.concatenate([found, added])
-        distances = gallery.distances(query, found)
+            nearest = self._search.nearest(gallery, query, k, allowed)
+        candidates = np.concatenate([nearest, added])
+        distances = gallery.distances(query, candidates)
         best = top_k(-distances, k)
-        return Neighbours(gallery.ids[found[best]], distances[best])
+        return Neighbours(gallery.ids[candidates[best]], distances[best])
 
     def graph(self) -> NumberedGraph | None:
         """Return the k-NN graph of the snapshot; None without one."""
-        view = self.view
-        if view.snapshot is None or view.gallery.neighbourhood is None:
+        snapshot, neighbourhood = self.view.snapshot, self.view.gallery.neighbourhood
+        if snapshot is None or neighbourhood is None:
             return None
-        graph, _ = view.gallery.neighbourhood.covering(VectorBlocks((view.snapshot.vectors,)))
-        return _numbered(graph, view.gallery)
+        numbered = _graphs.get(neighbourhood)
+        if numbered is None:
+            graph, _ = neighbourhood.covering(VectorBlocks((snapshot.vectors,)))
+            graph = graph.beginning(len(snapshot.ids))  # whole lists may have extended it
+            _graphs[neighbourhood] = numbered = number_graph(snapshot.ids, graph, neighbourhood.space)
+        return numbered
 
     def vectors(self, numbers: Numbers) -> tuple[Numbers, Floats]:
         """Return those of `numbers` that are not deleted, ascending, and their vectors (n, d)."""
@@ -150,14 +154,14 @@ class ViewVectors:
         """Return a fixed random sample of `scope`: numbers, ascending, and vectors; all where fewer match."""
         view, rows = self.view, self.rows(scope)
         total = len(view.gallery) if rows is None else len(rows)
-        drawn, vectors = self._samples.of_view(view, count + LEFT_OUT)
-        kept = np.arange(len(drawn)) if rows is None else np.flatnonzero(is_among(drawn, rows))
-        if len(kept) < min(count, total):  # a narrow scope
-            drawn = np.sort(_draw(view, rows, count, self._samples.order))
-            return view.gallery.ids[drawn], view.gallery.vectors(drawn)
-        kept = kept[:count]
-        kept = kept[np.argsort(drawn[kept])]
-        return view.gallery.ids[drawn[kept]], vectors[kept]
+        sampled, vectors = self._samples.of_view(view, count + LEFT_OUT)
+        inside = np.arange(len(sampled)) if rows is None else np.flatnonzero(is_among(sampled, rows))
+        if len(inside) < min(count, total):  # a narrow scope
+            sampled = np.sort(_draw(view, rows, count, self._samples.order))
+            return view.gallery.ids[sampled], view.gallery.vectors(sampled)
+        inside = inside[:count]
+        inside = inside[np.argsort(sampled[inside])]
+        return view.gallery.ids[sampled[inside]], vectors[inside]
 
     def within(self, numbers: Numbers, scope: IndexScope) -> Numbers:
         """Return those of `numbers` that are in `scope`, ascending."""
@@ -176,6 +180,7 @@ class ViewVectors:
 
 
 _NONE = np.empty(0, np.int64)
+_graphs: WeakKeyDictionary[Neighbourhood, NumberedGraph] = WeakKeyDictionary()
 
 
 class _Samples:
@@ -188,11 +193,11 @@ class _Samples:
     def of_view(self, view: View, count: int) -> tuple[Rows, Floats]:
         """Return the first rows of a view in the random order, and their vectors, from memory."""
         with self._lock:
-            known = self._latest.get(view)
-            if known is None or known[0] != count:
+            latest = self._latest.get(view)
+            if latest is None or latest[0] != count:
                 rows = _draw(view, view.rows, count, self.order)
-                known = self._latest[view] = count, rows, view.gallery.vectors(rows)
-        return known[1], known[2]
+                latest = self._latest[view] = count, rows, view.gallery.vectors(rows)
+        return latest[1], latest[2]
 
 
 def _draw(view: View, rows: Rows | None, count: int, order: RandomOrder) -> Rows:
@@ -200,22 +205,10 @@ def _draw(view: View, rows: Rows | None, count: int, order: RandomOrder) -> Rows
     ids = view.gallery.ids
     total = len(ids) if rows is None else len(rows)
     numbers = order.upto(int(ids[-1]) if len(ids) else 0)
-    wanted = min(len(numbers), SPARE * count * len(ids) // max(total, 1))
-    first = numbers[:wanted]
+    first = numbers[: SPARE * count * len(ids) // max(total, 1)]
     first = first[is_among(first, ids)]
-    drawn = np.searchsorted(ids, first)
-    drawn = drawn if rows is None else drawn[is_among(drawn, rows)]
-    if len(drawn) < min(count, total):
-        drawn = np.searchsorted(ids, lowest(ids if rows is None else ids[rows], count))
-    return np.asarray(drawn[:count])
-
-
-_graphs: WeakKeyDictionary[Graph, NumberedGraph] = WeakKeyDictionary()
-
-
-def _numbered(graph: Graph, gallery: Gallery) -> NumberedGraph:
-    """Return the graph of the first rows of a gallery by their numbers, made once for each graph."""
-    numbered = _graphs.get(graph)
-    if numbered is None:
-        _graphs[graph] = numbered = number_graph(gallery.ids[: len(graph)], graph, gallery.space)
-    return numbered
+    sampled = np.searchsorted(ids, first)
+    sampled = sampled if rows is None else sampled[is_among(sampled, rows)]
+    if len(sampled) < min(count, total):
+        sampled = np.searchsorted(ids, lowest(ids if rows is None else ids[rows], count))
+    return np.asarray(sampled[:count])

@@ -31,15 +31,17 @@ CARD = {"step": "environment.card", "card": "NVIDIA H100 80GB HBM3, 81559 MiB, 5
 def test_without_a_run_every_row_says_so(report):
     page = report.page([])
     cells = [
-        line for line in page.splitlines() if line.startswith(("| 1", "| flat:", "| ivf:", "| describe"))
+        line
+        for line in page.splitlines()
+        if line.startswith(("| 1", "| recall", "| ms a query", "| graph", "| describe"))
     ]
-    assert len(cells) > 30
+    assert len(cells) > 20
     assert all("not measured" in line for line in cells)
 
 
 def test_figures_stand_with_card_date_and_commit(report, tmp_path):
-    query = {"step": "query_gpu.eprf", "on": "cuda", "images": 1000000}
-    query |= {"median_ms": 3.14159, "p95_ms": 4.0, "same": 0.995, "ratio": 2.0}
+    query = {"step": "queries.eprf.1000000", "on": "cuda", "images": 1000000}
+    query |= {"median_ms": 3.14159, "p95_ms": 4.0, "same": 0.995, "cpu_ms": 20.0}
     rows = [
         CARD,
         {"step": "environment.commit", "commit": "abc1234", "date": "2026-12-01"},
@@ -56,17 +58,17 @@ def test_figures_stand_with_card_date_and_commit(report, tmp_path):
             "processes": 16,
         },
         {"step": "training.lstm.cuda", "failed": "RuntimeError: a | b\nc"},
-        {"step": "failures.memory.cuda.exact", "refused": "the GPU failed (search): full"},
+        {"step": "failures.memory.cuda.search", "refused": "the GPU failed (search): full"},
     ]
     page = report.page([report.read(lines(tmp_path, *rows))])
     assert "## NVIDIA H100 80GB HBM3" in page
     assert "2026-12-01, commit abc1234" in page
-    assert "| 1,000,000 | `eprf` | 3.14 | 4.00 | 99.5% | 2.0 |" in page
+    assert "| 1,000,000 | `eprf` | 3.14 | 4.00 | 20.0 | 99.5% |" in page
     assert "| describe by the default encoder, images a second from arrays: GPU, CPU | 5.5, 1.5 |" in page
     assert "GPU, decoding alone, processes | 4.5, 6.5, 16 |" in page
     assert "least cosine between both, of so many images | 0.99995, 200 |" in page
     assert "not measured: RuntimeError: a / b c, not measured |" in page
-    assert "| memory | cuda | exact | the GPU failed (search): full |" in page
+    assert "| memory | cuda | search | the GPU failed (search): full |" in page
 
 
 def test_the_reason_why_a_row_was_not_measured(report, tmp_path):
@@ -74,26 +76,25 @@ def test_the_reason_why_a_row_was_not_measured(report, tmp_path):
         tmp_path,
         CARD,
         {"step": "queries_1m", "exit": 124, "seconds": 80},
-        {"step": "default_10m", "skipped": "no time"},
+        {"step": "queries_10m", "skipped": "no time"},
         {"step": "description", "exit": 1, "seconds": 3},
     )
     path.write_text(path.read_text() + '{"step": "trai')  # the machine was taken away
     page = report.page([report.read(path)])
     assert "| 1,000,000 | `eprf` | not measured: its step did not end in 80 s |" in page
-    assert "| 10,000,000 | `auto` | not measured: no time |" in page
-    assert "| 10,000,000 | `eprf` | not measured |" in page
+    assert "| 10,000,000 | `eprf` | not measured: no time |" in page
     assert "| describe with small, images a second: GPU, CPU | not measured: its step ended with 1 |" in page
 
 
 def test_figures_of_a_cpu_are_not_taken_for_those_of_a_gpu(report, tmp_path):
     with pytest.raises(SystemExit, match="without a GPU"):
         report.read(lines(tmp_path, {"step": "environment.card", "skipped": "no GPU"}))
-    flat = {"step": "query_gpu.flat", "on": "cpu", "images": 1000000, "median_ms": 5.0}
-    device, index = {"step": "faiss.device", "device": "cpu"}, {"step": "faiss.flat", "ms_k100": 1.0}
-    rows = [CARD, flat, device, index | {"cpu_ms_k100": 1.0}]
+    query = {"step": "queries.none.1000000", "on": "cpu", "images": 1000000, "median_ms": 5.0}
+    device, graph = {"step": "faiss.device", "device": "cpu"}, {"step": "faiss.graph", "seconds": 1.0}
+    rows = [CARD, query, device, graph | {"nearest": 1.0}]
     page = report.page([report.read(lines(tmp_path, *rows))])
-    assert "| 1,000,000 | `flat` | not measured |" in page
-    assert "| flat: ms a query, k = 100: GPU, CPU | not measured |" in page
+    assert "| 1,000,000 | `none` | not measured |" in page
+    assert "| graph of neighbours: seconds, share of the nearest | not measured |" in page
 
 
 def kit(out: Path, **options: str) -> list[dict]:
@@ -112,10 +113,11 @@ def kit(out: Path, **options: str) -> list[dict]:
 @pytest.mark.skipif(sys.platform != "linux", reason="needs bash and GNU timeout")
 class TestSteps:
     def test_steps_end_without_a_gpu(self, tmp_path):
-        rows = {row["step"]: row for row in kit(tmp_path, STEPS="environment processes")}
-        assert rows["environment"]["exit"] == rows["processes"]["exit"] == 0
+        rows = {row["step"]: row for row in kit(tmp_path, STEPS="environment queries_1m processes")}
+        assert {rows[step]["exit"] for step in ("environment", "queries_1m", "processes")} == {0}
         assert rows["environment.missing"]["modules"] == []
         assert rows["processes.threads"]["same"]
+        assert rows["queries.eprf.30000"]["same"] == 1
         assert not [row for row in rows.values() if "failed" in row]
 
     def test_a_step_that_hangs_costs_no_other(self, tmp_path):

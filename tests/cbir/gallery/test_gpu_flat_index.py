@@ -68,6 +68,16 @@ def test_other_vectors_are_copied_again() -> None:
     assert 2999 in found
 
 
+def test_parts_share_the_memory_that_faiss_works_in() -> None:
+    index = GpuFlatIndex()
+    index.nearest(VECTORS, VECTORS[0], 5)
+    assert len(index._parts) == PARTS
+    if faiss_gpu_problem():
+        assert len({id(part.memory) for part in index._parts}) == 1
+    else:
+        assert len({id(part.referenced_objects[0]) for part in index._parts}) == 1
+
+
 def test_copies_that_do_not_fit_are_sent_in_smaller_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     class Small(ImaginedIndex):
         def add(self, vectors: np.ndarray) -> None:

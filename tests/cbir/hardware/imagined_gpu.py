@@ -11,7 +11,8 @@ MOST = 2048  # rows that a search returns
 class ImaginedIndex:
     """Flat index that refuses selectors and a large k, as classic GPU indexes do."""
 
-    def __init__(self, dimensions: int, half: bool) -> None:
+    def __init__(self, dimensions: int, half: bool, beside: "ImaginedIndex | None" = None) -> None:
+        self.memory: object = object() if beside is None else beside.memory
         self._index: Any = faiss.IndexFlatL2(dimensions)
         if half:
             self._index = faiss.IndexScalarQuantizer(dimensions, faiss.ScalarQuantizer.QT_fp16)

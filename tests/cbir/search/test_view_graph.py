@@ -1,0 +1,33 @@
+"""The graph of neighbours that searches of a view read: that of its snapshot, whatever others have added since."""
+
+from pathlib import Path
+
+import numpy as np
+
+from cbir import settings
+from cbir.search import Request, Searcher, Stopwatch
+from cbir.search.view_vectors import ViewVectors
+from tests.cbir.search.drawn_vectors import create_collection, entry
+
+
+def test_a_search_under_way_reads_the_graph_after_another_has_extended_it(tmp_path: Path) -> None:
+    collection = create_collection(tmp_path / "collection")
+    with collection.writer() as writer:
+        writer.compact()
+    earlier = ViewVectors(collection).for_search()
+    images = len(earlier.view.gallery)
+    added = np.random.default_rng(5).standard_normal((30, 6)).astype(np.float32)
+    with collection.writer() as writer:
+        writer.add([entry(collection, 1000 + number, vector) for number, vector in enumerate(added)])
+    image_id, request = collection.page(0, 20)[7][1].image_id, Request(rerank="diffusion")
+    whole = Searcher(collection, settings.load(device="cpu"))
+    few = Searcher(collection, settings.load(device="cpu", indexed_candidates=40, indexed_sample=40))
+    few._ranking.whole_up_to = 0
+    before = few.by_id(image_id, request, Stopwatch()).results
+    whole.by_id(image_id, request, Stopwatch())  # joins the added images with the graph
+    for vectors in (earlier, few._ranking.vectors):
+        graph = vectors.graph()
+        assert graph is not None
+        assert len(graph.numbers) == len(graph.starts) - 1 == images
+        assert graph.ends.max() < images
+    assert few.by_id(image_id, request, Stopwatch()).results == before
