@@ -105,7 +105,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
         [record.labels for record in among.records], relevance, options.queries, options.seed
     )
     qrels = build_qrels(among, leave_one_out(among, drawn), relevance)
-    whole_searcher = Searcher(collection, Settings(device="cpu"))
+    whole_searcher = Searcher(collection, Settings(device="cpu", indexed_candidates=max(1, len(collection))))
     vectors: Vectors | None = None
     index = open_index(collection, Settings(index=options.index))
     if index:

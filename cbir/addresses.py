@@ -9,7 +9,7 @@ COMPARED = ("study", "prior")
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 NOT_IN_URL = re.compile(r"[^!-~]|[<>\"\\]")  # RFC 3986
 INDEXES = ("auto", "flat", "ivf", "hnsw", "pgvector")  # values of the setting `index`, apart from Milvus
-REPLACED_INDEXES = {"exact": "flat", "faiss-ivf": "ivf"}  # of earlier versions
+REPLACED_INDEXES = {"exact": "flat", "faiss-ivf": "flat or ivf"}  # of earlier versions
 UID = re.compile(r"(?=.{1,64}\Z)[0-9]+(\.[0-9]+)*")  # PS3.5, 9.1; leading zeros occur in practice
 ORIGIN = re.compile(r"https?://[^/?#@*\s;,'\"]+")
 DATABASE_SCHEME = "postgresql+psycopg"

@@ -1,8 +1,10 @@
 """Copy of vectors on a GPU, which FAISS searches in half precision."""
 
+from collections.abc import Callable
 from functools import partial
 from threading import Lock
 from typing import Any
+from weakref import ref
 
 import faiss
 import numpy as np
@@ -30,7 +32,9 @@ class GpuFlatIndex:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._vectors: Floats | None = None  # that are there
+        self._copied: Callable[[], Floats | None] = lambda: (
+            None
+        )  # vectors that are there, while anything uses them
         self._parts: list[Any] = []
 
     def nearest(self, vectors: Floats, query: Floats, count: int, allowed: Rows | None = None) -> Rows | None:
@@ -47,7 +51,7 @@ class GpuFlatIndex:
         allowed : (m,) int64, optional
             Rows that may be returned, ascending; all by default.
         """
-        if self._vectors is not vectors:
+        if self._copied() is not vectors:
             run_to_end(partial(self._copy, vectors), self._lock)
         with locked(self._lock):
             self._copy(vectors)  # again: another query may have copied an older snapshot meanwhile
@@ -63,7 +67,11 @@ class GpuFlatIndex:
     def abandon(self) -> None:
         """Give up what is on a GPU that has failed: freeing it fails as well, and then FAISS ends the process."""
         _abandoned.append(self._parts)
-        self._vectors, self._parts = None, []
+        self._forget()
+
+    def _forget(self, _vectors: object = None) -> None:
+        """Free the copy; an erased patient's vectors leave the GPU with the view that had them."""
+        self._copied, self._parts = (lambda: None), []
 
     def _fetch(self, query: Floats, count: int, fetched: int, allowed: Rows | None) -> Rows | None:
         results, farthest = [], np.inf
@@ -80,9 +88,9 @@ class GpuFlatIndex:
         return np.sort(rows[sure]) if np.count_nonzero(sure) >= count else None
 
     def _copy(self, vectors: Floats) -> None:
-        if self._vectors is vectors:
+        if self._copied() is vectors:
             return
-        self._vectors, self._parts = None, []  # frees the old ones first
+        self._forget()  # frees the old ones first
         for limit in ADDED:
             try:
                 for number in range(PARTS):
@@ -95,7 +103,7 @@ class GpuFlatIndex:
                     self.abandon()
                     raise
                 self._parts = []
-        self._vectors = vectors
+        self._copied = ref(vectors, self._forget)
 
 
 def add_in_pieces(index: Any, vectors: Floats, limit: int = ADDED[0]) -> None:

@@ -101,7 +101,7 @@ def find_candidates(vectors: Vectors, scale: Scale, query: CandidateQuery) -> Ca
         sample=pool.rows(sample) if len(sample) else None,
     )
     view = View(scale.generation, gallery, None, scale.statistics, None, None)
-    scope = None if complete else _describe(vectors, query, len(sample))
+    scope = None if complete else _describe(vectors, query, len(sample), stored is not None)
     return CandidateView(view, ranking, hits, scope, linked=stored is not None)
 
 
@@ -208,7 +208,8 @@ def _union(several: Iterable[Numbers]) -> Numbers:
     return np.asarray(numbers[np.diff(numbers, prepend=-1) != 0])
 
 
-def _describe(vectors: Vectors, query: CandidateQuery, sample: int) -> str:
+def _describe(vectors: Vectors, query: CandidateQuery, sample: int, linked: bool) -> str:
     total = vectors.count(query.scope)
     of_all = "" if total is None else f" of {total}"
-    return f"the best {query.count}{of_all} by an index and a sample of {sample}"
+    reached = f", {query.reach} that relevance reaches from them" if linked else ""
+    return f"the best {query.count}{of_all} by an index{reached} and a sample of {sample}"

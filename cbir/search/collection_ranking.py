@@ -243,7 +243,7 @@ class CollectionRanking:
     def _instead(self) -> ViewVectors:
         """Return the vectors of a view while the index does not answer; raises IndexUnavailable for too many."""
         count = self._loaded()
-        if count > self.settings.exact_limit:
+        if count > self.settings.exact_limit and self.settings.index != "auto":
             raise IndexUnavailable(
                 f"the index does not answer, and {count} images are too many to compare without it (exact_limit)"
             )
@@ -251,7 +251,7 @@ class CollectionRanking:
 
     def require_whole(self, what: str) -> None:
         """Raise InvalidInput where a vector index is named, and `what` would load too many images."""
-        if self.index is None:
+        if self.index is None or self.settings.index == "auto":
             return
         count, limit = self._loaded(), self.settings.exact_limit
         if count > limit:

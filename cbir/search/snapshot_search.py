@@ -14,7 +14,7 @@ from cbir.hardware.device_failure import device_failures, give_up_gpu, gpu_failu
 from cbir.hardware.device_lock import acquire_device_lock
 
 LEAST = 20_000  # images; a smaller collection is searched on the CPU sooner than it is sent anywhere
-NARROW = 0.2  # share of the images that a filter leaves, below which the CPU, which searches those alone, is faster
+NARROW = 0.4  # share of the images that a filter leaves, below which a GPU finds too few of them
 
 log = logging.getLogger(__name__)
 

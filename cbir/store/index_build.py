@@ -70,10 +70,11 @@ STALE_SHARE = 0.05  # of the snapshot, added or deleted since: then an indexing 
 def has_no_snapshot(connection: Connection) -> bool:
     """Return whether a vector index stands for the snapshot, which nothing would read.
 
-    So it is in PostgreSQL, beyond `exact_limit` images. A folder keeps its snapshot: the last good copy goes with it.
+    So it is in PostgreSQL, beyond `exact_limit` images, where the settings name a vector index. A folder keeps its
+    snapshot: the last good copy goes with it.
     """
     active = settings.load()
-    if not is_postgresql(connection) or active.index == "flat":
+    if not is_postgresql(connection) or active.index in ("auto", "flat"):
         return False
     beyond = select(vectors.c.number).limit(1).offset(active.exact_limit)
     return connection.scalar(beyond) is not None
@@ -112,10 +113,17 @@ def statistics_outlive_erasure(database: Database) -> bool:
         return shared_transform.outlives_erasure(connection)
 
 
+def _needs_halves(images: int) -> bool:
+    """Return whether searches compare the vectors of a snapshot of so many images in half precision."""
+    active = settings.load()
+    most = {"flat": math.inf, "auto": active.exact_limit}.get(active.index, 0)
+    return HALVES_FROM <= images <= most
+
+
 def _intact(folder: Path, info: SnapshotInfo) -> bool:
     path = folder / "snapshots" / info.file
     complete = all(path.with_name(name).is_file() for name in info.files)
-    complete = complete and (info.images < HALVES_FROM or info.half_checksum is not None)
+    complete = complete and (info.half_checksum is not None or not _needs_halves(info.images))
     return complete and info.neighbours_checksum is not None and path.stat().st_size == info.size
 
 
@@ -185,7 +193,7 @@ def _rebuild(folder: Path, database: Database, refit: bool, adopted: AdoptedStat
     space = whitening.plain_space(matrix.shape[1]) if plain else whitening.fit_space(matrix, parts)
     neighbours = knn.find_neighbours(matrix, space, settings.load().device)
     info.neighbours_checksum = write_knn(snapshot_folder / info.neighbours, neighbours)
-    if count >= HALVES_FROM:
+    if _needs_halves(count):
         info.half_checksum = write_half_index(snapshot_folder / info.half, build_half_index(matrix))
     if shared:
         info.state = state

@@ -104,3 +104,12 @@ def test_what_is_on_a_broken_gpu_is_not_freed(monkeypatch: pytest.MonkeyPatch) -
     index.abandon()
     assert gpu_flat_index._abandoned == [parts]
     assert index._parts == []
+
+
+def test_vectors_that_nothing_uses_any_more_leave_the_gpu() -> None:
+    """As those of a snapshot that was replaced when a patient was erased."""
+    index, vectors = GpuFlatIndex(), clustered(3000, seed=9)
+    index.nearest(vectors, vectors[3], 5)
+    assert index._parts
+    del vectors
+    assert not index._parts

@@ -251,7 +251,9 @@ def test_while_the_index_is_down_all_images_are_compared_and_the_answer_says_so(
 
 def test_too_many_images_are_not_compared_while_the_index_is_down(collection, ids) -> None:
     searcher = searcher_of(collection, 20, Down(collection))
-    object.__setattr__(searcher._ranking, "settings", SETTINGS.model_copy(update={"exact_limit": 10}))
+    object.__setattr__(
+        searcher._ranking, "settings", SETTINGS.model_copy(update={"exact_limit": 10, "index": "hnsw"})
+    )
     with pytest.raises(IndexUnavailable, match="120 images are too many"):
         ask(searcher, ids, 0, k=5)
 
@@ -259,7 +261,9 @@ def test_too_many_images_are_not_compared_while_the_index_is_down(collection, id
 def test_what_reads_all_images_says_so(collection) -> None:
     searcher = searcher_of(collection, 20, Down(collection))
     searcher.require_all_images("a search by text")
-    object.__setattr__(searcher._ranking, "settings", SETTINGS.model_copy(update={"exact_limit": 119}))
+    object.__setattr__(
+        searcher._ranking, "settings", SETTINGS.model_copy(update={"exact_limit": 119, "index": "hnsw"})
+    )
     with pytest.raises(InvalidInput, match="a search by text reads all images of the collection: 120 are"):
         searcher.require_all_images("a search by text")
     Searcher(collection, SETTINGS).require_all_images("a search by text")
@@ -267,7 +271,7 @@ def test_what_reads_all_images_says_so(collection) -> None:
 
 def test_for_a_limited_caller_the_size_of_the_whole_collection_counts(collection, ids) -> None:
     """What a caller may not see is loaded with the rest."""
-    settings = SETTINGS.model_copy(update={"exact_limit": 119, "indexed_candidates": 25})
+    settings = SETTINGS.model_copy(update={"exact_limit": 119, "indexed_candidates": 25, "index": "hnsw"})
     limited = LimitedCollection(collection, [parse_filter("label=a")])
     assert len(limited) == 60
     searcher = Searcher(collection, settings, Down(collection)).over(limited)
