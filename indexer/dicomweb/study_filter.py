@@ -28,8 +28,7 @@ class StudyFilter:
         """
         if study.day is None or not (self.since or self.until):
             return True
-        day = study.day.replace(".", "")  # between the numbers, before DICOM 3.0
-        return bool(day) and self.since <= day <= (self.until or "99999999")
+        return bool(study.day) and self.since <= study.day <= (self.until or "99999999")
 
     def matches(self, series: ArchiveSeries) -> bool:
         """Return whether a series matches; attributes that the archive leaves out match anything."""
