@@ -14,7 +14,7 @@ import httpx
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from joserfc.jwk import ECKey, KeySet, OctKey, RSAKey
+from joserfc.jwk import ECKey, OctKey, RSAKey
 
 from cbir import settings
 from service.access.startup_checks import check_startup, tokens_required
@@ -359,11 +359,12 @@ def test_a_new_key_with_the_old_name(app: Flask, provider: Provider, key: RSAKey
 def test_published_keys_that_cannot_be_read(
     app: Flask, provider: Provider, monkeypatch: pytest.MonkeyPatch, other: Any
 ) -> None:
-    read = KeySet(provider.keys).as_dict(private=False)["keys"]
+    read = [key.as_dict(private=False) for key in provider.keys]
     provider.published = {"keys": [other, *read]}
     assert log_in(app.test_client()).status_code == 200
     monkeypatch.setattr(app.extensions["cbir-access"].oidc, "_keys", None)
-    for published in ({"keys": [other]}, {"keys": other}, {"keys": []}, {}):
+    nothing_read: list[dict[str, Any]] = [{"keys": [other]}, {"keys": other}, {"keys": []}, {}]
+    for published in nothing_read:
         provider.published = published
         answer = log_in(app.test_client())
         assert answer.status_code == 401

@@ -55,6 +55,9 @@ call("explain.explain", body=models.ExplainById(image_id=image_id, answers=resul
 explained = models.ExplainFilesBody(image=upload("a.png"), answers=results["by id"][1:])
 call("explain.explain", body=explained)
 batch = models.SearchBatchFilesBody(image=[upload("a.png"), upload("b.png")], k=3)
+nameless = types.File(payload=BytesIO(data))
+searched = models.SearchFilesBody(image=[nameless], k=3)
+results["by a file without a name"] = found("search.search", body=searched)
 results["two searches"] = len(call("search.search_batch", body=batch).items)
 added = call("images.add", body=models.AddFilesBody(image=[upload("a.png")]))
 results["added"] = [item.outcome for item in added.images]
