@@ -1,13 +1,14 @@
 """The part of a comparison that is not of images: copies of pixels under other UIDs, and quarantined images."""
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cbir.errors import ArchiveFailed, NotFound
 from cbir.store.followed_changes import drop_quarantined, forget_copy, move_copy, move_quarantined
 from cbir.store.originals import UPLOAD
 from cbir.store.quarantine import QuarantinedImage
 from cbir.store.quarantine_release import read_quarantined
+from cbir.store.records import Record
 from cbir.store.sent_instances import StoredCopy, stored_copies
 from indexer.dicomweb.archive_items import ArchiveItem, ItemRefused
 
@@ -45,32 +46,15 @@ def compare_copies(comparison: "ArchiveComparison") -> None:
 
 
 def _compare_copy(comparison: "ArchiveComparison", copy: StoredCopy) -> None:
-    item = ArchiveItem(instance=copy.instance)
-    try:
-        now = comparison.archive.find_instance(copy.instance)
-    except ItemRefused as error:
-        comparison.not_compared(item, str(error))
+    compared = _compare_picture(comparison, ArchiveItem(instance=copy.instance), copy)
+    if compared is None:
         return
-    comparison.present_count += now is not None
-    described = comparison.read(now)[1] if now else None
-    if isinstance(described, str):
-        comparison.not_compared(now or item, described)
-        return
-    records = described.records if described else ()
-    same = [record for record in records if record.content_hash == copy.content_hash]
-    if not same:
-        comparison.differ(PIXELS if now else DELETED, [now or item])
-    elif same[0].patient_key != copy.patient_key:
-        comparison.differ(PATIENT, [now or item])
-    else:
-        comparison.count("equal")
-        return
-    if not now:
+    if not compared.is_there:
         comparison.gone_copies.append(copy.instance)
     elif comparison.options.apply:
         with comparison.writer() as writer:
-            if same:
-                move_copy(writer, copy.instance, same[0].patient_key)
+            if compared.record:
+                move_copy(writer, copy.instance, compared.record.patient_key)
             else:
                 forget_copy(writer, copy.instance)  # the next run adds what it shows now
 
@@ -93,30 +77,47 @@ def compare_quarantined(comparison: "ArchiveComparison") -> None:
 def _compare_quarantined(comparison: "ArchiveComparison", image: QuarantinedImage) -> None:
     record = image.record
     item = ArchiveItem(record.study, record.series, record.instance)
-    try:
-        now = comparison.archive.find_instance(record.instance)
-    except ItemRefused as error:
-        comparison.not_compared(item, str(error))
+    compared = _compare_picture(comparison, item, record)
+    if compared is None:
         return
-    comparison.present_count += now is not None
-    described = comparison.read(now)[1] if now else None
-    if isinstance(described, str):
-        comparison.not_compared(item, described)
-        return
-    frames = described.records if described else ()
-    same = [frame for frame in frames if frame.content_hash == record.content_hash]
-    if not same:
-        comparison.differ(PIXELS if now else DELETED, [item])
-    elif same[0].patient_key != record.patient_key:
-        comparison.differ(PATIENT, [item])
-    else:
-        comparison.count("equal")
-        return
-    if not now:
+    if not compared.is_there:
         comparison.gone_quarantined.append(image.image_id)
     elif comparison.options.apply:
         with suppress(NotFound), comparison.writer() as writer:  # released or refused meanwhile
-            if same:
-                move_quarantined(writer, image.image_id, same[0])
+            if compared.record:
+                move_quarantined(writer, image.image_id, compared.record)
             else:
                 drop_quarantined(writer, image.image_id)
+
+
+class _ComparedPicture(NamedTuple):
+    """A picture that differs in the archive. is_there: its instance is. record: of the frame that shows it there."""
+
+    is_there: bool
+    record: Record | None
+
+
+def _compare_picture(
+    comparison: "ArchiveComparison", item: ArchiveItem, stored: StoredCopy | Record
+) -> _ComparedPicture | None:
+    """Compare a stored picture with its instance in the archive; None if they are equal or cannot be compared."""
+    try:
+        now = comparison.archive.find_instance(item.instance)
+    except ItemRefused as error:
+        comparison.not_compared(item, str(error))
+        return None
+    comparison.present_count += now is not None
+    described = comparison.read(now)[1] if now else None
+    if isinstance(described, str):
+        comparison.not_compared(now or item, described)
+        return None
+    records = described.records if described else ()
+    same = next((record for record in records if record.content_hash == stored.content_hash), None)
+    if same is None:
+        comparison.differ(PIXELS if now else DELETED, [now or item])
+    elif same.patient_key != stored.patient_key:
+        comparison.differ(PATIENT, [now or item])
+    else:
+        comparison.count("equal")
+        return None
+    return _ComparedPicture(now is not None, same)

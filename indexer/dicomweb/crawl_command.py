@@ -5,6 +5,7 @@ import re
 import signal
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ from indexer.refusal_report import refusal_report
 if TYPE_CHECKING:
     from indexer.dicom.intake import Intake
 
-DAY = re.compile(r"(\d{8})?")
+DAY = re.compile(r"[0-9]{8}")
 CODE_STRING = re.compile(r"[A-Z0-9 _]{1,16}")  # VR CS
 FETCHES_A_PROCESS = 2
 
@@ -167,10 +168,14 @@ def _check_comparison(compare: bool, adds: bool, only_for_comparison: bool) -> N
         raise InvalidInput("--apply and --no-pixels are for --compare; use it too")
 
 
-def _check_days(*days: str) -> None:
-    for day in days:
-        if not DAY.fullmatch(day):
-            raise InvalidInput(f"{day!r} is not a day; write it as 20240131")
+def _check_days(since: str, until: str) -> None:
+    for day in filter(None, (since, until)):
+        try:
+            datetime.strptime(day if DAY.fullmatch(day) else "", "%Y%m%d")
+        except ValueError:
+            raise InvalidInput(f"{day!r} is not a day; write it as 20240131") from None
+    if since and until and since > until:
+        raise InvalidInput(f"--since {since} is later than --until {until}: no study matches")
 
 
 def _exit_code(intake: "Intake") -> int:

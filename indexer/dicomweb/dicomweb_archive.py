@@ -23,6 +23,7 @@ JSON = "application/dicom+json"
 NO_STUDY = "2.25.0"  # UID of no study: to look for it reads no file of the archive
 REFUSED_IN_A_ROW = 20  # instances; further ones are asked for once only, until one is delivered
 STUDY_UID, SERIES_UID, INSTANCE_UID = "0020000D", "0020000E", "00080018"
+STUDY_DATE = "00080020"
 
 ReportGap = Callable[[ArchiveItem, str], None]
 
@@ -142,7 +143,7 @@ class DicomwebArchive:
             yield ArchiveStudy(
                 first_value(result, STUDY_UID),
                 int(count) if count.isdigit() else None,
-                first_value(result, "00080020") or None,
+                first_value(result, STUDY_DATE) if STUDY_DATE in result else None,
                 first_value(result, "00100020") or None,
             )
 

@@ -1,11 +1,11 @@
 """Orthanc's list of changes, which announces studies that have become stable."""
 
-import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import requests
+from pydantic import BaseModel, Field, ValidationError
 
 from cbir.errors import ArchiveFailed
 from indexer.dicomweb.archive_session import BoundedSession
@@ -16,6 +16,31 @@ TIMEOUT_SECONDS = 30.0
 PAGE = 100  # changes of one request
 IDENTIFIER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{8}){4}")
 RESTARTING = (502, 503, 504)  # of proxies, while nothing answers behind them
+
+
+class OrthancChange(BaseModel):
+    """A change of Orthanc's list."""
+
+    number: int = Field(alias="Seq")
+    kind: str = Field("", alias="ChangeType")
+    identifier: str = Field("", alias="ID")
+
+
+class ChangeList(BaseModel):
+    """Orthanc's answer of /changes."""
+
+    changes: list[OrthancChange] = Field([], alias="Changes")
+    done: bool = Field(True, alias="Done")
+    last: int = Field(0, alias="Last")
+
+
+class AnnouncedStudy(BaseModel):
+    """Orthanc's answer of /studies."""
+
+    tags: dict[str, Any] = Field({}, alias="MainDicomTags")
+
+
+OrthancAnswer = TypeVar("OrthancAnswer", bound=BaseModel)
 
 
 class OrthancChanges:
@@ -40,23 +65,20 @@ class OrthancChanges:
         done = False
         while not done:
             start = self._since
-            page = self._get(f"changes?since={start}&limit={PAGE}")
-            for change in page.get("Changes", []):
-                identifier = str(change.get("ID", ""))
-                if change.get("ChangeType") == "StableStudy" and IDENTIFIER.fullmatch(identifier):
-                    yield from self._study(identifier)
-                self._since = int(change.get("Seq", self._since))  # last: a failure must not skip the change
-            done = (
-                bool(page.get("Done", True)) or self._since <= start
-            )  # a list that does not go on has ended
+            page = self._get(f"changes?since={start}&limit={PAGE}", ChangeList)
+            for change in page.changes:
+                if change.kind == "StableStudy" and IDENTIFIER.fullmatch(change.identifier):
+                    yield from self._study(change.identifier)
+                self._since = change.number  # last: a failure must not skip the change
+            done = page.done or self._since <= start  # a list that does not go on has ended
 
     def _last(self) -> int:
-        return int(self._get("changes?last").get("Last", 0))
+        return self._get("changes?last", ChangeList).last
 
     def _study(self, identifier: str) -> Iterator[ArchiveStudy]:
         """Yield a study, unless it was deleted meanwhile; one that Orthanc fails to tell of comes later."""
         try:
-            tags = self._get(f"studies/{identifier}").get("MainDicomTags", {})
+            tags = self._get(f"studies/{identifier}", AnnouncedStudy).tags
         except FileNotFoundError:
             return
         except ArchiveFailed:
@@ -66,7 +88,7 @@ class OrthancChanges:
         if uid := str(tags.get("StudyInstanceUID", "")).strip():
             yield ArchiveStudy(uid, day=str(tags.get("StudyDate", "")).strip())
 
-    def _get(self, path: str) -> dict[str, Any]:
+    def _get(self, path: str, model: type[OrthancAnswer]) -> OrthancAnswer:
         try:
             response = self.session.get(f"{self.url}/{path}", timeout=TIMEOUT_SECONDS)
         except requests.RequestException as error:
@@ -82,9 +104,8 @@ class OrthancChanges:
             restarts = ", perhaps while it restarts" if status in RESTARTING else ""
             raise ArchiveFailed(f"Orthanc at {self.url} answered {status}{restarts}")
         try:
-            answer = json.loads(response.content) if status == 200 else None
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict):
-            raise ArchiveFailed(f"{self.url}/changes is not a list of changes; name Orthanc's own address")
-        return answer
+            return model.model_validate_json(response.content if status == 200 else b"")
+        except ValidationError:
+            raise ArchiveFailed(
+                f"{self.url}/changes is not a list of changes; name Orthanc's own address"
+            ) from None

@@ -3,6 +3,7 @@
 import logging
 import math
 import time
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from threading import Lock
@@ -12,6 +13,7 @@ from urllib.parse import urlsplit
 from cbir.errors import InvalidInput
 from cbir.extras import install_command
 from cbir.settings import Settings
+from service.access.group_rights import MAX_NAME_LENGTH, valid_user_name
 from service.access.id_token import SignatureInvalid, TokenInvalid, valid_claims
 from service.access.pending_logins import PendingLogins
 from service.access.security import is_loopback
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 SECONDS = 10  # for each answer of the provider
 METADATA_SECONDS = 3600  # metadata and keys are fetched again
-KEYS_SECONDS = 60  # at least, between two fetches because of a signature that no key has made
+KEYS_SECONDS = 10  # at least, between two fetches because of a signature that no key has made
 DOWN_SECONDS = 10  # until a provider that does not answer is asked again
 MAX_GROUPS = 1000
 
@@ -132,12 +134,18 @@ class OidcClient:
         )
         if not isinstance(name, str):
             raise LoginFailed(f"the ID token has no claim {self.settings.oidc_user_claim} (oidc_user_claim)")
+        name = name.strip()
+        if not valid_user_name(name):
+            raise LoginFailed(
+                f"the claim {self.settings.oidc_user_claim} (oidc_user_claim) is empty, longer than "
+                f"{MAX_NAME_LENGTH} characters or not printable"
+            )
         groups = [groups] if isinstance(groups, str) else groups
         if not isinstance(groups, list):
             raise LoginFailed(
                 f"the claim {self.settings.oidc_groups_claim} (oidc_groups_claim) is not a list"
             )
-        return User(name.strip(), tuple(group for group in groups[:MAX_GROUPS] if isinstance(group, str)))
+        return User(name, tuple(group for group in groups[:MAX_GROUPS] if isinstance(group, str)))
 
     def _provider(self) -> dict[str, Any]:
         """Return the provider's metadata (OpenID Connect Discovery 1.0, 4)."""
@@ -155,8 +163,6 @@ class OidcClient:
 
     def _key_set(self, *, other_than: "KeySet | None" = None) -> "KeySet":
         """Return the provider's keys; fetch them again if they are those given, unless that was done just now."""
-        from joserfc.jwk import KeySet
-
         address = self._provider()["jwks_uri"]
         with self._lock:
             now = time.monotonic()
@@ -165,8 +171,8 @@ class OidcClient:
                 self._keys is not None and self._keys[1] is other_than and now > self._renewed + KEYS_SECONDS
             )
             if expired or renew:
-                self._renewed = now if renew else self._renewed
-                self._keys = now, KeySet.import_key_set(self._fetch(address))  # type: ignore[arg-type]
+                self._keys = now, usable_keys(self._fetch(address))
+                self._renewed = now if renew else self._renewed  # last: what failed is tried again
             assert self._keys is not None
             return self._keys[1]
 
@@ -205,6 +211,24 @@ class OidcClient:
         )
         limit_answers(session)
         return session
+
+
+def usable_keys(published: dict[str, Any]) -> "KeySet":
+    """Return the keys of a provider (RFC 7517), without those of kinds that are not known here.
+
+    Raises LoginFailed if none is left.
+    """
+    from joserfc.errors import JoseError
+    from joserfc.jwk import JWKRegistry, KeySet
+
+    listed = published.get("keys")
+    keys = []
+    for key in listed if isinstance(listed, list) else []:
+        with suppress(JoseError, ValueError, TypeError, KeyError, AttributeError):
+            keys.append(JWKRegistry.import_key(key))
+    if not keys:
+        raise LoginFailed("the provider publishes no key that can be read (jwks_uri)")
+    return KeySet(keys)
 
 
 def is_confidential(address: str) -> bool:

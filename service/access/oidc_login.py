@@ -11,7 +11,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from service.access.auth import access_control
 from service.access.caller import Caller
-from service.access.group_rights import rights_of_groups, valid_user_name
+from service.access.group_rights import rights_of_groups
 from service.access.login import login_form, next_path, start_login
 from service.access.oidc_client import LoginFailed, OidcClient
 from service.access.pending_logins import LIFETIME_SECONDS, PendingLogin
@@ -69,7 +69,7 @@ def _finish(login: PendingLogin) -> AnyResponse:
     except LoginFailed as error:
         return _refused(error)
     rights = rights_of_groups(control.groups, user.groups)
-    if rights is None or not valid_user_name(user.name):
+    if rights is None:
         return _refused(
             LoginFailed("the user is in none of the groups that have rights"), HTTPStatus.FORBIDDEN
         )

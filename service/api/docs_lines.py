@@ -105,7 +105,11 @@ SHOWING = {
 FILLED_BY_READER = ("cancel", "retry", "release", "refuse", "erase_patient")
 OF_DICOM = ("similar", "similar_to_instance", "similar_to_series", "similar_to_study", "priors_of_study")
 OF_TOKENS = ("create_token", "revoke_token")
+OF_LABELS = ("set_labels", "label_images")
 NEEDS = {
+    **dict.fromkeys(
+        OF_LABELS, "The line before adds an image, which needs a token with the scope `ingest` too."
+    ),
     **dict.fromkeys(OF_DICOM, "Needs a DICOM image in the collection."),
     **dict.fromkeys(OF_TOKENS, "Needs a service with tokens, and one with the scope `admin`."),
     "cancel": "Put in the name of a job that waits or runs.",
@@ -117,7 +121,7 @@ NEEDS = {
     "`federation_profile` says. Needs a token with the scope `federate`, the Python line also `originals`.",
     "federation_profile": "Needs a token with the scope `federate`.",
     "grade": "Needs a grade model of the collection: `cbir grade fit` fits one.",
-    "original": "Needs the setting `keep_originals`.",
+    "original": "Needs the setting `keep_originals`. The line before adds an image, which needs the scope `ingest`.",
     "index": "Needs a folder below one of the setting `index_roots`.",
     "job": "Needs a job, such as one of `index`.",
     "quarantined_thumbnail": "Needs an image in quarantine.",

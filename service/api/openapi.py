@@ -17,7 +17,7 @@ from service.access.scopes import AccessRule
 from service.api import openapi_parameters, operations
 from service.api.openapi_examples import Schemas, add_examples, compose_example
 from service.api.operations import FILE, Operation
-from service.api.request_schemas import leave_out_defaults
+from service.api.request_schemas import leave_out_defaults, without_null
 from service.http import problem_kinds, problems
 
 REFERENCE = "#/components/schemas/{model}"
@@ -172,7 +172,7 @@ def _content(operation: Operation, schemas: Schemas) -> dict[str, Any]:
     content: dict[str, Any] = {}
     if operation.form:
         form = schemas[operation.form.__name__]
-        fields = form.get("properties", {})
+        fields = {name: without_null(field) for name, field in form.get("properties", {}).items()}
         schema = {
             "type": "object",
             "properties": {"image": SEVERAL_FILES if operation.several_files else IMAGE_FILE} | fields,

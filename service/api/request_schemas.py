@@ -15,6 +15,16 @@ def leave_out_defaults(schemas: Schemas, models: Iterable[str]) -> None:
         _remove_defaults(schemas[name])
 
 
+def without_null(field: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a field as forms can send it; generated clients would send the text "None"."""
+    parts = field.get("anyOf", [])
+    others = [part for part in parts if part != {"type": "null"}]
+    if len(others) == len(parts):
+        return field
+    rest = {key: value for key, value in field.items() if key != "anyOf"}
+    return {**others[0], **rest} if len(others) == 1 else {"anyOf": others, **rest}
+
+
 def _with_references(schemas: Schemas, models: Iterable[str]) -> set[str]:
     names: set[str] = set()
     waiting = list(models)

@@ -1,5 +1,6 @@
 """Forms with files: parsed as werkzeug does, with names of files in any encoding."""
 
+import re
 from io import BytesIO
 from typing import IO, Any
 
@@ -9,6 +10,10 @@ from werkzeug.formparser import FormDataParser, MultiPartParser
 from werkzeug.sansio.multipart import Data, Epilogue, Field, File, MultipartDecoder, NeedData
 
 CHUNK_BYTES = 2**16
+FILE_FIELD = "image"
+NOT_TEXT = re.compile(rb"[\0-\x08\x0e-\x1f]")  # in every image file of a binary format
+
+Part = tuple[Field | File, BytesIO]
 
 
 class AnyNameDecoder(MultipartDecoder):
@@ -22,7 +27,7 @@ class AnyNameDecoder(MultipartDecoder):
 
 
 class AnyNameFormParser(FormDataParser):
-    """Parser of forms whose names of files may have any encoding."""
+    """Parser of forms whose names of files may have any encoding, or be left out (RFC 7578, 4.2)."""
 
     def _parse_multipart(
         self, stream: IO[bytes], mimetype: str, content_length: int | None, options: dict[str, str]
@@ -33,7 +38,7 @@ class AnyNameFormParser(FormDataParser):
         decoder = AnyNameDecoder(
             boundary, max_form_memory_size=self.max_form_memory_size, max_parts=self.max_form_parts
         )
-        parts: list[tuple[Field | File, BytesIO]] = []
+        parts: list[Part] = []
         ended = False
         while not ended:
             chunk = stream.read(CHUNK_BYTES)
@@ -46,16 +51,18 @@ class AnyNameFormParser(FormDataParser):
                 elif isinstance(event, Epilogue):
                     ended = True
                     break
+        parts = [_as_file(part) for part in parts]
         return stream, self._fields(parts), self._files(parts)
 
-    def _append(self, part: tuple[Field | File, BytesIO], data: bytes) -> None:
+    def _append(self, part: Part, data: bytes) -> None:
         start, content = part
         content.write(data)
         limit = self.max_form_memory_size
-        if isinstance(start, Field) and limit is not None and content.tell() > limit:
+        is_long = limit is not None and content.tell() > limit
+        if is_long and isinstance(start, Field) and not isinstance(_as_file(part)[0], File):
             raise RequestEntityTooLarge
 
-    def _fields(self, parts: list[tuple[Field | File, BytesIO]]) -> Any:
+    def _fields(self, parts: list[Part]) -> Any:
         charset_of = MultiPartParser().get_part_charset
         return self.cls(
             [
@@ -65,7 +72,7 @@ class AnyNameFormParser(FormDataParser):
             ]
         )
 
-    def _files(self, parts: list[tuple[Field | File, BytesIO]]) -> Any:
+    def _files(self, parts: list[Part]) -> Any:
         files = []
         for start, content in parts:
             if isinstance(start, File):
@@ -74,3 +81,11 @@ class AnyNameFormParser(FormDataParser):
                     (start.name, FileStorage(content, start.filename, start.name, headers=start.headers))
                 )
         return self.cls(files)
+
+
+def _as_file(part: Part) -> Part:
+    """Return a part as a file if it has the content of one, but no name of a file."""
+    start, content = part
+    if isinstance(start, Field) and start.name == FILE_FIELD and NOT_TEXT.search(content.getbuffer()):
+        return File(start.name, "", start.headers), content
+    return part

@@ -118,7 +118,7 @@ def test_the_keyboard_reaches_the_images_and_shows_them(gallery: sync_api.Page) 
         "(({ top, bottom }) => top >= -8 && bottom <= innerHeight)"
         "(document.querySelector('.tile.active').getBoundingClientRect())"
     )
-    assert gallery.get_by_role("group", name="label").get_by_role("checkbox").count()
+    gallery.get_by_role("group", name="label").get_by_role("checkbox").first.wait_for()
     gallery.get_by_role("button", name="Clear").press("Enter")
     assert gallery.evaluate("document.activeElement.id") == "grid"
 

@@ -30,7 +30,7 @@ def _first_key() -> RSAKey:
 
 
 class Provider(ThreadingHTTPServer):
-    """The provider. Tests change `claims` (of the user), `overrides` (of each ID token), `metadata` and `keys`."""
+    """The provider. Tests change `claims` (of the user), `overrides` (of each ID token) and what it publishes."""
 
     daemon_threads = True
 
@@ -38,6 +38,7 @@ class Provider(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.issuer = f"http://127.0.0.1:{self.server_address[1]}/realm"
         self.keys = [_first_key()]
+        self.published: Any = None  # in place of `keys`
         self.signing: Any = None  # another key to sign with
         self.header = {"alg": "RS256"}
         self.claims: dict[str, Any] = {"preferred_username": "jdoe", "groups": ["staff", "radiology"]}
@@ -83,7 +84,8 @@ class _Handler(BaseHTTPRequestHandler):
             metadata = {name: f"{provider.issuer}/{path}" for name, path in names.items()}
             self._answer({"issuer": provider.issuer} | metadata | provider.metadata)
         elif address.path == "/realm/keys":
-            self._answer(KeySet(provider.keys).as_dict(private=False))
+            keys = KeySet(provider.keys).as_dict(private=False)
+            self._answer(keys if provider.published is None else provider.published)
         elif address.path == "/realm/authorize":
             query = {name: values[0] for name, values in parse_qs(address.query).items()}
             code = f"code-{len(provider.codes)}"

@@ -348,8 +348,45 @@ def test_a_new_key_with_the_old_name(app: Flask, provider: Provider, key: RSAKey
         assert answer.status_code == 401
         assert "is not signed by a key that the provider publishes" in answer.text
     assert provider.asked.count("/realm/keys") == asked, (
-        "keys are fetched once a minute because of a signature"
+        "keys are fetched every 10 seconds at most because of a signature"
     )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{}, {"kty": "RSA"}, {"kty": "AKP", "pub": "aaaa"}, {"kty": "OKP", "crv": "Foo", "x": "aa"}, "text"],
+)
+def test_published_keys_that_cannot_be_read(
+    app: Flask, provider: Provider, monkeypatch: pytest.MonkeyPatch, other: Any
+) -> None:
+    read = [key.as_dict(private=False) for key in provider.keys]
+    provider.published = {"keys": [other, *read]}
+    assert log_in(app.test_client()).status_code == 200
+    monkeypatch.setattr(app.extensions["cbir-access"].oidc, "_keys", None)
+    nothing_read: list[dict[str, Any]] = [{"keys": [other]}, {"keys": other}, {"keys": []}, {}]
+    for published in nothing_read:
+        provider.published = published
+        answer = log_in(app.test_client())
+        assert answer.status_code == 401
+        assert "the provider publishes no key that can be read (jwks_uri)" in answer.text
+
+
+def test_keys_that_could_not_be_fetched_are_fetched_at_the_next_login(app: Flask, provider: Provider) -> None:
+    assert log_in(app.test_client()).status_code == 200
+    provider.keys = [RSAKey.generate_key(2048, {"kid": "first"})]
+    provider.published = {}  # as while it starts
+    assert log_in(app.test_client()).status_code == 401
+    provider.published = None
+    assert log_in(app.test_client()).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["", " ", "a" * 101, "a\nb"])
+def test_a_name_that_cannot_be_logged_is_said_to_be_one(app: Flask, provider: Provider, name: str) -> None:
+    provider.overrides = {"preferred_username": name}
+    client = app.test_client()
+    answer = log_in(client)
+    no_login(client, answer, 401)
+    assert "the claim preferred_username (oidc_user_claim) is empty, longer than 100 char" in answer.text
 
 
 def test_failures_of_the_provider_do_not_count(

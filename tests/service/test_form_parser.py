@@ -41,6 +41,29 @@ def test_names_of_files_in_any_encoding(client: FlaskClient, pictures: list[Path
     assert "none" in str(answer.json["rerank"])
 
 
+@pytest.mark.parametrize("fill", [b"", b"\0" * 600_000], ids=["small", "larger than a field may be"])
+def test_a_file_without_a_name(
+    client: FlaskClient, pictures: list[Path], tmp_path: Path, fill: bytes
+) -> None:
+    """Clients of openapi-python-client send none unless they are given one."""
+    file = tmp_path / "nameless.png"
+    file.write_bytes(pictures[0].read_bytes() + fill)
+    answer = search(client, file, b'name="image"')
+    assert answer.status_code == 200, answer.text
+    assert answer.json == search(client, file, b'name="image"; filename="a"').json | {
+        "timings_ms": answer.json["timings_ms"]
+    }
+
+
+@pytest.mark.parametrize(("text", "status"), [(b"query.png", 422), (b"x" * 600_000, 413)])
+def test_the_name_of_a_file_in_place_of_the_file(client: FlaskClient, text: bytes, status: int) -> None:
+    """As with curl -F image=query.png, without the @."""
+    body = FIELD.replace(b"rerank", b"image") % (b"", text) + b"--b--\r\n"
+    answer = client.post("/v1/search", data=body, content_type="multipart/form-data; boundary=b")
+    assert status == 413 or "must be sent as a file" in answer.json["detail"]
+    problem(answer, status)
+
+
 def test_an_unknown_name_of_a_field_is_named(client: FlaskClient, pictures: list[Path]) -> None:
     assert "imäge: there is no such file field" in problem(
         search(client, pictures[0], b'name="im\xe4ge"; filename="a"'), 422

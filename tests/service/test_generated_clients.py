@@ -82,6 +82,7 @@ def test_a_generated_python_client_searches(
     answers: dict[str, Any] = json.loads(done.stdout)
     assert answers["by id"] == answers["by file"] == answers["by the body"]
     assert answers["by id"] == answers["by id, with the parameters in the address"]
+    assert answers["by a file without a name"] == answers["by file"]
     for name in (
         "by id",
         "by id, with the parameters in the address",

@@ -237,12 +237,22 @@ def test_what_orthanc_says_of_its_changes(small: SmallArchive) -> None:
 
 @pytest.mark.parametrize(
     ("day", "matches"),
-    [("20200102", True), ("20191231", False), ("20200201", False), ("", False), (None, True)],
+    [
+        ("20200101", True),
+        ("20200131", True),
+        ("20191231", False),
+        ("20200201", False),
+        ("", False),
+        (None, True),
+    ],
 )
 def test_dates_of_announced_studies(day: str | None, matches: bool) -> None:
     chosen = StudyFilter(since="20200101", until="20200131")
     assert chosen.matches_study(ArchiveStudy("1.2", day=day)) is matches
     assert StudyFilter().matches_study(ArchiveStudy("1.2", day=day))
+    assert StudyFilter(until="20200131").matches_study(ArchiveStudy("1.2", day=day)) is (
+        day not in ("", "20200201")
+    )
 
 
 def test_a_later_silence_is_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:

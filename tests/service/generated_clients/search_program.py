@@ -17,10 +17,12 @@ types, models = importlib.import_module("contract.types"), importlib.import_modu
 client = importlib.import_module("contract").Client(base_url=address, timeout=300)
 
 
-def call(operation: str, **arguments: Any) -> Any:
+def call(operation: str, *values: str, **arguments: Any) -> Any:
     """Call a generated operation; fail unless it succeeds."""
-    answer = importlib.import_module(f"contract.api.{operation}").sync_detailed(client=client, **arguments)
-    assert answer.status_code in (200, 201), answer.content
+    answer = importlib.import_module(f"contract.api.{operation}").sync_detailed(
+        *values, client=client, **arguments
+    )
+    assert answer.status_code in (200, 201, 204), answer.content
     return answer.parsed
 
 
@@ -55,10 +57,26 @@ call("explain.explain", body=models.ExplainById(image_id=image_id, answers=resul
 explained = models.ExplainFilesBody(image=upload("a.png"), answers=results["by id"][1:])
 call("explain.explain", body=explained)
 batch = models.SearchBatchFilesBody(image=[upload("a.png"), upload("b.png")], k=3)
+nameless = types.File(payload=BytesIO(data))
+searched = models.SearchFilesBody(image=[nameless], k=3)
+results["by a file without a name"] = found("search.search", body=searched)
 results["two searches"] = len(call("search.search_batch", body=batch).items)
 added = call("images.add", body=models.AddFilesBody(image=[upload("a.png")]))
 results["added"] = [item.outcome for item in added.images]
 instance = types.File(payload=BytesIO(Path(dicom).read_bytes()))
 call("dicomweb.store_instances", body=instance)
+labels = models.LabelChange.from_dict({"labels": {"site": "north", "missing": None}})
+call("images.set_labels", image_id, body=labels)
+several = models.SetLabelChange.from_dict({"ids": [image_id], "labels": {"site": None}})
+call("images.label_images", body=several)
+description = json.dumps({"title": "Knee", "search": {"k": 3}})
+case = call("cases.save_case", body=models.SaveCaseFilesBody(image=upload("a.png"), case=description))
+call("cases.change_case", case.id, body=models.CaseChange(title="Left knee"))
+call("cases.export_case", case.id, label_keys=["label"], ranks=[1])
+call("cases.delete_case", case.id)
+cohort = call("cohorts.begin_cohort", body=models.NewCohort("Knees", [image_id], where=["label?"]))
+judged = models.CohortJudgement(results["by id"][1], relevant=True)
+call("cohorts.judge_cohort", cohort.id, body=models.CohortJudgements([judged]))
+call("cohorts.delete_cohort", cohort.id)
 results["images"] = len(call("images.images", limit=5).items)
 print(json.dumps(results))
