@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from cbir.gallery.knn_graph import LEAST as LEAST_SCALE
 from cbir.gallery.knn_graph import Graph
 from cbir.gallery.ranking import top_k
-from cbir.gallery.vector_blocks import Floats, Rows
+from cbir.gallery.vector_blocks import Floats, Rows, positions_among
 from cbir.gallery.whitening import LEAST, Space
 
 STEPS = 20  # of relevance along edges, at most
@@ -75,11 +75,7 @@ class NumberedGraph:
 
     def rows(self, numbers: Rows) -> tuple[Rows, NDArray[np.bool_]]:
         """Return the rows (k,) of those of the numbers (m,) that are in the graph, and which those are (m,)."""
-        if not len(self):
-            return np.empty(0, np.int64), np.zeros(len(numbers), bool)
-        rows = np.minimum(np.searchsorted(self.numbers, numbers), len(self) - 1)
-        present = self.numbers[rows] == numbers
-        return rows[present], present
+        return positions_among(numbers, self.numbers)
 
     def joined(self, rows: Rows, squared: Floats) -> Floats:
         """Return the relevance (m,) that flows from an image outside of the graph into rows, 1 in all.

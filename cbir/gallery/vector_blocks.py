@@ -20,11 +20,21 @@ def spread_rows(count: int, most: int) -> Rows:
 
 
 def is_among(candidates: Rows, rows: Rows) -> NDArray[np.bool_]:
-    """Return whether each candidate is in ascending `rows`, by bisection."""
+    """Return whether each candidate is in ascending `rows`."""
+    return positions_among(candidates, rows)[1]
+
+
+def positions_among(candidates: Rows, rows: Rows) -> tuple[Rows, NDArray[np.bool_]]:
+    """Return the positions in ascending `rows` of those candidates (m,) that are there, and which those are (m,)."""
     if not len(rows):
-        return np.zeros(len(candidates), bool)
-    positions = np.minimum(np.searchsorted(rows, candidates), len(rows) - 1)
-    return np.asarray(rows[positions] == candidates)
+        return np.empty(0, np.int64), np.zeros(len(candidates), bool)
+    if rows[-1] - rows[0] == len(rows) - 1:  # consecutive: bisection of a million takes ten times as long
+        positions = candidates - rows[0]
+        present = (positions >= 0) & (positions < len(rows))
+    else:
+        positions = np.minimum(np.searchsorted(rows, candidates), len(rows) - 1)
+        present = rows[positions] == candidates
+    return positions[present], np.asarray(present)
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,6 +40,7 @@ class Diffusion(CollectionReranker):
     """
 
     name = "diffusion"
+    reads_tail = False
     title = "Neighbours of neighbours"
     description = (
         "Lets relevance flow from the query to its nearest images, from those to theirs, and on through the whole "

@@ -39,6 +39,7 @@ class DiffusionEprf(Diffusion):
         "Lets relevance flow from the query through the collection, then learns what sets the images that it "
         "reaches first apart."
     )
+    reads_tail = True
     svm_grid: ClassVar[Grid] = FUZZY_SVM_GRID
     sharpness: ClassVar[float] = FuzzyEprf.sharpness
 

@@ -58,6 +58,7 @@ class Reranker(ParameterSet):
     description: ClassVar[str]
     grid: ClassVar[Grid] = {}
     svm_grid: ClassVar[Grid] = {}
+    reads_tail: ClassVar[bool] = True  # whether images far from the query change the scores of near ones
 
     @property
     def depth(self) -> int | None:

@@ -10,7 +10,7 @@ from cbir.gallery.gallery import Gallery
 from cbir.gallery.numbered_graph import NumberedGraph
 from cbir.gallery.ranking import RankingList, merge_nearest, rank, similarities, top_k
 from cbir.gallery.stored_neighbourhood import StoredNeighbourhood
-from cbir.gallery.vector_blocks import Floats, Rows, is_among
+from cbir.gallery.vector_blocks import Floats, Rows, is_among, positions_among
 from cbir.search.index_vectors import Scale, Vectors
 from cbir.search.request_scope import without_filter
 from cbir.search.view_vectors import ViewVectors
@@ -25,9 +25,10 @@ EVERYTHING = IndexScope()
 class CandidateQuery:
     """Query that candidates are read for.
 
-    queries: (e, d) float32, normalised. scope: images that may be hits. count: nearest images of each query. sample:
-    images that stand for the rest. judged: (j,) int64, numbers of judged images. reach: images that relevance may
-    reach in the graph of the collection, of images too that may be no hits; 0 for a method that it does not flow in.
+    queries: (e, d) float32, normalised. scope: images that may be hits. count: nearest images of each query.
+    sample: images that stand for the rest; 0 for a method that does not read them. judged: (j,) int64, numbers of
+    judged images. reach: images that relevance may reach in the graph of the collection, of images too that may be
+    no hits; 0 for a method that it does not flow in.
     """
 
     queries: Floats
@@ -72,7 +73,7 @@ def find_candidates(vectors: Vectors, scale: Scale, query: CandidateQuery) -> Ca
     nearest = _union(each.numbers for each in neighbours)
     judged = vectors.within(query.judged, query.scope) if len(query.judged) else NO_NUMBERS
     sample, sampled = NO_NUMBERS, np.empty((0, query.queries.shape[1]), np.float32)
-    if not complete:
+    if query.sample and not complete:
         sample, sampled = vectors.sample(query.sample, query.scope)
     checkpoint()
     stored = vectors.graph() if query.reach else None
@@ -101,7 +102,7 @@ def find_candidates(vectors: Vectors, scale: Scale, query: CandidateQuery) -> Ca
         sample=pool.rows(sample) if len(sample) else None,
     )
     view = View(scale.generation, gallery, None, scale.statistics, None, None)
-    scope = None if complete else _describe(vectors, query, len(sample), stored is not None)
+    scope = None if complete else _describe(vectors, query, stored is not None)
     return CandidateView(view, ranking, hits, scope, linked=stored is not None)
 
 
@@ -114,8 +115,7 @@ class _Pool:
 
     def rows(self, numbers: Numbers) -> Rows:
         """Return the rows of those of ascending numbers that are there."""
-        rows = np.minimum(np.searchsorted(self.ids, numbers), max(len(self.ids) - 1, 0))
-        return rows[self.ids[rows] == numbers] if len(self.ids) else rows[:0]
+        return positions_among(numbers, self.ids)[0]
 
     def joined(self, *others: tuple[Numbers, Floats]) -> "_Pool":
         """Return these images and others, of which none is in two of the arguments."""
@@ -208,8 +208,8 @@ def _union(several: Iterable[Numbers]) -> Numbers:
     return np.asarray(numbers[np.diff(numbers, prepend=-1) != 0])
 
 
-def _describe(vectors: Vectors, query: CandidateQuery, sample: int, linked: bool) -> str:
+def _describe(vectors: Vectors, query: CandidateQuery, linked: bool) -> str:
     total = vectors.count(query.scope)
     of_all = "" if total is None else f" of {total}"
-    reached = f", {query.reach} that relevance reaches from them" if linked else ""
-    return f"the best {query.count}{of_all} by an index{reached} and a sample of {sample}"
+    reached = f" and {query.reach} that relevance reaches from them" if linked else ""
+    return f"the best {query.count}{of_all} by an index{reached}"

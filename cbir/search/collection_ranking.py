@@ -40,6 +40,7 @@ Read = TypeVar("Read")
 
 HEADS = 4  # times as many images as candidates: as long as that, a list is re-ranked as a whole
 NEAR = 2000  # nearest images from which relevance flows
+REACHED = 2500  # images that it reaches from one query
 MOST = 20_000  # candidates of a search that asks for more hits, or for hits of many groups
 
 UNLINKED = (
@@ -163,10 +164,13 @@ class CollectionRanking:
         scope = request_scope(self.collection, request, contents)
         most, depth = self.settings.indexed_candidates, getattr(method, "depth", None)
         k = min(request.k, MOST)
-        count, reach = max(most, k) if depth is None else depth + k, most if _flows(method) else 0
+        count, reach = max(most, k) if depth is None else depth + k, 0
+        if _flows(method):
+            reach = most if isinstance(method, Feedback) else min(most, REACHED)
         if reach and vectors.graph() is not None:  # what is farther is found along its edges
             count = max(min(most, NEAR), k)
-        query = CandidateQuery(queries, scope, count, self.settings.indexed_sample, judged, reach)
+        sample = self.settings.indexed_sample if _reads_tail(method) else 0
+        query = CandidateQuery(queries, scope, count, sample, judged, reach)
         if isinstance(vectors, ViewVectors):
             if vectors.count(scope) <= self.whole_up_to:
                 return list_everything(vectors, query)
@@ -192,7 +196,7 @@ class CollectionRanking:
         if candidates.scope is not None:
             if k > MOST:
                 notes.append(f"A search in more images than it can re-rank ranks {MOST} at most.")
-            if getattr(method, "depth", None) is None:
+            if getattr(method, "depth", None) is None and _reads_tail(method):
                 notes.append(SAMPLED)
             if _flows(method) and not candidates.linked:
                 notes.append(UNLINKED)
@@ -268,6 +272,11 @@ class CollectionRanking:
 def _flows(method: Learner) -> bool:
     """Return whether relevance flows through a graph of neighbours."""
     return isinstance(method, Diffusion | Feedback)
+
+
+def _reads_tail(method: Learner) -> bool:
+    """Return whether a method needs a sample of the images that are no candidates."""
+    return getattr(method, "reads_tail", True)
 
 
 def _most(candidates: CandidateView, k: int) -> int:

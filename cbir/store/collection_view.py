@@ -12,7 +12,7 @@ from cbir.errors import CollectionDamaged, NotFound
 from cbir.gallery.flat_index import FlatIndex
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
-from cbir.gallery.vector_blocks import Floats, Rows
+from cbir.gallery.vector_blocks import Floats, Rows, positions_among
 from cbir.store import metadata, normalisation
 from cbir.store.filter_cache import FilterCache
 from cbir.store.normalisation import Statistics
@@ -60,12 +60,7 @@ class View:
 
     def rows_of(self, numbers: NDArray[np.int64]) -> Rows:
         """Return the rows of image numbers, ascending; numbers that are not in this view are left out."""
-        numbers = np.sort(numbers)
-        rows = np.searchsorted(self.gallery.ids, numbers)
-        inside = rows < len(self.gallery)
-        candidates = rows[inside]
-        present: Rows = candidates[self.gallery.ids[candidates] == numbers[inside]]
-        return present
+        return positions_among(np.sort(numbers), self.gallery.ids)[0]
 
     def select(self, matching: Rows | None, excluded: Rows) -> Rows | None:
         """Return the rows to search: not deleted, in `matching` (None: all) and not `excluded`; None for all rows."""

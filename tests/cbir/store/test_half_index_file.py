@@ -79,7 +79,7 @@ def test_a_large_snapshot_has_them_and_a_small_one_has_not(
     filled: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found, scope, index = search(filled)
-    assert (scope, index) == ("the best 5 of 200 by an index and a sample of 20", "flat, in half precision")
+    assert (scope, index) == ("the best 5 of 200 by an index", "flat, in half precision")
     assert not verify_collection(filled)
     monkeypatch.setattr(index_build, "HALVES_FROM", 1000)
     with filled.writer() as writer:
@@ -114,7 +114,7 @@ def test_additions_and_deletions_are_seen(filled: Collection, entries: Entries) 
 def test_filters_and_rights_leave_the_others_out(filled: Collection) -> None:
     hits, scope, _ = search(filled, 150, where=["ward=A"])
     assert max(hits) <= 100
-    assert scope == "the best 5 of 100 by an index and a sample of 20"
+    assert scope == "the best 5 of 100 by an index"
     with LimitedCollection(filled, [parse_filter("ward=A")]) as limited:
         assert max(search(limited, 7)[0]) <= 100
         assert search(limited, 7)[1] == scope
