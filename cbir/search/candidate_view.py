@@ -211,5 +211,8 @@ def _union(several: Iterable[Numbers]) -> Numbers:
 def _describe(vectors: Vectors, query: CandidateQuery, linked: bool) -> str:
     total = vectors.count(query.scope)
     of_all = "" if total is None else f" of {total}"
-    reached = f" and {query.reach} that relevance reaches from them" if linked else ""
-    return f"the best {query.count}{of_all} by an index{reached}"
+    if linked:
+        return (
+            f"the best {query.count}{of_all} by an index and {query.reach} that relevance reaches from them"
+        )
+    return f"the best {query.count}{of_all} by an index"
