@@ -141,7 +141,6 @@ format: $(VENV)/installed-test
 bench: $(VENV)/installed-test
 	$(VENV)/bin/python bench/describe.py --count 100
 	$(VENV)/bin/python bench/index.py --count 600
-	$(VENV)/bin/python bench/query.py --sizes 10000 100000
 	$(VENV)/bin/python bench/sorters.py --sizes 32x100
 
 gpu-kit:

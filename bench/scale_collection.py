@@ -17,13 +17,13 @@ from cbir.store.row_totals import start_totals, stop_totals
 from cbir.store.schema import connect
 
 BLOCK = 100_000  # images drawn and written at a time
-RARE_EVERY = 100  # of the images have the label rare=yes
+SHARES = {"rare": 100, "tenth": 10, "half": 2}  # one in so many images has the label NAME=yes
 RAW = 168  # values of `huang2012`, the smallest descriptor that has as many as the drawn vectors
 INSERT_IMAGE = """
     INSERT INTO images (number, image_id, content_hash, source, source_stamp, format, width, height, study, series,
     instance, burned_in, patient_key, checksum) VALUES (?, ?, ?, ?, '', 'png', 512, 512, '', '', '', 0, NULL, ?)"""
 INSERT_VECTOR = "INSERT INTO vectors (number, vector, checksum) VALUES (?, ?, ?)"
-INSERT_LABEL = "INSERT INTO labels (key, value, number, checksum) VALUES ('rare', 'yes', ?, ?)"
+INSERT_LABEL = "INSERT INTO labels (key, value, number, checksum) VALUES (?, 'yes', ?, ?)"
 
 
 def drawn_blocks(mixture: Mixture, images: int) -> Iterator[tuple[int, Floats]]:
@@ -41,7 +41,7 @@ def as_raw(vectors: Floats) -> Floats:
 
 
 def write_collection(folder: Path, mixture: Mixture, images: int) -> None:
-    """Write a collection of so many images, one in RARE_EVERY of them with a label."""
+    """Write a collection of so many images, with the labels of SHARES."""
     dimensions = mixture.centres.shape[1]
     profile = Profile(name="drawn", descriptor="huang2012", normalisation="project", components=dimensions)
     Collection.create(folder, profile).close()
@@ -55,7 +55,9 @@ def write_collection(folder: Path, mixture: Mixture, images: int) -> None:
         for start, vectors in drawn_blocks(mixture, images):
             numbers = range(start + 1, start + 1 + len(vectors))
             blobs = [vector.tobytes() for vector in as_raw(vectors)]
-            rare = [number for number in numbers if number % RARE_EVERY == 0]
+            labels = [
+                (name, number) for name, each in SHARES.items() for number in numbers if not number % each
+            ]
             with engine.begin() as connection:
                 driver = connection.connection.driver_connection
                 assert driver is not None
@@ -68,7 +70,7 @@ def write_collection(folder: Path, mixture: Mixture, images: int) -> None:
                     ),
                 )
                 driver.executemany(
-                    INSERT_LABEL, ((number, values_checksum("rare", "yes", number)) for number in rare)
+                    INSERT_LABEL, ((*label, values_checksum(label[0], "yes", label[1])) for label in labels)
                 )
             progress.update(len(vectors))
     with engine.begin() as connection:

@@ -37,6 +37,12 @@ def positions_among(candidates: Rows, rows: Rows) -> tuple[Rows, NDArray[np.bool
     return positions[present], np.asarray(present)
 
 
+def union(*several: Rows) -> Rows:
+    """Return all numbers once, ascending; sorting them is several times as fast as the hashing of `numpy.unique`."""
+    numbers = np.sort(np.concatenate([np.empty(0, np.int64), *several]))
+    return np.asarray(numbers[np.diff(numbers, prepend=-1) != 0])
+
+
 @dataclass(frozen=True, eq=False)
 class VectorBlocks:
     """n vectors of d dimensions; a row is a vector's index over all blocks, 0..n-1.

@@ -1,6 +1,5 @@
 """Candidates of a search: a small view and ranking list, on which all methods run as on the whole collection."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,15 +9,16 @@ from cbir.gallery.gallery import Gallery
 from cbir.gallery.numbered_graph import NumberedGraph
 from cbir.gallery.ranking import RankingList, merge_nearest, rank, similarities, top_k
 from cbir.gallery.stored_neighbourhood import StoredNeighbourhood
-from cbir.gallery.vector_blocks import Floats, Rows, is_among, positions_among
+from cbir.gallery.vector_blocks import Floats, Rows, is_among, positions_among, union
 from cbir.search.index_vectors import Scale, Vectors
 from cbir.search.request_scope import without_filter
 from cbir.search.view_vectors import ViewVectors
 from cbir.store.collection_view import View
-from cbir.vector_index.port import IndexScope, Numbers
+from cbir.vector_index.port import IndexScope, Neighbours, Numbers
 
 NO_NUMBERS = np.empty(0, np.int64)
 EVERYTHING = IndexScope()
+WIDE = 3  # times as many images as are needed are searched for, to find those behind a filter among them
 
 
 @dataclass(frozen=True)
@@ -67,17 +67,16 @@ def find_candidates(vectors: Vectors, scale: Scale, query: CandidateQuery) -> Ca
     query : CandidateQuery
         What to search for.
     """
-    # One more than needed tells whether there are more.
-    neighbours = vectors.nearest(query.queries, query.count + 1, query.scope)
+    stored = vectors.graph() if query.reach else None
+    neighbours, around = _nearest(vectors, query, stored)
     complete = any(len(each.numbers) <= query.count for each in neighbours)
-    nearest = _union(each.numbers for each in neighbours)
+    nearest = union(*(each.numbers for each in neighbours))
     judged = vectors.within(query.judged, query.scope) if len(query.judged) else NO_NUMBERS
     sample, sampled = NO_NUMBERS, np.empty((0, query.queries.shape[1]), np.float32)
     if query.sample and not complete:
         sample, sampled = vectors.sample(query.sample, query.scope)
     checkpoint()
-    stored = vectors.graph() if query.reach else None
-    pool = _Pool(*vectors.vectors(_union([nearest, judged, query.judged, _around(vectors, query, stored)])))
+    pool = _Pool(*vectors.vectors(union(nearest, judged, query.judged, around)))
     far = NO_NUMBERS if stored is None else _far(vectors, stored, query, pool, nearest)
     checkpoint()
     unread = far[~(is_among(far, pool.ids) | is_among(far, sample))]
@@ -85,11 +84,11 @@ def find_candidates(vectors: Vectors, scale: Scale, query: CandidateQuery) -> Ca
     pool = pool.joined(vectors.vectors(unread), (sample[unread_sample], sampled[unread_sample]))
     far = far[is_among(far, pool.ids)]  # others were deleted
     reached = far if query.scope == EVERYTHING else vectors.within(far, query.scope)
-    listed = pool.rows(_union([nearest, sample, judged, reached]))
+    listed = pool.rows(union(nearest, sample, judged, reached))
     distances = _distances(query.queries, Gallery((pool.matrix,), pool.ids), listed)
     # An image of the sample that is nearer than a candidate is one, too: the index had missed it.
     best = listed[top_k(-distances, len(nearest) - (not complete))]
-    hits = _union([best, pool.rows(judged), pool.rows(reached)])
+    hits = union(best, pool.rows(judged), pool.rows(reached))
     graph = None
     if stored is not None:
         graph = StoredNeighbourhood(stored, pool.ids, _linked(vectors, query, pool, hits, far))
@@ -119,7 +118,7 @@ class _Pool:
 
     def joined(self, *others: tuple[Numbers, Floats]) -> "_Pool":
         """Return these images and others, of which none is in two of the arguments."""
-        ids = _union([self.ids, *(numbers for numbers, _ in others)])
+        ids = union(self.ids, *(numbers for numbers, _ in others))
         matrix = np.empty((len(ids), self.matrix.shape[1]), np.float32)
         for numbers, vectors in ((self.ids, self.matrix), *others):
             matrix[np.searchsorted(ids, numbers)] = vectors
@@ -141,11 +140,24 @@ def list_everything(vectors: ViewVectors, query: CandidateQuery) -> CandidateVie
     return CandidateView(view, ranking, None, None, linked=True)
 
 
-def _around(vectors: Vectors, query: CandidateQuery, stored: NumberedGraph | None) -> Numbers:
-    """Return images near the queries that a filter leaves out, and that relevance may flow through."""
+def _nearest(
+    vectors: Vectors, query: CandidateQuery, stored: NumberedGraph | None
+) -> tuple[list[Neighbours], Numbers]:
+    """Return the images nearest to each query, one more than are needed if there are more, and others around it.
+
+    Those are left out by a filter, and relevance may flow through them. Where an index compares all images, and
+    a filter keeps a third of what is near, one search finds both.
+    """
+    most = query.count + 1
     if stored is None or without_filter(query.scope) == query.scope:
-        return NO_NUMBERS
-    return _union(each.numbers for each in vectors.nearest(query.queries, query.count, EVERYTHING))
+        return vectors.nearest(query.queries, most, query.scope), NO_NUMBERS
+    wide = vectors.nearest(query.queries, WIDE * most if vectors.compares_all else query.count, EVERYTHING)
+    around = union(*(each.numbers[: query.count] for each in wide))
+    inside = vectors.within(union(*(each.numbers for each in wide)), query.scope)
+    neighbours = [each.among(inside, most) for each in wide]
+    if any(len(each.numbers) < most for each in neighbours):
+        neighbours = vectors.nearest(query.queries, most, query.scope)
+    return neighbours, around
 
 
 def _far(
@@ -168,7 +180,7 @@ def _far(
     """
     unfiltered = without_filter(query.scope)
     passable = nearest if unfiltered == query.scope else vectors.within(pool.ids, unfiltered)
-    sources = pool.rows(_union([passable, query.judged]))
+    sources = pool.rows(union(passable, query.judged))
     rows, in_graph = stored.rows(pool.ids[sources])
     sources = sources[in_graph]
     units, _ = stored.space.transform(pool.matrix[sources])
@@ -180,10 +192,10 @@ def _far(
 
 def _linked(vectors: Vectors, query: CandidateQuery, pool: _Pool, hits: Rows, far: Numbers) -> Rows:
     """Return the rows that are joined by edges: hits, and what relevance may flow through, judged or filtered."""
-    linked = [hits, pool.rows(far), pool.rows(_union([query.judged]))]
+    linked = [hits, pool.rows(far), pool.rows(union(query.judged))]
     if without_filter(query.scope) != query.scope:
         linked.append(pool.rows(vectors.within(pool.ids, without_filter(query.scope))))
-    return _union(linked)
+    return union(*linked)
 
 
 def _passable(vectors: Vectors, query: CandidateQuery, pool: _Pool, listed: Rows) -> Rows | None:
@@ -191,7 +203,7 @@ def _passable(vectors: Vectors, query: CandidateQuery, pool: _Pool, listed: Rows
     unfiltered = without_filter(query.scope)
     if not query.reach or unfiltered == query.scope:
         return None
-    return _union([listed, pool.rows(vectors.within(pool.ids, unfiltered))])
+    return union(listed, pool.rows(vectors.within(pool.ids, unfiltered)))
 
 
 def _distances(queries: Floats, gallery: Gallery, rows: Rows) -> Floats:
@@ -200,12 +212,6 @@ def _distances(queries: Floats, gallery: Gallery, rows: Rows) -> Floats:
     for query in queries[1:]:
         np.minimum(distances, gallery.distances(query, rows), out=distances)
     return distances
-
-
-def _union(several: Iterable[Numbers]) -> Numbers:
-    """Return all numbers, ascending; sorting them is several times as fast as the hashing of `numpy.unique`."""
-    numbers = np.sort(np.concatenate([NO_NUMBERS, *several]))
-    return np.asarray(numbers[np.diff(numbers, prepend=-1) != 0])
 
 
 def _describe(vectors: Vectors, query: CandidateQuery, linked: bool) -> str:

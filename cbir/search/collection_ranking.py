@@ -26,7 +26,7 @@ from cbir.search.judged_images import feedback_in, read_feedback
 from cbir.search.method_choice import choose_learner, choose_reranker
 from cbir.search.query_likeness import query_likeness
 from cbir.search.ranked_images import RankedImages, ranked_images
-from cbir.search.request_scope import request_scope
+from cbir.search.request_scope import request_scope, without_filter
 from cbir.search.search_request import Request
 from cbir.search.stopwatch import Stopwatch
 from cbir.search.view_vectors import ViewVectors
@@ -172,7 +172,9 @@ class CollectionRanking:
         sample = self.settings.indexed_sample if _reads_tail(method) else 0
         query = CandidateQuery(queries, scope, count, sample, judged, reach)
         if isinstance(vectors, ViewVectors):
-            if vectors.count(scope) <= self.whole_up_to:
+            # Relevance flows through images that a filter leaves out, too.
+            ranked = without_filter(scope) if reach and vectors.graph() is not None else scope
+            if vectors.count(ranked) <= self.whole_up_to:
                 return list_everything(vectors, query)
             return find_candidates(vectors, vectors.scale(), query)
         return find_candidates(vectors, self._sampled_scale(vectors).fitted, query)

@@ -40,6 +40,10 @@ class Vectors(Protocol):
     def index_name(self) -> str:
         """Name of the index that searches."""
 
+    @property
+    def compares_all(self) -> bool:
+        """Whether the index compares all images, so that many nearest take little longer than few."""
+
     def __len__(self) -> int:
         """Return the number of images."""
 

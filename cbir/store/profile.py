@@ -18,7 +18,7 @@ from cbir.images.volume import VolumeGrid
 # Best of the weights tried, 0.36 to 1, which differ by half a point at most: bench/results/embeddings.md
 BESIDE_WEIGHT = 0.5
 # EPRF on vectors of length 1, by method: lists agree on images like the query, not on a thousand; the lowest tenth of
-# the list is too easy. bench/results/query.md
+# the list is too easy. bench/results/eprf_settings.md
 UNIT_EPRF: dict[str, Any] = {
     "eprf": {
         "K": 80, "N": 120, "P": 12, "T1": 3, "T2": 10, "lowest": 0.95, "sharpness": 3.5, "closeness": 0.6,

@@ -40,6 +40,8 @@ class IndexedVectors:
     IndexUnavailable: while the engine does not answer, before the index is built, or while it lacks too much.
     """
 
+    compares_all = False
+
     def __init__(
         self,
         feed: IndexFeed,
