@@ -79,7 +79,7 @@ def test_search_in_all_images_and_in_the_nearest(collection):
     few = Searcher(collection, settings.load(device="cpu", indexed_candidates=5, indexed_sample=5))
     by_index = few.by_id(image_id, Request(rerank="reversal"), Stopwatch())
     assert [hit.image_id for hit in by_index.results] == reversed_
-    assert "sample" in by_index.rerank.scope
+    assert "by an index" in by_index.rerank.scope
 
 
 def test_grid_of_the_evaluation():
