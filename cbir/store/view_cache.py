@@ -97,9 +97,9 @@ class ViewCache:
         )
 
     def _open_snapshot(self, connection: Connection) -> bool:
-        """Open the snapshot that the database names, unless it is open; False if it, or a file beside it, cannot be read.
+        """Open the snapshot that the database names, unless it is open; False if one of its files cannot be read.
 
-        A file beside it that is missing may be of an older snapshot; called again for the same one, it does without.
+        The snapshot may have been replaced meanwhile. Called again for the same one, it does without files beside it.
         """
         info = read_snapshot_info(connection, self._folder)
         self._snapshot_problem = None
