@@ -3,12 +3,13 @@
 After each damage, `verify`, `info`, `search`, `compact` and `verify --repair` run, and a search opens the collection
 as the service does. Counted are tracebacks, crashes, answers (hits, labels and thumbnails) that differ from those of
 the sound collection without any error or warning, and rows that differ from the sound ones though `verify --repair`
-ended with exit code 0 and named nothing as lost.
+ended with exit code 0 and named nothing as lost. The snapshot has all files of one of 100,000 images; `--files` names
+those to damage, in place of the database mostly.
 
 With `--flips N`, N single bits are flipped instead, in all files of a collection, of its last good copy and of a
 backup in turn: `verify` has to see each of them, unless nothing that is read has changed (flipped_bits.py).
 
-    python bench/damage.py [--count 300] [--seed 0] [--images 300] [--flips 0]
+    python bench/damage.py [--count 300] [--seed 0] [--images 300] [--flips 0] [--files snapshot neighbours half]
 """
 
 import argparse
@@ -21,20 +22,23 @@ import sys
 import tempfile
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, redirect_stderr, redirect_stdout
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+import faiss
 import numpy as np
 from flipped_bits import flip_campaign
 from sizing import entry
 
 from cbir.errors import CbirError
 from cbir.main import main as run_command
-from cbir.store import Collection, DatabaseError
+from cbir.search.view_vectors import EVERYTHING, ViewVectors
+from cbir.store import Collection, DatabaseError, index_build
 from cbir.store import profile as profiles
 from cbir.store.add_transaction import Added, AddTransaction
 from cbir.store.recovery import open_or_fallback
@@ -44,6 +48,8 @@ PAGE = 4096
 SECONDS = 120.0
 QUERIES = 5
 HITS = 10
+SUFFIXES = {"snapshot": ".index", "neighbours": ".neighbours", "half": ".half"}  # of files in `snapshots`
+MOSTLY_DATABASE = ("collection.sqlite",) * 8 + tuple(SUFFIXES)
 
 
 def make_collection(folder: Path, images: int) -> None:
@@ -64,14 +70,12 @@ def make_collection(folder: Path, images: int) -> None:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def damage(folder: Path, choose: random.Random) -> str:
-    """Damage one file of a collection; return a description."""
-    names = ["collection.sqlite"] * 8 + ["snapshot", "neighbours"]
-    name = choose.choice(names)
+def damage(folder: Path, choose: random.Random, files: Sequence[str] = MOSTLY_DATABASE) -> str:
+    """Damage one of the files of a collection; return a description."""
+    name = choose.choice(files)
     path = folder / name
-    if name != "collection.sqlite":
-        suffix = ".index" if name == "snapshot" else ".neighbours"
-        path = next((folder / "snapshots").glob(f"*{suffix}"))
+    if name in SUFFIXES:
+        path = next((folder / "snapshots").glob(f"*{SUFFIXES[name]}"))
     content = bytearray(path.read_bytes())
     kinds: dict[str, Callable[[], None]] = {
         "bit": lambda: _flip(content, choose, len(content)),
@@ -115,15 +119,14 @@ def answers(folder: Path) -> tuple[str, list[Any]]:
     """Open a collection as the service does and search; return a state ("sound", "warned", "refused") and hits."""
     try:
         with open_or_fallback(folder) as collection:
-            view = collection.view()
+            vectors = ViewVectors(collection).for_search()
             ids = []
             for seed in range(QUERIES):
                 query = np.random.default_rng(seed).standard_normal(168, dtype=np.float32)
-                distances = view.gallery.distances(view.statistics.normalise(query))
-                rows = np.arange(len(view.gallery)) if view.rows is None else view.rows
-                nearest = rows[np.argsort(distances[rows], kind="stable")[:HITS]]
-                records = collection.records(view.gallery.ids[nearest].tolist())
-                shown = [records[number] for number in view.gallery.ids[nearest].tolist()]
+                queries = vectors.statistics.normalise(query)[None]
+                numbers = vectors.nearest(queries, HITS, EVERYTHING)[0].numbers.tolist()
+                records = collection.records(numbers)
+                shown = [records[number] for number in numbers]
                 ids.append([(r.image_id, r.labels, collection.thumbnail(r.image_id)) for r in shown])
             return "warned" if collection.snapshot_problem else "sound", ids
     except (CbirError, DatabaseError):
@@ -200,8 +203,10 @@ def examine(folder: Path, image_id: str) -> dict[str, Any]:
         reading.close()
 
 
-def campaign(count: int, seed: int, images: int) -> dict[str, Any]:
-    """Damage `count` copies; return counts, and the text of each failure."""
+@patch.object(index_build, "HALVES_FROM", 1)
+def campaign(count: int, seed: int, images: int, files: Sequence[str] = MOSTLY_DATABASE) -> dict[str, Any]:
+    """Damage one of the `files` in each of `count` copies; return counts, and the text of each failure."""
+    faiss.omp_set_num_threads(1)  # else a process that is forked waits for threads that it has not
     outcomes: Counter[str] = Counter()
     failures: list[str] = []
     with tempfile.TemporaryDirectory() as scratch:
@@ -214,7 +219,7 @@ def campaign(count: int, seed: int, images: int) -> dict[str, Any]:
             choose = random.Random(seed * 1_000_000 + number)
             folder = Path(scratch) / f"copy-{number}"
             shutil.copytree(sound, folder)
-            kind = damage(folder, choose)
+            kind = damage(folder, choose, files)
             found = examine(folder, image_id)
             repaired = found.pop("repaired rows", None)
             if repaired is not None and (tables := differing_tables(rows, repaired)):
@@ -256,10 +261,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--images", type=int, default=300)
     parser.add_argument("--flips", type=int, default=0)
+    parser.add_argument(
+        "--files", nargs="+", choices=["collection.sqlite", *SUFFIXES], default=MOSTLY_DATABASE
+    )
     options = parser.parse_args()
     if options.flips:
         print_flips(options.flips, options.seed)
-    result = campaign(options.count, options.seed, options.images)
+    result = campaign(options.count, options.seed, options.images, options.files)
     for outcome, number in result["outcomes"].items():
         print(f"{number:6} {outcome}")
     for failure in result["failures"]:

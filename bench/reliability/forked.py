@@ -123,8 +123,12 @@ def _run_commands(receiving: object, commands: list[list[str]], environment: dic
     os.close(output)
     os.environ.update(environment)
     import cbir.main
+    from cbir.store import index_build
 
-    sys.modules["__main__"] = cbir.main  # processes that it spawns import this, not the benchmark
+    index_build.HALVES_FROM = (
+        1  # small snapshots have the files of large ones; not in processes that it spawns
+    )
+    sys.modules["__main__"] = cbir.main  # which import this, not the benchmark
     for arguments in commands:
         sys.argv = ["cbir", *arguments]
         code: object = 0

@@ -70,6 +70,8 @@ class Ledger:
             problems = [f"verify: {problem}" for problem in verify_collection(collection)]
             if len(collection.view()) != len(stored):
                 problems.append("the view shows other images than the records")
+            if collection.snapshot_problem:
+                problems.append(f"the view is incomplete: {collection.snapshot_problem}")
         problems += self._contradictions({key: value.labels.get(LABEL) for key, value in stored.items()})
         problems += _listed("stored twice", [key for key, number in contents.items() if number > 1])
         removed = {image_id for step in self._pending("delete", "erase") for image_id in step.ids}

@@ -25,6 +25,7 @@ from cbir.store.vector_format import VectorFormat, vector_format
 from cbir.store.write_ahead_log import require_sound_log
 
 COMPACT = "`cbir collection compact` writes it again"
+TRIES = 3  # of files that another process replaces meanwhile
 
 
 def database_problems(collection: Collection, progress: Progress | None = None) -> list[str]:
@@ -62,27 +63,39 @@ def _size_problems(connection: Connection, stored_format: VectorFormat) -> list[
 
 
 def snapshot_problems(collection: Collection) -> list[str]:
-    with collection._engine.connect() as connection:
-        info = stored_snapshot.read_snapshot_info(connection, collection.folder)
-        if info is None:
+    """Check the snapshot and the files beside it; again, if another process replaces them meanwhile."""
+    for _ in range(TRIES):
+        with collection._engine.connect() as connection:
+            info = stored_snapshot.read_snapshot_info(connection, collection.folder)
+            problems = [] if info is None else _snapshot_problems(connection, collection.folder, info)
+        with collection._engine.connect() as connection:
+            if not problems or stored_snapshot.read_snapshot_info(connection, collection.folder) == info:
+                break
+    return problems
+
+
+def _snapshot_problems(connection: Connection, folder: Path, info: SnapshotInfo) -> list[str]:
+    path = folder / "snapshots" / info.file
+    try:
+        statistics = stored_snapshot.snapshot_statistics(connection, folder, info)
+        if statistics is None:
             return []
-        path = collection.folder / "snapshots" / info.file
-        try:
-            statistics = stored_snapshot.snapshot_statistics(connection, collection.folder, info)
-            if statistics is None:
-                return []
-            snapshot = open_snapshot(path, info, statistics.dimensions)
-        except CollectionDamaged as damage:
-            return [f"{damage}; {COMPACT}"]
-        neighbours = path.with_name(info.neighbours)
-        if info.neighbours_checksum and not (
-            neighbours.is_file() and file_checksum(neighbours) == info.neighbours_checksum
-        ):
-            return [f"the neighbours {neighbours.name} are missing or have changed; {COMPACT}"]
-        half = path.with_name(info.half)
-        if info.half_checksum and not (half.is_file() and file_checksum(half) == info.half_checksum):
-            return [f"the index {half.name} is missing or has changed; {COMPACT}"]
-        return _number_problems(connection, info, snapshot)
+        snapshot = open_snapshot(path, info, statistics.dimensions)
+    except CollectionDamaged as damage:
+        return [f"{damage}; {COMPACT}"]
+    problems = []
+    if info.neighbours_checksum and not _is_intact(path.with_name(info.neighbours), info.neighbours_checksum):
+        problems.append(f"the neighbours {info.neighbours} are missing or have changed; {COMPACT}")
+    if info.half_checksum and not _is_intact(path.with_name(info.half), info.half_checksum):
+        problems.append(f"the index {info.half} is missing or has changed; {COMPACT}")
+    return problems or _number_problems(connection, info, snapshot)
+
+
+def _is_intact(path: Path, checksum: str) -> bool:
+    try:
+        return file_checksum(path) == checksum
+    except OSError:  # missing, or on a disk that fails
+        return False
 
 
 def _number_problems(connection: Connection, info: SnapshotInfo, snapshot: Snapshot) -> list[str]:

@@ -20,9 +20,7 @@ from cbir.store.change_log import MADE_AT, has_lost_manifest
 from cbir.store.collection import Collection
 from cbir.store.definitions import differing_definitions
 from cbir.store.secret_key import KEY_CHECK
-from cbir.store.verify_database import COMPACT, database_problems, snapshot_problems
-
-TRIES = 3  # of a copy that others change meanwhile
+from cbir.store.verify_database import COMPACT, TRIES, database_problems, snapshot_problems
 
 
 def is_backup(collection: Collection) -> bool:

@@ -97,7 +97,10 @@ class ViewCache:
         )
 
     def _open_snapshot(self, connection: Connection) -> bool:
-        """Open the snapshot that the database names, unless it is open; False if it cannot be read."""
+        """Open the snapshot that the database names, unless it is open; False if one of its files cannot be read.
+
+        The snapshot may have been replaced meanwhile. Called again for the same one, it does without files beside it.
+        """
         info = read_snapshot_info(connection, self._folder)
         self._snapshot_problem = None
         if info is None:
@@ -141,4 +144,4 @@ class ViewCache:
                 self._half = read_half_index(half_path, info.half_checksum, info.images, dimensions)
         except CollectionDamaged as damage:
             self._half_problem = f"{damage}: searches compare the vectors in single precision"
-        return True
+        return self._neighbours_problem is None and self._half_problem is None

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cbir.store import Collection, Record
+from cbir.store import Collection, Record, index_build
 from cbir.store import profile as profiles
 from cbir.store.postgresql_address import files_folder
 from cbir.store.writer import Entry
@@ -124,6 +124,12 @@ def collection(new_folder: Callable[[str], Path]) -> Iterator[Collection]:
     """An empty collection of Tamura vectors (6 values), in SQLite and then in PostgreSQL."""
     with Collection.create(new_folder("collection"), profiles.get("tamura")) as created:
         yield created
+
+
+@pytest.fixture
+def large_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every snapshot counts as a large one, which has its vectors in half precision beside it."""
+    monkeypatch.setattr(index_build, "HALVES_FROM", 1)
 
 
 @pytest.fixture

@@ -11,8 +11,10 @@ from tests import benches
 
 
 @pytest.mark.slow
-def test_no_damage_ends_in_a_traceback_or_a_wrong_answer() -> None:
-    result = benches.loaded("damage").campaign(count=12, seed=1, images=60)
+@pytest.mark.parametrize(("count", "files"), [(12, None), (4, ["half"])])
+def test_no_damage_ends_in_a_traceback_or_a_wrong_answer(count: int, files: list[str] | None) -> None:
+    bench = benches.loaded("damage")
+    result = bench.campaign(count=count, seed=1, images=60, files=files or bench.MOSTLY_DATABASE)
     assert result["failures"] == []
     assert result["outcomes"]["opened: warned"] > 0
 

@@ -20,6 +20,8 @@ from cbir.store.verify_files import is_backup
 from tests.cbir.store.conftest import MakeEntries
 from tests.earlier_backups import forget_manifest
 
+pytestmark = pytest.mark.usefixtures("large_snapshots")
+
 
 @pytest.fixture
 def full(collection: Collection, entries: MakeEntries) -> Collection:
@@ -131,7 +133,7 @@ def test_a_repair_that_loses_rows_keeps_the_copy(full: Collection) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["collection.sqlite", "patient.key", "SHA256SUMS", "*.index", "*.neighbours"]
+    "pattern", ["collection.sqlite", "patient.key", "SHA256SUMS", "*.index", "*.neighbours", "*.half"]
 )
 def test_verify_reads_every_file_of_the_copy(full: Collection, pattern: str) -> None:
     (path,) = (full.folder / last_good.NAME).rglob(pattern)

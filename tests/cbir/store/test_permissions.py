@@ -15,7 +15,10 @@ from cbir.store.export import export_collection
 from cbir.store.permissions import share_with_group
 from tests.cbir.store.conftest import MakeEntries
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows has other rights")
+pytestmark = [
+    pytest.mark.skipif(os.name == "nt", reason="Windows has other rights"),
+    pytest.mark.usefixtures("large_snapshots"),
+]
 
 
 @pytest.fixture

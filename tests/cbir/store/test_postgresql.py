@@ -110,6 +110,7 @@ def test_a_killed_server_loses_nothing_that_was_reported(
     assert verify_collection(collection) == []
 
 
+@pytest.mark.usefixtures("large_snapshots")
 def test_another_machine_drops_what_is_deleted_and_erased(
     collection: Collection, elsewhere: Collection
 ) -> None:
@@ -134,6 +135,7 @@ def test_another_machine_drops_what_is_deleted_and_erased(
     np.testing.assert_array_equal(elsewhere.view().gallery.blocks[0], collection.view().gallery.blocks[0])
 
 
+@pytest.mark.usefixtures("large_snapshots")
 def test_the_snapshot_before_is_kept_for_those_who_read_it(collection: Collection) -> None:
     files = []
     for start in (0, 20, 40):

@@ -19,6 +19,7 @@ from cbir.store.writer import Writer
 from tests.cbir.store.conftest import MakeEntries, entry
 from tests.cbir.store.test_writer import bytes_of
 
+pytestmark = pytest.mark.usefixtures("large_snapshots")
 FILE, PICTURE = b"a whole DICOM file with its header", b"a thumbnail of somebody"
 
 
@@ -86,7 +87,8 @@ def test_neighbours_and_normalised_vectors_are_those_of_the_others_alone(
         writer.add(entries(0, 40, patient="0" * 32))
         writer.finish()
     ours, theirs = (sorted((one.folder / "snapshots").iterdir()) for one in (full, alone))
-    assert [path.suffix for path in ours] == [path.suffix for path in theirs] == [".index", ".neighbours"]
+    names = [".half", ".index", ".neighbours"]
+    assert [path.suffix for path in ours] == [path.suffix for path in theirs] == names
     for one, other in zip(ours, theirs, strict=True):
         assert one.read_bytes() == other.read_bytes()
     assert full.statistics().to_json() == alone.statistics().to_json()
