@@ -1,8 +1,11 @@
-"""The graph of neighbours that searches of a view read: that of its snapshot, whatever others have added since."""
+"""What searches of a view read: the graph of its snapshot, whatever others have added since; nothing keeps a view."""
 
+import gc
 from pathlib import Path
+from weakref import ref
 
 import numpy as np
+import pytest
 
 from cbir import settings
 from cbir.search import Request, Searcher, Stopwatch
@@ -31,3 +34,23 @@ def test_a_search_under_way_reads_the_graph_after_another_has_extended_it(tmp_pa
         assert len(graph.numbers) == len(graph.starts) - 1 == images
         assert graph.ends.max() < images
     assert few.by_id(image_id, request, Stopwatch()).results == before
+
+
+@pytest.mark.parametrize("method", ["none", "eprf", "diffusion"])
+def test_no_search_keeps_the_snapshot_that_a_new_one_replaces(tmp_path: Path, method: str) -> None:
+    """The vectors of an erased patient leave memory, and the GPU, with it."""
+    collection = create_collection(tmp_path / "collection")
+    image_id, request = collection.page(0, 20)[7][1].image_id, Request(rerank=method, where=["side=left"])
+    searcher = Searcher(collection, settings.load(device="cpu", indexed_candidates=40, indexed_sample=40))
+    searcher._ranking.whole_up_to = 0
+    gc.collect()
+    gc.disable()
+    try:
+        searcher.by_id(image_id, request, Stopwatch())
+        before = ref(collection.view().snapshot)
+        with collection.writer() as writer:
+            writer.compact()
+        collection.view()
+        assert before() is None
+    finally:
+        gc.enable()
