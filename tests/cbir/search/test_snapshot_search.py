@@ -129,6 +129,19 @@ def test_one_failure_ends_the_gpu_for_all_collections(collection, gpu, monkeypat
     assert device_failure.failure_count() == 1
 
 
+def test_a_gpu_that_fails_in_another_thread_is_not_waited_for(collection, gpu, monkeypatch) -> None:
+    searcher, suits = searcher_on(collection, "auto"), snapshot_search.SnapshotSearch._suits_gpu
+
+    def meanwhile(self, *arguments):
+        device_failure.give_up_gpu("it failed")
+        self._gpu = None
+        return suits(self, *arguments)
+
+    monkeypatch.setattr(snapshot_search.SnapshotSearch, "_suits_gpu", meanwhile)
+    found = searcher.by_id(asked_for(collection), Request(k=15, rerank="none"), Stopwatch())
+    assert len(found.results) == 15
+
+
 def test_a_cancelled_search_is_no_failure(collection, gpu, monkeypatch) -> None:
     searcher, image_id = searcher_on(collection, "auto"), asked_for(collection)
     monkeypatch.setattr(ImaginedIndex, "search", lambda *_: checkpoint())
