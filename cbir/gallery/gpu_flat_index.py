@@ -106,7 +106,7 @@ class GpuFlatIndex:
 
 
 def _fetch(parts: list[Any], query: Floats, count: int, fetched: int, allowed: Rows | None) -> Rows | None:
-    """Return `count` rows or more, ascending, from the `fetched` nearest of each part; None if some may be missing."""
+    """Return at least `count` rows, ascending, of the `fetched` nearest of each part; None if some may be missing."""
     results, farthest = [], np.inf
     for number, part in enumerate(parts):
         squared, numbers = part.search(query[None, :], min(fetched, part.ntotal))

@@ -1,6 +1,7 @@
 """Where a snapshot is searched: on the GPU as on the CPU, and by the CPU whatever the GPU fails with."""
 
 import logging
+import os
 import subprocess
 import sys
 from typing import Any
@@ -44,7 +45,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_flat_index, "create_gpu_index", ImaginedIndex)
     yield
     while device_lock._device_locks:
-        device_lock._device_locks.popitem()[1].close()
+        os.close(device_lock._device_locks.popitem()[1])
 
 
 def searcher_on(collection: Collection, device: str) -> Searcher:
@@ -188,6 +189,27 @@ def test_one_process_has_a_collection_on_the_gpu(collection, gpu) -> None:
         holder.communicate()
     for _ in range(2):  # its holder died, and it is ours for every searcher of this process
         assert device_lock.acquire_device_lock(collection.folder)
+
+
+def test_a_collection_that_nobody_can_write_to_is_locked_all_the_same(collection, gpu, tmp_path) -> None:
+    mount = tmp_path / "mount"
+    mount.mkdir()
+    commands = (["mount", "--bind", collection.folder, mount], ["mount", "-o", "remount,bind,ro", mount])
+    if any(subprocess.run(command, capture_output=True, check=False).returncode for command in commands):
+        subprocess.run(["umount", mount], capture_output=True, check=False)
+        pytest.skip("this system lets no one mount a folder here")
+    try:
+        holder = subprocess.Popen(
+            [sys.executable, "-c", HOLD, str(mount)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert holder.stdout is not None
+        assert holder.stdout.readline().strip() == "True"
+        assert not device_lock.acquire_device_lock(mount)
+        holder.communicate()
+        assert device_lock.acquire_device_lock(mount)
+    finally:
+        subprocess.run(["umount", "-l", mount], check=True)
 
 
 def test_a_child_does_not_use_what_its_parent_has_on_a_gpu(collection, gpu, monkeypatch) -> None:
