@@ -1,6 +1,7 @@
 """Answers are those of a comparison with all images, whatever the index has followed."""
 
 import random
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from cbir.store.dicom_instances import DicomScope
 from cbir.store.filter_conditions import parse_filters
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.patient_scope import PatientScope
-from cbir.vector_index import index_gap, indexed_vectors, scope_numbers
+from cbir.vector_index import fixed_sample, index_gap, indexed_vectors, scope_numbers
 from cbir.vector_index.fixed_sample import RandomOrder, lowest, random_keys
 from cbir.vector_index.port import IndexScope
 from tests.cbir.vector_index.followed import DIMENSIONS, Followed, holds, make_entries
@@ -209,3 +210,20 @@ def test_random_order():
     order = RandomOrder()
     order.upto(1000)
     np.testing.assert_array_equal(order.upto(70_000)[:500], lowest(np.arange(1, 70_001), 500))
+
+
+def test_searches_at_the_same_time_draw_each_number_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fixed_sample, "POOL", 4)
+    order, threads = RandomOrder(), list[Thread]()
+
+    def lowest_meanwhile(numbers, count):
+        if not threads:
+            threads.append(Thread(target=order.upto, args=(300,)))
+            threads[0].start()
+            threads[0].join(0.5)
+        return lowest(numbers, count)
+
+    monkeypatch.setattr(fixed_sample, "lowest", lowest_meanwhile)
+    order.upto(300)
+    threads[0].join()
+    assert order.upto(300).tolist() == lowest(np.arange(1, 301), 4).tolist()
