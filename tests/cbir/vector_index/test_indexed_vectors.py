@@ -1,7 +1,8 @@
 """Answers are those of a comparison with all images, whatever the index has followed."""
 
 import random
-from threading import Thread
+import sys
+from threading import Barrier, Thread
 
 import numpy as np
 import pytest
@@ -214,16 +215,22 @@ def test_random_order():
 
 def test_searches_at_the_same_time_draw_each_number_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fixed_sample, "POOL", 4)
-    order, threads = RandomOrder(), list[Thread]()
+    first, interval = lowest(np.arange(1, 1985), 4).tolist(), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(200):
+            order, together = RandomOrder(), Barrier(4)
 
-    def lowest_meanwhile(numbers, count):
-        if not threads:
-            threads.append(Thread(target=order.upto, args=(300,)))
-            threads[0].start()
-            threads[0].join(0.5)
-        return lowest(numbers, count)
+            def grow(order: RandomOrder = order, together: Barrier = together) -> None:
+                together.wait()
+                for last in range(64, 2000, 64):
+                    order.upto(last)
 
-    monkeypatch.setattr(fixed_sample, "lowest", lowest_meanwhile)
-    order.upto(300)
-    threads[0].join()
-    assert order.upto(300).tolist() == lowest(np.arange(1, 301), 4).tolist()
+            threads = [Thread(target=grow) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert order.upto(1984).tolist() == first
+    finally:
+        sys.setswitchinterval(interval)
