@@ -174,7 +174,7 @@ sys.stdin.read()
 """
 
 
-def test_one_process_has_a_collection_on_the_gpu(collection, gpu) -> None:
+def test_one_process_has_a_collection_on_the_gpu(collection, gpu, monkeypatch) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(collection.folder)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -189,6 +189,9 @@ def test_one_process_has_a_collection_on_the_gpu(collection, gpu) -> None:
         holder.communicate()
     for _ in range(2):  # its holder died, and it is ours for every searcher of this process
         assert device_lock.acquire_device_lock(collection.folder)
+    with monkeypatch.context() as patch:  # but not of one that was forked from it
+        patch.setattr(os, "getpid", lambda: 0)
+        assert not device_lock.acquire_device_lock(collection.folder)
 
 
 def test_a_collection_that_nobody_can_write_to_is_locked_all_the_same(collection, gpu, tmp_path) -> None:
