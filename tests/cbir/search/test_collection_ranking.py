@@ -145,6 +145,8 @@ def test_images_that_relevance_reaches_obey_the_request(collection, ids) -> None
     assert len(answer.results) == 20
     assert {hit.labels["label"] for hit in answer.results} == {"b"}
     assert not hit_ids(answer) & set(ids[8:12])
+    both = ask(searcher, ids, 0, k=20, rerank="none", where=["label=a"], same_patient=True)
+    assert [hit.image_id for hit in both.results] == [ids[2]]
     with LimitedCollection(collection, [parse_filter("label=a")]) as limited:
         answer = ask(without_whole_lists(searcher.over(limited)), ids, 0, k=20, rerank="diffusion")
         assert {hit.labels["label"] for hit in answer.results} == {"a"}

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from cbir import settings
-from cbir.search import Request, Searcher, Stopwatch
+from cbir.search import Request, Searcher, Stopwatch, view_vectors
 from cbir.search.view_vectors import ViewVectors
+from cbir.store.filter_conditions import parse_filters
+from cbir.vector_index.port import IndexScope
 from tests.cbir.search.drawn_vectors import create_collection, entry
 
 
@@ -28,6 +30,7 @@ def test_a_search_under_way_reads_the_graph_after_another_has_extended_it(tmp_pa
     few._ranking.whole_up_to = 0
     before = few.by_id(image_id, request, Stopwatch()).results
     whole.by_id(image_id, request, Stopwatch())  # joins the added images with the graph
+    view_vectors._graphs.clear()  # as if nobody had read it before
     for vectors in (earlier, few._ranking.vectors):
         graph = vectors.graph()
         assert graph is not None
@@ -54,3 +57,17 @@ def test_no_search_keeps_the_snapshot_that_a_new_one_replaces(tmp_path: Path, me
         assert before() is None
     finally:
         gc.enable()
+
+
+def test_a_sample_is_as_large_as_can_be_and_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(view_vectors, "LEFT_OUT", 5)
+    vectors = ViewVectors(create_collection(tmp_path / "collection"))
+    narrow = IndexScope(where=parse_filters(["side=right"]))
+    before = vectors.sample(60, narrow)[0]
+    for count, scope in ((20, IndexScope()), (60, narrow), (200, IndexScope()), (1000, narrow)):
+        numbers, sampled = vectors.sample(count, scope)
+        assert len(numbers) == min(count, vectors.count(scope))
+        assert (np.diff(numbers) > 0).all()
+        assert np.array_equal(vectors.within(numbers, scope), numbers)
+        assert np.array_equal(vectors.vectors(numbers)[1], sampled)
+    assert np.array_equal(vectors.sample(60, narrow)[0], before)
