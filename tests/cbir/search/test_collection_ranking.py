@@ -182,6 +182,15 @@ def test_images_of_the_sample_are_no_hits(collection, ids, method: str) -> None:
     assert any("sample" in note for note in answer.rerank.notes) == (method not in ("none", "diffusion"))
 
 
+@pytest.mark.parametrize("method", ["diffusion", "feedback", "eprf"])
+def test_an_answer_without_the_graph_says_so(collection, ids, method: str) -> None:
+    examples = (0, 0) if method == "feedback" else (0,)
+    for vectors in (None, Unlinked(collection)):
+        notes = ask(searcher_of(collection, 20, vectors), ids, *examples, k=20, rerank=method).rerank.notes
+        said = vectors is not None and method != "eprf"
+        assert (collection_ranking.UNLINKED in notes) == said
+
+
 def test_what_the_index_misses_is_found_in_the_sample(collection, ids) -> None:
     class Forgetful(ViewVectors):  # as an approximate index may be
         def nearest(self, queries, k, scope):
