@@ -9,8 +9,9 @@ from weakref import ref
 import faiss
 import numpy as np
 
-from cbir.cancellation import checkpoint, locked, run_to_end
+from cbir.cancellation import checkpoint, is_cancellation, locked, run_to_end
 from cbir.gallery.vector_blocks import Floats, Rows, is_among
+from cbir.hardware.device_failure import gpu_failure
 from cbir.hardware.device_memory import is_out_of_device_memory, rows_within
 
 PARTS = 8  # that the rows are dealt to in turn: a GPU finds MOST_FETCHED rows of each
@@ -32,9 +33,8 @@ class GpuFlatIndex:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._copied: Callable[[], Floats | None] = lambda: (
-            None
-        )  # vectors that are there, while anything uses them
+        # Vectors that are there, while anything uses them
+        self._copied: Callable[[], Floats | None] = lambda: None
         self._parts: list[Any] = []
 
     def nearest(self, vectors: Floats, query: Floats, count: int, allowed: Rows | None = None) -> Rows | None:
@@ -54,11 +54,11 @@ class GpuFlatIndex:
         if self._copied() is not vectors:
             run_to_end(partial(self._copy, vectors), self._lock)
         with locked(self._lock):
-            self._copy(vectors)  # again: another query may have copied an older snapshot meanwhile
+            parts = self._copy(vectors)  # again: another query may have copied an older snapshot meanwhile
             share = 1.0 if allowed is None else len(allowed) / len(vectors)
             fetched = int(SPARE * count / max(share, 1e-9) / PARTS) + SLACK
             while fetched <= 2 * MOST_FETCHED:
-                rows = self._fetch(query, count, min(fetched, MOST_FETCHED), allowed)
+                rows = _fetch(parts, query, count, min(fetched, MOST_FETCHED), allowed)
                 if rows is not None:
                     return rows
                 fetched *= 2
@@ -67,43 +67,58 @@ class GpuFlatIndex:
     def abandon(self) -> None:
         """Give up what is on a GPU that has failed: freeing it fails as well, and then FAISS ends the process."""
         _abandoned.append(self._parts)
+        self._parts = []
         self._forget()
 
-    def _forget(self, _vectors: object = None) -> None:
-        """Free the copy; an erased patient's vectors leave the GPU with the view that had them."""
+    def _forget(self) -> None:
+        if gpu_failure() is not None:  # perhaps in the search of another collection
+            _abandoned.append(self._parts)
         self._copied, self._parts = (lambda: None), []
 
-    def _fetch(self, query: Floats, count: int, fetched: int, allowed: Rows | None) -> Rows | None:
-        results, farthest = [], np.inf
-        for number, part in enumerate(self._parts):
-            squared, numbers = part.search(query[None, :], min(fetched, part.ntotal))
-            if fetched < part.ntotal:
-                farthest = min(farthest, float(squared[0, -1]))  # farther rows of this part were not fetched
-            results.append((numbers[0] * PARTS + number, squared[0]))
-        rows, distances = (np.concatenate(values) for values in zip(*results, strict=True))
-        if allowed is not None:
-            passing = is_among(rows, allowed)
-            rows, distances = rows[passing], distances[passing]
-        sure = distances <= farthest
-        return np.sort(rows[sure]) if np.count_nonzero(sure) >= count else None
+    def _forget_gone(self, gone: object) -> None:
+        """Free the copy; an erased patient's vectors leave the GPU with the view that had them."""
+        if self._copied is gone:
+            self._forget()
 
-    def _copy(self, vectors: Floats) -> None:
+    def _copy(self, vectors: Floats) -> list[Any]:
+        """Return the parts of the index of vectors, which may be there."""
+        parts = self._parts
         if self._copied() is vectors:
-            return
+            return parts
+        parts = []
         self._forget()  # frees the old ones first
         for limit in ADDED:
             try:
                 for number in range(PARTS):
-                    first = self._parts[0] if self._parts else None
-                    self._parts.append(create_gpu_index(vectors.shape[1], half=True, beside=first))
-                    add_in_pieces(self._parts[-1], vectors[number::PARTS], limit)
+                    first = parts[0] if parts else None
+                    parts.append(create_gpu_index(vectors.shape[1], half=True, beside=first))
+                    add_in_pieces(parts[-1], vectors[number::PARTS], limit)
                 break
             except Exception as error:
-                if limit == ADDED[-1] or not is_out_of_device_memory(error):
-                    self.abandon()
+                if not (is_cancellation(error) or is_out_of_device_memory(error)):
+                    _abandoned.append(parts)
                     raise
-                self._parts = []
-        self._copied = ref(vectors, self._forget)
+                parts = []
+                if limit == ADDED[-1] or is_cancellation(error):
+                    raise
+        self._parts, self._copied = parts, ref(vectors, self._forget_gone)
+        return parts
+
+
+def _fetch(parts: list[Any], query: Floats, count: int, fetched: int, allowed: Rows | None) -> Rows | None:
+    """Return at least `count` rows, ascending, of the `fetched` nearest of each part; None if some may be missing."""
+    results, farthest = [], np.inf
+    for number, part in enumerate(parts):
+        squared, numbers = part.search(query[None, :], min(fetched, part.ntotal))
+        if fetched < part.ntotal:
+            farthest = min(farthest, float(squared[0, -1]))  # farther rows of this part were not fetched
+        results.append((numbers[0] * PARTS + number, squared[0]))
+    rows, distances = (np.concatenate(values) for values in zip(*results, strict=True))
+    if allowed is not None:
+        passing = is_among(rows, allowed)
+        rows, distances = rows[passing], distances[passing]
+    sure = distances <= farthest
+    return np.sort(rows[sure]) if np.count_nonzero(sure) >= count else None
 
 
 def add_in_pieces(index: Any, vectors: Floats, limit: int = ADDED[0]) -> None:

@@ -142,6 +142,6 @@ def number_graph(numbers: Rows, graph: Graph, space: Space) -> NumberedGraph:
     """Return the graph of images `numbers` (n,) int64, ascending, that was made in `space`."""
     weights = graph.weights
     return NumberedGraph(
-        numbers, weights.indptr.astype(np.int64), weights.indices.astype(np.int32, copy=False), weights.data, graph.scale,
-        graph.reach, graph.degrees, graph.least, space,
+        numbers, weights.indptr.astype(np.int64), weights.indices.astype(np.int32, copy=False), weights.data,
+        graph.scale, graph.reach, graph.degrees, graph.least, space,
     )  # fmt: skip

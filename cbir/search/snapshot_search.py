@@ -72,9 +72,9 @@ class SnapshotSearch:
             If the device is "cuda" and fails.
         """
         assert gallery.index is not None
-        rows = None
-        if self._gpu is not None and self._suits_gpu(len(gallery.index), count, allowed):
-            rows = self._on_gpu(self._gpu, gallery.blocks[0], query, count, allowed)
+        rows, gpu = None, self._gpu
+        if gpu is not None and self._suits_gpu(len(gallery.index), count, allowed):
+            rows = self._on_gpu(gpu, gallery.blocks[0], query, count, allowed)
         return gallery.index.nearest(query, count, allowed) if rows is None else rows
 
     def _suits_gpu(self, indexed: int, count: int, allowed: Rows | None) -> bool:

@@ -1,7 +1,6 @@
 """Vectors of a collection from its view: the snapshot, which FAISS searches in place, and what was added since."""
 
 from copy import copy
-from functools import cache
 from threading import Lock
 from weakref import WeakKeyDictionary
 
@@ -45,6 +44,7 @@ class ViewVectors:
         self._search = SnapshotSearch(collection.folder, device)
         self._samples = _Samples()
         self._view: View | None = None
+        self._known_rows: dict[IndexScope, Rows | None] | None = None  # of one search
 
     def over(self, limited: LimitedCollection) -> "ViewVectors":
         """Return the vectors of the images that a limited view of the collection shows."""
@@ -55,8 +55,7 @@ class ViewVectors:
     def for_search(self) -> "ViewVectors":
         """Return the vectors as they are now, for the calls of one search."""
         vectors = copy(self)
-        vectors._view = self.collection.view()
-        vectors.rows = cache(vectors.rows)  # type: ignore[method-assign]  # of one search
+        vectors._view, vectors._known_rows = self.collection.view(), {}
         return vectors
 
     @property
@@ -98,6 +97,13 @@ class ViewVectors:
 
     def rows(self, scope: IndexScope) -> Rows | None:
         """Return the rows of the view that are in a scope, ascending; None for all rows."""
+        if self._known_rows is None:
+            return self._select(scope)
+        if scope not in self._known_rows:
+            self._known_rows[scope] = self._select(scope)
+        return self._known_rows[scope]
+
+    def _select(self, scope: IndexScope) -> Rows | None:
         view, collection = self.view, self.collection
         matching = collection.matching_rows(view, scope.where)
         for patient in scope.of_patients:

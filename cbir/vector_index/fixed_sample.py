@@ -1,5 +1,7 @@
 """Random order of image numbers that is the same in every process and at every time."""
 
+from threading import Lock
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,15 +30,17 @@ def lowest(numbers: Numbers, count: int) -> Numbers:
 
 
 class RandomOrder:
-    """The first POOL of the numbers 1 to n in the random order; n only grows."""
+    """The first POOL of the numbers 1 to n in the random order; n only grows. Thread-safe."""
 
     def __init__(self) -> None:
+        self._lock = Lock()
         self._last, self._pool = 0, np.empty(0, np.int64)
 
     def upto(self, last: int) -> Numbers:
         """Return the first of the numbers 1 to `last`, or of more than these, in the random order."""
-        for start in range(self._last, last, POOL * 16):
-            stop = min(start + POOL * 16, last)
-            self._pool = lowest(np.concatenate([self._pool, np.arange(start + 1, stop + 1)]), POOL)
-            self._last = stop
-        return self._pool
+        with self._lock:
+            for start in range(self._last, last, POOL * 16):
+                stop = min(start + POOL * 16, last)
+                self._pool = lowest(np.concatenate([self._pool, np.arange(start + 1, stop + 1)]), POOL)
+                self._last = stop
+            return self._pool

@@ -118,8 +118,7 @@ class ScopeNumbers:
         return numbers[~np.isin(numbers, left_out)][:count]
 
     def _draw(self, count: int, scope: IndexScope, last_number: int) -> Numbers:
-        with self._lock:
-            order = self._order.upto(last_number)
+        order = self._order.upto(last_number)
         size = count + count // 4 + 64
         for tried in (size, 4 * size):
             first = order[:tried]

@@ -81,6 +81,18 @@ def test_squared_distances_are_those_of_float64(count: int, dimensions: int, see
 
 def test_threads_are_as_before_after_a_search() -> None:
     before = faiss.omp_get_max_threads()
-    with one_search_thread():
-        assert faiss.omp_get_max_threads() == 1
-    assert faiss.omp_get_max_threads() == before
+    faiss.omp_set_num_threads(3)
+    try:
+        with one_search_thread():
+            assert faiss.omp_get_max_threads() == 1
+        assert faiss.omp_get_max_threads() == 3
+    finally:
+        faiss.omp_set_num_threads(before)
+
+
+def test_what_half_precision_exchanges_is_fetched_besides() -> None:
+    vectors = np.full((1000, 4), 3000.0, np.float32)
+    vectors[7], vectors[8] = 2050.9, 2052.9  # 2050 and 2052 in half precision
+    query = np.full(4, 2051.5, np.float32)
+    assert 7 in build_half_index(vectors).nearest(query, 1)
+    assert 7 in build_half_index(vectors).nearest(query, 1, np.arange(7, 1000))

@@ -6,9 +6,13 @@ from hypothesis import strategies as st
 from cbir.gallery import gallery as module
 from cbir.gallery import vector_blocks
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.vector_blocks import CHUNK
+from cbir.gallery.vector_blocks import CHUNK, positions_among
 
 VECTORS = np.arange(60, dtype=np.float32).reshape(20, 3)
+ROWS = st.lists(st.integers(0, 19), unique=True).map(sorted)
+IN_A_ROW = st.tuples(st.integers(0, 19), st.integers(1, 20)).map(
+    lambda ends: range(ends[0], min(sum(ends), 20))
+)
 
 
 def gallery(*cuts: int) -> Gallery:
@@ -17,7 +21,7 @@ def gallery(*cuts: int) -> Gallery:
 
 @given(
     cuts=st.lists(st.integers(0, 20), max_size=3).map(sorted),
-    rows=st.lists(st.integers(0, 19), unique=True).map(sorted),
+    rows=ROWS | IN_A_ROW,
 )
 def test_chunks_of_named_rows_are_those_rows(cuts, rows):
     rows = np.array(rows, np.int64)
@@ -26,6 +30,14 @@ def test_chunks_of_named_rows_are_those_rows(cuts, rows):
         found[where] = vectors
     assert np.array_equal(found, VECTORS[rows])
     assert np.array_equal(gallery(*cuts).vectors(rows), VECTORS[rows])
+
+
+@given(candidates=st.lists(st.integers(0, 25), max_size=8), rows=ROWS | IN_A_ROW)
+def test_positions_are_those_of_the_candidates_that_are_there(candidates, rows):
+    rows = [row + 3 for row in rows]
+    positions, present = positions_among(np.array(candidates, np.int64), np.array(rows, np.int64))
+    assert present.tolist() == [candidate in rows for candidate in candidates]
+    assert positions.tolist() == [rows.index(candidate) for candidate in candidates if candidate in rows]
 
 
 @pytest.mark.parametrize("cuts", [(), (0,), (7,), (7, 7, 19)])

@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 
+from cbir.cancellation import time_limit
+from cbir.errors import QueryCancelled
 from cbir.gallery import gpu_flat_index
 from cbir.gallery.flat_index import build_half_index
 from cbir.gallery.gpu_flat_index import PARTS, GpuFlatIndex
+from cbir.hardware import device_failure
 from cbir.hardware.device import faiss_gpu_problem
 from tests.cbir.gallery.test_knn import clustered
 from tests.cbir.hardware.device_errors import ERRORS
@@ -113,3 +116,33 @@ def test_vectors_that_nothing_uses_any_more_leave_the_gpu() -> None:
     assert index._parts
     del vectors
     assert not index._parts
+
+
+def test_those_of_a_gpu_that_has_failed_elsewhere_are_not_freed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_flat_index, "_abandoned", [])
+    monkeypatch.setattr(device_failure, "_failures", device_failure._FailureLog())
+    index, vectors = GpuFlatIndex(), clustered(3000, seed=9)
+    index.nearest(vectors, vectors[3], 5)
+    parts = index._parts
+    device_failure.give_up_gpu("an encoder failed")
+    del vectors
+    assert gpu_flat_index._abandoned == [parts]
+
+
+@pytest.mark.parametrize("reason", ["cancelled", "memory", "broken"])
+def test_only_what_is_on_a_broken_gpu_stays_there_when_a_copy_fails(
+    monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    class Full(ImaginedIndex):
+        def add(self, vectors: np.ndarray) -> None:
+            raise ERRORS["faiss" if reason == "memory" else "sticky"]()
+
+    monkeypatch.setattr(gpu_flat_index, "_abandoned", [])
+    if reason == "cancelled":  # while another snapshot is sent again: the first copy of one is not cancelled
+        with time_limit(1e-9), pytest.raises(QueryCancelled):
+            GpuFlatIndex()._copy(VECTORS)
+    else:
+        monkeypatch.setattr(gpu_flat_index, "create_gpu_index", Full)
+        with pytest.raises(type(ERRORS["faiss" if reason == "memory" else "sticky"]())):
+            GpuFlatIndex().nearest(VECTORS, VECTORS[0], 5)
+    assert bool(gpu_flat_index._abandoned) == (reason == "broken")

@@ -16,7 +16,7 @@ from cbir.gallery.numbered_graph import NumberedGraph, number_graph
 from cbir.gallery.ranking import rank
 from cbir.rerank.backend import Backend
 from cbir.rerank.several_examples import learner_names
-from cbir.search import Answer, Request, Searcher, Stopwatch
+from cbir.search import Answer, Request, Searcher, Stopwatch, collection_ranking
 from cbir.search.view_vectors import ViewVectors
 from cbir.store import Collection
 from cbir.store import profile as profiles
@@ -145,6 +145,8 @@ def test_images_that_relevance_reaches_obey_the_request(collection, ids) -> None
     assert len(answer.results) == 20
     assert {hit.labels["label"] for hit in answer.results} == {"b"}
     assert not hit_ids(answer) & set(ids[8:12])
+    both = ask(searcher, ids, 0, k=20, rerank="none", where=["label=a"], same_patient=True)
+    assert [hit.image_id for hit in both.results] == [ids[2]]
     with LimitedCollection(collection, [parse_filter("label=a")]) as limited:
         answer = ask(without_whole_lists(searcher.over(limited)), ids, 0, k=20, rerank="diffusion")
         assert {hit.labels["label"] for hit in answer.results} == {"a"}
@@ -178,6 +180,15 @@ def test_images_of_the_sample_are_no_hits(collection, ids, method: str) -> None:
     assert {hit.image_id for hit in answer.results} == set(nearest)
     assert answer.rerank.scope == "the best 20 of 119 by an index"
     assert any("sample" in note for note in answer.rerank.notes) == (method not in ("none", "diffusion"))
+
+
+@pytest.mark.parametrize("method", ["diffusion", "feedback", "eprf"])
+def test_an_answer_without_the_graph_says_so(collection, ids, method: str) -> None:
+    examples = (0, 0) if method == "feedback" else (0,)
+    for vectors in (None, Unlinked(collection)):
+        notes = ask(searcher_of(collection, 20, vectors), ids, *examples, k=20, rerank=method).rerank.notes
+        said = vectors is not None and method != "eprf"
+        assert (collection_ranking.UNLINKED in notes) == said
 
 
 def test_what_the_index_misses_is_found_in_the_sample(collection, ids) -> None:
@@ -235,6 +246,15 @@ def test_a_collection_of_fewer_images_than_candidates_is_ranked_as_a_whole(colle
     assert ask(searcher, ids, 0, k=5).rerank.scope in ("collection", "top")
 
 
+@pytest.mark.parametrize(
+    ("candidates", "scope"), [(118, "the best 118 of 119 by an index"), (119, "collection")]
+)
+def test_as_many_candidates_as_match_are_all(collection, ids, candidates: int, scope: str) -> None:
+    answer = ask(searcher_of(collection, candidates), ids, 0, k=5, rerank="eprf")
+    assert answer.rerank.scope == scope
+    assert bool(answer.rerank.notes) == (candidates == 118)
+
+
 class Down(ViewVectors):
     """An index that does not answer."""
 
@@ -249,6 +269,21 @@ def test_while_the_index_is_down_all_images_are_compared_and_the_answer_says_so(
     assert any("All images were compared" in note for note in answer.rerank.notes)
 
 
+def test_more_images_than_can_be_ranked_are_not_and_the_answer_says_so(
+    collection, ids, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collection_ranking, "MOST", 30)
+    searcher, said = searcher_of(collection, 10), "ranks 30 at most"
+    for given in ({"k": 60}, {"k": 60, "group_by": "patient", "group_size": 10}):
+        answer = ask(searcher, ids, 0, rerank="none", **given)
+        assert len(answer.results) == 30
+        assert any(said in note for note in answer.rerank.notes)
+    for given in ({"k": 30}, {"k": 60, "where": ["label=a"], "exclude_patient": "p2"}):
+        notes = ask(searcher, ids, 0, rerank="none", **given).rerank.notes
+        assert any(said in note for note in notes) == (given["k"] == 60)
+    assert not ask(Searcher(collection, SETTINGS), ids, 0, k=60, rerank="none").rerank.notes
+
+
 def test_too_many_images_are_not_compared_while_the_index_is_down(collection, ids) -> None:
     searcher = searcher_of(collection, 20, Down(collection))
     object.__setattr__(
@@ -256,6 +291,15 @@ def test_too_many_images_are_not_compared_while_the_index_is_down(collection, id
     )
     with pytest.raises(IndexUnavailable, match="120 images are too many"):
         ask(searcher, ids, 0, k=5)
+
+
+def test_while_the_index_of_the_default_is_built_any_number_of_images_is_compared(collection, ids) -> None:
+    searcher = searcher_of(collection, 20, Down(collection))
+    object.__setattr__(
+        searcher._ranking, "settings", SETTINGS.model_copy(update={"exact_limit": 10, "index": "auto"})
+    )
+    assert len(ask(searcher, ids, 0, k=5).results) == 5
+    searcher.require_all_images("a search by text")
 
 
 def test_what_reads_all_images_says_so(collection) -> None:

@@ -1,6 +1,7 @@
 """Where a snapshot is searched: on the GPU as on the CPU, and by the CPU whatever the GPU fails with."""
 
 import logging
+import os
 import subprocess
 import sys
 from typing import Any
@@ -44,7 +45,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_flat_index, "create_gpu_index", ImaginedIndex)
     yield
     while device_lock._device_locks:
-        device_lock._device_locks.popitem()[1].close()
+        os.close(device_lock._device_locks.popitem()[1])
 
 
 def searcher_on(collection: Collection, device: str) -> Searcher:
@@ -129,6 +130,19 @@ def test_one_failure_ends_the_gpu_for_all_collections(collection, gpu, monkeypat
     assert device_failure.failure_count() == 1
 
 
+def test_a_gpu_that_fails_in_another_thread_is_not_waited_for(collection, gpu, monkeypatch) -> None:
+    searcher, suits = searcher_on(collection, "auto"), snapshot_search.SnapshotSearch._suits_gpu
+
+    def meanwhile(self, *arguments):
+        device_failure.give_up_gpu("it failed")
+        self._gpu = None
+        return suits(self, *arguments)
+
+    monkeypatch.setattr(snapshot_search.SnapshotSearch, "_suits_gpu", meanwhile)
+    found = searcher.by_id(asked_for(collection), Request(k=15, rerank="none"), Stopwatch())
+    assert len(found.results) == 15
+
+
 def test_a_cancelled_search_is_no_failure(collection, gpu, monkeypatch) -> None:
     searcher, image_id = searcher_on(collection, "auto"), asked_for(collection)
     monkeypatch.setattr(ImaginedIndex, "search", lambda *_: checkpoint())
@@ -160,7 +174,7 @@ sys.stdin.read()
 """
 
 
-def test_one_process_has_a_collection_on_the_gpu(collection, gpu) -> None:
+def test_one_process_has_a_collection_on_the_gpu(collection, gpu, monkeypatch) -> None:
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(collection.folder)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -175,6 +189,30 @@ def test_one_process_has_a_collection_on_the_gpu(collection, gpu) -> None:
         holder.communicate()
     for _ in range(2):  # its holder died, and it is ours for every searcher of this process
         assert device_lock.acquire_device_lock(collection.folder)
+    with monkeypatch.context() as patch:  # but not of one that was forked from it
+        patch.setattr(os, "getpid", lambda: 0)
+        assert not device_lock.acquire_device_lock(collection.folder)
+
+
+def test_a_collection_that_nobody_can_write_to_is_locked_all_the_same(collection, gpu, tmp_path) -> None:
+    mount = tmp_path / "mount"
+    mount.mkdir()
+    commands = (["mount", "--bind", collection.folder, mount], ["mount", "-o", "remount,bind,ro", mount])
+    if any(subprocess.run(command, capture_output=True, check=False).returncode for command in commands):
+        subprocess.run(["umount", mount], capture_output=True, check=False)
+        pytest.skip("this system lets no one mount a folder here")
+    try:
+        holder = subprocess.Popen(
+            [sys.executable, "-c", HOLD, str(mount)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert holder.stdout is not None
+        assert holder.stdout.readline().strip() == "True"
+        assert not device_lock.acquire_device_lock(mount)
+        holder.communicate()
+        assert device_lock.acquire_device_lock(mount)
+    finally:
+        subprocess.run(["umount", "-l", mount], check=True)
 
 
 def test_a_child_does_not_use_what_its_parent_has_on_a_gpu(collection, gpu, monkeypatch) -> None:

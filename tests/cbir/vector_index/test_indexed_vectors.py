@@ -1,6 +1,8 @@
 """Answers are those of a comparison with all images, whatever the index has followed."""
 
 import random
+import sys
+from threading import Barrier, Thread
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from cbir.store.dicom_instances import DicomScope
 from cbir.store.filter_conditions import parse_filters
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.patient_scope import PatientScope
-from cbir.vector_index import index_gap, indexed_vectors, scope_numbers
+from cbir.vector_index import fixed_sample, index_gap, indexed_vectors, scope_numbers
 from cbir.vector_index.fixed_sample import RandomOrder, lowest, random_keys
 from cbir.vector_index.port import IndexScope
 from tests.cbir.vector_index.followed import DIMENSIONS, Followed, holds, make_entries
@@ -209,3 +211,26 @@ def test_random_order():
     order = RandomOrder()
     order.upto(1000)
     np.testing.assert_array_equal(order.upto(70_000)[:500], lowest(np.arange(1, 70_001), 500))
+
+
+def test_searches_at_the_same_time_draw_each_number_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fixed_sample, "POOL", 4)
+    first, interval = lowest(np.arange(1, 1985), 4).tolist(), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(200):
+            order, together = RandomOrder(), Barrier(4)
+
+            def grow(order: RandomOrder = order, together: Barrier = together) -> None:
+                together.wait()
+                for last in range(64, 2000, 64):
+                    order.upto(last)
+
+            threads = [Thread(target=grow) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert order.upto(1984).tolist() == first
+    finally:
+        sys.setswitchinterval(interval)
