@@ -18,7 +18,10 @@ from cbir.vector_index.port import IndexScope, Neighbours, Numbers
 
 NO_NUMBERS = np.empty(0, np.int64)
 EVERYTHING = IndexScope()
-WIDE = 3  # times as many images as are needed are searched for, to find those behind a filter among them
+NARROW = 1 / 3  # share of the images that a filter keeps, below which they are searched for apart
+SPARE = (
+    1.3  # times as many images as should be enough are searched for, to find those behind a filter among them
+)
 
 
 @dataclass(frozen=True)
@@ -145,13 +148,16 @@ def _nearest(
 ) -> tuple[list[Neighbours], Numbers]:
     """Return the images nearest to each query, one more than are needed if there are more, and others around it.
 
-    Those are left out by a filter, and relevance may flow through them. Where an index compares all images, and
-    a filter keeps a third of what is near, one search finds both.
+    Those are left out by a filter, and relevance may flow through them. Where the index compares all images, and the
+    filter keeps a third of them, one search for more is expected to find both.
     """
     most = query.count + 1
     if stored is None or without_filter(query.scope) == query.scope:
         return vectors.nearest(query.queries, most, query.scope), NO_NUMBERS
-    wide = vectors.nearest(query.queries, WIDE * most if vectors.compares_all else query.count, EVERYTHING)
+    number, total = query.count, vectors.count(query.scope) if vectors.compares_all else None
+    if total is not None and total >= NARROW * len(vectors):
+        number = int(SPARE * most * len(vectors) / total)
+    wide = vectors.nearest(query.queries, number, EVERYTHING)
     around = union(*(each.numbers[: query.count] for each in wide))
     inside = vectors.within(union(*(each.numbers for each in wide)), query.scope)
     neighbours = [each.among(inside, most) for each in wide]

@@ -5,6 +5,7 @@ from threading import Lock
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
@@ -45,6 +46,7 @@ class ViewVectors:
         self._samples = _Samples()
         self._view: View | None = None
         self._known_rows: dict[IndexScope, Rows | None] | None = None  # of one search
+        self._known_tables: dict[IndexScope, NDArray[np.bool_]] = {}
 
     def over(self, limited: LimitedCollection) -> "ViewVectors":
         """Return the vectors of the images that a limited view of the collection shows."""
@@ -55,7 +57,7 @@ class ViewVectors:
     def for_search(self) -> "ViewVectors":
         """Return the vectors as they are now, for the calls of one search."""
         vectors = copy(self)
-        vectors._view, vectors._known_rows = self.collection.view(), {}
+        vectors._view, vectors._known_rows, vectors._known_tables = self.collection.view(), {}, {}
         return vectors
 
     @property
@@ -163,7 +165,7 @@ class ViewVectors:
         view, rows = self.view, self.rows(scope)
         total = len(view.gallery) if rows is None else len(rows)
         sampled, vectors = self._samples.of_view(view, count + LEFT_OUT)
-        inside = np.arange(len(sampled)) if rows is None else np.flatnonzero(is_among(sampled, rows))
+        inside = np.flatnonzero(self._allows(sampled, scope))
         if len(inside) < min(count, total):  # a narrow scope
             sampled = np.sort(_draw(view, rows, count, self._samples.order))
             return view.gallery.ids[sampled], view.gallery.vectors(sampled)
@@ -182,9 +184,19 @@ class ViewVectors:
 
     def _rows_within(self, numbers: Numbers, scope: IndexScope) -> Rows:
         """Return the rows of those of the numbers that are in a scope, ascending."""
-        allowed = self.rows(scope)
         rows = self.view.rows_of(union(numbers))
-        return rows if allowed is None else rows[is_among(rows, allowed)]
+        return rows[self._allows(rows, scope)]
+
+    def _allows(self, rows: Rows, scope: IndexScope) -> NDArray[np.bool_]:
+        """Return whether each of some rows is in a scope."""
+        allowed = self.rows(scope)
+        if allowed is None:
+            return np.ones(len(rows), bool)
+        if self._known_rows is None:
+            return is_among(rows, allowed)
+        if scope not in self._known_tables:
+            self._known_tables[scope] = _table(allowed, len(self.view.gallery))
+        return self._known_tables[scope][rows]
 
 
 _NONE = np.empty(0, np.int64)
@@ -208,18 +220,20 @@ class _Samples:
         return latest[1], latest[2]
 
 
+def _table(rows: Rows, count: int) -> NDArray[np.bool_]:
+    """Return which of `count` rows are among some: read sooner than rows are bisected."""
+    table = np.zeros(count, bool)
+    table[rows] = True
+    return table
+
+
 def _draw(view: View, rows: Rows | None, count: int, order: RandomOrder) -> Rows:
     """Return the `count` of some rows, ascending, that come first in a random order, in this order; None: of all."""
     ids = view.gallery.ids
     total = len(ids) if rows is None else len(rows)
     numbers = order.upto(int(ids[-1]) if len(ids) else 0)
     sampled, _ = positions_among(numbers[: SPARE * count * len(ids) // max(total, 1)], ids)
-    if rows is not None:
-        allowed = np.zeros(
-            len(ids), bool
-        )  # a table: bisection in random order would take several times as long
-        allowed[rows] = True
-        sampled = sampled[allowed[sampled]]
+    sampled = sampled if rows is None else sampled[_table(rows, len(ids))[sampled]]
     if len(sampled) < min(count, total):
         sampled = np.searchsorted(ids, lowest(ids if rows is None else ids[rows], count))
     return np.asarray(sampled[:count])
