@@ -55,8 +55,8 @@ def draw_engine() -> Drawing:
         if row > 10:
             picture.arrow((365, row + 38), (392, row + 38), (392, 138), (430, 138))
     for row, lines in (
-        (100, ["head", "the 5,000 nearest,", "distances exact"]),
-        (190, ["sample", "5,000 of the others"]),
+        (100, ["head", "the nearest images,", "distances exact"]),
+        (190, ["sample", "of the others"]),
         (280, ["graph", "of neighbours: what", "relevance reaches"]),
     ):
         picture.box(430, row, 170, 76, lines, GREEN)

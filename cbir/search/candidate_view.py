@@ -18,7 +18,7 @@ from cbir.vector_index.port import IndexScope, Neighbours, Numbers
 
 NO_NUMBERS = np.empty(0, np.int64)
 EVERYTHING = IndexScope()
-NARROW = 1 / 3  # share of the images that a filter keeps, below which they are searched for apart
+LEAST_SHARE = 1 / 3  # share of the images that a filter keeps, below which they are searched for apart
 SPARE = (
     1.3  # times as many images as should be enough are searched for, to find those behind a filter among them
 )
@@ -155,7 +155,7 @@ def _nearest(
     if stored is None or without_filter(query.scope) == query.scope:
         return vectors.nearest(query.queries, most, query.scope), NO_NUMBERS
     number, total = query.count, vectors.count(query.scope) if vectors.compares_all else None
-    if total is not None and total >= NARROW * len(vectors):
+    if total is not None and total >= LEAST_SHARE * len(vectors):
         number = int(SPARE * most * len(vectors) / total)
     wide = vectors.nearest(query.queries, number, EVERYTHING)
     around = union(*(each.numbers[: query.count] for each in wide))
