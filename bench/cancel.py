@@ -11,11 +11,11 @@ import json
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from query import collection, timed  # beside this file
 
 from cbir import rerank
 from cbir.cancellation import time_limit
@@ -29,7 +29,25 @@ from cbir.rerank.seeded_diffusion import RelevanceFeedback
 from cbir.threads import cores
 
 TARGET_MS = 250
+CLUSTERS = 200
 JUDGED = RelevanceFeedback(np.arange(10), np.where(np.arange(10) % 2, 1.0, -1.0))
+
+
+def collection(count: int, dimensions: int) -> Gallery:
+    """Return a gallery of clustered vectors (count, dimensions) of unit spread within a cluster."""
+    random = np.random.default_rng(0)
+    centres = random.standard_normal((CLUSTERS, dimensions), dtype=np.float32)
+    vectors = random.standard_normal((count, dimensions), dtype=np.float32)
+    for rows in np.array_split(np.arange(count), max(1, count // 10_000)):
+        vectors[rows] += centres[random.integers(0, CLUSTERS, len(rows))]
+    return Gallery((vectors,), np.arange(count))
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Return the milliseconds of `work`, and its result."""
+    started = time.perf_counter()
+    result = work()
+    return (time.perf_counter() - started) * 1000, result
 
 
 def linked(gallery: Gallery) -> Gallery:

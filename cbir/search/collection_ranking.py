@@ -26,7 +26,7 @@ from cbir.search.judged_images import feedback_in, read_feedback
 from cbir.search.method_choice import choose_learner, choose_reranker
 from cbir.search.query_likeness import query_likeness
 from cbir.search.ranked_images import RankedImages, ranked_images
-from cbir.search.request_scope import request_scope, without_filter
+from cbir.search.request_scope import request_scope, without_absent, without_filter
 from cbir.search.search_request import Request
 from cbir.search.stopwatch import Stopwatch
 from cbir.search.view_vectors import ViewVectors
@@ -177,6 +177,7 @@ class CollectionRanking:
             if vectors.count(ranked) <= self.whole_up_to:
                 return list_everything(vectors, query)
             return find_candidates(vectors, vectors.scale(), query)
+        query = replace(query, scope=without_absent(self.collection, scope))
         return find_candidates(vectors, self._sampled_scale(vectors).fitted, query)
 
     def _sampled_scale(self, vectors: Vectors) -> SampledScale:

@@ -33,10 +33,15 @@ def request_scope(collection: Collection, request: Request, contents: Sequence[s
         where=tuple(collection.conditions(request.where)),
         of_patients=(request.of_patient,) if request.of_patient else (),
         without_patients=tuple(keys),
-        # Most query images are not in the collection: without a condition the index is faster.
-        without_contents=tuple(each for each in contents if each and len(collection.numbers_showing([each]))),
+        without_contents=tuple(filter(None, contents)),
         outside=request.outside,
     )
+
+
+def without_absent(collection: Collection, scope: IndexScope) -> IndexScope:
+    """Return a scope without query images that are not in the collection, as most are: an index is faster then."""
+    contents = tuple(each for each in scope.without_contents if len(collection.numbers_showing([each])))
+    return replace(scope, without_contents=contents)
 
 
 def without_filter(scope: IndexScope) -> IndexScope:

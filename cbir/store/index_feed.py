@@ -224,7 +224,7 @@ class IndexFeed(RecordQueries):
         return np.sort(np.concatenate([np.empty(0, np.int64), *feed_rows]))
 
     def _numbers(self, query: Any) -> Numbers:
-        with self._engine.connect() as connection:
+        with connect_once(self._engine) as connection:
             return np.fromiter(connection.scalars(query), np.int64)
 
 

@@ -44,7 +44,6 @@ collection verify --collection collection
 collection labels --collection collection
 collection quarantine --collection collection
 annotate to-label-studio --collection collection --study-dir paired --out tasks
-collection build-index --collection collection
 collection compact --collection collection
 collection export --collection collection export
 collection to-fiftyone --collection collection voxels
@@ -78,6 +77,7 @@ usage delete --yes
 state verify
 """
 REFUSED = """
+collection build-index --collection collection
 federate check --collection collection
 federate search scans/phantom-000003.png --collection collection
 federate adopt-transform --collection collection missing.json
