@@ -29,15 +29,15 @@ from active_classifier import classify
 from active_tables import ALL, CONVENTIONAL, Row, show
 from numpy.typing import NDArray
 
-from cbir import encoders
-from cbir.active import strategies
-from cbir.active.pair_selection import starting_pairs
-from cbir.active.simulation import SimulationPlan, simulate
-from cbir.active.simulation_metrics import compare_grades, cost, relative_accuracy
-from cbir.models.linear.grouped_folds import group_folds
-from cbir.severity.new_ranker import new_ranker
-from cbir.severity.sampled_ranker import SampledRanker
-from cbir.training.picture_loading import load_features, load_pictures
+from cbir.descriptors import encoders
+from cbir.evaluation.grouped_folds import group_folds
+from cbir.learn.severity.new_ranker import new_ranker
+from cbir.learn.severity.sampled_ranker import SampledRanker
+from cbir.learn.training.picture_loading import load_features, load_pictures
+from service.features.annotate.active import strategies
+from service.features.annotate.active.pair_selection import starting_pairs
+from service.features.annotate.active.simulation import SimulationPlan, simulate
+from service.features.annotate.active.simulation_metrics import compare_grades, cost, relative_accuracy
 
 FOLDS = 5
 START = 0.2

@@ -7,10 +7,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cbir.severity.sampled_network import SampledNetwork
-from cbir.severity.sampled_ranker import SampledRanker
-from cbir.severity.value_network import ValueNetwork
-from cbir.training.training_loop import run_training_loop
+from cbir.learn.severity.sampled_network import SampledNetwork
+from cbir.learn.severity.sampled_ranker import SampledRanker
+from cbir.learn.severity.value_network import ValueNetwork
+from cbir.learn.training.training_loop import run_training_loop
 
 IMAGES_PER_PAIR = 2
 DECAY = 1e-4  # the paper's; that of a ranker on few values, 300 times as large, leaves rare grades out

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
-from cbir.active import strategies
-from cbir.active.pair_selection import first_pairs, select_pairs
-from cbir.active.simulation import answers
-from cbir.active.strategy_severity import severity_for_strategy
 from cbir.evaluation.report.charts import scatter_chart
 from cbir.evaluation.report.svg_figure import standalone_svg
-from cbir.severity.new_ranker import new_ranker
+from cbir.learn.severity.new_ranker import new_ranker
+from service.features.annotate.active import strategies
+from service.features.annotate.active.pair_selection import first_pairs, select_pairs
+from service.features.annotate.active.simulation import answers
+from service.features.annotate.active.strategy_severity import severity_for_strategy
 
 DIRECTIONS = 50  # principal, before t-SNE
 STEP = 0.05

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from statsmodels.stats.proportion import proportion_confint
 
 from cbir import settings
-from cbir.audit.audited_images import AuditedImages, read_audited_images
-from cbir.audit.drift import LEAST, WINDOW, alarm_threshold, check_window, count_alarms
 from cbir.store import Collection
+from service.features.audit.checks.audited_images import AuditedImages, read_audited_images
+from service.features.audit.checks.drift import LEAST, WINDOW, alarm_threshold, check_window, count_alarms
 
 EARLIER = 600  # images before the first check
 

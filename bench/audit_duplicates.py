@@ -30,12 +30,12 @@ from bench.changed_copies import CHANGES
 from bench.keypoints import compare_keypoints
 from bench.many_images import make_images
 from bench.pointing import interval
-from cbir.audit.duplicate_groups import REFERENCE, Duplicates
-from cbir.audit.duplicates import find_duplicates
+from cbir.api.index_folder import index_folder
 from cbir.gallery.knn import find_neighbours
-from cbir.python_api.index_folder import index_folder
 from cbir.store import Collection
-from cbir.threads import cores
+from cbir.system.threads import cores
+from service.features.audit.checks.duplicate_groups import REFERENCE, Duplicates
+from service.features.audit.checks.duplicates import find_duplicates
 
 SAME = 0.995  # correlation of all pixels: neighbouring slices in the composite collection reach 0.992
 

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from cbir import settings
-from cbir.audit.audited_images import AuditedImages, read_audited_images
-from cbir.audit.label_errors import find_label_errors
 from cbir.store import Collection
+from service.features.audit.checks.audited_images import AuditedImages, read_audited_images
+from service.features.audit.checks.label_errors import find_label_errors
 
 Codes = NDArray[np.int64]
 

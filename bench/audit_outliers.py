@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from cbir import settings
-from cbir.audit.audited_images import AuditedImages, read_audited_images
-from cbir.audit.independent_neighbours import find_independent
-from cbir.audit.label_errors import VOTERS
-from cbir.audit.outliers import find_outliers
 from cbir.store import Collection
+from service.features.audit.checks.audited_images import AuditedImages, read_audited_images
+from service.features.audit.checks.independent_neighbours import find_independent
+from service.features.audit.checks.label_errors import VOTERS
+from service.features.audit.checks.outliers import find_outliers
 
 FIRST = 0.01  # of the images
 

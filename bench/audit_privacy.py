@@ -26,13 +26,13 @@ from pydicom.dataset import Dataset
 from statsmodels.stats.proportion import proportion_confint
 
 from bench.intake_text import draw_text
-from cbir.audit.privacy import find_privacy
-from cbir.audit.privacy_messages import summarise_privacy
-from cbir.datasets.phantoms import draw_phantom, exposure
-from cbir.datasets.phantoms.dicom_encoding import encode_dicom
+from cbir.evaluation.datasets.phantoms import draw_phantom, exposure
+from cbir.evaluation.datasets.phantoms.dicom_encoding import encode_dicom
 from cbir.images import Limits
 from cbir.store import Collection
 from indexer.index_images import index_images
+from service.features.audit.checks.privacy import find_privacy
+from service.features.audit.checks.privacy_messages import summarise_privacy
 
 NAMES = ("Mueller", "Schmidt", "Garcia", "Chen", "Dupont", "Ivanov", "Okafor", "Tanaka", "Lindqvist", "Abebe")
 GIVEN = ("Anna", "Jane", "Luis", "Wei", "Marie", "Olga", "Ngozi", "Kenji", "Sven", "Sara")

@@ -32,8 +32,8 @@ from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.whitening import plain_space
 from cbir.rerank.auto import CANDIDATES, default_choice
 from cbir.store import Collection
-from cbir.store.profile import UNIT_EPRF
-from cbir.threads import OneBlasThread
+from cbir.store.base.profile import UNIT_EPRF
+from cbir.system.threads import OneBlasThread
 
 Candidate = tuple[str, Mapping[str, float]]
 RIVALS: tuple[Candidate, ...] = (("k-reciprocal", {"M": 200}), ("aqe", {}), ("eprf", {}))  # as published

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from cbir import rerank
-from cbir.cancellation import time_limit
 from cbir.errors import QueryCancelled
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn import NEAREST, NearestNeighbours
@@ -26,7 +25,8 @@ from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.ranking import rank
 from cbir.rerank.feedback import Feedback
 from cbir.rerank.seeded_diffusion import RelevanceFeedback
-from cbir.threads import cores
+from cbir.system.cancellation import time_limit
+from cbir.system.threads import cores
 
 TARGET_MS = 250
 CLUSTERS = 200

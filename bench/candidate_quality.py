@@ -31,9 +31,9 @@ from cbir.search import Request, Searcher
 from cbir.search.index_vectors import Vectors
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.vector_index.current_gap import CurrentGap
-from cbir.vector_index.indexed_vectors import IndexedVectors
-from cbir.vector_index.open_index import open_index
+from cbir.store.index.current_gap import CurrentGap
+from cbir.store.index.indexed_vectors import IndexedVectors
+from cbir.store.index.open_index import open_index
 
 DEEP = 100  # first answers that are compared
 LIST = 1000  # answers that count, the most that a search returns by default

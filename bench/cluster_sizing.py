@@ -23,10 +23,10 @@ from bench.cluster_cost import Prices, table
 from bench.sizing import BATCH, entry
 from cbir import settings
 from cbir.store import Collection
-from cbir.store import profile as profiles
-from cbir.store.default_profile import DEFAULT_PROFILE
-from cbir.store.postgresql_address import files_folder
-from cbir.vector_index.faiss_graph import BUILD_WIDTH, LINKS
+from cbir.store.base import profile as profiles
+from cbir.store.index.local.faiss_graph import BUILD_WIDTH, LINKS
+from cbir.store.postgresql.postgresql_address import files_folder
+from cbir.store.writing.default_profile import DEFAULT_PROFILE
 from service.access.shared_audit import SharedAuditLog
 from service.state.database import StateDatabase, open_state
 from tests.postgresql_server import PostgresqlServer

@@ -33,15 +33,15 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import PredefinedSplit, StratifiedKFold
 
-from cbir.cohorts.cohort_pool import CohortPool, collect_pool
-from cbir.cohorts.cohort_round import CohortRound
-from cbir.cohorts.judged_image import JudgedImage
-from cbir.cohorts.patient_companions import find_companions
 from cbir.gallery.vector_blocks import VectorBlocks
 from cbir.search import Searcher
+from cbir.search.cohorts.cohort_pool import CohortPool, collect_pool
+from cbir.search.cohorts.cohort_round import CohortRound
+from cbir.search.cohorts.judged_image import JudgedImage
+from cbir.search.cohorts.patient_companions import find_companions
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.vector_index.open_index import open_index
+from cbir.store.index.open_index import open_index
 
 SHARE = 0.9  # of a class
 STARTS = 3

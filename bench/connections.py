@@ -57,7 +57,7 @@ CASES = (
 @contextmanager
 def running_service(collection: Path) -> Iterator[tuple[int, psutil.Process]]:
     """Run the service over `collection`; yield its port and its first process."""
-    command = [sys.executable, "-m", "cbir.main", "serve", "--collection", str(collection), "--port", "0"]
+    command = [sys.executable, "-m", "cbir.api.main", "serve", "--collection", str(collection), "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -170,7 +170,7 @@ def build_collection(folder: Path) -> tuple[Path, bytes]:
         ["phantoms", folder / "images", "--count", "60"],
         ["index", folder / "images", "--collection", folder / "collection"],
     ):
-        command = [sys.executable, "-m", "cbir.main", *map(str, arguments)]
+        command = [sys.executable, "-m", "cbir.api.main", *map(str, arguments)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return folder / "collection", next((folder / "images").rglob("*.png")).read_bytes()
 

@@ -35,14 +35,15 @@ import numpy as np
 from flipped_bits import flip_campaign
 from sizing import entry
 
+from cbir.api.main import main as run_command
 from cbir.errors import CbirError
-from cbir.main import main as run_command
 from cbir.search.view_vectors import EVERYTHING, ViewVectors
-from cbir.store import Collection, DatabaseError, index_build
-from cbir.store import profile as profiles
-from cbir.store.add_transaction import Added, AddTransaction
-from cbir.store.recovery import open_or_fallback
-from cbir.store.schema import CHECKED, meta, vectors
+from cbir.store import Collection, DatabaseError
+from cbir.store.base import profile as profiles
+from cbir.store.base.schema import CHECKED, meta, vectors
+from cbir.store.records.add_transaction import Added, AddTransaction
+from cbir.store.upkeep.recovery import open_or_fallback
+from cbir.store.views import index_build
 
 PAGE = 4096
 SECONDS = 120.0

@@ -28,7 +28,7 @@ import numpy as np
 import psutil
 
 from cbir import settings
-from cbir.datasets.phantoms.drawing import draw_phantom
+from cbir.evaluation.datasets.phantoms.drawing import draw_phantom
 from cbir.images import Limits, decode, read_images
 from cbir.ingest.decoder_tasks import ImageChoice, describe_choice
 from cbir.ingest.description import DescribeTask, describe_images
@@ -36,9 +36,9 @@ from cbir.ingest.image_files import file_stamp
 from cbir.ingest.process_pool import ProcessPool, use_one_thread_silently
 from cbir.ingest.shared_bytes import share_bytes
 from cbir.search import describe_query
-from cbir.store import profile as profiles
+from cbir.store.base import profile as profiles
 from indexer.describe_files import FileTask, describe_files
-from service.ingest.decoders import Decoders
+from service.collections.decoders import Decoders
 
 TASK = DescribeTask(profiles.get("huang2012"), b"secret", Limits())
 CHUNK = 32
@@ -116,7 +116,7 @@ def proportional_memory(process: psutil.Process) -> int:
 
 def service_memory(paths: list[Path], requests: int, folder: Path) -> dict[str, Any]:
     """Send `requests` large images at once to a service with default settings; its greatest PSS."""
-    command = [sys.executable, "-m", "cbir.main"]
+    command = [sys.executable, "-m", "cbir.api.main"]
     collection = folder / "collection"
     subprocess.run([*command, "index", *map(str, paths), "--collection", str(collection)], check=True)
     served = subprocess.Popen(

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from cbir import descriptors
 from cbir.images import read_images
-from cbir.store.default_profile import DEFAULT_PROFILE
+from cbir.store.writing.default_profile import DEFAULT_PROFILE
 
 TARGETS = {"huang2012": 250, DEFAULT_PROFILE: 100}  # images per second, 512 x 512, decoding included
 

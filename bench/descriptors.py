@@ -15,7 +15,7 @@ from typing import Any
 from cbir import rerank
 from cbir.evaluation.report import charts
 from cbir.evaluation.report.svg_figure import standalone_svg
-from cbir.store.default_profile import DEFAULT_PROFILE
+from cbir.store.writing.default_profile import DEFAULT_PROFILE
 
 DESCRIPTORS = ("color_layout", "edge_histogram", "tamura", "huang2012", DEFAULT_PROFILE)
 TASKS: dict[str, tuple[str, ...]] = {
@@ -31,7 +31,7 @@ TASKS: dict[str, tuple[str, ...]] = {
 def cbir(*arguments: str | Path) -> None:
     """Run a command, which reports its progress on standard error."""
     process = subprocess.run(
-        [sys.executable, "-m", "cbir.main", *map(str, arguments)], stdout=subprocess.DEVNULL
+        [sys.executable, "-m", "cbir.api.main", *map(str, arguments)], stdout=subprocess.DEVNULL
     )
     if process.returncode not in (0, 3):  # 3: some files of the folder are not images
         raise SystemExit(process.returncode)

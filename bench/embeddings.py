@@ -28,30 +28,31 @@ import torch
 from intervals import mean_interval
 from numpy.typing import NDArray
 
-from cbir import descriptors, encoders, rerank
-from cbir.datasets.manifest import Manifest
+from cbir import descriptors, rerank
+from cbir.descriptors import encoders
+from cbir.descriptors.networks.embedder import Embedder
+from cbir.descriptors.networks.embedding_head import KEPT, EmbeddingHead
 from cbir.evaluation.metrics.vector_retrieval import RetrievalScores
 from cbir.gallery import knn, whitening
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.ranking import rank
 from cbir.images import read_images
-from cbir.losses import ORDINAL, names
-from cbir.models.embedder import Embedder
-from cbir.models.embedding_head import KEPT, EmbeddingHead
-from cbir.store import normalisation, profile
-from cbir.training.embedding_training import (
+from cbir.ingest.manifest import Manifest
+from cbir.learn.losses import ORDINAL, names
+from cbir.learn.training.embedding_training import (
     EmbeddingData,
     EmbeddingRecipe,
     evaluate_embedding,
     initial_head,
     train_embedding,
 )
-from cbir.training.labelled_examples import read_class_examples
-from cbir.training.loss_options import LossOptions
-from cbir.training.network_scoring import apply_network
-from cbir.training.patient_split import PARTS, split_by_class
-from cbir.training.picture_loading import load_features, load_pictures
+from cbir.learn.training.labelled_examples import read_class_examples
+from cbir.learn.training.loss_options import LossOptions
+from cbir.learn.training.network_scoring import apply_network
+from cbir.learn.training.patient_split import PARTS, split_by_class
+from cbir.learn.training.picture_loading import load_features, load_pictures
+from cbir.store.base import normalisation, profile
 
 BASELINE = "huang2012"
 # Forms of the SoDeep paper by equation, with the sorters of the paper and with the project's own

@@ -25,8 +25,8 @@ from cbir.evaluation.query_images import leave_one_out, sample_queries
 from cbir.evaluation.runs import EvalRun, RunWriter, SearchProtocol
 from cbir.evaluation.search_pool import open_search_pool
 from cbir.store import Collection, Record
-from cbir.store import profile as profiles
-from cbir.threads import cores
+from cbir.store.base import profile as profiles
+from cbir.system.threads import cores
 
 CLUSTERS = 193
 DIMENSIONS = 168

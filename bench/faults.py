@@ -36,9 +36,9 @@ from reliability.power_cut import Disk, read_trace
 from reliability.shim import Mode, Shim
 from reliability.workloads import OPERATIONS, add_last, base_ledger, make_base, working
 
+from cbir.api.main import error_advice
 from cbir.errors import CbirError
-from cbir.main import error_advice
-from cbir.store import index_build
+from cbir.store.views import index_build
 
 CUT_SHARE = 0.3  # of all faults
 USED_SHARE = 0.25  # of the collections are written to after a fault

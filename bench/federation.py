@@ -18,13 +18,13 @@ from typing import NamedTuple
 import numpy as np
 from intervals import mean_interval
 
-from cbir.federation.merge import merge_by_distance, merge_by_rank
-from cbir.federation.site_agreement import transform_fingerprint
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
 from cbir.store import Collection, Record
-from cbir.store.normalisation import Statistics
-from cbir.store.writer import Entry
+from cbir.store.base.normalisation import Statistics
+from cbir.store.writing.writer import Entry
+from service.features.federation.exchange.merge import merge_by_distance, merge_by_rank
+from service.features.federation.exchange.site_agreement import transform_fingerprint
 
 DEPTH = 100  # results of a search
 METHODS = ("none", "aqe", "k-reciprocal", "eprf", "diffusion")

@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from rerank_quality import indexed  # beside this file
 
 from cbir import settings
-from cbir.commands.options import parse_parameters
 from cbir.evaluation.candidates import select_candidates
 from cbir.evaluation.metrics import average_precision as metric
 from cbir.evaluation.query_images import sample_queries
@@ -35,8 +34,9 @@ from cbir.evaluation.relevance import parse_relevance
 from cbir.evaluation.report import charts
 from cbir.evaluation.report.svg_figure import standalone_svg
 from cbir.search import Judgement, Request, Searcher
+from cbir.search.command_options import parse_parameters
 from cbir.store import Collection
-from cbir.threads import cores
+from cbir.system.threads import cores
 
 MEASURES = ("map", "shown", "unjudged")
 

@@ -23,23 +23,26 @@ from sizing import entry
 from state_contents import NOW, make_state, state_settings
 
 from cbir.errors import CbirError
-from cbir.store import Collection, DatabaseError, index_build, originals, severity_model
-from cbir.store import profile as profiles
-from cbir.store.add_transaction import Added, AddTransaction
-from cbir.store.audit_file import write_audit_file
-from cbir.store.backup import back_up_collection
-from cbir.store.backup_log import append_log
-from cbir.store.idempotency import StoredReply
-from cbir.store.map_file import StoredMap, read_map, write_map
-from cbir.store.records import Record
-from cbir.store.region_cells import CellProjection, write_part, write_projection
-from cbir.store.restore import restore_backup
-from cbir.store.secret_key import read_secret
-from cbir.store.verify import verify_collection
+from cbir.store import Collection, DatabaseError
+from cbir.store.base import profile as profiles
+from cbir.store.base import severity_model
+from cbir.store.base.secret_key import read_secret
+from cbir.store.records import originals
+from cbir.store.records.add_transaction import Added, AddTransaction
+from cbir.store.records.idempotency import StoredReply
+from cbir.store.records.records import Record
+from cbir.store.snapshot.audit_file import write_audit_file
+from cbir.store.snapshot.map_file import StoredMap, read_map, write_map
+from cbir.store.snapshot.region_cells import CellProjection, write_part, write_projection
+from cbir.store.upkeep.backup import back_up_collection
+from cbir.store.upkeep.backup_log import append_log
+from cbir.store.upkeep.restore import restore_backup
+from cbir.store.upkeep.verify import verify_collection
+from cbir.store.views import index_build
 from service.access.audit_files import AuditFiles
+from service.server.verify_state import verify_state
 from service.state import token_uses
 from service.state.database import open_state
-from service.verify_state import verify_state
 
 IMAGES = 60
 UNREAD = (  # files that are locked, or are only there; no one reads their content

@@ -21,7 +21,7 @@ METHODS["z-score 4:1"] = [*METHODS["z-score"], "--weights", "4,1"]
 
 def cbir(*arguments: object) -> None:
     subprocess.run(
-        [sys.executable, "-m", "cbir.main", *map(str, arguments)], check=True, stdout=subprocess.DEVNULL
+        [sys.executable, "-m", "cbir.api.main", *map(str, arguments)], check=True, stdout=subprocess.DEVNULL
     )
 
 

@@ -26,11 +26,12 @@ from grading_tables import SIZES, ranking_tables, significant_differences
 from lens_cases import PICTURED, Cases, lenses, observe, phantoms
 from numpy.typing import NDArray
 
-from cbir import descriptors, grading
-from cbir.grading import baselines
-from cbir.grading.grader_evaluation import evaluate_grader
+from cbir import descriptors
+from cbir.evaluation.grouped_folds import group_folds
 from cbir.images import read_images
-from cbir.models.linear.grouped_folds import group_folds
+from cbir.learn import grading
+from cbir.learn.grading import baselines
+from cbir.learn.grading.grader_evaluation import evaluate_grader
 
 DIMENSIONS = 168
 SCHEMES: dict[str, tuple[str, dict[str, Any]]] = {

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.grading import baselines
-from cbir.grading.grader_evaluation import GraderEvaluation, Split, compare_graders, evaluate_grader
-from cbir.models.linear.grouped_folds import group_folds
+from cbir.evaluation.grouped_folds import group_folds
+from cbir.learn.grading import baselines
+from cbir.learn.grading.grader_evaluation import GraderEvaluation, Split, compare_graders, evaluate_grader
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

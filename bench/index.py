@@ -21,11 +21,11 @@ import cv2
 import psutil
 
 from cbir import descriptors
-from cbir.datasets import phantoms
+from cbir.evaluation.datasets import phantoms
 from cbir.images import read_images
 from cbir.ingest.image_files import find_images
-from cbir.store.default_profile import DEFAULT_PROFILE
-from cbir.threads import cores
+from cbir.store.writing.default_profile import DEFAULT_PROFILE
+from cbir.system.threads import cores
 
 
 def describe_rate(paths: list[Path], profile: str) -> float:
@@ -62,7 +62,7 @@ def index(folder: Path, count: int, jobs: int, profile: str) -> dict[str, float]
         command = [
             sys.executable,
             "-m",
-            "cbir.main",
+            "cbir.api.main",
             "index",
             str(links),
             "--collection",

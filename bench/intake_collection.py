@@ -20,11 +20,11 @@ from statsmodels.stats.proportion import proportion_confint
 
 from cbir.gallery.vector_blocks import Floats
 from cbir.images import read_images
-from cbir.intake.collection_check import CollectionCheck
-from cbir.intake.findings import findings_of
+from cbir.ingest.checks.collection_check import CollectionCheck
+from cbir.ingest.checks.findings import findings_of
 from cbir.store import Collection, Record
-from cbir.store.profile import Profile
-from cbir.store.records import Entry
+from cbir.store.base.profile import Profile
+from cbir.store.records.records import Entry
 
 BATCH = 2000  # images copied at a time
 LEAST = 20  # images with a value, to be left out

@@ -22,9 +22,9 @@ from PIL import Image as PillowImage
 from PIL import ImageDraw, ImageFont
 from statsmodels.stats.proportion import proportion_confint
 
-from cbir.datasets.phantoms import draw_phantom, exposure
+from cbir.evaluation.datasets.phantoms import draw_phantom, exposure
 from cbir.images import read_images
-from cbir.intake.burned_in_text import find_burned_in_text
+from cbir.ingest.checks.burned_in_text import find_burned_in_text
 
 Grey = NDArray[np.uint8]
 VISIBLE = 40  # grey values that half of a strip's ink differs from what it covers

@@ -16,13 +16,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from cbir.datasets.irma.phantom_release import write_phantom_release
-from tests.cbir.datasets.irma_reference import reference_classes
+from cbir.evaluation.datasets.irma.phantom_release import write_phantom_release
+from tests.cbir.evaluation.datasets.irma_reference import reference_classes
 
 
 def evaluate(release: Path, tree: Path, out: Path, options: argparse.Namespace) -> dict[str, Any]:
     """Run the command, and return its results."""
-    command = [sys.executable, "-m", "cbir.main", "evaluate", "irma", str(release), "--tree", str(tree)]
+    command = [sys.executable, "-m", "cbir.api.main", "evaluate", "irma", str(release), "--tree", str(tree)]
     command += [
         "--out",
         str(out),

@@ -13,9 +13,9 @@ from bench.scale_collection import as_raw, write_collection
 from bench.scale_vectors import fit_mixture
 from cbir.gallery.vector_blocks import Floats
 from cbir.store import Collection
-from cbir.store.checksums import values_checksum, vector_checksum
-from cbir.store.row_totals import start_totals, stop_totals
-from cbir.store.schema import connect
+from cbir.store.base.checksums import values_checksum, vector_checksum
+from cbir.store.base.schema import connect
+from cbir.store.safety.row_totals import start_totals, stop_totals
 
 REPLACE_VECTOR = "UPDATE vectors SET vector = ?, checksum = ? WHERE number = ?"
 ADD_LABEL = "INSERT INTO labels (key, value, number, checksum) VALUES ('label', ?, ?, ?)"

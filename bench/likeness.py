@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cbir
+from cbir.api.collection_search import OpenCollection
 from cbir.errors import CbirError
-from cbir.python_api.collection_search import OpenCollection
 from cbir.search import Answer, Request, Searcher, Stopwatch
 from cbir.settings import Settings
 from cbir.store import Collection, Record

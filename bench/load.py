@@ -81,7 +81,7 @@ def link_files(folder: Path, paths: list[Path]) -> list[Path]:
 
 def run_cbir(*arguments: object, accepted: tuple[int, ...] = (0,)) -> None:
     """Run a `cbir` command with `arguments`; exit if its code is not in `accepted`."""
-    command = [sys.executable, "-m", "cbir.main", *map(str, arguments)]
+    command = [sys.executable, "-m", "cbir.api.main", *map(str, arguments)]
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode not in accepted:
         sys.exit(done.stderr)
@@ -137,7 +137,7 @@ def stages_cpu_ms(searcher: Searcher, queries: list[Path]) -> float:
 @contextmanager
 def running_service(collection: Path) -> Iterator[tuple[str, psutil.Process]]:
     """Run the service over `collection`; yield its address and its main process."""
-    command = [sys.executable, "-m", "cbir.main", "serve", "--collection", str(collection), "--port", "0"]
+    command = [sys.executable, "-m", "cbir.api.main", "serve", "--collection", str(collection), "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

@@ -19,7 +19,7 @@ from cbir.gallery.knn import find_neighbours
 from cbir.gallery.vector_blocks import Floats
 from cbir.images.reading import read_images
 from cbir.store import Collection, Record
-from cbir.store.records import Entry, describe_record
+from cbir.store.records.records import Entry, describe_record
 
 COPIED = 0.035  # share of the made pictures that get a changed copy
 CUT = 0.87, 1.0  # share of the sides that is left

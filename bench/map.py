@@ -23,11 +23,11 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 
 from cbir import settings
 from cbir.gallery.vector_blocks import Floats
-from cbir.layout.collection_map import compute_map, current_places
 from cbir.store import Collection, Record
-from cbir.store.collection_view import View
-from cbir.store.map_file import NAME, StoredMap, write_map
+from cbir.store.snapshot.map_file import NAME, StoredMap, write_map
+from cbir.store.views.collection_view import View
 from service.app import create_app
+from service.features.map.layout.collection_map import compute_map, current_places
 
 NEAREST = 10
 SAMPLE = 2000  # images whose neighbours are compared

@@ -29,7 +29,7 @@ from cbir.rerank.none import NoReranking
 from cbir.rerank.reranker import Reranker
 from cbir.rerank.svm_ensemble import TrainingSets
 from cbir.store import Collection
-from cbir.store.profile import UNIT_EPRF
+from cbir.store.base.profile import UNIT_EPRF
 
 AT_BOUND = 1.0 - 1e-6  # share of its bound that a multiplier at the bound has
 Doubles = NDArray[np.float64]

@@ -79,7 +79,9 @@ WATCH_KEYS = """() => {
 
 
 def run_cbir(*arguments: object) -> None:
-    subprocess.run([sys.executable, "-m", "cbir.main", *map(str, arguments)], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "cbir.api.main", *map(str, arguments)], check=True, capture_output=True
+    )
 
 
 def make_source(folder: Path) -> Path:
@@ -140,7 +142,7 @@ def queries(collection: Path, count: int) -> list[bytes]:
 @contextmanager
 def serving(collection: Path) -> Iterator[str]:
     """Run `cbir serve` and yield the address of the page."""
-    command = [sys.executable, "-m", "cbir.main", "serve", "--collection", str(collection), "--port", "0"]
+    command = [sys.executable, "-m", "cbir.api.main", "serve", "--collection", str(collection), "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         assert process.stdout

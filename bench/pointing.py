@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir import settings
-from cbir.encoders import Encoder
-from cbir.explain.explanation import explaining_encoder
-from cbir.explain.feature_cells import Area, FeatureCells, feature_cells
-from cbir.explain.match_map import match_maps
-from cbir.explain.query_scales import best_match_maps, cells_by_scale
+from cbir.descriptors.encoders import Encoder
 from cbir.images import Image
-from cbir.severity.grey_images import read_stored_image
+from cbir.learn.severity.grey_images import read_stored_image
+from cbir.search.regions.explanation import explaining_encoder
+from cbir.search.regions.feature_cells import Area, FeatureCells, feature_cells
+from cbir.search.regions.match_map import match_maps
+from cbir.search.regions.query_scales import best_match_maps, cells_by_scale
 from cbir.store import Collection
 
 SIDES = 0.25, 0.45  # shares of a region

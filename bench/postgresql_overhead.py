@@ -27,12 +27,12 @@ from sqlalchemy import Engine, event
 sys.path.insert(0, str(Path(__file__).parent.parent))  # for the server of the tests
 
 from cbir import settings
-from cbir.python_api.collection_address import collection_folder
 from cbir.search import Searcher
 from cbir.search.search_request import Request
 from cbir.search.stopwatch import Stopwatch
 from cbir.store import Collection
-from cbir.store.collection_copy import copy_collection
+from cbir.store.collection_address import collection_folder
+from cbir.store.upkeep.collection_copy import copy_collection
 from service.app import create_app
 from tests.postgresql_server import PostgresqlServer
 

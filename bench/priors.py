@@ -29,8 +29,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.prior_studies import PriorRequest, find_priors
 from cbir.search import Searcher
+from cbir.search.prior_studies import PriorRequest, find_priors
 from cbir.settings import Settings
 from cbir.store import Collection, Record
 

@@ -21,11 +21,11 @@ from tqdm import tqdm
 from bench.scale import read_vectors
 from bench.scale_collection import SHARES, write_collection
 from bench.scale_vectors import fit_mixture
-from cbir import threads
 from cbir.gallery.vector_blocks import Floats
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
 from cbir.store import Collection
+from cbir.system import threads
 
 METHODS = ("none", "auto", "eprf")
 

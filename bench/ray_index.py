@@ -16,9 +16,9 @@ from pathlib import Path
 
 import psutil
 
-from cbir.datasets import phantoms
+from cbir.evaluation.datasets import phantoms
 from cbir.ingest.image_files import find_images
-from cbir.store.default_profile import DEFAULT_PROFILE
+from cbir.store.writing.default_profile import DEFAULT_PROFILE
 
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 
@@ -46,7 +46,7 @@ def index(folder: Path, profile: str, options: list[str]) -> dict[str, float]:
         command = [
             sys.executable,
             "-m",
-            "cbir.main",
+            "cbir.api.main",
             "index",
             str(folder),
             "--collection",

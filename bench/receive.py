@@ -86,7 +86,16 @@ def measure(code: Path, count: int, associations: int) -> dict[str, Any]:
         folder = Path(name)
         first, *rest = write(folder, count, associations)
         target = folder / "collection"
-        command = [sys.executable, "-u", "-m", "cbir.main", "receive", "--collection", str(target), "--port"]
+        command = [
+            sys.executable,
+            "-u",
+            "-m",
+            "cbir.api.main",
+            "receive",
+            "--collection",
+            str(target),
+            "--port",
+        ]
         receiver = subprocess.Popen(
             [*command, "0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=code
         )

@@ -23,7 +23,7 @@ from pydicom.dataset import FileMetaDataset
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
 
 from cbir.store import Collection
-from cbir.store.verify import verify_collection
+from cbir.store.upkeep.verify import verify_collection
 
 SIDE = 32
 SENDERS = 4
@@ -59,7 +59,7 @@ class Receiver:
 
     def start(self) -> None:
         """Start listening."""
-        command = [sys.executable, "-u", "-m", "cbir.main", "receive", "--collection", str(self.folder)]
+        command = [sys.executable, "-u", "-m", "cbir.api.main", "receive", "--collection", str(self.folder)]
         self.process = subprocess.Popen(
             [*command, "--port", self.port], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )

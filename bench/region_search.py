@@ -18,14 +18,14 @@ import numpy as np
 import pointing
 
 from cbir import settings
-from cbir.explain.feature_cells import Area
-from cbir.explain.region_cells import region_encoder, template_of
-from cbir.explain.region_match import RegionTemplate
 from cbir.images import Image, crop
+from cbir.learn.severity.grey_images import read_stored_image
 from cbir.search.region_search import compare_cells
-from cbir.severity.grey_images import read_stored_image
+from cbir.search.regions.feature_cells import Area
+from cbir.search.regions.region_cells import region_encoder, template_of
+from cbir.search.regions.region_match import RegionTemplate
 from cbir.store import Collection
-from cbir.store.region_cells import read_cells
+from cbir.store.snapshot.region_cells import read_cells
 
 
 def options() -> argparse.Namespace:

@@ -34,7 +34,7 @@ MEMORY = {"shared_buffers": "512MB"}
 def running_service(address: str, files: Path, state: Path) -> Iterator[str]:
     """Run a service over a collection as on a machine of its own; yield its address."""
     environment = os.environ | {"CBIR_COLLECTION_FILES": str(files), "CBIR_STATE_FOLDER": str(state)}
-    command = [sys.executable, "-m", "cbir.main", "serve", "--collection", address, "--port", "0"]
+    command = [sys.executable, "-m", "cbir.api.main", "serve", "--collection", address, "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     try:
         assert process.stdout is not None
@@ -46,7 +46,7 @@ def running_service(address: str, files: Path, state: Path) -> Iterator[str]:
 
 def copy_collection(collection: Path, address: str, files: Path) -> None:
     """Copy a collection into PostgreSQL."""
-    command = [sys.executable, "-m", "cbir.main", "collection", "copy", str(collection), address]
+    command = [sys.executable, "-m", "cbir.api.main", "collection", "copy", str(collection), address]
     environment = os.environ | {"CBIR_COLLECTION_FILES": str(files)}
     subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
 

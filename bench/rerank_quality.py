@@ -40,7 +40,7 @@ from cbir.evaluation.report.svg_figure import standalone_svg
 from cbir.evaluation.search_pool import SearchPool, open_search_pool
 from cbir.rerank.reranker import POSITIVES
 from cbir.store import Collection
-from cbir.threads import cores
+from cbir.system.threads import cores
 
 TOGETHER = 1000  # images written to a collection at once
 
@@ -53,7 +53,7 @@ def indexed(options: argparse.Namespace, folder: Path) -> Collection:
             raise InvalidInput(f"there is no collection in {where}; --data names the images to make it of")
         manifest = options.manifest or options.data / "manifest.csv"
         command = ["index", options.data, "--labels", manifest, "--collection", where, "--jobs", options.jobs]
-        arguments = [sys.executable, "-m", "cbir.main", *map(str, command)]
+        arguments = [sys.executable, "-m", "cbir.api.main", *map(str, command)]
         done = subprocess.run(arguments, stdout=subprocess.DEVNULL)
         if done.returncode not in (0, 3):  # 3: some files of the folder are no images
             raise SystemExit(done.returncode)

@@ -23,7 +23,7 @@ from bench.scale_engines import ENGINES, RARE, Engine
 from bench.scale_vectors import describe_neighbours, fit_mixture
 from cbir.gallery.vector_blocks import Floats
 from cbir.store import Collection
-from cbir.vector_index.port import IndexScope, Numbers
+from cbir.store.index.port import IndexScope, Numbers
 
 EVERYTHING = IndexScope()
 SHARE = 0.01  # of the images that the filter leaves

@@ -8,13 +8,14 @@ from tqdm import tqdm
 
 from bench.scale_vectors import Mixture
 from cbir.gallery.vector_blocks import Floats
-from cbir.store import Collection, metadata
-from cbir.store.change_history import record_change
-from cbir.store.checksums import values_checksum, vector_checksum
-from cbir.store.profile import Profile
-from cbir.store.projection import MOST_IMAGES, Projection
-from cbir.store.row_totals import start_totals, stop_totals
-from cbir.store.schema import connect
+from cbir.store import Collection
+from cbir.store.base import metadata
+from cbir.store.base.checksums import values_checksum, vector_checksum
+from cbir.store.base.profile import Profile
+from cbir.store.base.projection import MOST_IMAGES, Projection
+from cbir.store.base.schema import connect
+from cbir.store.records.change_history import record_change
+from cbir.store.safety.row_totals import start_totals, stop_totals
 
 BLOCK = 100_000  # images drawn and written at a time
 SHARES = {"rare": 100, "tenth": 10, "half": 2}  # one in so many images has the label NAME=yes

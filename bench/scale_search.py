@@ -28,9 +28,9 @@ from cbir.gallery.vector_blocks import Floats
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.store.filter_conditions import Condition
-from cbir.vector_index.open_index import CollectionIndex
-from cbir.vector_index.port import IndexScope, Numbers
+from cbir.store.index.open_index import CollectionIndex
+from cbir.store.index.port import IndexScope, Numbers
+from cbir.store.records.filter_conditions import Condition
 from tests.milvus_server import MilvusServer
 
 FIRST = 100  # nearest images that recall is of

@@ -29,11 +29,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir import settings
-from cbir.dicom_levels import Combination, Exclude, ImageGroup, Level, group_hits
 from cbir.search import Searcher, Stopwatch
-from cbir.similar import SimilarRequest, find_similar, search_each_image
+from cbir.search.levels.dicom_levels import Combination, Exclude, ImageGroup, Level, group_hits
 from cbir.store import Collection, Record
-from cbir.store.dicom_instances import DicomScope
+from cbir.store.records.dicom_instances import DicomScope
+from service.features.similar.similar import SimilarRequest, find_similar, search_each_image
 
 TOPS = (1, 5)
 DRAWS = 2000  # of the bootstrap
@@ -168,7 +168,7 @@ def compare(folder: Path, profile: str) -> None:
 
 def run_cbir(*arguments: object) -> None:
     subprocess.run(
-        [sys.executable, "-m", "cbir.main", *map(str, arguments)], check=True, stdout=subprocess.DEVNULL
+        [sys.executable, "-m", "cbir.api.main", *map(str, arguments)], check=True, stdout=subprocess.DEVNULL
     )
 
 

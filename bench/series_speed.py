@@ -19,14 +19,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from cbir import settings
-from cbir.dicom_levels import Combination, Level
 from cbir.search import Searcher, Stopwatch
-from cbir.similar import SimilarRequest, find_similar
+from cbir.search.levels.dicom_levels import Combination, Level
 from cbir.store import Collection, Record
-from cbir.store import profile as profiles
-from cbir.store.dicom_instances import DicomScope
-from cbir.store.writer import Entry
-from cbir.threads import keep_to_one_core
+from cbir.store.base import profile as profiles
+from cbir.store.records.dicom_instances import DicomScope
+from cbir.store.writing.writer import Entry
+from cbir.system.threads import keep_to_one_core
+from service.features.similar.similar import SimilarRequest, find_similar
 
 PER_SERIES, BATCH, REPEATS, DIMENSIONS = 200, 5000, 3, 168
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from cbir import settings
-from cbir.access_rights import Scope
+from cbir.system.access_rights import Scope
 from service.access.rate_limits import PatientRate, RequestRate
 from service.access.shared_tokens import SharedTokens
 from service.state.database import open_state

@@ -22,13 +22,13 @@ import numpy as np
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
 from cbir.store import Collection, Record
-from cbir.store import profile as profiles
-from cbir.store.backup import back_up_collection
-from cbir.store.default_profile import DEFAULT_PROFILE
-from cbir.store.profile import Profile
-from cbir.store.recovery import open_or_fallback
-from cbir.store.writer import Entry
-from cbir.threads import cores
+from cbir.store.base import profile as profiles
+from cbir.store.base.profile import Profile
+from cbir.store.upkeep.backup import back_up_collection
+from cbir.store.upkeep.recovery import open_or_fallback
+from cbir.store.writing.default_profile import DEFAULT_PROFILE
+from cbir.store.writing.writer import Entry
+from cbir.system.threads import cores
 
 BATCH = 512
 QUERIES = 30

@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 from scipy.stats import spearmanr
 from torch import Tensor, nn
 
-from cbir import encoders
-from cbir.datasets.manifest import Manifest
-from cbir.losses import SpearmanLoss
-from cbir.models import sorters
-from cbir.severity.value_network import principal_projection
-from cbir.training.labelled_examples import read_class_examples
-from cbir.training.patient_split import PARTS, split_by_class
-from cbir.training.picture_loading import load_features
-from cbir.training.samplers import ShuffledSampler
+from cbir.descriptors import encoders
+from cbir.ingest.manifest import Manifest
+from cbir.learn.losses import SpearmanLoss
+from cbir.learn.models import sorters
+from cbir.learn.severity.value_network import principal_projection
+from cbir.learn.training.labelled_examples import read_class_examples
+from cbir.learn.training.patient_split import PARTS, split_by_class
+from cbir.learn.training.picture_loading import load_features
+from cbir.learn.training.samplers import ShuffledSampler
 
 WHERE = ("source=knee",)
 DIRECTIONS, HIDDEN, BATCH = 256, 128, 100

@@ -5,28 +5,21 @@ from pathlib import Path
 import numpy as np
 
 from cbir import settings
-from cbir.access_rights import Scope
-from cbir.client.case_messages import CaseSearch, NewCase
-from cbir.cohorts.judged_image import ProposedImage
-from cbir.evaluation.replay_log import LoggedSearch
+from cbir.search.cohorts.judged_image import ProposedImage
 from cbir.settings import Settings
+from cbir.system.access_rights import Scope
 from service.access.audit import AuditLog
 from service.access.startup_checks import audit_log_place
 from service.access.tokens import TokenStore
-from service.monailabel.segmentation_files import store_segmentation
-from service.state import (
-    failed_attempts,
-    job_requests,
-    job_workers,
-    login_sessions,
-    request_counts,
-    signing_keys,
-    token_uses,
-    usage_log,
-)
-from service.state import reader_studies as studies
-from service.state import saved_cases as cases
-from service.state import saved_cohorts as cohorts
+from service.features.annotate.reader_study import tables as studies
+from service.features.monailabel.segmentation_files import store_segmentation
+from service.features.saved.cases import tables as cases
+from service.features.saved.cases.messages import CaseSearch, NewCase
+from service.features.saved.cohorts import tables as cohorts
+from service.features.usage import tables as usage_log
+from service.features.usage.replay_log import LoggedSearch
+from service.jobs import job_requests, job_workers
+from service.state import failed_attempts, login_sessions, request_counts, signing_keys, token_uses
 from service.state.database import StateDatabase, open_state
 
 IMAGES = [f"{number:032x}" for number in range(6)]

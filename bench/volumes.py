@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from pydicom.dataset import Dataset, FileMetaDataset
 from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian
 
-from cbir import encoders
-from cbir.encoders.encoder_card import VolumeInput
+from cbir.descriptors import encoders
+from cbir.descriptors.encoders.encoder_card import VolumeInput
 from cbir.images import Limits
 from cbir.images.ct_series import find_series, read_volume
 from cbir.images.reading import read_file

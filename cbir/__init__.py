@@ -12,38 +12,42 @@ from importlib import import_module
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
+from cbir.system.moved_imports import find_moved_modules
+
 if TYPE_CHECKING:
-    from cbir.client.http_client import Client as Client
+    from cbir.api.collection_search import OpenCollection as OpenCollection
+    from cbir.api.collection_search import open as open
+    from cbir.api.describe_image_file import describe as describe
+    from cbir.api.evaluate_collection import Evaluation as Evaluation
+    from cbir.api.evaluate_collection import evaluate as evaluate
+    from cbir.api.index_folder import index_folder
     from cbir.errors import CbirError as CbirError
     from cbir.ingest.query_file import QueryOptions as QueryOptions
-    from cbir.python_api.collection_search import OpenCollection as OpenCollection
-    from cbir.python_api.collection_search import open as open
-    from cbir.python_api.describe_image_file import describe as describe
-    from cbir.python_api.evaluate_collection import Evaluation as Evaluation
-    from cbir.python_api.evaluate_collection import evaluate as evaluate
-    from cbir.python_api.index_folder import index_folder
     from cbir.rerank.rerank_vectors import rerank_vectors as rerank_vectors
     from cbir.search.hits import Hits as Hits
     from cbir.search.search_models import Hit as Hit
     from cbir.search.search_options import SearchOptions as SearchOptions
+    from service.client.http_client import Client as Client
 
     index = index_folder
+
+find_moved_modules()
 
 __version__ = "1.0.0"
 
 OBJECTS = {  # that importing cbir alone does not load
     "CbirError": "cbir.errors:CbirError",
-    "Client": "cbir.client:Client",
-    "Evaluation": "cbir.python_api.evaluate_collection:Evaluation",
+    "Client": "service.client:Client",
+    "Evaluation": "cbir.api.evaluate_collection:Evaluation",
     "Hit": "cbir.search.search_models:Hit",
     "Hits": "cbir.search.hits:Hits",
-    "OpenCollection": "cbir.python_api.collection_search:OpenCollection",
+    "OpenCollection": "cbir.api.collection_search:OpenCollection",
     "QueryOptions": "cbir.ingest.query_file:QueryOptions",
     "SearchOptions": "cbir.search.search_options:SearchOptions",
-    "describe": "cbir.python_api.describe_image_file:describe",
-    "evaluate": "cbir.python_api.evaluate_collection:evaluate",
-    "index": "cbir.python_api.index_folder:index_folder",
-    "open": "cbir.python_api.collection_search:open",
+    "describe": "cbir.api.describe_image_file:describe",
+    "evaluate": "cbir.api.evaluate_collection:evaluate",
+    "index": "cbir.api.index_folder:index_folder",
+    "open": "cbir.api.collection_search:open",
     "rerank_vectors": "cbir.rerank.rerank_vectors:rerank_vectors",
 }
 

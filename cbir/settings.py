@@ -12,11 +12,11 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from cbir import default_folders
-from cbir.access_rights import Rights
 from cbir.errors import InvalidInput
-from cbir.remote_site import RemoteSite, SiteName
-from cbir.setting_types import (
+from cbir.system import default_folders
+from cbir.system.access_rights import Rights
+from cbir.system.remote_site import RemoteSite, SiteName
+from cbir.system.setting_types import (
     CompareTemplate,
     HeaderName,
     IndexName,
@@ -28,7 +28,7 @@ from cbir.setting_types import (
     WebAddress,
     Words,
 )
-from cbir.suggestion import close_name, did_you_mean
+from cbir.system.suggestion import close_name, did_you_mean
 
 PREFIX = "CBIR_"  # of environment variables
 OTHER_VARIABLES = (  # which are no settings, some of them since they are secrets

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer.main
 
-from cbir.main import app
+from cbir.api.main import app
 from docs_site.tables import code, escape_cell, markdown_table
 
 HEAD = """# Commands

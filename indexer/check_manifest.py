@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput
 from cbir.ingest.image_files import find_images
-from cbir.paths import is_inside
+from cbir.ingest.manifest import Manifest
+from cbir.system.paths import is_inside
 
 LOOKUP = 512  # files looked up at a time
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput
 from cbir.images import Limits
 from cbir.ingest.image_files import find_images, require_image_files
+from cbir.ingest.manifest import Manifest
 from cbir.ingest.object_store import StoredObject, find_object, find_objects, is_object_url, read_url
 from indexer.check_manifest import check_manifest
 from indexer.index_request import IndexRequest

@@ -11,15 +11,15 @@ import typer
 import typer.core
 
 from cbir import settings
-from cbir.commands import options
-from cbir.commands.follow_index import follow_index
-from cbir.commands.lazy_commands import StrictCommand, WholeSummaries
-from cbir.commands.output import OutputFormat
-from cbir.commands.printable import echo
 from cbir.errors import InvalidInput
-from cbir.hardware.device import Device
-from cbir.python_api.collection_address import address_or_folder
-from cbir.store.default_profile import DEFAULT_PROFILE
+from cbir.search import command_options as options
+from cbir.store.collection_address import address_or_folder
+from cbir.store.index.follow_index import follow_index
+from cbir.store.writing.default_profile import DEFAULT_PROFILE
+from cbir.system.console.lazy_commands import StrictCommand, WholeSummaries
+from cbir.system.console.output import OutputFormat
+from cbir.system.console.printable import echo
+from cbir.system.hardware.device import Device
 from indexer.dicom.intake_options import JobsOption
 from indexer.dicomweb.crawl_command import crawl_dicomweb
 from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
@@ -240,7 +240,7 @@ def _print_summary(summary: "IndexSummary", report: Path | None) -> None:
 def _advise(folder: Path, with_profile: bool) -> None:
     """Print what to do about an old fit and, `with_profile`, about a profile that is no longer the default."""
     from cbir.store import Collection
-    from cbir.store.default_profile import default_profile_advice
+    from cbir.store.writing.default_profile import default_profile_advice
 
     with Collection(folder) as collection:
         statistics, images = collection.statistics(), len(collection)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from cbir import settings
 from cbir.errors import InvalidInput
-from cbir.python_api.collection_address import collection_folder
+from cbir.store.collection_address import collection_folder
 from indexer.index_progress import make_progress
 from indexer.index_request import IndexRequest
 from indexer.index_run import run_request

@@ -13,8 +13,8 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, ClassVar, Protocol
 
+from cbir.api.main import error_advice
 from cbir.errors import CbirError, CollectionBusy, DatabaseUnavailable
-from cbir.main import error_advice
 from indexer.index_request import IndexRequest
 from indexer.index_run import run_request
 from indexer.throttled_progress import ThrottledProgress

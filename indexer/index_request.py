@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from cbir.errors import InvalidInput, NotFound
-from cbir.hardware.device import Device, resolve_device
 from cbir.images import Limits
+from cbir.ingest.checks.requirements import require_packages
 from cbir.ingest.object_store import check_object_url, check_there
-from cbir.intake.requirements import require_packages
-from cbir.paths import is_inside
-from cbir.python_api.collection_address import address_or_folder
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.store import profile as profiles
-from cbir.store.default_profile import profile_of_new
+from cbir.store.base import profile as profiles
+from cbir.store.collection_address import address_or_folder
+from cbir.store.writing.default_profile import profile_of_new
+from cbir.system.hardware.device import Device, resolve_device
+from cbir.system.paths import is_inside
 
 
 @dataclass(frozen=True)

@@ -9,21 +9,21 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from cbir.commands.printable import printable
-from cbir.datasets.manifest import Manifest
 from cbir.errors import CbirError
 from cbir.evaluation.auto_choice import update_choice
 from cbir.images.ct_series import CtSeries, find_series
 from cbir.ingest.description import DescribedFile, DescribeTask, Refusal
 from cbir.ingest.image_files import find_images, series_stamp
 from cbir.ingest.intake_check import IntakeCheck
+from cbir.ingest.manifest import Manifest
 from cbir.ingest.object_store import StoredObject, StoreSilent
-from cbir.paths import is_inside
 from cbir.store import Collection
-from cbir.store.add_transaction import Added
-from cbir.store.label_merge import PATIENT, DuplicateLabels, LabelConflict
-from cbir.store.records import UNUSABLE_LABEL, Record, add_labels, hash_patient
-from cbir.store.writer import Writer
+from cbir.store.records.add_transaction import Added
+from cbir.store.records.label_merge import PATIENT, DuplicateLabels, LabelConflict
+from cbir.store.records.records import UNUSABLE_LABEL, Record, add_labels, hash_patient
+from cbir.store.writing.writer import Writer
+from cbir.system.console.printable import printable
+from cbir.system.paths import is_inside
 from indexer.describe_files import FileTask, SomeSource, describe_in, read_source, source_stamp
 from indexer.find_sources import (
     check_series_sources,

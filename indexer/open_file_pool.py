@@ -6,7 +6,7 @@ from functools import partial
 
 from cbir.ingest.description import DescribedFile
 from cbir.ingest.process_pool import ProcessPool, use_one_thread_silently
-from cbir.threads import cores
+from cbir.system.threads import cores
 from indexer.describe_files import FilePool, FileTask, SomeSource, Source, describe_files, describe_in
 from indexer.gpu_batches import describe_batches, share_gpu
 from indexer.index_request import IndexRequest

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cbir.atomic import open_private
-from cbir.csv_cells import harmless_cell
 from cbir.errors import InvalidInput
+from cbir.system.atomic import open_private
+from cbir.system.csv_cells import harmless_cell
 
 
 @contextmanager

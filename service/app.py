@@ -11,56 +11,52 @@ from flask import Flask
 from cbir import rerank
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
-from service.access import auth, login, oidc_login, security
-from service.api import (
+from service.access import auth, login, security
+from service.collections.app_state import EXTENSION, AppState
+from service.features.annotate.reader_study import routes as reader_routes
+from service.features.audit import page as audit_page
+from service.features.audit import routes as audit_routes
+from service.features.audit.quarantine import page as quarantine_page
+from service.features.audit.quarantine import routes as quarantine_routes
+from service.features.explain import routes as explain_routes
+from service.features.federation import routes as federation_routes
+from service.features.grade import routes as grade_routes
+from service.features.map import page as map_page
+from service.features.map import routes as map_routes
+from service.features.monailabel import routes as monailabel_routes
+from service.features.oidc import routes as oidc_login
+from service.features.saved.cases import page as cases_page
+from service.features.saved.cases import routes as case_routes
+from service.features.saved.cohorts import page as cohorts_page
+from service.features.saved.cohorts import routes as cohort_routes
+from service.features.similar import routes as similar_routes
+from service.features.similar import viewer_embed
+from service.features.similar.priors import routes as prior_routes
+from service.features.usage import routes as usage_routes
+from service.http import compression, problems, request_body
+from service.http.form_parser import AnyNameFormParser
+from service.languages import request_language
+from service.pages import admin_page, docs_routes, gallery_page, search_page
+from service.routes import (
     add_routes,
     admin_overview,
     admin_tokens,
-    audit_routes,
     batch_routes,
-    case_routes,
-    cohort_routes,
     collection_routes,
-    docs_routes,
-    explain_routes,
-    federation_routes,
-    grade_routes,
     health_routes,
     image_routes,
     image_set_routes,
     job_routes,
     label_routes,
-    map_routes,
     metrics_routes,
-    prior_routes,
-    quarantine_routes,
     request_history,
     reranker_routes,
     search_routes,
     series_routes,
-    similar_routes,
     stow_routes,
     vector_routes,
 )
-from service.collections.app_state import EXTENSION, AppState
-from service.http import compression, problems, request_body
-from service.http.form_parser import AnyNameFormParser
-from service.languages import request_language
-from service.monailabel import monailabel_routes
-from service.pages import (
-    admin_page,
-    audit_page,
-    cases_page,
-    cohorts_page,
-    gallery_page,
-    map_page,
-    quarantine_page,
-    search_page,
-    viewer_embed,
-)
-from service.reader_study import reader_routes
 from service.state import database
-from service.usage import usage_routes
 
 FORM_OVERHEAD_BYTES = 64 * 2**10  # multipart/form-data may add this to the images
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from flask import Flask
 
 from cbir import settings
-from service.annotate.annotation_app import register_routes
-from service.api import openapi
 from service.app import create_app
+from service.features.annotate.annotation_app import register_routes
 from service.http import problem_kinds
+from service.routes import openapi
 
 
 def generated_docs() -> dict[str, str]:

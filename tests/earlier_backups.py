@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from cbir.store import Collection, file_manifest
-from cbir.store.change_log import MANIFEST
+from cbir.store import Collection
+from cbir.store.base import file_manifest
+from cbir.store.safety.change_log import MANIFEST
 
 
 def forget_manifest(backup: Path) -> None:

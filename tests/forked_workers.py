@@ -11,9 +11,9 @@ from unittest.mock import patch
 from cbir.ingest import process_pool
 
 IMPORTED = (
-    "cbir.batch_search.batch_pool",
+    "cbir.evaluation.batch.batch_pool",
     "cbir.descriptors",
-    "cbir.encoders",
+    "cbir.descriptors.encoders",
     "cbir.evaluation.search_pool",
     "cbir.ingest.decoder_tasks",
     "indexer.describe_files",

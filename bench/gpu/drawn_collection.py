@@ -13,8 +13,8 @@ from cbir.gallery.whitening import plain_space
 from cbir.search.collection_ranking import CollectionRanking
 from cbir.search.view_vectors import ViewVectors
 from cbir.settings import Settings
-from cbir.store.collection_view import View
-from cbir.store.snapshot import Snapshot
+from cbir.store.snapshot.snapshot import Snapshot
+from cbir.store.views.collection_view import View
 
 DIMENSIONS, CENTRES, DRAWN = 128, 1000, 100_000
 

@@ -16,20 +16,20 @@ import numpy as np
 import torch
 from step_results import DEVICES, SMALL, attempt
 
-from cbir import encoders
+from cbir.descriptors import encoders
 from cbir.descriptors.embedding_descriptor import DEVICE_TOLERANCE, EmbeddingDescriptor, descriptor_name
 from cbir.descriptors.encoder_descriptor import EncoderDescriptor
-from cbir.encoders.device_encoder import FEWEST, PRECISIONS, least_cosine
-from cbir.encoders.device_network import DeviceNetwork, read_known_graph
-from cbir.encoders.encoder import load_content
-from cbir.hardware.device_memory import IMAGES_TOGETHER
+from cbir.descriptors.encoders.device_encoder import FEWEST, PRECISIONS, least_cosine
+from cbir.descriptors.encoders.device_network import DeviceNetwork, read_known_graph
+from cbir.descriptors.encoders.encoder import load_content
+from cbir.descriptors.networks import embedder as models
+from cbir.descriptors.networks.embedder import Embedder
 from cbir.images import Image, Limits
 from cbir.ingest.description import DescribeTask
-from cbir.models import embedder as models
-from cbir.models.embedder import Embedder
-from cbir.store import profile as profiles
-from cbir.store.default_profile import DEFAULT_PROFILE
-from cbir.threads import cores
+from cbir.store.base import profile as profiles
+from cbir.store.writing.default_profile import DEFAULT_PROFILE
+from cbir.system.hardware.device_memory import IMAGES_TOGETHER
+from cbir.system.threads import cores
 from indexer.describe_files import FileTask
 from indexer.open_file_pool import describe_all
 

@@ -8,17 +8,17 @@ from importlib import import_module
 
 from step_results import attempt, report
 
-from cbir.hardware.device import choose_device, faiss_gpu_problem
+from cbir.system.hardware.device import choose_device, faiss_gpu_problem
 
 LIBRARIES = ("torch", "torchvision", "numpy", "scipy", "sklearn", "cv2", "onnxruntime", "faiss")
 MODULES = (
     "cbir.search",
     "cbir.store",
     "cbir.gallery.gpu_flat_index",
-    "cbir.encoders.device_encoder",
-    "cbir.training.sorter_training",
-    "cbir.training.embedding_training",
-    "cbir.severity.bayesian_ranker",
+    "cbir.descriptors.encoders.device_encoder",
+    "cbir.learn.training.sorter_training",
+    "cbir.learn.training.embedding_training",
+    "cbir.learn.severity.bayesian_ranker",
     "cbir.descriptors.embedding_descriptor",
 )
 

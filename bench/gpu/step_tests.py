@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 from step_results import OUT, attempt
 
 TESTS = (
-    "tests/cbir/hardware",
+    "tests/cbir/system/hardware",
     "tests/cbir/gallery/test_gpu_flat_index.py",
     "tests/cbir/search/test_snapshot_search.py",
 )

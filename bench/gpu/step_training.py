@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from step_results import DEVICES, SMALL, attempt
 
-from cbir.models.embedder import Embedder
-from cbir.models.sorters import CnnSorter, LstmSorter
-from cbir.training.embedding_training import EmbeddingData, EmbeddingRecipe, train_embedding
-from cbir.training.network_scoring import apply_network
-from cbir.training.patient_split import split_by_class
-from cbir.training.sorter_training import SorterRecipe, train_sorter
+from cbir.descriptors.networks.embedder import Embedder
+from cbir.learn.models.sorters import CnnSorter, LstmSorter
+from cbir.learn.training.embedding_training import EmbeddingData, EmbeddingRecipe, train_embedding
+from cbir.learn.training.network_scoring import apply_network
+from cbir.learn.training.patient_split import split_by_class
+from cbir.learn.training.sorter_training import SorterRecipe, train_sorter
 
 EPOCHS = {"cpu": 0.002 if SMALL else 0.02, "cuda": 0.3}  # of sorters; a CPU needs minutes for one
 LOSSES = ("sodeep-map", "toprank")

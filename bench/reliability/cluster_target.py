@@ -10,7 +10,7 @@ from sqlalchemy import create_engine, text
 
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.store.records import hash_patient
+from cbir.store.records.records import hash_patient
 from reliability.cluster_parts import Part, Service, Worker
 from reliability.forked import ForkedCommands
 from reliability.index_check import answer_problems, wait_until_followed

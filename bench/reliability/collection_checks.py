@@ -3,14 +3,15 @@
 import shutil
 from pathlib import Path
 
-from cbir.store import Collection, file_manifest
-from cbir.store.erasure_audit import find_traces
-from cbir.store.last_good import NAME
-from cbir.store.originals import original_path
-from cbir.store.records import hash_patient
-from cbir.store.restore import restore_backup
-from cbir.store.schema import DATABASE
-from cbir.store.verify import verify_collection
+from cbir.store import Collection
+from cbir.store.base import file_manifest
+from cbir.store.base.schema import DATABASE
+from cbir.store.records.originals import original_path
+from cbir.store.records.records import hash_patient
+from cbir.store.safety.last_good import NAME
+from cbir.store.upkeep.erasure_audit import find_traces
+from cbir.store.upkeep.restore import restore_backup
+from cbir.store.upkeep.verify import verify_collection
 from reliability.ledger import Ledger, Step
 from reliability.workloads import (
     BACKUP,

@@ -15,15 +15,15 @@ from types import TracebackType
 import psutil
 
 PRELOADED = [
-    "cbir.main",
-    "cbir.commands.manage_collection",
+    "cbir.api.main",
+    "cbir.api.commands.manage_collection",
     "indexer.index_command",
     "indexer.receive.receive_command",
-    "service.service_commands",
+    "service.server.service_commands",
     "service.app",
-    "service.http_server",
+    "service.server.http_server",
     "cbir.store.collection",
-    "cbir.store.verify",
+    "cbir.store.upkeep.verify",
     "indexer.index_request",
     "indexer.index_run",
 ]
@@ -122,18 +122,18 @@ def _run_commands(receiving: object, commands: list[list[str]], environment: dic
         os.dup2(output, descriptor)
     os.close(output)
     os.environ.update(environment)
-    import cbir.main
-    from cbir.store import index_build
+    import cbir.api.main
+    from cbir.store.views import index_build
 
     index_build.HALVES_FROM = (
         1  # small snapshots have the files of large ones; not in processes that it spawns
     )
-    sys.modules["__main__"] = cbir.main  # which import this, not the benchmark
+    sys.modules["__main__"] = cbir.api.main  # which import this, not the benchmark
     for arguments in commands:
         sys.argv = ["cbir", *arguments]
         code: object = 0
         try:
-            cbir.main.main()
+            cbir.api.main.main()
         except SystemExit as end:
             code = end.code or 0
         print(f"\nexit {code}", flush=True)

@@ -9,7 +9,7 @@ import numpy as np
 from cbir.errors import IndexUnavailable
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.vector_index.open_index import open_index
+from cbir.store.index.open_index import open_index
 
 FOLLOWED_SECONDS = 60.0  # within which the index has what the collection has, and nothing else
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Lock
 
 from cbir.store import Collection
-from cbir.store.verify import verify_collection
+from cbir.store.upkeep.verify import verify_collection
 
 LABEL = "label"
 

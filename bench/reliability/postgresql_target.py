@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from cbir.python_api.collection_address import collection_folder
 from cbir.store import Collection
-from cbir.store.collection_copy import copy_collection
-from cbir.store.originals import original_path
+from cbir.store.collection_address import collection_folder
+from cbir.store.records.originals import original_path
+from cbir.store.upkeep.collection_copy import copy_collection
 from reliability.forked import ForkedCommands
 from reliability.ledger import Step
 from reliability.pictures import PictureFolder

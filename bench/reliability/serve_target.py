@@ -13,7 +13,7 @@ import httpx
 import psutil
 
 from cbir.store import Collection
-from cbir.store.originals import original_path
+from cbir.store.records.originals import original_path
 from reliability.forked import ForkedCommands
 from reliability.ledger import LABEL, Step
 from reliability.pictures import image_id, png

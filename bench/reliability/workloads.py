@@ -11,15 +11,16 @@ import numpy as np
 
 from cbir.ingest.description import DescribedFile
 from cbir.ingest.received_files import ReceivedFile, add_received_files
-from cbir.store import Collection, originals
-from cbir.store import profile as profiles
-from cbir.store.backup import back_up_collection
-from cbir.store.backup_log import append_log
-from cbir.store.idempotency import StoredReply
-from cbir.store.records import Entry, Record, hash_patient
-from cbir.store.recovery import open_or_fallback
-from cbir.store.restore import restore_backup
-from cbir.store.writer import Writer
+from cbir.store import Collection
+from cbir.store.base import profile as profiles
+from cbir.store.records import originals
+from cbir.store.records.idempotency import StoredReply
+from cbir.store.records.records import Entry, Record, hash_patient
+from cbir.store.upkeep.backup import back_up_collection
+from cbir.store.upkeep.backup_log import append_log
+from cbir.store.upkeep.recovery import open_or_fallback
+from cbir.store.upkeep.restore import restore_backup
+from cbir.store.writing.writer import Writer
 from reliability.ledger import LABEL, Ledger, Step
 
 IMAGES = 12

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from cbir import encoders
-from cbir.descriptors import embedding_descriptor, encoder_descriptor
+from cbir.descriptors import embedding_descriptor, encoder_descriptor, encoders
 from cbir.descriptors.color_layout import ColorLayout
 from cbir.descriptors.concatenated import Concatenated
 from cbir.descriptors.descriptor import Batched, Descriptor
@@ -13,13 +12,13 @@ from cbir.descriptors.edge_histogram_150 import EdgeHistogram150
 from cbir.descriptors.embedding_descriptor import JOIN, EmbeddingDescriptor, descriptor_name
 from cbir.descriptors.encoder_descriptor import EncoderDescriptor, encoder_descriptor_name
 from cbir.descriptors.huang2012 import Huang2012
+from cbir.descriptors.networks import embedding_card
+from cbir.descriptors.networks.lens_card import has_lens_model
 from cbir.descriptors.slit_lamp_descriptor import SLIT_LAMP, SlitLampDescriptor, slit_lamp_name
 from cbir.descriptors.tamura import Tamura
 from cbir.errors import InvalidInput
-from cbir.hardware.device import Device
-from cbir.models import embedding_card
-from cbir.models.lens_card import has_lens_model
-from cbir.suggestion import did_you_mean
+from cbir.system.hardware.device import Device
+from cbir.system.suggestion import did_you_mean
 
 _MEMBERS: tuple[Descriptor, ...] = (ColorLayout(), EdgeHistogram(), EdgeHistogram150(), Tamura(), Huang2012())
 _BY_NAME = {member.name: member for member in _MEMBERS}

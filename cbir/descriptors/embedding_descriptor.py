@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from cbir.descriptors.descriptor import Part, Parts
-from cbir.encoders.encoder_card import EncoderInput
-from cbir.encoders.encoder_network import normalise_pixels
-from cbir.encoders.fit_image import fit_image
+from cbir.descriptors.encoders.encoder_card import EncoderInput
+from cbir.descriptors.encoders.encoder_network import normalise_pixels
+from cbir.descriptors.encoders.fit_image import fit_image
+from cbir.descriptors.networks import embedding_card
+from cbir.descriptors.networks.onnx_network import OnnxNetwork, load_onnx_network
 from cbir.errors import InvalidInput
-from cbir.extras import install_command
-from cbir.hardware.device import Device, resolve_device
-from cbir.hardware.device_failure import device_failures, on_gpu_or_cpu
-from cbir.hardware.device_memory import free_cached_memory, full_precision, in_pieces, network_batch
 from cbir.images import Image
 from cbir.images.pad_resize import pad_resize
-from cbir.models import embedding_card
-from cbir.models.onnx_network import OnnxNetwork, load_onnx_network
+from cbir.system.extras import install_command
+from cbir.system.hardware.device import Device, resolve_device
+from cbir.system.hardware.device_failure import device_failures, on_gpu_or_cpu
+from cbir.system.hardware.device_memory import free_cached_memory, full_precision, in_pieces, network_batch
 
 # Hash of the weights, dimensions, and the descriptor that is concatenated: see `concatenated`.
 NAME = re.compile(r"embedding:([0-9a-f]{16}):([0-9]{1,4})(?:\+([a-z0-9_]+))?")
@@ -162,7 +162,7 @@ def _torch_network(folder: Path, device: str) -> OnnxNetwork:
     try:
         import torch
 
-        from cbir.models.embedder import load_embedder
+        from cbir.descriptors.networks.embedder import load_embedder
     except ModuleNotFoundError as error:
         raise InvalidInput(f"an embedding needs torch: {install_command('deep')}") from error
     embedder = load_embedder(folder)

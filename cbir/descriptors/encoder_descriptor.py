@@ -6,16 +6,16 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir import encoders
+from cbir.descriptors import encoders
 from cbir.descriptors.descriptor import Part, Parts
-from cbir.encoders import Encoder, built_in, encoder_card
-from cbir.encoders.device_encoder import describe_on, runs_on_gpu
-from cbir.encoders.encoder_card import VolumeInput
-from cbir.encoders.fit_volume import Prepared
+from cbir.descriptors.encoders import Encoder, built_in, encoder_card
+from cbir.descriptors.encoders.device_encoder import describe_on, runs_on_gpu
+from cbir.descriptors.encoders.encoder_card import VolumeInput
+from cbir.descriptors.encoders.fit_volume import Prepared
 from cbir.errors import InvalidInput
-from cbir.hardware.device import Device
 from cbir.images import Image
 from cbir.images.volume import VolumeGrid
+from cbir.system.hardware.device import Device
 
 # Encoder, hash of its card, dimensions, and the descriptor that is concatenated: see `concatenated`.
 NAME = re.compile(

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.descriptors.descriptor import Part, Parts
+from cbir.descriptors.networks.lens_card import read_lens_card
 from cbir.errors import InvalidInput
 from cbir.images import Image
-from cbir.models.lens_card import read_lens_card
 
 if TYPE_CHECKING:
     from cbir.descriptors.slit_lamp.lens_finder import LensFinder

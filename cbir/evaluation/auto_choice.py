@@ -21,9 +21,9 @@ from cbir.rerank.auto import CANDIDATES, AutoChoice, default_choice, read_choice
 from cbir.rerank.none import NoReranking
 from cbir.rerank.reranker import Reranker
 from cbir.store import Collection, View
-from cbir.store.records import PERSON_LABELS
-from cbir.store.writer import Writer
-from cbir.threads import OneBlasThread
+from cbir.store.records.records import PERSON_LABELS
+from cbir.store.writing.writer import Writer
+from cbir.system.threads import OneBlasThread
 
 LEAST_LABELLED = 100  # images in classes of two or more; with fewer the comparison is left to chance
 LEAST_MEAN_CLASS = 3.0  # images; labels that nearly every image has for itself say nothing about relevance

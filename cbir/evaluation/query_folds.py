@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.evaluation.candidates import encode_values
+from cbir.evaluation.grouped_folds import stratified_folds
 from cbir.evaluation.query_images import EvalQuery
-from cbir.models.linear.grouped_folds import stratified_folds
 
 
 def assign_folds(

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.evaluation.candidates import Candidates
 from cbir.evaluation.relevance import Relevance
 from cbir.ingest.description import DescribedFile
+from cbir.ingest.manifest import Manifest
 from cbir.store import Record
-from cbir.store.filter_conditions import parse_filters
-from cbir.store.records import hash_patient
+from cbir.store.records.filter_conditions import parse_filters
+from cbir.store.records.records import hash_patient
 
 LISTED = 5  # files in an error message
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cbir.datasets.irma import codes
 from cbir.errors import InvalidInput
+from cbir.evaluation.datasets.irma import codes
 
 Labels = Mapping[str, str]
 AXES = "TDAB"  # technique, direction, anatomy, biological system

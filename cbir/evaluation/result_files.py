@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 import cbir
-from cbir.atomic import atomic_text
-from cbir.csv_cells import harmless_cell
 from cbir.evaluation.experiment import RECALLS, EvalResult
 from cbir.evaluation.reproduction import package_versions
 from cbir.evaluation.significance import RESAMPLES
 from cbir.evaluation.trec import qrel_lines
+from cbir.system.atomic import atomic_text
+from cbir.system.csv_cells import harmless_cell
 
 
 def build_summary(result: EvalResult) -> dict[str, Any]:

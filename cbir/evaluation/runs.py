@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 import cbir
-from cbir.atomic import atomic_text
 from cbir.errors import InvalidInput
 from cbir.evaluation.candidates import Candidates
 from cbir.evaluation.methods import Method
@@ -23,6 +22,7 @@ from cbir.evaluation.trec import iter_run, run_lines
 from cbir.search import Request
 from cbir.settings import Settings
 from cbir.store import Collection
+from cbir.system.atomic import atomic_text
 
 # That decide the content of a run.
 DECISIVE_SETTINGS = {"exact_limit", "indexed_candidates", "indexed_sample", "index_probes"}

@@ -22,7 +22,7 @@ from cbir.ingest.process_pool import ProcessPool, WorkerDied
 from cbir.search import Request, RerankFacts, Searcher, select_frame
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.threads import keep_to_one_core
+from cbir.system.threads import keep_to_one_core
 
 BATCH = 16  # queries sent to a process at once: few enough for progress to move
 

@@ -5,7 +5,7 @@ from typing import Any
 from cbir.rerank.auto import read_choice
 from cbir.rerank.eprf import Eprf
 from cbir.store import Collection
-from cbir.store.profile import Profile, settings_of_new
+from cbir.store.base.profile import Profile, settings_of_new
 
 
 def add_settings_of_new(profile: Profile) -> dict[str, Any]:

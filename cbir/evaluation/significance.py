@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.threads import OneBlasThread
+from cbir.system.threads import OneBlasThread
 
 RESAMPLES = 10_000
 BATCH = 250  # resamples at a time

@@ -16,7 +16,7 @@ from cbir.rerank.eprf import SHARPNESS
 from cbir.rerank.kernel_width import kernel_gamma
 from cbir.rerank.parameters import AUTO
 from cbir.store import Collection, View
-from cbir.store.profile import Profile
+from cbir.store.base.profile import Profile
 
 METHODS = (
     "eprf",

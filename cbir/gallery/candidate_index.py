@@ -6,8 +6,8 @@ from typing import Any
 import faiss
 import numpy as np
 
-from cbir.cancellation import checkpoint
 from cbir.gallery.vector_blocks import Floats, Rows, is_among, spread_rows
+from cbir.system.cancellation import checkpoint
 
 TRAINED_ON = 64  # images per list to train on, at most
 ITERATIONS = 6  # of k-means

@@ -7,14 +7,14 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.cancellation import checkpoint, run_to_end
 from cbir.gallery.flat_index import FlatIndex, fill_squared_distances
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.nearest_distances import NearestDistances, without_snapshot
 from cbir.gallery.space_cache import SpaceCache
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, spread_rows
 from cbir.gallery.whitening import SAMPLE, Space, fit_space, plain_space
-from cbir.threads import cores, for_each
+from cbir.system.cancellation import checkpoint, run_to_end
+from cbir.system.threads import cores, for_each
 
 ROWS_PER_THREAD = 32_768  # for fewer, a thread costs more than it saves
 MOST = 0.6  # share of the rows from which computing all is faster than copying those

@@ -7,11 +7,11 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.cancellation import checkpoint
 from cbir.gallery.reverse_neighbours import add_reverse_neighbours
 from cbir.gallery.vector_blocks import Floats, Rows, spread_rows
 from cbir.gallery.whitening import Space
-from cbir.threads import cores, for_each
+from cbir.system.cancellation import checkpoint
+from cbir.system.threads import cores, for_each
 
 LISTS = 2  # number of lists, in square roots of the number of images
 TRAINED_ON, ITERATIONS = 64, 6  # images per list, and steps of k-means

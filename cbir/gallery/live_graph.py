@@ -5,13 +5,13 @@ from threading import Lock
 
 import numpy as np
 
-from cbir.cancellation import run_to_end
 from cbir.gallery.knn import NEAREST, NearestNeighbours
 from cbir.gallery.knn_graph import Graph, build_graph
 from cbir.gallery.nearest_distances import SAMPLE, NearestDistances, between
 from cbir.gallery.vector_blocks import Floats, VectorBlocks, spread_rows
 from cbir.gallery.whitening import Space
-from cbir.threads import cores, for_each
+from cbir.system.cancellation import run_to_end
+from cbir.system.threads import cores, for_each
 
 BATCH = 16  # added images compared with all others at a time: 12 bytes for each comparison
 MAX_COMPARISONS = 2_000_000_000  # for added images; the rest have no neighbours until the next snapshot

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.gallery.vector_blocks import CHUNK, Doubles, Floats, Rows, VectorBlocks
-from cbir.threads import cores, for_each
+from cbir.system.threads import cores, for_each
 
 DIGITS = 9  # of similarities: equal groups are equal, however their vectors lie in memory
 

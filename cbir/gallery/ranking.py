@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.cancellation import checkpoint
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.large_values import large_values
 from cbir.gallery.vector_blocks import Floats, Rows, Scores
+from cbir.system.cancellation import checkpoint
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.cancellation import checkpoint
 from cbir.gallery.vector_blocks import Floats
+from cbir.system.cancellation import checkpoint
 
 BLOCK = 65_536  # images whose pairs are looked at together
 

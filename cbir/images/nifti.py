@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import UnreadableImage
-from cbir.extras import install_command
 from cbir.images.bit_depth import apply_window, percentiles
 from cbir.images.image import DicomHeader, Image, Window, Windowing
 from cbir.images.limits import Limits
@@ -31,6 +30,7 @@ from cbir.images.volume import (
     make_volume,
     resample_slices,
 )
+from cbir.system.extras import install_command
 
 SIZES = (348, 540)  # bytes of the headers of both versions
 MAGICS = (b"n+1\0", b"n+2\0\r\n\x1a\n")

@@ -16,8 +16,8 @@ class SlicePlace:
 
     position: of the first pixel, mm (left, posterior, superior; PS3.3, C.7.6.2.1.1). orientation: direction
     cosines of a row and of a column. instance, acquisition: their numbers. time: of the acquisition, milliseconds of
-    its day, or since the year 1 where the date is known; stored without it, see `cbir.store.stored_place`. temporal:
-    number of the temporal position. trigger: milliseconds since the last heart beat.
+    its day, or since the year 1 where the date is known; stored without it, see `cbir.store.base.stored_place`.
+    temporal: number of the temporal position. trigger: milliseconds since the last heart beat.
     """
 
     position: tuple[float, ...] | None = None

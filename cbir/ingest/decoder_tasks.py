@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from cbir.descriptors.query_image import QueryImage, describe_query, select_frame
 from cbir.errors import InvalidInput, NotEnoughMemory, UnreadableImage
 from cbir.images import Image, Limits, Region, crop, decode, read_images
 from cbir.images.bit_depth import apply_window
@@ -23,8 +24,7 @@ from cbir.ingest.memory_limit import memory_limit, private_memory
 from cbir.ingest.query_file import QueryOptions
 from cbir.ingest.query_volume import decode_query_volume, middle_slice
 from cbir.ingest.shared_bytes import SharedBytes, load_shared_bytes
-from cbir.query_image import QueryImage, describe_query, select_frame
-from cbir.store.records import hash_patient
+from cbir.store.records.records import hash_patient
 
 Result = TypeVar("Result")
 

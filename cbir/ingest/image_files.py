@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from stat import S_ISREG
 
-from cbir.datasets.manifest import canonical_path
 from cbir.errors import InvalidInput, NotFound
 from cbir.images.ct_series import CtSeries
 from cbir.images.other_files import REFUSED_SUFFIXES
-from cbir.paths import is_inside
+from cbir.ingest.manifest import canonical_path
+from cbir.system.paths import is_inside
 
 VOLUME = ".nii.gz"
 HEAD_BYTES = 132  # that tell what a file is

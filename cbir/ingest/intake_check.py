@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
+from cbir.ingest.checks.requirements import require_packages
 from cbir.ingest.description import DescribedFile
-from cbir.intake.requirements import require_packages
 from cbir.store import Collection
-from cbir.store.add_transaction import Added
-from cbir.store.records import FINDINGS_LABEL, Entry
-from cbir.store.writer import Writer
+from cbir.store.records.add_transaction import Added
+from cbir.store.records.records import FINDINGS_LABEL, Entry
+from cbir.store.writing.writer import Writer
 
 if TYPE_CHECKING:
-    from cbir.intake.collection_check import CollectionCheck
+    from cbir.ingest.checks.collection_check import CollectionCheck
 
 Intake = Literal["accept", "flag", "quarantine"]
 RENEWED = 2  # times as many images in the collection: then it is compared with anew
@@ -65,7 +65,9 @@ class IntakeCheck:
         return sum(FINDINGS_LABEL in record.labels and kind == "added" for (record, _), (kind, _) in outcomes)
 
     def _current(self) -> "CollectionCheck":
-        from cbir.intake.collection_check import CollectionCheck  # not imported where nothing is checked
+        from cbir.ingest.checks.collection_check import (
+            CollectionCheck,  # not imported where nothing is checked
+        )
 
         collection = self._collection()
         assert collection is not None, "the caller writes to it"

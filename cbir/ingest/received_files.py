@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from cbir.ingest.description import DescribedFile
 from cbir.ingest.intake_check import IntakeCheck
-from cbir.store import originals
-from cbir.store.add_transaction import Added, AddTransaction
-from cbir.store.record_queries import RecordQueries
-from cbir.store.writer import Writer
+from cbir.store.records import originals
+from cbir.store.records.add_transaction import Added, AddTransaction
+from cbir.store.records.record_queries import RecordQueries
+from cbir.store.writing.writer import Writer
 
 STATISTICS_IMAGES = 256  # images in a collection before its first statistics are computed on the fly
 

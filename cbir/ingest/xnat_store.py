@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from cbir import settings
-from cbir.addresses import is_private_link
 from cbir.errors import InvalidInput
 from cbir.ingest.xnat_errors import XnatFailed
 from cbir.ingest.xnat_session import PASSWORD, USER, XnatSession
+from cbir.system.addresses import is_private_link
 
 LEVELS = ("projects", "subjects", "experiments", "scans", "resources", "files")
 IMAGE_SESSION = "SessionData"  # how types of imaging sessions end, such as xnat:mrSessionData

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.cancellation import checkpoint
 from cbir.gallery import knn
 from cbir.gallery import knn_graph as graphs
 from cbir.gallery.knn_graph import Graph
@@ -18,6 +17,7 @@ from cbir.rerank.mutual_neighbours import add_mutual_closeness
 from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import CollectionReranker, Reranked
 from cbir.rerank.sure_answer import keep_sure_first
+from cbir.system.cancellation import checkpoint
 
 COVERED = 0.5  # share of the gallery that must be passable; else the graph would be full of holes
 UNREACHED = 2.0  # below the last image that was reached; their own similarities, up to 1, order the others

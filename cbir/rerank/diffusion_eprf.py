@@ -17,7 +17,7 @@ from cbir.rerank.parameters import AUTO, parameter, with_default
 from cbir.rerank.pearson import References
 from cbir.rerank.reranker import Grid, Reranked
 from cbir.rerank.svm_ensemble import TrainingSets
-from cbir.threads import OneBlasThread
+from cbir.system.threads import OneBlasThread
 
 LOWEST = 0.9  # share of the list that negatives come from
 RAISED = 2.0  # similarity of positives, above all others: the P best are not drawn

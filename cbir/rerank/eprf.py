@@ -15,7 +15,7 @@ from cbir.rerank.pearson import References, update_similarities
 from cbir.rerank.reranker import POSITIVES, TIE, CollectionReranker, Grid, Reranked
 from cbir.rerank.sure_answer import place_sure_first
 from cbir.rerank.svm_ensemble import TrainingSets
-from cbir.threads import OneBlasThread
+from cbir.system.threads import OneBlasThread
 
 LEAST_MEMBERSHIP = 0.01  # rho, and with it the relevance of eq. 6, can be negative; a penalty cannot
 SHARPNESS = 15.0  # from 4 to 30 the mean average precision is much the same, and the first answer best here

@@ -6,7 +6,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.cancellation import checkpoint
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, top_k
 from cbir.gallery.vector_blocks import Doubles, Floats, Scores, is_among
@@ -18,7 +17,8 @@ from cbir.rerank.parameters import AUTO, ParameterSet, parameter
 from cbir.rerank.reranker import TIE, Reranked
 from cbir.rerank.seeded_diffusion import RelevanceFeedback, SeededDiffusion
 from cbir.rerank.svm_ensemble import TrainingSets
-from cbir.threads import OneBlasThread
+from cbir.system.cancellation import checkpoint
+from cbir.system.threads import OneBlasThread
 
 SHARPNESS = 5.0  # as gamma = 3 on standardised vectors
 

@@ -6,7 +6,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.cancellation import checkpoint
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, top_k
 from cbir.gallery.vector_blocks import Floats
@@ -14,7 +13,8 @@ from cbir.rerank.backend import Backend
 from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import Grid, Reranked, Reranker, score_above_rest
 from cbir.rerank.sure_answer import place_sure_first
-from cbir.threads import OneBlasThread
+from cbir.system.cancellation import checkpoint
+from cbir.system.threads import OneBlasThread
 
 ROUNDING = 1e-13  # of the squared norms: smaller squared distances are none
 

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbir.cancellation import checkpoint
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import top_k
 from cbir.gallery.vector_blocks import CHUNK, Doubles, Floats, Rows, Scores
-from cbir.threads import cores, for_each
+from cbir.system.cancellation import checkpoint
+from cbir.system.threads import cores, for_each
 
 REFINED = 1000  # best images, whose values are recomputed in float64
 PRODUCTS_PER_THREAD = 40_000_000  # for fewer, about a millisecond, a thread costs more than it saves

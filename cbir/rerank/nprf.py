@@ -11,7 +11,7 @@ from cbir.rerank.kernel_width import SAMPLE, kernel_gamma
 from cbir.rerank.parameters import AUTO, parameter
 from cbir.rerank.reranker import TIE, CollectionReranker, Grid, Reranked
 from cbir.rerank.svm_ensemble import TrainingSets
-from cbir.threads import OneBlasThread
+from cbir.system.threads import OneBlasThread
 
 
 @dataclass(frozen=True, kw_only=True)

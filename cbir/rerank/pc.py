@@ -5,12 +5,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from cbir.cancellation import checkpoint
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, top_k
 from cbir.gallery.vector_blocks import Floats
 from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import Grid, Reranked, Reranker, score_above_rest
+from cbir.system.cancellation import checkpoint
 
 
 @dataclass(frozen=True, kw_only=True)

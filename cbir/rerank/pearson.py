@@ -5,13 +5,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from cbir.cancellation import checkpoint
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, top_k
 from cbir.gallery.vector_blocks import Doubles, Floats
 from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import Grid, Reranked, Reranker
-from cbir.threads import OneBlasThread
+from cbir.system.cancellation import checkpoint
+from cbir.system.threads import OneBlasThread
 
 NARROW = (
     1e-6  # lists whose spread is a smaller share of their sum of squares are centred before they are squared

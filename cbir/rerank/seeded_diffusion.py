@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.cancellation import checkpoint
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import squared_distances
 from cbir.gallery.ranking import RankingList
 from cbir.gallery.vector_blocks import Doubles, Floats
 from cbir.rerank.diffusion import COVERED, Diffusion
 from cbir.rerank.diffusion_graph import DiffusionGraph
+from cbir.system.cancellation import checkpoint
 
 LEAST = 1e-6  # share of the largest flow below which an image counts as not reached
 

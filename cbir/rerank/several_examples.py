@@ -16,7 +16,7 @@ from cbir.rerank.nprf import NegativeFeedback
 from cbir.rerank.reranker import Reranked, Reranker
 from cbir.rerank.seeded_diffusion import RelevanceFeedback
 from cbir.rerank.sure_examples import SureExamples
-from cbir.threads import OneBlasThread
+from cbir.system.threads import OneBlasThread
 
 Learner = Feedback | Reranker
 AUTO_REASON = "learns from several examples and from judgements"  # why `auto` stands for feedback

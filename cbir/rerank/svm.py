@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.cancellation import checkpoint
 from cbir.gallery.vector_blocks import Doubles
 from cbir.rerank.svm_active_set import solve_by_active_sets
+from cbir.system.cancellation import checkpoint
 
 Truths = NDArray[np.bool_]
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.cancellation import checkpoint
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.vector_blocks import Doubles, Floats, Rows
 from cbir.rerank import svm
 from cbir.rerank.kernel_expansion import KernelExpansion, kernel
+from cbir.system.cancellation import checkpoint
 
 BLOCK = 1000  # examples of the SVMs that are trained at a time: bounds the memory for their kernel
 

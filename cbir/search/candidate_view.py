@@ -4,7 +4,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from cbir.cancellation import checkpoint
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.numbered_graph import NumberedGraph
 from cbir.gallery.ranking import RankingList, merge_nearest, rank, similarities, top_k
@@ -13,8 +12,9 @@ from cbir.gallery.vector_blocks import Floats, Rows, is_among, positions_among, 
 from cbir.search.index_vectors import Scale, Vectors
 from cbir.search.request_scope import without_filter
 from cbir.search.view_vectors import ViewVectors
-from cbir.store.collection_view import View
-from cbir.vector_index.port import IndexScope, Neighbours, Numbers
+from cbir.store.index.port import IndexScope, Neighbours, Numbers
+from cbir.store.views.collection_view import View
+from cbir.system.cancellation import checkpoint
 
 NO_NUMBERS = np.empty(0, np.int64)
 EVERYTHING = IndexScope()

@@ -32,9 +32,9 @@ from cbir.search.stopwatch import Stopwatch
 from cbir.search.view_vectors import ViewVectors
 from cbir.settings import Settings
 from cbir.store import Collection
+from cbir.store.base.normalisation import Statistics
+from cbir.store.index.port import IndexScope, Numbers
 from cbir.store.limited_collection import LimitedCollection
-from cbir.store.normalisation import Statistics
-from cbir.vector_index.port import IndexScope, Numbers
 
 Read = TypeVar("Read")
 

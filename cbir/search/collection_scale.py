@@ -4,15 +4,15 @@ from threading import Lock
 
 import numpy as np
 
-from cbir.cancellation import run_to_end
 from cbir.gallery import whitening
 from cbir.gallery.nearest_distances import COPY, NEAREST, NearestDistances
 from cbir.gallery.whitening import fit_space, plain_space
 from cbir.search.index_vectors import Scale, Vectors
-from cbir.store import normalisation
-from cbir.store.normalisation import Statistics
-from cbir.store.profile import Profile
-from cbir.vector_index.port import IndexScope, Neighbours, Numbers
+from cbir.store.base import normalisation
+from cbir.store.base.normalisation import Statistics
+from cbir.store.base.profile import Profile
+from cbir.store.index.port import IndexScope, Neighbours, Numbers
+from cbir.system.cancellation import run_to_end
 
 SCALED = 1000  # images whose nearest other is asked from the index, in one batch
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Self, overload
 from pydantic import PrivateAttr
 
 from cbir.errors import InvalidInput
-from cbir.extras import install_command
 from cbir.search.hit_cards import render_cards, style_element
 from cbir.search.search_models import Answer, Hit
+from cbir.system.extras import install_command
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -5,9 +5,9 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, Field
 
-from cbir.external_links import external_links
 from cbir.search import example_values as example
 from cbir.settings import Settings
+from cbir.store.external_links import external_links
 
 if TYPE_CHECKING:
     from cbir.store import Record
@@ -44,7 +44,7 @@ class Links(BaseModel):
 
 
 def image_links(image_id: str, **external: str | None) -> Links:
-    """Return the links of an image; `external` as `cbir.external_links.external_links` returns them."""
+    """Return the links of an image; `external` as `cbir.store.external_links.external_links` returns them."""
     address = f"/v1/images/{quote(image_id)}"
     return Links(thumbnail=f"{address}/thumbnail", image=address, **external)
 

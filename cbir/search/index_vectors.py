@@ -6,9 +6,9 @@ from typing import Protocol
 from cbir.gallery.numbered_graph import NumberedGraph
 from cbir.gallery.vector_blocks import Floats
 from cbir.gallery.whitening import Space
+from cbir.store.base.normalisation import Statistics
+from cbir.store.index.port import IndexScope, Neighbours, Numbers
 from cbir.store.limited_collection import LimitedCollection
-from cbir.store.normalisation import Statistics
-from cbir.vector_index.port import IndexScope, Neighbours, Numbers
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from cbir.gallery.vector_blocks import Doubles
 from cbir.rerank.seeded_diffusion import RelevanceFeedback
 from cbir.search.search_request import Request
 from cbir.store import Collection
-from cbir.vector_index.port import Numbers
+from cbir.store.index.port import Numbers
 
 
 def read_feedback(collection: Collection, request: Request) -> tuple[Numbers, Doubles]:

@@ -6,14 +6,14 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from cbir.cancellation import run_to_end
 from cbir.errors import NotFound
 from cbir.gallery.nearest_distances import SAMPLE, NearestDistances, without_snapshot
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, spread_rows
 from cbir.store import Collection
-from cbir.store.collection_view import View
+from cbir.store.base.projection import Projection
 from cbir.store.limited_collection import LimitedCollection
-from cbir.store.projection import Projection
+from cbir.store.views.collection_view import View
+from cbir.system.cancellation import run_to_end
 
 MOST_UNSCALED = 4000  # images
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
+from cbir.descriptors.query_image import QueryImage
 from cbir.errors import InvalidInput
 from cbir.images import Image
-from cbir.query_image import QueryImage
 from cbir.store import Collection, Record
-from cbir.store.patient_scope import PatientScope
-from cbir.store.records import hash_patient
+from cbir.store.records.patient_scope import PatientScope
+from cbir.store.records.records import hash_patient
 
 
 def query_patient(

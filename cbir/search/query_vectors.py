@@ -6,10 +6,10 @@ import numpy as np
 
 from cbir.errors import InvalidInput
 from cbir.gallery.vector_blocks import Floats
-from cbir.store.normalisation import Statistics
-from cbir.store.profile import Profile
-from cbir.store.row_damage import vectors_not_finite
-from cbir.store.vector_format import vector_format
+from cbir.store.base.normalisation import Statistics
+from cbir.store.base.profile import Profile
+from cbir.store.base.vector_format import vector_format
+from cbir.store.safety.row_damage import vectors_not_finite
 
 
 def check_profile(requested: str | None, vector: Any, profile: Profile) -> None:

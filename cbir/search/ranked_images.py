@@ -12,7 +12,7 @@ from cbir.rerank.auto import AgreementBlocks
 from cbir.rerank.several_examples import Learner
 from cbir.rerank.top_hits import TopHits
 from cbir.search.search_models import MatchBox, RerankFacts
-from cbir.store.collection_view import View
+from cbir.store.views.collection_view import View
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,23 +5,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cbir.cancellation import checkpoint
+from cbir.descriptors.query_image import QueryImage
 from cbir.errors import InvalidInput
-from cbir.explain.feature_cells import WHOLE, Area, Floats
-from cbir.explain.region_cells import region_encoder, template_of
-from cbir.explain.region_match import BLOCK, RegionTemplate
 from cbir.gallery.ranking import top_k
 from cbir.gallery.vector_blocks import Rows
-from cbir.query_image import QueryImage
 from cbir.rerank.none import NoReranking
 from cbir.search.ranked_images import RankedImages
+from cbir.search.regions.feature_cells import WHOLE, Area, Floats
+from cbir.search.regions.region_cells import region_encoder, template_of
+from cbir.search.regions.region_match import BLOCK, RegionTemplate
 from cbir.search.search_models import MatchBox, RerankFacts
 from cbir.search.search_request import Request
 from cbir.search.stopwatch import Stopwatch
 from cbir.store import Collection
-from cbir.store.collection_view import View
-from cbir.store.region_cells import RegionCells, read_cells
-from cbir.threads import OneBlasThread
+from cbir.store.snapshot.region_cells import RegionCells, read_cells
+from cbir.store.views.collection_view import View
+from cbir.system.cancellation import checkpoint
+from cbir.system.threads import OneBlasThread
 
 CANDIDATES = 1000  # images best by a few cells of the region, which are compared by all of them
 MOST_IMAGES = 100_000  # compared by their cells; of more, those nearest to the whole query are

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from cbir.search.search_request import Request
 from cbir.store import Collection
-from cbir.store.records import hash_patient
-from cbir.vector_index.port import IndexScope
+from cbir.store.index.port import IndexScope
+from cbir.store.records.records import hash_patient
 
 
 def request_scope(collection: Collection, request: Request, contents: Sequence[str]) -> IndexScope:

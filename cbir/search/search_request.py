@@ -5,8 +5,8 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from cbir.search.search_models import MAX_GROUP_SIZE, Examples, Judgements
-from cbir.store.dicom_instances import DicomScope
-from cbir.store.patient_scope import PatientScope
+from cbir.store.records.dicom_instances import DicomScope
+from cbir.store.records.patient_scope import PatientScope
 
 
 class Request(BaseModel):

@@ -7,11 +7,11 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cbir.descriptors.query_image import QueryImage
 from cbir.errors import InvalidInput
 from cbir.gallery.nearest_distances import OUTLIER
 from cbir.gallery.vector_blocks import Floats
 from cbir.images import Image
-from cbir.query_image import QueryImage
 from cbir.rerank.none import NoReranking
 from cbir.search.collection_ranking import CollectionRanking
 from cbir.search.hit_selection import Rank, SelectedImages, select_images
@@ -30,9 +30,9 @@ from cbir.search.text_search import check_text_request, rank_by_text, text_encod
 from cbir.search.view_vectors import ViewVectors
 from cbir.settings import Settings
 from cbir.store import Collection, Record
+from cbir.store.index.open_index import open_index
 from cbir.store.limited_collection import LimitedCollection
-from cbir.threads import take_turn
-from cbir.vector_index.open_index import open_index
+from cbir.system.threads import take_turn
 
 Read = TypeVar("Read")
 

@@ -2,7 +2,7 @@
 
 import time
 
-from cbir.cancellation import checkpoint
+from cbir.system.cancellation import checkpoint
 
 
 class Stopwatch:

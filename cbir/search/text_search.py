@@ -4,15 +4,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.descriptors.encoder_descriptor import encoder_of
-from cbir.encoders import Encoder
+from cbir.descriptors.encoders import Encoder
 from cbir.errors import CbirError, InvalidInput
 from cbir.gallery.ranking import top_k
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks
 from cbir.rerank.none import NoReranking
 from cbir.search.search_models import MAX_TEXT
 from cbir.search.search_request import Request
-from cbir.store.joint_vectors import unit_vectors
-from cbir.store.profile import Profile
+from cbir.store.base.profile import Profile
+from cbir.store.views.joint_vectors import unit_vectors
 
 
 def can_search_by_text(profile: Profile) -> bool:

@@ -12,17 +12,17 @@ from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.numbered_graph import NumberedGraph, number_graph
 from cbir.gallery.ranking import top_k
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, is_among, positions_among, union
-from cbir.hardware.device import Device
 from cbir.search.index_vectors import Scale
 from cbir.search.snapshot_search import SnapshotSearch
 from cbir.store import Collection
-from cbir.store.collection_view import View
-from cbir.store.index_feed import exclusions
+from cbir.store.base.normalisation import Statistics
+from cbir.store.index.local.fixed_sample import RandomOrder, lowest
+from cbir.store.index.port import IndexScope, Neighbours, Numbers
 from cbir.store.limited_collection import LimitedCollection
-from cbir.store.normalisation import Statistics
-from cbir.threads import cores, for_each
-from cbir.vector_index.fixed_sample import RandomOrder, lowest
-from cbir.vector_index.port import IndexScope, Neighbours, Numbers
+from cbir.store.views.collection_view import View
+from cbir.store.views.index_feed import exclusions
+from cbir.system.hardware.device import Device
+from cbir.system.threads import cores, for_each
 
 EVERYTHING = IndexScope()
 SPARE = 2  # times as many of the random order as are drawn are looked at before all images are

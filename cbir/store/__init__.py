@@ -7,14 +7,14 @@ if TYPE_CHECKING:
     from sqlalchemy.exc import DatabaseError
 
     from cbir.store.collection import Collection
-    from cbir.store.collection_view import View
-    from cbir.store.records import Record
+    from cbir.store.records.records import Record
+    from cbir.store.views.collection_view import View
 
 MODULES = {
     "Collection": "cbir.store.collection",
     "DatabaseError": "sqlalchemy.exc",
-    "Record": "cbir.store.records",
-    "View": "cbir.store.collection_view",
+    "Record": "cbir.store.records.records",
+    "View": "cbir.store.views.collection_view",
 }
 
 __all__ = ["Collection", "DatabaseError", "Record", "View"]

@@ -7,8 +7,8 @@ alias never leads elsewhere, not by a path and not by a symbolic link.
 import json
 from pathlib import Path
 
-from cbir.atomic import PUBLIC_FILE, write_bytes
 from cbir.errors import InvalidInput, NotFound
+from cbir.system.atomic import PUBLIC_FILE, write_bytes
 
 SUFFIX = ".alias"
 MAX_BYTES = 4096

@@ -12,48 +12,52 @@ from sqlalchemy import Engine
 
 from cbir.errors import CollectionBusy, CollectionDamaged, InvalidInput, NotFound
 from cbir.gallery.vector_blocks import Rows, VectorBlocks
-from cbir.store import (
-    change_history,
-    grade_models,
-    idempotency,
-    image_counts,
-    index_build,
-    last_good,
-    metadata,
-    postgresql_creation,
-)
 from cbir.store.alias import is_alias, resolve_alias
-from cbir.store.change_history import Change
-from cbir.store.collection_view import View, vectors_of
-from cbir.store.creation import collection_exists, create_files
-from cbir.store.damage import raise_when_damaged
-from cbir.store.database import connect_once, is_sqlite, open_database
-from cbir.store.dicom_instances import DicomScope
-from cbir.store.disk_full import raise_when_full
-from cbir.store.filter_conditions import Condition
-from cbir.store.idempotency import StoredReply
-from cbir.store.image_rows import rows_matching
-from cbir.store.index_feed import IndexFeed
-from cbir.store.joint_vectors import JointVectors
-from cbir.store.key_evidence import check_key, find_key_check, note_key, require_key
-from cbir.store.lost_database import require_database
-from cbir.store.migration import bring_up_to_date
-from cbir.store.normalisation import Statistics
-from cbir.store.patient_scope import PatientScope
-from cbir.store.permissions import warn_if_open_to_others
-from cbir.store.postgresql_address import database_address, is_in_postgresql
-from cbir.store.postgresql_database import PostgresqlDatabase
-from cbir.store.profile import Profile
-from cbir.store.read_only_file import is_read_only
-from cbir.store.record_queries import LabelledImage, RecordQueries, numbers_where, read_labelled_images
-from cbir.store.records import hash_patient
-from cbir.store.row_totals import keep_history
-from cbir.store.schema import images
-from cbir.store.stored_snapshot import read_snapshot_info, snapshot_statistics, statistics_fingerprint
-from cbir.store.vector_format import vector_format
-from cbir.store.view_cache import ViewCache
-from cbir.store.writer import Writer
-from cbir.store.writer_lock import writer_lock
+from cbir.store.base import metadata
+from cbir.store.base.disk_full import raise_when_full
+from cbir.store.base.normalisation import Statistics
+from cbir.store.base.permissions import warn_if_open_to_others
+from cbir.store.base.profile import Profile
+from cbir.store.base.read_only_file import is_read_only
+from cbir.store.base.schema import images
+from cbir.store.base.vector_format import vector_format
+from cbir.store.postgresql.postgresql_address import database_address, is_in_postgresql
+from cbir.store.postgresql.postgresql_database import PostgresqlDatabase
+from cbir.store.records import change_history, grade_models, idempotency, image_counts
+from cbir.store.records.change_history import Change
+from cbir.store.records.database import connect_once, is_sqlite, open_database
+from cbir.store.records.dicom_instances import DicomScope
+from cbir.store.records.filter_conditions import Condition
+from cbir.store.records.idempotency import StoredReply
+from cbir.store.records.image_rows import rows_matching
+from cbir.store.records.key_evidence import check_key, find_key_check, note_key, require_key
+from cbir.store.records.patient_scope import PatientScope
+from cbir.store.records.record_queries import (
+    LabelledImage,
+    RecordQueries,
+    numbers_where,
+    read_labelled_images,
+)
+from cbir.store.records.records import hash_patient
+from cbir.store.safety import last_good
+from cbir.store.safety.damage import raise_when_damaged
+from cbir.store.safety.lost_database import require_database
+from cbir.store.safety.row_totals import keep_history
+from cbir.store.safety.writer_lock import writer_lock
+from cbir.store.snapshot.stored_snapshot import (
+    read_snapshot_info,
+    snapshot_statistics,
+    statistics_fingerprint,
+)
+from cbir.store.views import index_build
+from cbir.store.views.collection_view import View, vectors_of
+from cbir.store.views.index_feed import IndexFeed
+from cbir.store.views.joint_vectors import JointVectors
+from cbir.store.views.view_cache import ViewCache
+from cbir.store.writing import postgresql_creation
+from cbir.store.writing.creation import collection_exists, create_files
+from cbir.store.writing.migration import bring_up_to_date
+from cbir.store.writing.writer import Writer
 
 
 class Collection(RecordQueries):

@@ -28,18 +28,20 @@ from sqlalchemy import (
 from sqlalchemy.dialects import sqlite
 
 from cbir.errors import InvalidInput
-from cbir.store import label_facets, metadata, postgresql_schema, schema
-from cbir.store.checksums import COLUMN, checksum_sql
+from cbir.store.base import metadata, schema
+from cbir.store.base.checksums import COLUMN, checksum_sql
+from cbir.store.base.normalisation import Statistics
+from cbir.store.base.profile import Profile
 from cbir.store.collection import Collection
-from cbir.store.collection_view import View
-from cbir.store.database import Database
-from cbir.store.filter_conditions import ABSENT, COMPARISONS, PRESENT, Condition
-from cbir.store.label_facets import LabelKey, LabelValues
-from cbir.store.normalisation import Statistics
-from cbir.store.postgresql_database import PostgresqlDatabase
-from cbir.store.profile import Profile
-from cbir.store.record_queries import numbers_where
-from cbir.store.view_cache import ViewCache
+from cbir.store.postgresql import postgresql_schema
+from cbir.store.postgresql.postgresql_database import PostgresqlDatabase
+from cbir.store.records import label_facets
+from cbir.store.records.database import Database
+from cbir.store.records.filter_conditions import ABSENT, COMPARISONS, PRESENT, Condition
+from cbir.store.records.label_facets import LabelKey, LabelValues
+from cbir.store.records.record_queries import numbers_where
+from cbir.store.views.collection_view import View
+from cbir.store.views.view_cache import ViewCache
 
 Counts = TypeVar("Counts")
 ATTEMPTS = 3  # to count labels between two changes

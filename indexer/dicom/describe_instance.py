@@ -17,8 +17,8 @@ from cbir.ingest.description import (
 )
 from cbir.ingest.memory_limit import memory_limit
 from cbir.ingest.shared_bytes import SharedBytes, load_shared_bytes
-from cbir.store import originals
-from cbir.store.dicom_instances import shift_study_date
+from cbir.store.records import originals
+from cbir.store.records.dicom_instances import shift_study_date
 from indexer.dicom.instance_filter import InstanceFilter
 
 

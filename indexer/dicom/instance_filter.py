@@ -15,7 +15,7 @@ class InstanceFilter:
 
     frames: "all", "middle" or "every:N" of a multi-frame instance. burned_in, secondary_captures: add instances
     that declare text in their pixels, or are captures of screens and films. study_dates: "drop", or "shift" to
-    keep them as a label, shifted per patient (see `cbir.store.dicom_instances.shift_study_date`).
+    keep them as a label, shifted per patient (see `cbir.store.records.dicom_instances.shift_study_date`).
     """
 
     frames: str = "all"

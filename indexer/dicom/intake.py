@@ -27,10 +27,11 @@ from cbir.ingest.received_files import (
 )
 from cbir.ingest.shared_bytes import SharedBytes, share_bytes
 from cbir.settings import Settings
-from cbir.store import Collection, originals
-from cbir.store.add_transaction import Added
-from cbir.store.writer import Writer
-from cbir.threads import cores
+from cbir.store import Collection
+from cbir.store.records import originals
+from cbir.store.records.add_transaction import Added
+from cbir.store.writing.writer import Writer
+from cbir.system.threads import cores
 from indexer.dicom.describe_instance import Fate, InstanceOutcome, InstanceTask, describe_shared_instance
 from indexer.dicom.instance_filter import InstanceFilter
 

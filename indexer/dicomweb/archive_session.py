@@ -7,9 +7,9 @@ from typing import Any
 
 import requests
 
-from cbir.addresses import origin_of, validate_http_url
-from cbir.archive_client import authorization_header, redirect_message, require_private_link
 from cbir.errors import ArchiveFailed, InvalidInput
+from cbir.ingest.archive_client import authorization_header, redirect_message, require_private_link
+from cbir.system.addresses import origin_of, validate_http_url
 
 READ_BYTES = 2**20
 MAX_REDIRECTS = 5

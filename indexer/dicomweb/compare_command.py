@@ -6,9 +6,9 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any
 
-from cbir.commands.follow_index import follow_index
-from cbir.commands.output import OutputFormat, StageBars, print_json
-from cbir.commands.printable import echo
+from cbir.store.index.follow_index import follow_index
+from cbir.system.console.output import OutputFormat, StageBars, print_json
+from cbir.system.console.printable import echo
 from indexer.exit_codes import DIFFERENT, DONE, INTERRUPTED, SOME_REFUSED
 from indexer.refusal_report import refusal_report
 
@@ -56,7 +56,7 @@ def compare_with_archive(
     """
     from cbir.images import Limits
     from cbir.store import Collection
-    from cbir.store.sent_instances import count_sent_instances
+    from cbir.store.upkeep.sent_instances import count_sent_instances
     from indexer.dicom.intake import Intake
     from indexer.dicomweb.archive_comparison import ArchiveComparison
     from indexer.dicomweb.compared_copies import compare_all

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from threading import Event
 
-from cbir.commands.printable import echo
 from cbir.errors import ArchiveFailed
+from cbir.system.console.printable import echo
 from indexer.dicom.describe_instance import Fate
 from indexer.dicom.intake import Intake
 from indexer.dicomweb.archive_items import ArchiveDenied, ArchiveItem, ItemRefused

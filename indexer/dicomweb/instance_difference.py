@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cbir.ingest.description import DescribedFile
-from cbir.store.records import FINDINGS_LABEL, STUDY_DATE, Record
-from cbir.store.sent_instances import StoredInstance
+from cbir.store.records.records import FINDINGS_LABEL, STUDY_DATE, Record
+from cbir.store.upkeep.sent_instances import StoredInstance
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from cbir.errors import ClusterFailed, InvalidInput
-from cbir.threads import cores
+from cbir.system.threads import cores
 
 LOCAL = "local"  # a cluster of one node, made on the spot
 AUTO = "auto"

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import typer
 
 from cbir import settings
-from cbir.commands import options
-from cbir.commands.follow_index import follow_index
-from cbir.commands.printable import echo
 from cbir.errors import InvalidInput
-from cbir.file_limit import raise_file_limit
+from cbir.search import command_options as options
+from cbir.store.index.follow_index import follow_index
+from cbir.system.console.printable import echo
+from cbir.system.file_limit import raise_file_limit
 from indexer.dicom import intake_options
 from indexer.receive import receive_options
 
@@ -56,8 +56,8 @@ def receive(
     Patients are stored as keyed hashes, pixels as thumbnails (the setting `keep_originals` stores the files too).
     """
     from cbir.images import Limits
-    from cbir.vector_index.index_thread import IndexThread
-    from cbir.vector_index.open_index import open_index
+    from cbir.store.index.index_thread import IndexThread
+    from cbir.store.index.open_index import open_index
     from indexer.dicom.instance_filter import InstanceFilter
     from indexer.dicom.intake import Intake
     from indexer.index_request import open_collection

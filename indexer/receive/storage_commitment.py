@@ -19,7 +19,7 @@ from pynetdicom.sop_class import (  # type: ignore[attr-defined]
     StorageCommitmentPushModelInstance,
 )
 
-from cbir.addresses import is_uid
+from cbir.system.addresses import is_uid
 from indexer.receive.bounded_socket import BoundedSocket
 from indexer.receive.commitment_peers import CommitmentPeers
 

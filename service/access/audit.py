@@ -11,9 +11,9 @@ from typing import Any
 
 from flask import g
 
-from cbir.atomic import BINARY, OWNER_FILE, private_folder
-from cbir.disk_space import has_room
 from cbir.errors import InvalidInput
+from cbir.system.atomic import BINARY, OWNER_FILE, private_folder
+from cbir.system.disk_space import has_room
 from service.access.audit_chain import NOT_WRITTEN, RESTARTED, chain_line
 from service.access.audit_files import AuditFiles, ChainState
 from service.access.audit_writer import CHECK, AuditWriter, time_of_line

@@ -7,8 +7,8 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from cbir.atomic import BINARY, OWNER_FILE
 from cbir.errors import InvalidInput
+from cbir.system.atomic import BINARY, OWNER_FILE
 
 KEY_BYTES = 32
 

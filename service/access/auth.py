@@ -7,21 +7,21 @@ from http import HTTPStatus
 from flask import Flask, Response, current_app, g, make_response, redirect, render_template, request, url_for
 from werkzeug.exceptions import Forbidden
 
-from cbir.access_rights import ALL_RIGHTS, Scope
 from cbir.settings import Settings
+from cbir.system.access_rights import ALL_RIGHTS, Scope
 from service.access import image_tickets, private_details, scopes, startup_checks
 from service.access.audit import log_images
 from service.access.caller import Caller, caller_key, current_caller, current_rights, set_rights
-from service.access.group_rights import rights_of_groups, valid_user_name
 from service.access.last_uses import LastUses
 from service.access.limiter import Limiter
-from service.access.oidc_client import OidcClient
 from service.access.proxies import GROUPS, PEER, USER, VIA_TRUSTED_PROXY, TrustedProxies
 from service.access.rate_limits import PatientRate, RequestRate
 from service.access.security import SAFE_METHODS, allow_frames, is_loopback
 from service.access.sessions import Sessions, User
 from service.access.shared_tokens import open_tokens
 from service.access.token_list import TokensUnreadable
+from service.features.oidc.group_rights import rights_of_groups, valid_user_name
+from service.features.oidc.oidc_client import OidcClient
 from service.http import request_body
 from service.http.problems import TooManyRequests, problem_response
 from service.state.database import EXTENSION as STATE

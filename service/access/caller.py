@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from flask import g, has_request_context, request
 
-from cbir.access_rights import ALL_RIGHTS, Rights, Scope
+from cbir.system.access_rights import ALL_RIGHTS, Rights, Scope
 from service.access.limiter import network_of
 from service.access.sessions import Session
 from service.access.token_list import Token

@@ -6,7 +6,7 @@ from flask import g, request
 
 from cbir.errors import InvalidInput
 from cbir.store import Collection
-from cbir.store.records import hash_patient
+from cbir.store.records.records import hash_patient
 from service.access.auth import access_control
 from service.access.caller import actor_name, has_admin_rights
 from service.http.problems import TooManyRequests

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from flask import Request, current_app
 
-from cbir.access_rights import Scope
+from cbir.system.access_rights import Scope
 
 
 class OpenTo(Enum):

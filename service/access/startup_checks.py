@@ -3,17 +3,17 @@
 import ssl
 from pathlib import Path
 
-from cbir.access_rights import Scope
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
-from service.access import oidc_client
+from cbir.system.access_rights import Scope
 from service.access.audit import AuditLog
 from service.access.audit_writer import AuditWriter
-from service.access.group_rights import check_rights
 from service.access.security import ANY_ADDRESS, is_loopback
 from service.access.shared_audit import SharedAuditLog
 from service.access.shared_tokens import open_tokens
 from service.access.tokens import FILE
+from service.features.oidc import oidc_client
+from service.features.oidc.group_rights import check_rights
 from service.state.database import StateDatabase, open_state
 
 AUDIT_FILE = "audit.jsonl"

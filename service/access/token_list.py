@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 
 from pydantic import AwareDatetime, ValidationError
 
-from cbir.access_rights import Rights, Scope
 from cbir.errors import InvalidInput, NotFound
-from service.access.group_rights import check_rights
+from cbir.system.access_rights import Rights, Scope
+from service.features.oidc.group_rights import check_rights
 from service.http.problems import NotReady
 
 PREFIX = "cbir"

@@ -10,28 +10,28 @@ from typing import cast
 import numpy as np
 from flask import current_app
 
+from cbir.api.setting_origins import origins_in_force
 from cbir.errors import CbirError, InvalidInput, NotFound
 from cbir.images import Image
 from cbir.images.thumbnail import encode_image
 from cbir.search import Request, Searcher, Stopwatch
-from cbir.setting_origins import origins_in_force
 from cbir.settings import Settings
 from cbir.store.alias import public_name
 from service.access.caller import caller_key, current_rights
 from service.collections.archive_thumbnails import ArchiveThumbnails
-from service.collections.grader_cache import GraderCache
+from service.collections.decoders import Decoders
 from service.collections.lru_cache import LruCache
-from service.collections.map_cache import MapCache
 from service.collections.mounted_collection import CollectionHandle
 from service.collections.part_checks import checked_parts, written_folders
-from service.federation.ask_sites import Sites
+from service.collections.uploads import describe_task
+from service.features.federation.ask_sites import Sites
+from service.features.grade.grader_cache import GraderCache
+from service.features.map.map_cache import MapCache
 from service.http.concurrency import ConcurrencyLimit
 from service.http.problems import error_location
-from service.ingest.decoders import Decoders
-from service.ingest.job_queue import JobQueue
-from service.ingest.job_worker import JobWorker
-from service.ingest.uploads import describe_task
-from service.ingest.worker_place import WorkerPlace
+from service.jobs.job_queue import JobQueue
+from service.jobs.job_worker import JobWorker
+from service.jobs.worker_place import WorkerPlace
 from service.state.database import open_state
 
 EXTENSION = "cbir"

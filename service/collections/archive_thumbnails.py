@@ -6,16 +6,16 @@ from functools import partial
 from threading import BoundedSemaphore
 from typing import TypeVar
 
-from cbir.addresses import is_uid
-from cbir.archive_client import ArchiveClient
 from cbir.errors import ArchiveFailed, UnreadableImage
 from cbir.images import Limits
+from cbir.ingest.archive_client import ArchiveClient
 from cbir.ingest.decoder_tasks import ImageChoice
 from cbir.ingest.shared_bytes import share_bytes
 from cbir.settings import Settings
 from cbir.store import Record
+from cbir.system.addresses import is_uid
+from service.collections.decoders import Decoders
 from service.http.problems import SourceGone
-from service.ingest.decoders import Decoders
 
 Result = TypeVar("Result")
 

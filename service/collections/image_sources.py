@@ -10,10 +10,11 @@ from cbir.images import Limits, Region
 from cbir.ingest.decoder_tasks import ImageChoice, OtherPicture
 from cbir.ingest.object_store import ObjectStoreFailed, is_object_url, read_url
 from cbir.ingest.shared_bytes import SharedBytes
-from cbir.store import Collection, Record, originals
+from cbir.store import Collection, Record
+from cbir.store.records import originals
+from service.collections.decoders import Decoders
 from service.http.problems import SourceGone
 from service.http.timeouts import Deadline
-from service.ingest.decoders import Decoders
 
 Result = TypeVar("Result")
 

@@ -4,8 +4,8 @@ from collections import OrderedDict
 from threading import Lock
 
 from cbir.search import Searcher
-from cbir.store.filter_conditions import parse_filter
 from cbir.store.limited_collection import LimitedCollection
+from cbir.store.records.filter_conditions import parse_filter
 
 MAX_FILTERS = 32  # each holds the rows that it matches
 

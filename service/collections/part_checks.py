@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from cbir.archive_client import ArchiveClient
-from cbir.disk_space import free_bytes
 from cbir.errors import ArchiveFailed, StorageFull
+from cbir.ingest.archive_client import ArchiveClient
 from cbir.settings import Settings
+from cbir.system.disk_space import free_bytes
 from service.access.startup_checks import audit_log_folder
 from service.collections.mounted_collection import CollectionHandle
 from service.http.problems import NotReady

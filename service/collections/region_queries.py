@@ -1,16 +1,16 @@
 """Regions of images of requests, to search for anywhere in the images of a collection."""
 
+from cbir.descriptors.query_image import QueryImage
 from cbir.errors import InvalidInput
-from cbir.explain.explanation import region_area
-from cbir.explain.region_cells import region_encoder
 from cbir.images import decode
-from cbir.query_image import QueryImage
 from cbir.search.region_search import RegionQuery
+from cbir.search.regions.explanation import region_area
+from cbir.search.regions.region_cells import region_encoder
 from cbir.store import Collection
 from service.collections.app_state import AppState
 from service.collections.thumbnail_response import load_thumbnail
+from service.collections.uploads import describe_upload
 from service.http.search_parameters import ById, ByImage
-from service.ingest.uploads import describe_upload
 
 NEEDS_REGION = "anywhere: needs one image and region, the part of it to search for"
 

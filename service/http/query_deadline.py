@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from cbir.cancellation import time_limit
+from cbir.system.cancellation import time_limit
 from service.http.timeouts import Deadline
 
 

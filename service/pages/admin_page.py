@@ -2,7 +2,7 @@
 
 from flask import Blueprint, render_template
 
-from cbir.access_rights import Scope
+from cbir.system.access_rights import Scope
 from service.access.auth import access_control
 from service.collections.app_state import current_state
 

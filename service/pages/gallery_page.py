@@ -4,8 +4,8 @@ from http import HTTPStatus
 
 from flask import Blueprint, render_template, request
 
-from cbir.access_rights import Scope
 from cbir.errors import NotFound
+from cbir.system.access_rights import Scope
 from service.access.caller import current_rights
 from service.collections.app_state import current_state
 from service.http.problems import NotReady

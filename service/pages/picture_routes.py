@@ -10,15 +10,15 @@ from cbir.images import Region
 from cbir.ingest.decoder_tasks import RenderedImage, render_choice, render_in_window
 from cbir.search import example_values as example
 from cbir.store import Collection, Record
-from service.api.image_routes import CollectionParameters, ImageIdInPath
-from service.api.operations import operation
 from service.collections.app_state import AppState, current_state
 from service.collections.image_sources import decode_source
 from service.http import request_params
 from service.http.etag import picture_response
 from service.http.image_headers import set_image_headers
+from service.http.operations import operation
 from service.http.problems import SourceGone
 from service.http.rendering_parameters import Numbers, WindowParameter
+from service.routes.image_routes import CollectionParameters, ImageIdInPath
 
 blueprint = Blueprint("pictures", __name__, url_prefix="/v1/images")
 

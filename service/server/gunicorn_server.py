@@ -13,7 +13,7 @@ from gunicorn.app.base import BaseApplication
 
 from cbir.settings import Settings
 from service.collections.app_state import EXTENSION
-from service.ingest.job_worker import JobWorker
+from service.jobs.job_worker import JobWorker
 from service.server.connection_worker import ConnectionWorker
 from service.server.server_sizes import KEEPALIVE_SECONDS, count_threads
 

@@ -9,10 +9,10 @@ from sqlalchemy import Connection, Engine, Table, create_engine, event, func, se
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 
-from cbir.addresses import state_schema
 from cbir.errors import InvalidInput
-from cbir.extras import install_command
-from cbir.store.postgresql_database import CONNECTING
+from cbir.store.postgresql.postgresql_database import CONNECTING
+from cbir.system.addresses import state_schema
+from cbir.system.extras import install_command
 from service.state.errors import StateUnavailable
 from service.state.schema import tables
 
@@ -74,7 +74,7 @@ class PostgresqlSchema:
 
         @event.listens_for(engine, "do_connect")
         def _connect(_dialect: Any, _record: Any, arguments: Any, parameters: dict[str, Any]) -> Any:
-            from cbir.store.postgresql_connection import WatchedConnection
+            from cbir.store.postgresql.postgresql_connection import WatchedConnection
 
             if self._password_file:
                 parameters["password"] = _read_password(self._password_file)

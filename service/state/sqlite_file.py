@@ -11,10 +11,10 @@ from sqlalchemy import Connection, Engine, Table, create_engine, event
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError, DBAPIError
 
-from cbir.atomic import BINARY, OWNER_FILE, private_folder
-from cbir.store.checksums import float_bytes, row_checksum
-from cbir.store.disk_full import raise_when_full
-from cbir.store.write_ahead_log import log_problem
+from cbir.store.base.checksums import float_bytes, row_checksum
+from cbir.store.base.disk_full import raise_when_full
+from cbir.store.safety.write_ahead_log import log_problem
+from cbir.system.atomic import BINARY, OWNER_FILE, private_folder
 from service.state.errors import StateUnavailable
 from service.state.private_file import give_to_owner, permission_problem
 from service.state.row_sums import accept_rows, damaged_tables, definitions, has_sound_definitions, keep_sums

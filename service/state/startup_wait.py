@@ -5,12 +5,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from cbir.commands.printable import echo
 from cbir.errors import DatabaseUnavailable, StorageFull
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.store.postgresql_remedies import may_pass
-from cbir.store.recovery import open_or_fallback
+from cbir.store.postgresql.postgresql_remedies import may_pass
+from cbir.store.upkeep.recovery import open_or_fallback
+from cbir.system.console.printable import echo
 from service.state.database import open_state
 from service.state.errors import StateUnavailable
 

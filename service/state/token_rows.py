@@ -23,7 +23,7 @@ tokens = Table(
 
 
 class TokenRow(NamedTuple):
-    """A token as it is stored, with its `rights` as the fields of `cbir.access_rights.Rights`."""
+    """A token as it is stored, with its `rights` as the fields of `cbir.system.access_rights.Rights`."""
 
     token_id: str
     name: str

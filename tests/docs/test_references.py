@@ -8,7 +8,9 @@ from importlib import import_module
 import pytest
 
 import cbir
-from cbir import descriptors, encoders, grading, rerank
+from cbir import descriptors, rerank
+from cbir.descriptors import encoders
+from cbir.learn import grading
 from cbir.settings import Settings
 from docs_site.command_reference import command_page, walk_commands
 from docs_site.http_reference import http_page
@@ -87,7 +89,7 @@ def test_every_operation_is_in_the_reference() -> None:
 
 def test_every_name_of_the_python_api_is_in_the_reference() -> None:
     pages = documented("python-api") | documented("client")
-    modules = {"Client": "cbir.client.Client", "CbirError": "cbir.errors", "index": "cbir.index_folder"}
+    modules = {"Client": "service.client.Client", "CbirError": "cbir.errors", "index": "cbir.index_folder"}
     for name in cbir.OBJECTS:
         assert modules.get(name, f"cbir.{name}") in pages, name
 
@@ -108,7 +110,7 @@ def test_every_descriptor_is_in_the_reference_and_described() -> None:
 
 @pytest.mark.deep
 def test_every_loss_is_in_the_reference_and_described() -> None:
-    from cbir import losses
+    from cbir.learn import losses
 
     for name in losses.names():
         assert f"`{name}`" in read("training.md"), name

@@ -18,7 +18,7 @@ from pathlib import Path
 from pydicom import dcmread
 
 import service
-from cbir.datasets.phantoms import write_phantoms
+from cbir.evaluation.datasets.phantoms import write_phantoms
 from tests.indexer.orthanc import DICOM, HTTP, Namespace, namespace, orthanc
 from tests.indexer.receiving import CBIR
 

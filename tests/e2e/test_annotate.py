@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from playwright import sync_api
 
-from cbir.active.judgement_journal import PairJudgement, read_journal
-from cbir.active.study import study_models
+from service.features.annotate.active.judgement_journal import PairJudgement, read_journal
+from service.features.annotate.study import study_models
 from tests.e2e.browsing import until
 from tests.e2e.conftest import PATIENCE_MS
 from tests.e2e.judging import (
@@ -82,7 +82,7 @@ def answer(truth: dict[str, float], pair: tuple[str, str]) -> str:
 
 def accuracy(study: Path, after: int) -> float:
     """Share of pairs of joints that nobody has seen, which the ranker learnt after that round puts in order."""
-    from cbir.severity.stored_network import load_severity_ranker
+    from cbir.learn.severity.stored_network import load_severity_ranker
 
     severities = np.random.default_rng(7).uniform(0, 1, UNSEEN)
     images = np.stack([joint(severity, 10_000 + number) for number, severity in enumerate(severities)])

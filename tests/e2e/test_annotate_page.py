@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from playwright import sync_api
 
-from cbir.active.judgement_journal import ImageGrade, PairJudgement, Undo, read_journal
-from cbir.active.study import study_rounds
 from cbir.store import Collection
 from service.access.tokens import Scope, TokenStore
+from service.features.annotate.active.judgement_journal import ImageGrade, PairJudgement, Undo, read_journal
+from service.features.annotate.study import study_rounds
 from tests.e2e.browsing import until
 from tests.e2e.conftest import PATIENCE_MS
 from tests.e2e.judging import UNSENT, Annotating, annotating, introduce, joints, on_screen

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from playwright import sync_api
 
-from cbir.active.judgement_journal import ImageGrade, PairJudgement, Undo, read_journal
 from cbir.store import Collection
+from service.features.annotate.active.judgement_journal import ImageGrade, PairJudgement, Undo, read_journal
 from tests.e2e.browsing import until
 from tests.e2e.conftest import PATIENCE_MS
 from tests.e2e.judging import UNSENT, Annotating, annotating, joints, on_screen

@@ -15,9 +15,10 @@ import pytest
 
 from cbir import settings
 from cbir.errors import InvalidInput
-from cbir.store import Collection, originals
-from cbir.store.backup import back_up_collection
-from cbir.store.verify import verify_collection
+from cbir.store import Collection
+from cbir.store.records import originals
+from cbir.store.upkeep.backup import back_up_collection
+from cbir.store.upkeep.verify import verify_collection
 from service.app import create_app
 from tests.cbir.store.conftest import entry
 from tests.service.conftest import COUNT, cbir, ids, indexed, pictures, writable
@@ -104,7 +105,7 @@ def test_originals_are_part_of_it(writable: Path, tmp_path: Path) -> None:
 
 def test_backup_while_images_come_in(tmp_path: Path) -> None:
     """The copy holds a moment between two additions, whole."""
-    from cbir.store import profile as profiles
+    from cbir.store.base import profile as profiles
 
     place = tmp_path / "place"
     place.mkdir()

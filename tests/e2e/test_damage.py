@@ -14,10 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 from cbir import settings
+from cbir.api.main import app
 from cbir.errors import CbirError, CollectionDamaged
-from cbir.main import app
 from cbir.store import Collection
-from cbir.store.last_good import NAME
+from cbir.store.safety.last_good import NAME
 from service.app import create_app
 from tests.service.conftest import CBIR, COUNT, ids, indexed, pictures, problem, serving, writable
 
@@ -182,7 +182,7 @@ def test_snapshot_cut_short_while_serving(writable: Path, pictures: list[Path]) 
 
 
 def test_nothing_is_written_beside_a_damaged_collection(writable: Path) -> None:
-    from cbir.store.recovery import open_or_fallback
+    from cbir.store.upkeep.recovery import open_or_fallback
 
     wreck(writable, "middle")
     with (

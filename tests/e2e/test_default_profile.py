@@ -4,9 +4,9 @@ from pathlib import Path
 
 from playwright import sync_api
 
-from cbir.client import Client
 from cbir.images import read_images
-from cbir.store.default_profile import DEFAULT_PROFILE
+from cbir.store.writing.default_profile import DEFAULT_PROFILE
+from service.client import Client
 from tests.e2e.browsing import choose, ids
 from tests.service.conftest import Served
 

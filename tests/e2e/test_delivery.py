@@ -84,7 +84,7 @@ def test_health_of_a_service_that_others_reach(
     with closing(socket.create_server(("127.0.0.1", 0))) as free:
         settings["CBIR_PORT"] = str(free.getsockname()[1])
     process = subprocess.Popen(
-        [sys.executable, "-m", "cbir.main", "serve", "--collection", str(indexed)],
+        [sys.executable, "-m", "cbir.api.main", "serve", "--collection", str(indexed)],
         env=os.environ | settings,
         stdout=subprocess.PIPE,
         text=True,

@@ -11,17 +11,17 @@ import httpx
 import pytest
 from playwright import sync_api
 
-from cbir.client import Client, ServiceError
-from cbir.grading import make_ranker
-from cbir.grading.grader import fit_grader
+from cbir.learn.grading import make_ranker
+from cbir.learn.grading.grader import fit_grader
 from cbir.store import Collection
 from service.access.tokens import Scope, TokenStore
-from service.api.docs_lines import NEEDS
+from service.client import Client, ServiceError
+from service.pages.docs_lines import NEEDS
 from tests.e2e.browsing import until
 from tests.e2e.test_docs_page import bash, lines, status_of
 from tests.service import dicom_collection
 from tests.service.conftest import serving
-from tests.service.test_quarantine_api import picture as written_picture
+from tests.service.features.audit.quarantine.test_quarantine_api import picture as written_picture
 
 # What the reader puts in is not in these lines.
 NOT_FILLED = {"cancel": 404, "retry": 404, "release": 404, "refuse": 404}

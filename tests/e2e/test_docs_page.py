@@ -11,9 +11,9 @@ import pytest
 from playwright import sync_api
 from pydicom import Dataset
 
-from cbir.client import Client
 from cbir.search import example_values as example
 from service.access.tokens import Scope, TokenStore
+from service.client import Client
 from tests.e2e.browsing import until
 from tests.e2e.conftest import PATIENCE_MS
 from tests.e2e.test_page_axe import AXE, complaints, complaints_dark_and_light

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from cbir.api.main import app
 from cbir.errors import StorageFull
-from cbir.main import app
 from cbir.store import Collection
-from cbir.store.verify import verify_collection
+from cbir.store.upkeep.verify import verify_collection
 from service.access.audit_files import AuditFiles
 from service.access.audit_key import read_or_create_key
 from service.access.tokens import Scope, TokenStore

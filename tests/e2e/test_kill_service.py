@@ -13,7 +13,7 @@ import numpy as np
 import psutil
 
 from cbir.store import Collection
-from cbir.store.verify import verify_collection
+from cbir.store.upkeep.verify import verify_collection
 from tests.service.conftest import indexed, pictures, serving, writable
 
 __all__ = ["indexed", "pictures", "writable"]  # fixtures of the service's tests, used here too

@@ -16,7 +16,7 @@ from tests.service.conftest import CBIR
 HOOK = Path(__file__).parent / "other_systems"
 GONE = """
 import os
-from cbir import file_lock
+from cbir.system import file_lock
 print(hasattr(os, "fork"), hasattr(os, "sched_getaffinity"), hasattr(file_lock, "msvcrt"))
 """
 HOLD = """

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright import sync_api
 
-from cbir.datasets.phantoms import write_phantoms
+from cbir.evaluation.datasets.phantoms import write_phantoms
 from tests.e2e.browsing import SETTLED, choose, ids, until
 from tests.indexer.commands import call
 from tests.service.conftest import Served, serving

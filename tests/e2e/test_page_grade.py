@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from playwright import sync_api
 
-from cbir.grading import make_ranker
-from cbir.grading.grader import Grader, fit_grader
 from cbir.images import read_images
+from cbir.learn.grading import make_ranker
+from cbir.learn.grading.grader import Grader, fit_grader
 from cbir.store import Collection
 from tests.e2e.browsing import choose, settle, until
 from tests.e2e.test_page_axe import AXE, complaints

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from playwright import sync_api
 
-from cbir.layout.collection_map import compute_map
 from cbir.store import Collection
-from cbir.store.map_file import write_map
+from cbir.store.snapshot.map_file import write_map
+from service.features.map.layout.collection_map import compute_map
 from tests.e2e.browsing import until
 from tests.e2e.test_page_axe import AXE, complaints_dark_and_light
 from tests.service.conftest import Served, copy_folder, serving

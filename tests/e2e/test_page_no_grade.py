@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from playwright import sync_api
 
-from cbir.grading import make_ranker
-from cbir.grading.grader import fit_grader
-from tests.cbir.grading.cases import collection_of
+from cbir.learn.grading import make_ranker
+from cbir.learn.grading.grader import fit_grader
+from tests.cbir.learn.grading.cases import collection_of
 from tests.e2e.browsing import settle
 from tests.service.conftest import Served, serving
 

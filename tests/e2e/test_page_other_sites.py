@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright import sync_api
 
-from cbir.access_rights import Scope
+from cbir.system.access_rights import Scope
 from tests.e2e.browsing import SETTLED, choose, settle
 from tests.e2e.test_page_axe import AXE, complaints
 from tests.service.conftest import Served, copy_folder, serving, stored_tokens

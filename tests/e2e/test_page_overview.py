@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from playwright import sync_api
 
-from cbir.datasets.phantoms.phantom_files import write_phantoms
+from cbir.evaluation.datasets.phantoms.phantom_files import write_phantoms
 from tests.e2e.browsing import choose, settle
 from tests.service.conftest import command, serving
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright import sync_api
 
-from cbir.datasets.phantoms import write_phantoms
+from cbir.evaluation.datasets.phantoms import write_phantoms
 from tests.e2e.browsing import SETTLED, choose, ids, until
 from tests.e2e.conftest import PATIENCE_MS
 from tests.indexer.commands import call

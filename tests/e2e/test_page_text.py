@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from playwright import sync_api
 
-from cbir.encoders.encoder_card import EncoderCard, EncoderInput, EncoderOutput, TextCard
-from cbir.encoders.encoder_files import TextFiles, write_network
-from tests.cbir.encoders.onnx_models import SIDE, vector
+from cbir.descriptors.encoders.encoder_card import EncoderCard, EncoderInput, EncoderOutput, TextCard
+from cbir.descriptors.encoders.encoder_files import TextFiles, write_network
+from tests.cbir.descriptors.encoders.onnx_models import SIDE, vector
 from tests.e2e.browsing import choose, ids, settle
 from tests.service.conftest import Served, cbir, serving
 

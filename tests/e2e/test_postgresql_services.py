@@ -11,8 +11,8 @@ from threading import Barrier
 import httpx
 import pytest
 
-from cbir.python_api.collection_address import collection_folder
 from cbir.store import Collection
+from cbir.store.collection_address import collection_folder
 from tests.e2e.test_kill_service import noise
 from tests.postgresql_server import PostgresqlServer, missing_reason
 from tests.service.conftest import Served, command, pictures, problem, serving

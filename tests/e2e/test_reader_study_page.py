@@ -8,9 +8,10 @@ import pytest
 from playwright import sync_api
 
 from cbir.store import Collection
-from service.state import reader_studies, usage_log
+from service.features.annotate.reader_study import tables as reader_studies
+from service.features.annotate.reader_study.tables import ReaderStudy, StudyItem
+from service.features.usage import tables as usage_log
 from service.state.database import StateDatabase
-from service.state.reader_studies import ReaderStudy, StudyItem
 from tests.e2e.browsing import choose, ids
 from tests.e2e.test_page_axe import AXE, complaints, complaints_dark_and_light
 from tests.service.conftest import Served, serving

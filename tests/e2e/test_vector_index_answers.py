@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from cbir.python_api.collection_address import collection_folder
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.vector_index.open_index import open_index
+from cbir.store.collection_address import collection_folder
+from cbir.store.index.open_index import open_index
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
-from tests.cbir.vector_index.conftest import milvus, vector_server
+from tests.cbir.store.index.conftest import milvus, vector_server
 from tests.service import wards
 from tests.service.conftest import command
 from tests.service.wards import HIDDEN, VISIBLE, Ward

@@ -12,11 +12,11 @@ import httpx
 import numpy as np
 import pytest
 
-from cbir.python_api.collection_address import collection_folder
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.vector_index.open_index import open_index
-from tests.cbir.vector_index.conftest import milvus, vector_server
+from cbir.store.collection_address import collection_folder
+from cbir.store.index.open_index import open_index
+from tests.cbir.store.index.conftest import milvus, vector_server
 from tests.e2e.test_postgresql_services import add, client_of, eventually, find_same
 from tests.postgresql_server import PostgresqlServer
 from tests.service.conftest import command, pictures, serving

@@ -8,8 +8,8 @@ import pytest
 from reliability import index_check
 from reliability.index_check import answer_problems, wait_until_followed
 
-from tests.cbir.vector_index.conftest import hnsw
-from tests.cbir.vector_index.followed import Followed, make_entries
+from tests.cbir.store.index.conftest import hnsw
+from tests.cbir.store.index.followed import Followed, make_entries
 
 __all__ = ["hnsw"]  # a fixture of the index's tests, used here too
 

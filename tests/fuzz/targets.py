@@ -55,7 +55,7 @@ def received_instance() -> Iterator[Function]:
     """Describe an instance as the receiver does: its header decides about filters, frames and dates."""
     from cbir.images import Limits
     from cbir.ingest.description import DescribeTask
-    from cbir.store import profile as profiles
+    from cbir.store.base import profile as profiles
     from indexer.dicom.describe_instance import Fate, InstanceTask, describe_instance
     from indexer.dicom.instance_filter import InstanceFilter
 
@@ -78,7 +78,7 @@ def label_filter() -> Iterator[Function]:
     from sqlalchemy.dialects import sqlite
 
     from cbir.errors import InvalidInput
-    from cbir.store.filter_conditions import parse_filter
+    from cbir.store.records.filter_conditions import parse_filter
 
     def function(data: bytes) -> None:
         with suppress(InvalidInput):
@@ -115,12 +115,12 @@ def json_body() -> Iterator[Function]:
 
 def make_collection(folder: Path) -> Path:
     """Index some phantoms; return the folder of the collection."""
-    from cbir.datasets.phantoms.drawing import draw_phantom
     from cbir.descriptors import get
+    from cbir.evaluation.datasets.phantoms.drawing import draw_phantom
     from cbir.images import from_array
     from cbir.store import Collection
-    from cbir.store import profile as profiles
-    from cbir.store.records import describe_record
+    from cbir.store.base import profile as profiles
+    from cbir.store.records.records import describe_record
 
     with Collection.create(folder / "collection", profiles.get("huang2012")) as collection:
         images = [from_array(draw_phantom(number, 0, 64).pixels) for number in range(12)]
@@ -158,8 +158,8 @@ def tokens_file() -> Iterator[Function]:
 @contextmanager
 def manifest() -> Iterator[Function]:
     """Read a manifest."""
-    from cbir.datasets.manifest import Manifest
     from cbir.errors import InvalidInput
+    from cbir.ingest.manifest import Manifest
 
     with tempfile.TemporaryDirectory() as name:
 
@@ -177,8 +177,8 @@ def manifest() -> Iterator[Function]:
 def settings_file() -> Iterator[Function]:
     """Read a file of settings."""
     from cbir import settings
+    from cbir.api.setting_origins import setting_origins
     from cbir.errors import InvalidInput
-    from cbir.setting_origins import setting_origins
 
     with tempfile.TemporaryDirectory() as name:
         file = Path(name, "cbir.toml")

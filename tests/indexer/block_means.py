@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from cbir.encoders import built_in, encoder_files
-from cbir.encoders.encoder_card import VolumeInput
-from cbir.encoders.inflated_resnet import INPUT, OUTPUT
-from cbir.encoders.onnx_messages import write_model, write_node
+from cbir.descriptors.encoders import built_in, encoder_files
+from cbir.descriptors.encoders.encoder_card import VolumeInput
+from cbir.descriptors.encoders.inflated_resnet import INPUT, OUTPUT
+from cbir.descriptors.encoders.onnx_messages import write_model, write_node
 
 
 def write_block_means(folder: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cbir.main import main
+from cbir.api.main import main
 from cbir.store import Collection
 
 PROGRESS = re.compile(r"^.* \(\d+ s\)\n", re.MULTILINE)

@@ -17,11 +17,11 @@ from pydicom.uid import CTImageStorage, ExplicitVRLittleEndian, generate_uid
 from pynetdicom import AE, StoragePresentationContexts
 from pynetdicom.association import Association
 
-from cbir.datasets.phantoms.dicom_encoding import encode_dicom
-from cbir.datasets.phantoms.drawing import draw_phantom
+from cbir.evaluation.datasets.phantoms.dicom_encoding import encode_dicom
+from cbir.evaluation.datasets.phantoms.drawing import draw_phantom
 from cbir.store import Collection
 
-CBIR = [sys.executable, "-m", "cbir.main"]
+CBIR = [sys.executable, "-m", "cbir.api.main"]
 
 
 def phantom(index: int, size: int = 64) -> Dataset:

@@ -9,7 +9,7 @@ import pytest
 from cbir.images import Limits
 from cbir.ingest.description import DescribedFile, DescribeTask, Refusal
 from cbir.ingest.process_pool import ProcessPool, WorkerTimedOut
-from cbir.store import profile as profiles
+from cbir.store.base import profile as profiles
 from indexer.describe_files import TOO_SLOW, FileTask, describe_files
 from indexer.dicom.describe_instance import Fate, InstanceTask, describe_instance
 from indexer.dicom.instance_filter import InstanceFilter

@@ -9,7 +9,7 @@ import pytest
 from cbir import images
 from cbir.images import Limits
 from cbir.ingest.description import DescribeTask, refused_file
-from cbir.store import profile as profiles
+from cbir.store.base import profile as profiles
 from indexer.describe_files import AHEAD, AHEAD_PREPARED, CHUNK, FileTask, describe_in
 from indexer.open_file_pool import describe_all
 from tests.indexer.conftest import picture

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from cbir.store import Collection
-from cbir.store.records import Record
+from cbir.store.records.records import Record
 from tests.indexer.commands import call, index
 
 NAMES = ("a.png", "b.png", "c.png")  # the first two show the same

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cbir.encoders.device_encoder import LEAST_COSINE, least_cosine
+from cbir.descriptors.encoders.device_encoder import LEAST_COSINE, least_cosine
 from cbir.errors import UndescribableImage
-from cbir.hardware import device_failure
 from cbir.images import Limits
 from cbir.ingest.description import DescribedFile, DescribeTask, describe_prepared
 from cbir.store import Collection
-from cbir.store import profile as profiles
+from cbir.store.base import profile as profiles
+from cbir.system.hardware import device_failure
 from indexer import gpu_batches
 from indexer.describe_files import FileTask
 from indexer.gpu_batches import describe_batches
@@ -25,8 +25,8 @@ from tests.indexer.conftest import picture
 from tests.indexer.test_describe_files import KILLER, hook_files
 
 pytest.importorskip("torch")
-from cbir.encoders.device_network import DeviceNetwork
-from tests.cbir.hardware.device_errors import failing
+from cbir.descriptors.encoders.device_network import DeviceNetwork
+from tests.cbir.system.hardware.device_errors import failing
 from tests.stand_in_gpu import TRIAL, stand_in_gpu  # noqa: F401
 
 BATCH = 12
@@ -144,7 +144,9 @@ def test_a_failure_amid_a_run_leads_to_the_cpu(tmp_path, batches, monkeypatch, c
 
 def test_index_on_a_gpu_that_is_not_there(tmp_path, monkeypatch):
     pictures(tmp_path / "images", 1)
-    monkeypatch.setattr("cbir.hardware.device._tried", lambda library, needs_driver=False: "there is no GPU")
+    monkeypatch.setattr(
+        "cbir.system.hardware.device._tried", lambda library, needs_driver=False: "there is no GPU"
+    )
     arguments = "index", tmp_path / "images", "--collection", tmp_path / "collection"
     for options, environment in ((("--device", "cuda"), {}), ((), {"CBIR_DEVICE": "cuda"})):
         printed, errors = call(*arguments, *options, code=2, **environment)

@@ -10,8 +10,8 @@ from cbir.errors import UnreadableImage
 from cbir.images import Limits
 from cbir.ingest.description import DescribeTask
 from cbir.ingest.image_files import find_images
-from cbir.paths import is_inside
-from cbir.store import profile as profiles
+from cbir.store.base import profile as profiles
+from cbir.system.paths import is_inside
 from indexer import guarded_read
 from indexer.describe_files import FileTask, describe_files
 from indexer.guarded_read import OUTSIDE, read_inside

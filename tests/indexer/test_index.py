@@ -18,13 +18,13 @@ import pytest
 from cbir import descriptors
 from cbir.images import read_images
 from cbir.store import Collection
-from cbir.store.default_profile import DEFAULT_PROFILE
-from cbir.store.verify import verify_collection
+from cbir.store.upkeep.verify import verify_collection
+from cbir.store.writing.default_profile import DEFAULT_PROFILE
 from tests.held_files import held_files, release
 from tests.indexer.commands import call, index
 from tests.indexer.conftest import picture
 
-CBIR = [sys.executable, "-m", "cbir.main"]
+CBIR = [sys.executable, "-m", "cbir.api.main"]
 
 
 def run(*arguments: object) -> dict[str, Any]:

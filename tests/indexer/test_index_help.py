@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cbir.main import app
+from cbir.api.main import app
 from tests.cbir.evaluation.small_run import draw
 from tests.indexer.commands import call
 

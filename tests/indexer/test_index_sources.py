@@ -9,13 +9,13 @@ import pytest
 from cbir.images import Limits
 from cbir.ingest.description import DescribeTask
 from cbir.store import Collection
-from cbir.store import profile as profiles
-from cbir.store.carry_over import open_counterpart
-from cbir.store.lost_database import UNFINISHED
+from cbir.store.base import profile as profiles
+from cbir.store.safety.lost_database import UNFINISHED
+from cbir.store.upkeep.carry_over import open_counterpart
 from indexer.index_images import NoProgress
 from indexer.index_request import IndexRequest
 from indexer.index_run import run_request
-from indexer.redescribe_run import RedescribeRun
+from indexer.redescribe.redescribe_run import RedescribeRun
 from tests.indexer.commands import call
 from tests.indexer.conftest import picture
 

@@ -13,7 +13,7 @@ from cbir.images import Limits
 from cbir.ingest.description import DescribeTask
 from cbir.ingest.process_pool import ProcessPool, WorkerDied, use_one_thread
 from cbir.ingest.shared_bytes import SharedBytes, share_bytes
-from cbir.store import profile as profiles
+from cbir.store.base import profile as profiles
 from indexer.dicom.describe_instance import (
     Fate,
     InstanceOutcome,

@@ -12,9 +12,9 @@ import pytest
 from cbir import settings
 from cbir.images import Limits
 from cbir.store import Collection
-from cbir.store.add_transaction import Added
-from cbir.store.records import Entry
-from cbir.store.writer import Writer
+from cbir.store.records.add_transaction import Added
+from cbir.store.records.records import Entry
+from cbir.store.writing.writer import Writer
 from indexer.dicom import intake
 from indexer.dicom.describe_instance import Fate
 from indexer.dicom.instance_filter import InstanceFilter

@@ -13,9 +13,10 @@ from pydicom.uid import JPEGBaseline8Bit
 
 from cbir import settings
 from cbir.images import Limits
-from cbir.store import Collection, originals
-from cbir.store.quarantine_release import read_quarantined, read_quarantined_picture
-from cbir.store.verify import verify_content
+from cbir.store import Collection
+from cbir.store.records import originals
+from cbir.store.upkeep.quarantine_release import read_quarantined, read_quarantined_picture
+from cbir.store.upkeep.verify import verify_content
 from indexer.dicom.describe_instance import Fate
 from indexer.dicom.instance_filter import InstanceFilter
 from indexer.dicom.intake import Intake

@@ -7,10 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 from cbir import rerank
-from cbir.datasets.irma.phantom_release import write_phantom_release
+from cbir.api.main import app
 from cbir.errors import InvalidInput, NotFound
-from cbir.main import app
-from tests.cbir.datasets.irma_reference import reference_classes
+from cbir.evaluation.datasets.irma.phantom_release import write_phantom_release
+from tests.cbir.evaluation.datasets.irma_reference import reference_classes
 
 STEP, SHARE = 10, 0.03  # every tenth code, with 3 % of its images
 

@@ -30,11 +30,11 @@ from cbir.ingest.object_store import (
     read_url,
 )
 from cbir.store import Collection
-from cbir.store import profile as profiles
+from cbir.store.base import profile as profiles
 from indexer.describe_files import FileTask, describe_files
+from service.collections.decoders import Decoders
 from service.collections.image_sources import decode_source
 from service.http.problems import SourceGone
-from service.ingest.decoders import Decoders
 from tests.indexer.commands import call, index
 from tests.indexer.conftest import picture
 from tests.indexer.dicomweb import archive_proxy

@@ -21,11 +21,12 @@ from cbir.ingest.decoder_tasks import describe_bytes
 from cbir.ingest.description import DescribeTask
 from cbir.ingest.received_files import ReceivedFile, add_received_files
 from cbir.settings import Settings
-from cbir.store import Collection, originals
-from cbir.store.erasure_audit import find_traces
-from cbir.store.records import hash_patient
-from cbir.store.verify import verify_collection
-from cbir.vector_index.open_index import open_index
+from cbir.store import Collection
+from cbir.store.index.open_index import open_index
+from cbir.store.records import originals
+from cbir.store.records.records import hash_patient
+from cbir.store.upkeep.erasure_audit import find_traces
+from cbir.store.upkeep.verify import verify_collection
 from tests.held_files import hold_opening, release
 from tests.indexer.commands import call, index
 from tests.indexer.conftest import picture
@@ -227,7 +228,7 @@ def test_an_interrupted_run_is_continued(many, new, number, code, monkeypatch):
     (folder / "released").unlink(missing_ok=True)
     hold_opening(folder / "599.png", monkeypatch)
     options = ("--collection", many, "--profile", "tamura", "--jobs", 1)
-    command = [sys.executable, "-m", "cbir.main", "collection", "redescribe", new, *options]
+    command = [sys.executable, "-m", "cbir.api.main", "collection", "redescribe", new, *options]
     with subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         while not Collection.exists(new) or not len(rows(new)["images"]):
             assert process.poll() is None

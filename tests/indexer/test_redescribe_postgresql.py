@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from cbir.python_api.collection_address import collection_folder
 from cbir.store import Collection
-from cbir.store.verify import verify_collection
+from cbir.store.collection_address import collection_folder
+from cbir.store.upkeep.verify import verify_collection
 from tests.indexer.commands import call, index
 from tests.indexer.conftest import picture
 from tests.indexer.test_redescribe_replies import replies, send

@@ -11,14 +11,15 @@ from cbir.images import Limits, read_images
 from cbir.ingest.decoder_tasks import describe_bytes
 from cbir.ingest.description import DescribeTask
 from cbir.ingest.received_files import ReceivedFile, add_received_files
-from cbir.store import Collection, originals
-from cbir.store.quarantine_release import (
+from cbir.store import Collection
+from cbir.store.records import originals
+from cbir.store.upkeep.quarantine_release import (
     read_quarantined,
     read_quarantined_picture,
     refuse_images,
     release_images,
 )
-from cbir.store.verify import verify_collection
+from cbir.store.upkeep.verify import verify_collection
 from tests.indexer.commands import index
 from tests.indexer.conftest import picture
 from tests.indexer.test_redescribe import redescribe

@@ -12,10 +12,11 @@ from cbir.images import Limits
 from cbir.ingest.decoder_tasks import describe_bytes
 from cbir.ingest.description import DescribeTask
 from cbir.ingest.received_files import ReceivedFile, add_received_files
-from cbir.store import Collection, originals
-from cbir.store.idempotency import StoredReply
-from cbir.store.records import hash_patient
-from cbir.store.schema import replies as stored
+from cbir.store import Collection
+from cbir.store.base.schema import replies as stored
+from cbir.store.records import originals
+from cbir.store.records.idempotency import StoredReply
+from cbir.store.records.records import hash_patient
 from tests.indexer.commands import call
 from tests.indexer.conftest import picture
 

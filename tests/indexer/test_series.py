@@ -127,7 +127,7 @@ def test_killed_and_continued(tmp_path):
     for seed in range(1, 5):
         write_body(tmp_path / "images" / str(seed), seed, 40 + seed)
     options = ("--collection", tmp_path / "c", "--profile", "ct-volume", "--jobs", 1)
-    command = [sys.executable, "-m", "cbir.main", "index", tmp_path / "images", *options]
+    command = [sys.executable, "-m", "cbir.api.main", "index", tmp_path / "images", *options]
     process = subprocess.Popen([str(part) for part in command], stderr=subprocess.DEVNULL)
     while process.poll() is None and not (Collection.exists(tmp_path / "c") and records(tmp_path / "c")):
         time.sleep(0.02)

@@ -13,12 +13,12 @@ from sqlalchemy import delete
 
 from cbir import settings
 from cbir.store import Collection
-from cbir.store import profile as profiles
-from cbir.store.dicom_instances import DicomScope
-from cbir.store.records import PERSON_LABELS
-from cbir.store.schema import labels
-from cbir.store.stored_place import SLICE_PLACE
-from cbir.store.verify import verify_collection
+from cbir.store.base import profile as profiles
+from cbir.store.base.schema import labels
+from cbir.store.base.stored_place import SLICE_PLACE
+from cbir.store.records.dicom_instances import DicomScope
+from cbir.store.records.records import PERSON_LABELS
+from cbir.store.upkeep.verify import verify_collection
 from service.app import create_app
 from tests.cbir.images.synthetic_series import stack, write_series
 from tests.indexer.commands import index

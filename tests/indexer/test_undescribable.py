@@ -11,9 +11,9 @@ from cbir.images import Limits
 from cbir.ingest.decoder_tasks import describe_bytes
 from cbir.ingest.description import DescribeTask, Refusal
 from cbir.store import Collection
-from cbir.store import profile as profiles
+from cbir.store.base import profile as profiles
 from indexer.describe_files import FileTask, describe_files
-from tests.cbir.encoders.onnx_models import FAILING, store_brightness
+from tests.cbir.descriptors.encoders.onnx_models import FAILING, store_brightness
 from tests.indexer.commands import call, index
 from tests.indexer.conftest import picture
 

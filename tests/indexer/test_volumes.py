@@ -9,8 +9,8 @@ from pydicom.data import get_testdata_file
 from typer.testing import CliRunner
 
 from cbir import settings
+from cbir.api.main import app
 from cbir.errors import InvalidInput
-from cbir.main import app
 from cbir.store import Collection
 from service.app import create_app
 from tests.cbir.images.test_other_files import tagged_tiff

@@ -19,7 +19,7 @@ def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The modules and their tests in one folder, where node takes .js files for modules."""
     folder = tmp_path_factory.mktemp("modules")
     shutil.copytree(STATIC, folder / "static")
-    shutil.copytree(STATIC.parent / "annotate" / "static", folder / "annotate")
+    shutil.copytree(STATIC.parent / "features" / "annotate" / "static", folder / "annotate")
     for name in FILES:
         shutil.copy(HERE / name, folder)
     (folder / "package.json").write_text('{"type": "module"}', encoding="utf-8")

@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from cbir import settings
-from cbir.addresses import validate_collection_address
-from cbir.commands.command_examples import EXAMPLES
 from cbir.settings import Settings
+from cbir.system.addresses import validate_collection_address
+from cbir.system.console.command_examples import EXAMPLES
 from tests.project.dockerfile import DOCKERFILE, ROOT, lines
 from tests.project.test_container import extras
 

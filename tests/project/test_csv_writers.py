@@ -5,14 +5,14 @@ from tests.project.sources import ROOT, sources
 WRITERS = ("csv.writer(", "DictWriter(")
 GUARDED = ("harmless_cell(", "map(harmless_cell", "csv_rows(", "table_row(", "reader_answer_rows(")
 READ_BACK = {
-    "cbir/datasets/irma/phantom_release.py": "labels of drawn images, for cbir.datasets.irma",
-    "cbir/datasets/lens_outlines.py": "outlines, read by the same module",
-    "cbir/datasets/manifest_writer.py": "for cbir index --labels, which needs the paths",
-    "cbir/datasets/phantoms/lens_files.py": "labels of drawn images, for cbir index --labels",
-    "cbir/datasets/phantoms/phantom_files.py": "labels of drawn images, for cbir index --labels",
-    "cbir/datasets/phantoms/series_files.py": "labels of drawn images, for cbir index --labels",
-    "cbir/evaluation/replay_log.py": "for cbir usage replay; texts are names of collections, profiles and methods",
-    "cbir/training/embedding_folder.py": "split.csv for cbir index --labels; history.csv has numbers alone",
+    "cbir/evaluation/datasets/irma/phantom_release.py": "labels of drawn images, for cbir.evaluation.datasets.irma",
+    "cbir/descriptors/lens_outlines.py": "outlines, read by the same module",
+    "cbir/evaluation/datasets/manifest_writer.py": "for cbir index --labels, which needs the paths",
+    "cbir/evaluation/datasets/phantoms/lens_files.py": "labels of drawn images, for cbir index --labels",
+    "cbir/evaluation/datasets/phantoms/phantom_files.py": "labels of drawn images, for cbir index --labels",
+    "cbir/evaluation/datasets/phantoms/series_files.py": "labels of drawn images, for cbir index --labels",
+    "service/features/usage/replay_log.py": "for cbir usage replay; names of collections, profiles, methods",
+    "cbir/learn/training/embedding_folder.py": "split.csv for cbir index --labels; history.csv has numbers alone",
 }
 
 

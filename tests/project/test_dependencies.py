@@ -10,7 +10,7 @@ from importlib.metadata import packages_distributions
 
 import pytest
 
-from cbir.extras import EXTRAS
+from cbir.system.extras import EXTRAS
 from tests.project.sources import PACKAGES, ROOT, sources
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -99,9 +99,7 @@ def test_extras() -> None:
 
 @pytest.mark.slow
 def test_the_client_loads_no_library_for_images() -> None:
-    script = (
-        "import sys; from cbir.client import Client; print(*{name.partition('.')[0] for name in sys.modules})"
-    )
+    script = "import sys; from service.client import Client; print(*{name.partition('.')[0] for name in sys.modules})"
     loaded = subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.PIPE, text=True)
     modules = set(loaded.stdout.split())
     assert "httpx" in modules

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from cbir.models.packaged_weights import ASTRA, LITE0, LITE1
+from cbir.descriptors.networks.packaged_weights import ASTRA, LITE0, LITE1
 from release import bundled_libraries, check_licences, licences
 from tests.project.sources import ROOT
 
 THIRD_PARTY = (ROOT / "THIRD_PARTY.md").read_text()
-SORTERS = ROOT / "cbir" / "models" / "sorters" / "weights"
+SORTERS = ROOT / "cbir" / "learn" / "models" / "sorters" / "weights"
 
 
 def package(folder: Path, *lines: str, record: str = "") -> Distribution:

@@ -1,6 +1,6 @@
 """Files and folders that are written for people are their owner's, unless this file says that they are public.
 
-`cbir.atomic` writes them so by default. Whatever opens, copies or creates in another way is named here with a reason.
+`cbir.system.atomic` writes them so by default. What opens, copies or creates otherwise is named here with a reason.
 """
 
 import ast
@@ -11,34 +11,34 @@ import pytest
 from tests.project.sources import sources
 
 PUBLIC = {
-    "cbir/datasets/irma/phantom_release.py": "drawn images",
-    "cbir/datasets/phantoms/phantom_files.py": "drawn images",
-    "cbir/encoders/encoder_files.py": "published networks, which services of other users read too",
+    "cbir/evaluation/datasets/irma/phantom_release.py": "drawn images",
+    "cbir/evaluation/datasets/phantoms/phantom_files.py": "drawn images",
+    "cbir/descriptors/encoders/encoder_files.py": "published networks, which services of other users read too",
     "cbir/store/alias.py": "the name of a folder, which the service of another user follows",
 }
 ELSEWHERE = {
-    "cbir/active/study/study_training.py": "an empty lock file, in a study's folder",
-    "cbir/commands/search_sheet.py": "a descriptor of mkstemp, which is its owner's",
-    "cbir/datasets/phantoms/phantom_files.py": "drawn images",
-    "cbir/datasets/phantoms/series_files.py": "drawn images",
-    "cbir/encoders/encoder_files.py": "published networks, which services of other users read too",
-    "cbir/encoders/hub/torchvision_network.py": "torch hub's own folder, of published networks",
-    "cbir/hardware/device_lock.py": "an empty lock file, in a collection's folder",
+    "service/features/annotate/study/study_training.py": "an empty lock file, in a study's folder",
+    "cbir/api/commands/search_sheet.py": "a descriptor of mkstemp, which is its owner's",
+    "cbir/evaluation/datasets/phantoms/phantom_files.py": "drawn images",
+    "cbir/evaluation/datasets/phantoms/series_files.py": "drawn images",
+    "cbir/descriptors/encoders/encoder_files.py": "published networks, which services of other users read too",
+    "cbir/descriptors/encoders/hub/torchvision_network.py": "torch hub's own folder, of published networks",
+    "cbir/system/hardware/device_lock.py": "an empty lock file, in a collection's folder",
     "cbir/ingest/process_pool.py": "the null device",
     "cbir/ingest/shared_bytes.py": "a file in memory",
-    "cbir/store/carry_over.py": "a file of a collection, which keeps its rights",
-    "cbir/store/creation.py": "a collection's folder, which is restricted at once",
-    "cbir/store/export.py": "a folder of its owner, which is restricted as a whole",
-    "cbir/store/folder_copy.py": "files of a collection, which keep their rights",
-    "cbir/store/last_good.py": "files of a collection, which keep their rights",
-    "cbir/store/backup.py": "files of a collection, which keep their rights",
-    "cbir/store/restore.py": "files of a collection, which keep their rights",
-    "cbir/store/severity_model.py": "files of a collection, which keep their rights",
-    "cbir/vector_index/editions.py": "an empty lock file, in a collection's folder",
-    "cbir/vector_index/stored_neighbours.py": "an empty lock file, in a collection's folder",
+    "cbir/store/upkeep/carry_over.py": "a file of a collection, which keeps its rights",
+    "cbir/store/writing/creation.py": "a collection's folder, which is restricted at once",
+    "cbir/store/upkeep/export.py": "a folder of its owner, which is restricted as a whole",
+    "cbir/store/upkeep/folder_copy.py": "files of a collection, which keep their rights",
+    "cbir/store/safety/last_good.py": "files of a collection, which keep their rights",
+    "cbir/store/upkeep/backup.py": "files of a collection, which keep their rights",
+    "cbir/store/upkeep/restore.py": "files of a collection, which keep their rights",
+    "cbir/store/base/severity_model.py": "files of a collection, which keep their rights",
+    "cbir/store/index/editions.py": "an empty lock file, in a collection's folder",
+    "cbir/store/index/stored_neighbours.py": "an empty lock file, in a collection's folder",
     "indexer/ray_cluster/node_worker.py": "a temporary folder, which is its owner's",
     "indexer/ray_cluster/ray_connection.py": "the null device",
-    "service/ingest/folder_place.py": "a random number, in a collection's folder",
+    "service/jobs/folder_place.py": "a random number, in a collection's folder",
     "service/languages/update_catalogues.py": "sources, in a checkout",
     "service/write_docs.py": "sources, in a checkout",
 }
@@ -94,7 +94,7 @@ def is_open_to_others(call: ast.Call) -> bool:
 
 
 def is_public(call: ast.Call) -> bool:
-    """Return whether a call of a writer in `cbir.atomic` names rights that are not its owner's, or a folder's."""
+    """Return whether a call of a writer in `cbir.system.atomic` names other rights than its owner's or a folder's."""
     if name_of(call.func) not in {"atomic_binary", "atomic_text", "write_bytes"}:
         return False
     permissions = keywords(call).get("permissions")
@@ -103,7 +103,7 @@ def is_public(call: ast.Call) -> bool:
 
 def calls() -> Iterator[tuple[str, ast.Call]]:
     for path, tree in sources():
-        if path != "cbir/atomic.py":
+        if path != "cbir/system/atomic.py":
             yield from ((path, node) for node in ast.walk(tree) if isinstance(node, ast.Call))
 
 
@@ -137,7 +137,7 @@ def test_the_check_sees_what_it_should(text: str, expected: bool) -> None:
 
 
 def test_what_is_written_is_its_owners() -> None:
-    """A new writer uses `cbir.atomic`, or gets a line in ELSEWHERE that says why its file may have other rights."""
+    """A new writer uses `cbir.system.atomic`, or gets a line in ELSEWHERE that says why its file may not."""
     found = {
         path: f"{path}:{call.lineno}: {ast.unparse(call)}"
         for path, call in calls()

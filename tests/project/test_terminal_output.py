@@ -5,19 +5,19 @@ import ast
 from tests.project.sources import sources
 
 AS_IT_IS = {
-    "cbir/commands/annotate/export_study.py": "csv and JSON",
-    "cbir/commands/find_similar_cases.py": "JSON",
-    "cbir/commands/grade/fit_grader.py": "JSON",
-    "cbir/commands/grade/predict_grade.py": "JSON",
-    "cbir/commands/output.py": "JSON",
-    "cbir/commands/search_images.py": "JSON, a TREC run and HTML",
-    "cbir/commands/train_models.py": "JSON",
+    "service/features/annotate/commands/export_study.py": "csv and JSON",
+    "service/features/similar/command.py": "JSON",
+    "cbir/learn/commands/fit_grader.py": "JSON",
+    "cbir/learn/commands/predict_grade.py": "JSON",
+    "cbir/system/console/output.py": "JSON",
+    "cbir/api/commands/search_images.py": "JSON, a TREC run and HTML",
+    "cbir/learn/commands/train_models.py": "JSON",
     "indexer/dicomweb/crawl_command.py": "JSON",
     "indexer/index_command.py": "JSON",
     "indexer/receive/receive_command.py": "JSON",
-    "service/audit_commands.py": "lines of the audit log, whose hashes are checked",
-    "service/federation_commands.py": "JSON",
-    "service/token_commands.py": "JSON",
+    "service/access/audit_commands.py": "lines of the audit log, whose hashes are checked",
+    "service/features/federation/commands.py": "JSON",
+    "service/access/token_commands.py": "JSON",
 }
 
 
@@ -28,4 +28,4 @@ def test_lines_for_people_do_not_control_the_terminal() -> None:
         for node in ast.walk(source.tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "typer.echo"
     }
-    assert paths - {"cbir/commands/printable.py"} == AS_IT_IS.keys()
+    assert paths - {"cbir/system/console/printable.py"} == AS_IT_IS.keys()

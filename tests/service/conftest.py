@@ -19,10 +19,10 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from cbir import settings
-from cbir.datasets.phantoms import write_phantoms
-from cbir.file_lock import wait_lock
-from cbir.main import main
+from cbir.api.main import main
+from cbir.evaluation.datasets.phantoms import write_phantoms
 from cbir.store import Collection
+from cbir.system.file_lock import wait_lock
 from service.access.shared_tokens import open_tokens
 from service.access.token_list import TokenStorage
 from service.app import create_app
@@ -31,7 +31,7 @@ from tests.indexer.commands import call
 from tests.postgresql_server import PostgresqlServer
 
 COUNT = 36
-CBIR = [sys.executable, "-m", "cbir.main"]
+CBIR = [sys.executable, "-m", "cbir.api.main"]
 
 
 def cbir(*arguments: str | Path) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pydicom import Dataset, dcmread
 
-from cbir.datasets.phantoms import write_phantoms
+from cbir.evaluation.datasets.phantoms import write_phantoms
 from tests.indexer.receiving import file_of, slices
 from tests.service.conftest import cbir, made_once
 

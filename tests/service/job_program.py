@@ -13,15 +13,15 @@ from pathlib import Path
 from threading import Event
 
 from cbir import settings
-from cbir.file_lock import try_lock
+from cbir.system.file_lock import try_lock
 from indexer.index_job import run_until_cancelled
 from indexer.throttled_progress import JobProgress
-from service.ingest.job_work import JobWork
-from service.ingest.job_worker import JobWorker
-from service.ingest.worker_place import WorkerPlace
+from service.jobs.job_claims import JobCandidate
+from service.jobs.job_requests import NewJob
+from service.jobs.job_work import JobWork
+from service.jobs.job_worker import JobWorker
+from service.jobs.worker_place import WorkerPlace
 from service.state.database import open_state
-from service.state.job_claims import JobCandidate
-from service.state.job_requests import NewJob
 
 STEP_SECONDS = 0.02
 HELD_STEP = 50  # is not taken while the folder has a file `hold`: a job that must be unfinished stays so

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from werkzeug.datastructures import MultiDict
 
 from cbir import settings
-from cbir.main import app as commands
+from cbir.api.main import app as commands
 from cbir.store import Collection
 from service.access.tokens import Scope, TokenStore, TokensUnreadable
 from service.app import create_app

@@ -9,10 +9,10 @@ from flask.testing import FlaskClient
 from cbir import settings
 from cbir.settings import Settings
 from service.access.tokens import Scope
-from service.api import request_history
-from service.api.admin_overview import LIBRARIES, hide_password
-from service.api.request_history import RequestHistory
 from service.app import create_app
+from service.routes import request_history
+from service.routes.admin_overview import LIBRARIES, hide_password
+from service.routes.request_history import RequestHistory
 from service.state.database import open_state
 from service.state.sqlite_file import FILE
 from tests.service.conftest import ONLY_FILE, problem, stored_tokens

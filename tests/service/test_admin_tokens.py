@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from werkzeug.test import TestResponse
 
 from cbir import settings
-from cbir.access_rights import Rights
-from cbir.main import app as commands
+from cbir.api.main import app as commands
+from cbir.system.access_rights import Rights
 from service.access import last_uses
 from service.access.shared_tokens import open_tokens
 from service.access.tokens import Scope, TokenStore

@@ -7,7 +7,7 @@ from flask.testing import FlaskClient
 
 from cbir import settings
 from cbir.store import Collection
-from cbir.store import profile as profiles
+from cbir.store.base import profile as profiles
 from service.app import create_app
 from tests.service.conftest import COUNT, problem, refusal
 

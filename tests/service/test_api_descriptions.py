@@ -8,8 +8,8 @@ import pytest
 from flask import Flask
 
 from cbir import settings
-from service.api import openapi
 from service.app import create_app
+from service.routes import openapi
 
 DESCRIPTION_CHARACTERS = 10  # of the shortest description that says anything
 

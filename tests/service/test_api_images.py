@@ -16,8 +16,9 @@ from flask.testing import FlaskClient
 from werkzeug.datastructures import MultiDict
 
 from cbir import settings
-from cbir.store import Collection, originals
-from cbir.store.writer_lock import writer_lock
+from cbir.store import Collection
+from cbir.store.records import originals
+from cbir.store.safety.writer_lock import writer_lock
 from service.app import create_app
 from service.collections.app_state import EXTENSION
 from tests.service.conftest import problem

@@ -13,13 +13,13 @@ from sqlalchemy import select
 
 from cbir import settings
 from cbir.store import Collection
-from cbir.store import profile as profiles
+from cbir.store.base import profile as profiles
 from service.app import create_app
 from service.collections.app_state import EXTENSION
-from service.ingest import job_queue
+from service.jobs import job_queue
+from service.jobs.job_history import forget_files
+from service.jobs.job_tables import jobs
 from service.state.database import open_state
-from service.state.job_history import forget_files
-from service.state.job_tables import jobs
 from tests.held_files import held_files, noise
 from tests.service.conftest import problem
 

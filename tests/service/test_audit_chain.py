@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from cbir import settings
+from cbir.api.main import app as commands
 from cbir.errors import InvalidInput
-from cbir.main import app as commands
 from service.access import audit
 from service.access.audit import AuditLog
 from service.access.audit_chain import ChainHead

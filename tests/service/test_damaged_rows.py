@@ -7,7 +7,7 @@ import pytest
 
 from cbir import settings
 from cbir.store import Collection
-from cbir.store.repair import repair_rows
+from cbir.store.upkeep.repair import repair_rows
 from service.app import create_app
 from tests.service.conftest import problem
 

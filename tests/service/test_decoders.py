@@ -20,7 +20,7 @@ from cbir.ingest.process_pool import ProcessPool
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.store import Collection
 from service.app import create_app
-from service.ingest import decoders
+from service.collections import decoders
 from tests import hostile_images as hostile
 from tests.service.conftest import problem
 

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from cbir import settings
-from cbir.encoders.device_encoder import FEWEST, LEAST_COSINE, least_cosine
-from cbir.hardware import device_failure
+from cbir.descriptors.encoders.device_encoder import FEWEST, LEAST_COSINE, least_cosine
 from cbir.store import Collection
+from cbir.system.hardware import device_failure
 from service.app import create_app
 from tests.indexer.commands import index
 from tests.service.test_api_images import send
 
 pytest.importorskip("torch")
-from cbir.encoders.device_network import DeviceNetwork
-from tests.cbir.hardware.device_errors import failing
+from cbir.descriptors.encoders.device_network import DeviceNetwork
+from tests.cbir.system.hardware.device_errors import failing
 from tests.stand_in_gpu import TRIAL, stand_in_gpu  # noqa: F401
 
 

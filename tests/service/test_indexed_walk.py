@@ -10,9 +10,9 @@ from flask import Flask
 from cbir.search.stored_vectors import read_vectors
 from cbir.settings import Settings
 from cbir.store import Collection
+from cbir.store.index.open_index import open_index
 from cbir.store.limited_collection import LimitedViews
-from cbir.store.view_cache import ViewCache
-from cbir.vector_index.open_index import open_index
+from cbir.store.views.view_cache import ViewCache
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
 from service.collections.app_state import EXTENSION

@@ -9,14 +9,14 @@ import pytest
 
 from cbir import settings
 from cbir.store import Collection
-from cbir.store import profile as profiles
-from cbir.store.postgresql_address import files_folder
-from cbir.store.verify import verify_collection
+from cbir.store.base import profile as profiles
+from cbir.store.postgresql.postgresql_address import files_folder
+from cbir.store.upkeep.verify import verify_collection
 from service.app import create_app
+from service.jobs.job_history import JobRow, load_jobs
+from service.jobs.job_tables import ENDED
 from service.state.database import open_state
 from service.state.errors import StateUnavailable
-from service.state.job_history import JobRow, load_jobs
-from service.state.job_tables import ENDED
 from tests.held_files import held_files, release
 from tests.postgresql_server import PostgresqlServer, missing_reason
 from tests.service.test_worker_command import until, working

@@ -14,13 +14,13 @@ from threading import Event, Thread
 import pytest
 
 from cbir import settings
-from service.ingest import job_worker
-from service.ingest.job_worker import JobWorker
+from service.jobs import job_worker
+from service.jobs.job_claims import JobCandidate
+from service.jobs.job_history import JobRow, load_jobs
+from service.jobs.job_requests import NewJob, add_job, request_cancel
+from service.jobs.job_tables import ENDED
+from service.jobs.job_worker import JobWorker
 from service.state.database import StateDatabase, open_state
-from service.state.job_claims import JobCandidate
-from service.state.job_history import JobRow, load_jobs
-from service.state.job_requests import NewJob, add_job, request_cancel
-from service.state.job_tables import ENDED
 from tests.postgresql_server import PostgresqlServer
 from tests.service.conftest import ONLY_FILE
 from tests.service.job_program import StepPlace, step_job
@@ -225,7 +225,7 @@ def test_while_the_database_is_down_the_job_ends_with_its_lease(
 
 
 def _lock_is_free(path: Path) -> bool:
-    from cbir.file_lock import try_lock
+    from cbir.system.file_lock import try_lock
 
     with path.open("a") as lock:
         return try_lock(lock.fileno())

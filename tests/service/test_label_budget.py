@@ -7,10 +7,11 @@ import pytest
 from flask.testing import FlaskClient
 
 from cbir import settings
-from cbir.store import Collection, record_rows
-from service.api import image_set_routes
+from cbir.store import Collection
+from cbir.store.records import record_rows
 from service.app import create_app
 from service.http import label_budget
+from service.routes import image_set_routes
 from tests.cbir.store.test_search_statements import asked
 from tests.service.conftest import problem
 

@@ -10,11 +10,12 @@ import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-from cbir.client import Client
 from service import write_docs
 from service.access import scopes
-from service.api import openapi_parameters, operations
+from service.client import Client
+from service.http import operations
 from service.http.problem_kinds import KINDS, problem_type
+from service.routes import openapi_parameters
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydicom import dcmread
 
-from cbir.datasets.phantoms import write_phantoms
+from cbir.evaluation.datasets.phantoms import write_phantoms
 from cbir.store import Collection
 from tests.cbir.validation import check
 from tests.indexer.orthanc import DICOM, URL, Namespace, namespace, needs_orthanc, orthanc
@@ -23,7 +23,7 @@ CLIENT = """
 import json, sys, urllib.request
 from pathlib import Path
 import cv2, numpy
-from cbir.client import Client, ServiceError
+from service.client import Client, ServiceError
 
 def size(data):
     return cv2.imdecode(numpy.frombuffer(data, numpy.uint8), cv2.IMREAD_UNCHANGED).shape[:2]

@@ -9,7 +9,8 @@ from flask.testing import FlaskClient
 
 import service
 from cbir import rerank, settings
-from cbir.store import Collection, profile
+from cbir.store import Collection
+from cbir.store.base import profile
 from service.app import create_app
 
 STATIC = Path(service.__file__).parent / "static"

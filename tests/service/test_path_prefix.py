@@ -14,9 +14,9 @@ import pytest
 from flask.testing import FlaskClient
 
 from cbir import settings
-from cbir.client import Client
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
+from service.client import Client
 from tests.service.conftest import serving
 
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin")

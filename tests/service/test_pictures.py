@@ -4,7 +4,8 @@ import cv2
 import numpy as np
 
 from cbir.images import read_images
-from cbir.store import Collection, profile
+from cbir.store import Collection
+from cbir.store.base import profile
 from service.pages.label_filters import MAX_VALUES, label_filters_of
 
 

@@ -12,8 +12,8 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from cbir import settings
-from cbir.store import schema
-from cbir.store.secret_key import read_secret
+from cbir.store.base import schema
+from cbir.store.base.secret_key import read_secret
 from service.app import create_app
 from service.collections.app_state import EXTENSION, AppState
 from service.http.concurrency import ConcurrencyLimit

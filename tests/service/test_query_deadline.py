@@ -11,8 +11,8 @@ from flask.testing import FlaskClient
 from werkzeug.exceptions import RequestTimeout
 
 from cbir import settings
-from cbir.cancellation import with_checkpoints
 from cbir.errors import QueryCancelled
+from cbir.system.cancellation import with_checkpoints
 from service.app import create_app
 from service.collections.app_state import EXTENSION
 from service.http.query_deadline import query_deadline

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from cbir import settings
+from cbir.api.collection_search import open as open_collection
+from cbir.api.region_cells import compute_cells
+from cbir.api.region_query import read_region_query
 from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.ingest.query_file import WHOLE_FILE
-from cbir.python_api.collection_search import open as open_collection
-from cbir.python_api.region_query import read_region_query
-from cbir.region_cells import compute_cells
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.store import Collection
 from cbir.store.limited_collection import LimitedCollection
-from cbir.store.region_cells import NAME, PROJECTION, drop_cells, read_cells
+from cbir.store.snapshot.region_cells import NAME, PROJECTION, drop_cells, read_cells
 from service.app import create_app
 from tests.service.conftest import cbir, index_once, problem
 

@@ -10,8 +10,8 @@ from flask.testing import FlaskClient
 from werkzeug.datastructures import MultiDict
 
 from cbir import rerank
-from cbir.client import Client
 from cbir.rerank.feedback import Feedback
+from service.client import Client
 from tests.service.conftest import problem, serving
 
 SEARCH = "/v1/search"

@@ -273,7 +273,7 @@ def test_pixel_limit(indexed: Path) -> None:
 
 
 def test_empty_collection_answers_nothing(tmp_path: Path, pictures: list[Path]) -> None:
-    from cbir.store import profile
+    from cbir.store.base import profile
 
     Collection.create(tmp_path / "empty", profile.get("huang2012")).close()
     client = create_app(tmp_path / "empty", settings.load()).test_client()

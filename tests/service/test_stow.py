@@ -13,16 +13,16 @@ from pydicom.uid import BasicTextSRStorage
 from werkzeug.test import TestResponse
 
 from cbir import settings
-from cbir.client import Client
-from cbir.datasets.phantoms.dicom_encoding import encode_dicom
-from cbir.datasets.phantoms.drawing import draw_phantom
 from cbir.errors import StorageFull
+from cbir.evaluation.datasets.phantoms.dicom_encoding import encode_dicom
+from cbir.evaluation.datasets.phantoms.drawing import draw_phantom
 from cbir.store import Collection
-from cbir.store.add_transaction import Added
-from cbir.store.records import Entry
-from cbir.store.writer import Writer
+from cbir.store.records.add_transaction import Added
+from cbir.store.records.records import Entry
+from cbir.store.writing.writer import Writer
 from indexer.dicom.describe_instance import Fate
 from service.app import create_app
+from service.client import Client
 from service.http.multipart_related import split_parts
 from tests.indexer.damaged import DAMAGED
 from tests.indexer.receiving import instances_in

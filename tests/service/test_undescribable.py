@@ -5,7 +5,7 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.cbir.encoders.onnx_models import FAILING, store_brightness
+from tests.cbir.descriptors.encoders.onnx_models import FAILING, store_brightness
 from tests.service.conftest import cbir, problem, serving
 
 

@@ -12,10 +12,10 @@ from flask import Flask
 from cbir.images.thumbnail import encode_image
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.store import profile as profiles
+from cbir.store.base import profile as profiles
 from service.app import create_app
 from service.collections.app_state import EXTENSION
-from tests.cbir.vector_index.followed import make_entries
+from tests.cbir.store.index.followed import make_entries
 
 SECONDS = 20.0
 DOWN = "milvus://127.0.0.1:9"  # where nothing listens

@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from cbir import settings
-from cbir.access_rights import Scope
 from cbir.errors import InvalidInput
+from cbir.system.access_rights import Scope
 from service.access.tokens import TokenStore
-from service.http_server import choose_server
+from service.server.http_server import choose_server
 from tests.service.conftest import Served, problem, serving
 
 LARGEST = 300_000

@@ -12,9 +12,9 @@ import httpx
 import pytest
 
 from cbir.store import Collection
-from cbir.store import profile as profiles
+from cbir.store.base import profile as profiles
+from service.jobs.job_history import load_jobs
 from service.state.database import StateDatabase
-from service.state.job_history import load_jobs
 from tests.held_files import held_files, release
 from tests.postgresql_server import PostgresqlServer, missing_reason
 from tests.service.conftest import CBIR, refusal, serving

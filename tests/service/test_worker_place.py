@@ -8,15 +8,15 @@ import pytest
 
 from cbir import settings
 from cbir.store.alias import write_alias
-from cbir.threads import cores
+from cbir.system.threads import cores
 from indexer.index_request import IndexRequest
-from indexer.map_job import MapRequest
-from service.ingest import worker_place
-from service.ingest.folder_place import NAME, folder_place, has_many_writers
-from service.ingest.job_work import new_index_job, new_map_job
-from service.ingest.worker_place import WorkerPlace
-from service.state.job_claims import JobCandidate
-from service.state.job_requests import NewJob
+from service.features.map.job import MapRequest
+from service.jobs import worker_place
+from service.jobs.folder_place import NAME, folder_place, has_many_writers
+from service.jobs.job_claims import JobCandidate
+from service.jobs.job_requests import NewJob
+from service.jobs.job_work import new_index_job, new_map_job
+from service.jobs.worker_place import WorkerPlace
 
 OPTIONS = {"labels": None, "processes": None, "duplicates": False, "restore": True, "actor": "user mia"}
 

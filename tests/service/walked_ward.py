@@ -6,12 +6,12 @@ import shutil
 import pytest
 
 from cbir import settings
-from cbir.audit.audit_messages import Audit
 from cbir.search import example_values as example
 from cbir.store import Collection, Record
-from cbir.store.audit_file import write_audit_file
+from cbir.store.snapshot.audit_file import write_audit_file
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
+from service.features.audit.checks.audit_messages import Audit
 from tests.service import wards
 from tests.service.wards import HIDDEN, Ward
 

@@ -9,15 +9,16 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from cbir import settings
-from cbir.grading import make_ranker
-from cbir.grading.grader import fit_grader
-from cbir.layout.collection_map import compute_map
-from cbir.store import Collection, Record, originals
-from cbir.store.map_file import write_map
+from cbir.learn.grading import make_ranker
+from cbir.learn.grading.grader import fit_grader
+from cbir.store import Collection, Record
+from cbir.store.records import originals
+from cbir.store.snapshot.map_file import write_map
 from service.access.shared_tokens import open_tokens
 from service.access.token_list import TokenStorage
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
+from service.features.map.layout.collection_map import compute_map
 from service.state.database import open_state
 from tests.service import dicom_collection
 

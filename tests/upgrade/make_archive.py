@@ -20,7 +20,7 @@ DAY = (2026, 1, 1, 0, 0, 0)  # of every file: the same contents give the same ar
 
 def run(checkout: Path, folder: Path, *arguments: str) -> str:
     """Return what a command of the version in `checkout` prints, started in `folder`."""
-    command = [sys.executable, "-c", "from cbir.main import main; main()", *arguments]
+    command = [sys.executable, "-c", "from cbir.api.main import main; main()", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(checkout), "CBIR_STATE_FOLDER": "state"}
     return subprocess.run(
         command, cwd=folder, env=environment, check=True, stdout=subprocess.PIPE, text=True

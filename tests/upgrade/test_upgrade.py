@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 import cbir
-from cbir.main import main
+from cbir.api.main import main
 from cbir.store import Collection
-from cbir.store.checksums import row_checksum
-from cbir.store.schema import FORMAT
-from cbir.store.verify import verify_collection
+from cbir.store.base.checksums import row_checksum
+from cbir.store.base.schema import FORMAT
+from cbir.store.upkeep.verify import verify_collection
 from service.access.tokens import Scope, TokenStore
 
 ARCHIVES = sorted(Path(__file__).parent.glob("*.zip"))  # make_archive.py writes them

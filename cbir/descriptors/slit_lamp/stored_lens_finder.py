@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.atomic import atomic_text, private_folder
+from cbir.descriptors.networks.embedding_card import has_embedding
+from cbir.descriptors.networks.lens_card import LENS_CARD, MODES, VERSION, lens_model_hash, read_lens_card
 from cbir.descriptors.slit_lamp.lens_finder import LensFinder
 from cbir.descriptors.slit_lamp.shape_model import ActiveShapeModel, Appearance
 from cbir.errors import InvalidInput
-from cbir.models.embedding_card import has_embedding
-from cbir.models.lens_card import LENS_CARD, MODES, VERSION, lens_model_hash, read_lens_card
+from cbir.system.atomic import atomic_text, private_folder
 
 Floats = NDArray[np.float64]
 

@@ -4,10 +4,10 @@ import csv
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cbir.datasets.irma import parse_code, strip_zeros
-from cbir.datasets.irma.label_files import LABELLINGS, read_labels_2009
-from cbir.datasets.irma.text_lines import read_lines
 from cbir.errors import InvalidInput
+from cbir.evaluation.datasets.irma import parse_code, strip_zeros
+from cbir.evaluation.datasets.irma.label_files import LABELLINGS, read_labels_2009
+from cbir.evaluation.datasets.irma.text_lines import read_lines
 
 IDS = ("image_id", "irma_id", "id")
 CODES = ("irma_code", "code", "label")

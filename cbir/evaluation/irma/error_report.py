@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cbir.datasets.irma import CLUTTER, CodeTree
+from cbir.evaluation.datasets.irma import CLUTTER, CodeTree
 from cbir.evaluation.irma.code_error import (
     ErrorRule,
     TrivialAnswer,

@@ -4,9 +4,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from cbir.datasets.irma import strip_zeros
-from cbir.datasets.manifest import Manifest
 from cbir.errors import InvalidInput, NotFound
+from cbir.evaluation.datasets.irma import strip_zeros
+from cbir.ingest.manifest import Manifest
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".dcm"}
 

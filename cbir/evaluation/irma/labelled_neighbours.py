@@ -9,16 +9,16 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.datasets.irma import CLUTTER
-from cbir.datasets.irma.label_files import label_kind, normalise_label
 from cbir.errors import InvalidInput, UnreadableImage
+from cbir.evaluation.datasets.irma import CLUTTER
+from cbir.evaluation.datasets.irma.label_files import label_kind, normalise_label
 from cbir.evaluation.irma.code_voting import NeighbourLabels
 from cbir.evaluation.irma.irma_queries import IrmaQuery
 from cbir.images import Limits, read_images
 from cbir.search import Answer, Request, Searcher, Stopwatch, select_frame
 from cbir.store import Record
-from cbir.store.records import hash_patient
-from cbir.threads import cores
+from cbir.store.records.records import hash_patient
+from cbir.system.threads import cores
 
 Progress = Callable[[int], None]
 Q = TypeVar("Q")

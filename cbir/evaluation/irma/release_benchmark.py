@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import cbir
-from cbir.atomic import atomic_text
-from cbir.datasets.irma import CodeTree
+from cbir.evaluation.datasets.irma import CodeTree
 from cbir.evaluation.irma.code_error import ErrorRule
 from cbir.evaluation.irma.irma_queries import find_irma_queries
 from cbir.evaluation.irma.submission import SubmissionPlan, answer_queries, write_submission
@@ -22,6 +21,7 @@ from cbir.evaluation.runs import DECISIVE_SETTINGS
 from cbir.search import Request, Searcher
 from cbir.settings import Settings
 from cbir.store import Collection
+from cbir.system.atomic import atomic_text
 
 Progress = Callable[[str, int, int], None]
 

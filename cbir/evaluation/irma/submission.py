@@ -6,10 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from cbir.atomic import atomic_text
-from cbir.datasets.irma import CLUTTER, CodeTree
-from cbir.datasets.irma.label_files import normalise_label
 from cbir.errors import InvalidInput
+from cbir.evaluation.datasets.irma import CLUTTER, CodeTree
+from cbir.evaluation.datasets.irma.label_files import normalise_label
 from cbir.evaluation.irma.code_error import ErrorRule
 from cbir.evaluation.irma.code_voting import (
     TunedVoting,
@@ -27,6 +26,7 @@ from cbir.evaluation.irma.labelled_neighbours import (
     neighbours_of_training,
 )
 from cbir.search import Request, Searcher
+from cbir.system.atomic import atomic_text
 
 Stage = Callable[[str, int], Callable[[int], None]]
 

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cbir
-from cbir.atomic import atomic_text
 from cbir.evaluation.metrics.roc import Roc, auc, roc
 from cbir.evaluation.report.charts import line_chart
 from cbir.evaluation.report.ranker_figures import MAPPED, feature_map, power_chart, training_charts
 from cbir.evaluation.report.report_pictures import ReportPictures
 from cbir.evaluation.report.svg_figure import style_sheet
+from cbir.system.atomic import atomic_text
 
 PICTURES = 10  # Zheng et al., Top-rank CNN, figure 8
 LEFTMOST = 0.05  # of the false positives, in the enlarged ROC

@@ -5,7 +5,6 @@ from html import escape
 from pathlib import Path
 
 import cbir
-from cbir.atomic import atomic_text
 from cbir.evaluation.experiment import RECALLS, EvalResult
 from cbir.evaluation.report.charts import bar_chart, line_chart
 from cbir.evaluation.report.protocol import describe_protocol
@@ -14,6 +13,7 @@ from cbir.evaluation.report.report_pictures import ReportPictures
 from cbir.evaluation.report.results_table import render_folds, render_results
 from cbir.evaluation.report.svg_figure import style_sheet
 from cbir.evaluation.result_files import class_means
+from cbir.system.atomic import atomic_text
 
 Progress = Callable[[str, int, int], None]
 

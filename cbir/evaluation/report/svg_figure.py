@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from cbir.errors import InvalidInput
-from cbir.extras import install_command
+from cbir.system.extras import install_command
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

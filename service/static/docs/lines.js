@@ -23,7 +23,7 @@ export function updateCurl(operation, maker = null) {
 
 /** The Python lines that make a client of this service. */
 export function clientLines(origin, needsToken) {
-  const lines = ["from cbir.client import Client", "", `client = Client("${origin}"${needsToken ? ', token=os.environ["CBIR_TOKEN"]' : ""})`];
+  const lines = ["from cbir import Client", "", `client = Client("${origin}"${needsToken ? ', token=os.environ["CBIR_TOKEN"]' : ""})`];
   return (needsToken ? ["import os", "", ...lines] : lines).join("\n");
 }
 

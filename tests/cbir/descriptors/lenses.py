@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from cbir.datasets.phantoms.lens_phantom import LensPhantom, draw_lens
 from cbir.descriptors.slit_lamp.lens_finder import LensFinder, fit_lens_finder, to_grey
 from cbir.descriptors.slit_lamp.stored_lens_finder import write_lens_finder
+from cbir.evaluation.datasets.phantoms.lens_phantom import LensPhantom, draw_lens
 
 
 def draw_lenses(count: int, seed: int) -> list[LensPhantom]:

@@ -10,15 +10,16 @@ import torch
 from typer.testing import CliRunner
 
 from cbir import descriptors
+from cbir.api.main import app
 from cbir.descriptors.descriptor import Batched
+from cbir.descriptors.networks import embedder, embedding_card
 from cbir.errors import InvalidInput
 from cbir.images import Limits, read_images
 from cbir.ingest.description import DescribeTask
-from cbir.main import app
-from cbir.models import embedder, embedding_card
-from cbir.store import Collection, normalisation
-from cbir.store import profile as profiles
-from cbir.store.descriptor_model import model_problem
+from cbir.store import Collection
+from cbir.store.base import normalisation
+from cbir.store.base import profile as profiles
+from cbir.store.base.descriptor_model import model_problem
 from indexer.describe_files import FileTask, describe_files
 from tests.benches import loaded
 

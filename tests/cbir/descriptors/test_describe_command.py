@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from cbir import descriptors
-from cbir.commands.describe_image import printable_values
+from cbir.api.commands.describe_image import printable_values
 from cbir.images import Image
-from cbir.store.default_profile import DEFAULT_PROFILE
+from cbir.store.writing.default_profile import DEFAULT_PROFILE
 from tests.cbir.descriptors.pictures import draw
 
 
@@ -24,7 +24,7 @@ def png(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-m", "cbir.main", "describe", *map(str, arguments)]
+    command = [sys.executable, "-m", "cbir.api.main", "describe", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 

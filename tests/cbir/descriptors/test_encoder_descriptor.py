@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from cbir import descriptors, encoders
+from cbir import descriptors
+from cbir.api.main import app
+from cbir.descriptors import encoders
 from cbir.descriptors.descriptor import Batched
 from cbir.descriptors.encoder_descriptor import EncoderDescriptor, encoder_descriptor_name
-from cbir.encoders import built_in
+from cbir.descriptors.encoders import built_in
+from cbir.descriptors.networks import packaged_weights
 from cbir.errors import InvalidInput
 from cbir.images import Image
-from cbir.main import app
-from cbir.models import packaged_weights
 from cbir.store import Collection
-from cbir.store import profile as profiles
+from cbir.store.base import profile as profiles
 from tests.cbir.descriptors.pictures import draw
 
 HASH = built_in.CARDS["lite0"].hash

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from cbir import descriptors
-from cbir.datasets.phantoms import draw_phantom
+from cbir.descriptors.networks.embedding_card import CARD
+from cbir.descriptors.networks.lens_card import LENS_CARD, lens_model_hash, read_lens_card
 from cbir.descriptors.slit_lamp import ActiveShapeModel, measure_lens
 from cbir.descriptors.slit_lamp.lens_finder import fit_lens_finder, to_grey
 from cbir.descriptors.slit_lamp.outline_picture import AXIS, OUTLINE, draw_outline
 from cbir.descriptors.slit_lamp.stored_lens_finder import load_lens_finder, write_lens_finder
 from cbir.descriptors.slit_lamp_descriptor import slit_lamp_name
 from cbir.errors import InvalidInput, NotFound, UnreadableImage
+from cbir.evaluation.datasets.phantoms import draw_phantom
 from cbir.images import Image
-from cbir.models.embedding_card import CARD
-from cbir.models.lens_card import LENS_CARD, lens_model_hash, read_lens_card
 from tests.cbir.descriptors.lenses import draw_lenses, fitted, write_model
 
 

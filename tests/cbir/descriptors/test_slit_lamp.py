@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from cbir.datasets.phantoms.lens_phantom import draw_lens
 from cbir.descriptors.slit_lamp import FEATURES, ActiveShapeModel, measure_lens
 from cbir.descriptors.slit_lamp.shape_alignment import align_shapes
 from cbir.errors import InvalidInput, UnreadableImage
+from cbir.evaluation.datasets.phantoms.lens_phantom import draw_lens
 
 # The largest error of each feature over the phantoms below, at a height of 240 pixels.
 ALLOWED = dict(zip(FEATURES, (0.012, 0.012, 0.03, 0.05, 0.03, 0.08), strict=True))

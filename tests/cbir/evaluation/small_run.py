@@ -7,13 +7,13 @@ import cv2
 import numpy as np
 from typer.testing import CliRunner
 
+from cbir.api.main import app
 from cbir.descriptors import get as descriptor
 from cbir.errors import CbirError
 from cbir.images import read_images
-from cbir.main import app
 from cbir.store import Collection
-from cbir.store import profile as profiles
-from cbir.store.records import add_labels, describe_record
+from cbir.store.base import profile as profiles
+from cbir.store.records.records import add_labels, describe_record
 
 COUNT = 48
 FAST = ("--jobs", "1", "--no-pictures")

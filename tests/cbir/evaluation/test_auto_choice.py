@@ -18,9 +18,9 @@ from cbir.rerank.auto import CANDIDATES, default_choice, read_choice
 from cbir.search import Request, Searcher
 from cbir.search.method_choice import UNSEEN_REASON
 from cbir.store import Collection
-from cbir.store import profile as profiles
-from cbir.store.filter_conditions import parse_filter
+from cbir.store.base import profile as profiles
 from cbir.store.limited_collection import LimitedCollection
+from cbir.store.records.filter_conditions import parse_filter
 from tests.cbir.store.conftest import entry
 
 

@@ -17,7 +17,7 @@ from cbir.evaluation.auto_choice import LEAST_LABELLED, choose, update_choice
 from cbir.evaluation.auto_update import ChoiceUpdater, choice_is_due, update_when_due
 from cbir.rerank.auto import AutoChoice, read_choice
 from cbir.store import Collection
-from cbir.store import profile as profiles
+from cbir.store.base import profile as profiles
 from tests.cbir.evaluation.test_auto_choice import filled
 from tests.cbir.store.conftest import entry
 

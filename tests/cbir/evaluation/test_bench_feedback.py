@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cbir.store import Collection
-from cbir.store import profile as profiles
+from cbir.store.base import profile as profiles
 from tests.benches import loaded
 from tests.cbir.store.conftest import entry
 

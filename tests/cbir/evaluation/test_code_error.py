@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from cbir.datasets.irma import CodeTree, code_digits, parse_code
-from cbir.datasets.irma.codes import AXIS_SLICES
+from cbir.api.main import app
 from cbir.errors import InvalidInput
+from cbir.evaluation.datasets.irma import CodeTree, code_digits, parse_code
+from cbir.evaluation.datasets.irma.codes import AXIS_SLICES
 from cbir.evaluation.irma.code_error import ErrorRule, code_errors, prepare_truth, trivial_answers
 from cbir.evaluation.irma.code_files import read_answered_codes, read_true_codes
 from cbir.evaluation.irma.error_report import compare_codes
-from cbir.main import app
-from tests.cbir.datasets.small_tree import SMALL_TREE, published
+from tests.cbir.evaluation.datasets.small_tree import SMALL_TREE, published
 
 EXAMPLES = [  # true code, answer, what the organisers' program gives
     ("1121-120-462-700", "1121-240-434-700", 0.3885941645),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cbir.datasets.irma import CodeTree
+from cbir.evaluation.datasets.irma import CodeTree
 from cbir.evaluation.irma.code_error import ErrorRule, code_errors, prepare_truth
 from cbir.evaluation.irma.code_voting import (
     NeighbourLabels,
@@ -19,7 +19,7 @@ from cbir.evaluation.irma.code_voting import (
     label_shares,
     tune_voting,
 )
-from tests.cbir.datasets.small_tree import SMALL_TREE
+from tests.cbir.evaluation.datasets.small_tree import SMALL_TREE
 
 CODES = ["1121-110-411-700", "1121-120-414-700", "1121-120-942-400", "1123-127-500-000", "1121-12f-460-443"]
 

@@ -11,16 +11,16 @@ import pytest
 from scipy.stats import kendalltau
 
 from cbir import settings
-from cbir.commands.compare_collections import _facts, _print_comparison
 from cbir.errors import InvalidInput
 from cbir.evaluation.collection_comparison import compare_collections
+from cbir.evaluation.commands.compare_collections import _facts, _print_comparison
 from cbir.evaluation.metrics.average_precision import average_precision
 from cbir.evaluation.report.comparison_report import write_comparison_report
 from cbir.search import Request, Searcher
 from cbir.settings import Settings
 from cbir.store import Collection, Record
-from cbir.store import profile as profiles
-from cbir.store.carry_over import CarryOver, open_counterpart
+from cbir.store.base import profile as profiles
+from cbir.store.upkeep.carry_over import CarryOver, open_counterpart
 from tests.indexer.commands import call
 from tests.indexer.conftest import picture
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from cbir.datasets import phantoms
+from cbir.api.main import app
 from cbir.errors import InvalidInput, NotFound
-from cbir.main import app
-from tests.cbir.datasets.small_tree import tree_of
+from cbir.evaluation.datasets import phantoms
+from tests.cbir.evaluation.datasets.small_tree import tree_of
 
 TRAIN, TEST = 150, 25  # six and one image of each class
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cbir.datasets.phantoms import write_phantoms
+from cbir.evaluation.datasets.phantoms import write_phantoms
 from cbir.store import Collection
 from tests.benches import loaded
 

@@ -88,7 +88,7 @@ def test_interrupted_it_keeps_what_was_finished_and_nothing_half(collection, tmp
     runs = tmp_path / "runs"
     runs.mkdir()
     hold_opening(runs / "pearson", monkeypatch)
-    command = [sys.executable, "-m", "cbir.main", "evaluate", "run", "--collection", collection.folder]
+    command = [sys.executable, "-m", "cbir.api.main", "evaluate", "run", "--collection", collection.folder]
     started = subprocess.Popen(
         [*command, "--out", tmp_path, "--rerank", "none pearson", *FAST], stderr=subprocess.PIPE, text=True
     )
@@ -110,7 +110,7 @@ def test_interrupted_it_keeps_what_was_finished_and_nothing_half(collection, tmp
 
 def test_out_must_be_a_folder(collection, tmp_path):
     (tmp_path / "file").touch()
-    command = [sys.executable, "-m", "cbir.main", "evaluate", "run", "--collection", collection.folder]
+    command = [sys.executable, "-m", "cbir.api.main", "evaluate", "run", "--collection", collection.folder]
     done = subprocess.run([*command, "--out", tmp_path / "file"], capture_output=True, text=True, timeout=400)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
     assert "need a folder" in done.stderr
@@ -118,7 +118,7 @@ def test_out_must_be_a_folder(collection, tmp_path):
 
 def test_other_commands_do_not_load_it():
     code = (
-        "import sys, cbir.main, cbir.commands.search_images, cbir.commands.evaluate\n"
+        "import sys, cbir.api.main, cbir.api.commands.search_images, cbir.evaluation.commands.evaluate_commands\n"
         "print(*{'ir_measures', 'pytrec_eval'} & set(sys.modules))"
     )
     done = subprocess.run(

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from cbir.api.main import app
 from cbir.errors import InvalidInput
 from cbir.evaluation.query_folds import assign_folds
 from cbir.evaluation.query_images import matching_entries
-from cbir.main import app
 from cbir.store import Collection
-from cbir.store.filter_conditions import parse_filter
+from cbir.store.records.filter_conditions import parse_filter
 from tests.cbir.evaluation.small import ask
 from tests.cbir.evaluation.small_run import FAST, lines, refused, rows, run, summary
 

@@ -8,9 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from cbir import settings
+from cbir.api.main import app
 from cbir.errors import InvalidInput
 from cbir.images import read_images
-from cbir.main import app
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.store import Collection
 from tests.cbir.evaluation.small_run import COUNT, FAST, draw, index, labels_of, lines, rows, run, summary

@@ -8,10 +8,10 @@ from cbir.gallery import knn, knn_graph, knn_lists, whitening
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.reverse_neighbours import add_reverse_neighbours
-from cbir.hardware import device_failure
-from cbir.hardware.device import DeviceChoice
-from tests.cbir.hardware.device_errors import failing
-from tests.cbir.hardware.imagined_gpu import ImaginedIndex
+from cbir.system.hardware import device_failure
+from cbir.system.hardware.device import DeviceChoice
+from tests.cbir.system.hardware.device_errors import failing
+from tests.cbir.system.hardware.imagined_gpu import ImaginedIndex
 
 PARTS = ((0, 4), (4, 10))
 

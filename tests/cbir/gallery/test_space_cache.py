@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from cbir import settings
-from cbir.cancellation import time_limit
 from cbir.errors import QueryCancelled
 from cbir.gallery import gallery as module
 from cbir.gallery.gallery import Gallery
@@ -16,9 +15,10 @@ from cbir.gallery.space_cache import KEPT
 from cbir.gallery.whitening import SAMPLE, fit_space
 from cbir.search import Request, Searcher
 from cbir.store import Collection, Record
-from cbir.store import profile as profiles
-from cbir.store.filter_conditions import parse_filter
+from cbir.store.base import profile as profiles
 from cbir.store.limited_collection import LimitedCollection
+from cbir.store.records.filter_conditions import parse_filter
+from cbir.system.cancellation import time_limit
 
 VECTORS = np.random.default_rng(0).standard_normal((SAMPLE + 500, 12)).astype(np.float32)
 

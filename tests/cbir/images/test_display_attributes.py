@@ -10,7 +10,7 @@ from pydicom.dataset import Dataset
 from cbir.images import Limits, decode
 from cbir.images.ct_series import find_series, read_volume
 from cbir.images.volume import VolumeGrid
-from cbir.store.records import describe_record
+from cbir.store.records.records import describe_record
 from tests.cbir.images.synthetic_dicom import by_percentiles, dicom_set, item, lut, written
 from tests.cbir.images.synthetic_series import stack, write_series
 

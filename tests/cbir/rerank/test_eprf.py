@@ -15,7 +15,7 @@ from cbir.gallery.ranking import RankingList, rank
 from cbir.rerank import negatives
 from cbir.rerank.svm_ensemble import TrainingSets
 from cbir.rerank.top_hits import rerank_top
-from cbir.store.profile import PROJECTED_EPRF
+from cbir.store.base.profile import PROJECTED_EPRF
 
 METHODS = {
     "eprf": (True, True),

@@ -16,7 +16,7 @@ from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import Grid, Reranked, Reranker
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.store import Collection
-from cbir.store import profile as profiles
+from cbir.store.base import profile as profiles
 from service.app import create_app
 from tests.cbir.search.drawn_vectors import entry
 

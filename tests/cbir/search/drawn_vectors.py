@@ -8,8 +8,8 @@ import numpy as np
 from cbir.images import from_array
 from cbir.search.view_vectors import ViewVectors
 from cbir.store import Collection
-from cbir.store import profile as profiles
-from cbir.store.records import add_labels, describe_record
+from cbir.store.base import profile as profiles
+from cbir.store.records.records import add_labels, describe_record
 
 
 def entry(created: Collection, number: int, vector: np.ndarray):

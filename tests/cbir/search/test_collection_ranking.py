@@ -19,9 +19,9 @@ from cbir.rerank.several_examples import learner_names
 from cbir.search import Answer, Request, Searcher, Stopwatch, collection_ranking
 from cbir.search.view_vectors import ViewVectors
 from cbir.store import Collection
-from cbir.store import profile as profiles
-from cbir.store.filter_conditions import parse_filter
+from cbir.store.base import profile as profiles
 from cbir.store.limited_collection import LimitedCollection
+from cbir.store.records.filter_conditions import parse_filter
 from tests.cbir.store.conftest import entry
 
 IMAGES = 120

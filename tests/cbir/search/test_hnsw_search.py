@@ -7,7 +7,7 @@ import pytest
 from cbir import rerank, settings
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.store import Collection
-from cbir.store import profile as profiles
+from cbir.store.base import profile as profiles
 from tests.cbir.store.conftest import entry
 
 SETTINGS = settings.load(device="cpu", index="hnsw", indexed_candidates=30, indexed_sample=30)

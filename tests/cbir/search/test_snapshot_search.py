@@ -10,18 +10,18 @@ import pytest
 from typer.testing import CliRunner
 
 from cbir import rerank, settings
-from cbir.cancellation import checkpoint, time_limit
+from cbir.api.main import app
 from cbir.errors import CollectionBusy, DeviceFailed, InvalidInput, QueryCancelled
 from cbir.gallery import gpu_flat_index
 from cbir.gallery.gpu_flat_index import GpuFlatIndex
-from cbir.hardware import device_failure, device_lock
-from cbir.hardware.device import choose_device
-from cbir.main import app
 from cbir.search import Request, Searcher, Stopwatch, snapshot_search
 from cbir.store import Collection
-from tests.cbir.hardware.device_errors import ERRORS, failing
-from tests.cbir.hardware.imagined_gpu import ImaginedIndex
+from cbir.system.cancellation import checkpoint, time_limit
+from cbir.system.hardware import device_failure, device_lock
+from cbir.system.hardware.device import choose_device
 from tests.cbir.search.drawn_vectors import create_collection
+from tests.cbir.system.hardware.device_errors import ERRORS, failing
+from tests.cbir.system.hardware.imagined_gpu import ImaginedIndex
 
 FEW: dict[str, Any] = {"indexed_candidates": 40, "indexed_sample": 40}
 
@@ -168,7 +168,7 @@ def test_a_narrow_filter_and_a_small_collection_are_searched_by_the_processor(
 HOLD = """
 import sys
 from pathlib import Path
-from cbir.hardware import device_lock
+from cbir.system.hardware import device_lock
 print(device_lock.acquire_device_lock(Path(sys.argv[1])), flush=True)
 sys.stdin.read()
 """
@@ -246,7 +246,7 @@ def test_cuda_is_refused_where_there_is_none(collection) -> None:
 
 def test_torch_is_not_imported_on_a_machine_without_a_driver() -> None:
     code = (
-        "import sys; from cbir.hardware import device, device_trial; device_trial.DRIVERS = (); "
+        "import sys; from cbir.system.hardware import device, device_trial; device_trial.DRIVERS = (); "
         "assert device.resolve_device('auto') == 'cpu'; import cbir.search.searcher; "
         "assert 'torch' not in sys.modules"
     )

@@ -10,8 +10,8 @@ import pytest
 from cbir import settings
 from cbir.search import Request, Searcher, Stopwatch, view_vectors
 from cbir.search.view_vectors import ViewVectors
-from cbir.store.filter_conditions import parse_filters
-from cbir.vector_index.port import IndexScope
+from cbir.store.index.port import IndexScope
+from cbir.store.records.filter_conditions import parse_filters
 from tests.cbir.search.drawn_vectors import create_collection, entry
 
 

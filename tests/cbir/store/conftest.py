@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cbir.store import Collection, Record, index_build
-from cbir.store import profile as profiles
-from cbir.store.postgresql_address import files_folder
-from cbir.store.writer import Entry
+from cbir.store import Collection, Record
+from cbir.store.base import profile as profiles
+from cbir.store.postgresql.postgresql_address import files_folder
+from cbir.store.views import index_build
+from cbir.store.writing.writer import Entry
 from tests.postgresql_server import PostgresqlServer
 
 MakeEntries = Callable[..., list[Entry]]

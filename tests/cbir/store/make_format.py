@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from cbir.store import Collection
-from cbir.store import profile as profiles
-from cbir.store.last_good import drop_last_good
+from cbir.store.base import profile as profiles
+from cbir.store.safety.last_good import drop_last_good
 from tests.cbir.store.conftest import entry
 
 IMAGES = 20

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from cbir.store import Collection
-from cbir.store import profile as profiles
-from cbir.store.postgresql_address import files_folder
+from cbir.store.base import profile as profiles
+from cbir.store.postgresql.postgresql_address import files_folder
 from tests.cbir.store.make_format import fill
 from tests.postgresql_server import USER, PostgresqlServer
 

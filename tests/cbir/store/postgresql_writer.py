@@ -3,7 +3,7 @@
 import sys
 
 from cbir.store import Collection
-from cbir.store.postgresql_address import files_folder
+from cbir.store.postgresql.postgresql_address import files_folder
 from tests.cbir.store.conftest import entry
 
 if __name__ == "__main__":

@@ -5,12 +5,14 @@ from pathlib import Path
 import pytest
 
 from cbir.errors import CollectionDamaged, InvalidInput
-from cbir.store import Collection, backup, originals
-from cbir.store.backup import back_up_collection
-from cbir.store.backup_log import append_log
-from cbir.store.repair import repair_rows
-from cbir.store.restore import restore_backup
-from cbir.store.verify import verify_collection
+from cbir.store import Collection
+from cbir.store.records import originals
+from cbir.store.upkeep import backup
+from cbir.store.upkeep.backup import back_up_collection
+from cbir.store.upkeep.backup_log import append_log
+from cbir.store.upkeep.repair import repair_rows
+from cbir.store.upkeep.restore import restore_backup
+from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.store.conftest import entry
 from tests.cbir.store.test_restore import state
 

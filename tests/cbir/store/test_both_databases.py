@@ -9,14 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cbir.store import Collection, change_history
-from cbir.store import profile as profiles
-from cbir.store.filter_conditions import parse_filters
-from cbir.store.image_order import parse_order
+from cbir.store import Collection
+from cbir.store.base import profile as profiles
 from cbir.store.limited_collection import LimitedCollection
-from cbir.store.postgresql_address import files_folder
-from cbir.store.verify import verify_collection
-from cbir.store.writer import Writer
+from cbir.store.postgresql.postgresql_address import files_folder
+from cbir.store.records import change_history
+from cbir.store.records.filter_conditions import parse_filters
+from cbir.store.records.image_order import parse_order
+from cbir.store.upkeep.verify import verify_collection
+from cbir.store.writing.writer import Writer
 from tests.cbir.store.conftest import entry
 from tests.postgresql_server import PostgresqlServer
 

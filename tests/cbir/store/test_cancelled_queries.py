@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from cbir.cancellation import time_limit
 from cbir.errors import QueryCancelled
-from cbir.store import Collection, DatabaseError, schema
-from cbir.store.database import Database
+from cbir.store import Collection, DatabaseError
+from cbir.store.base import schema
+from cbir.store.records.database import Database
+from cbir.system.cancellation import time_limit
 
 ENDLESS = text(
     "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers) SELECT count(*) FROM numbers"

@@ -10,13 +10,14 @@ import pytest
 from sqlalchemy import select
 
 from cbir.errors import CollectionDamaged, InvalidInput
-from cbir.store import Collection, postgresql_schema
-from cbir.store import profile as profiles
-from cbir.store.carry_over import Carried, CarryOver, open_counterpart
-from cbir.store.database import open_database
-from cbir.store.erasure_audit import find_traces
-from cbir.store.schema import tables
-from cbir.store.verify import verify_collection
+from cbir.store import Collection
+from cbir.store.base import profile as profiles
+from cbir.store.base.schema import tables
+from cbir.store.postgresql import postgresql_schema
+from cbir.store.records.database import open_database
+from cbir.store.upkeep.carry_over import Carried, CarryOver, open_counterpart
+from cbir.store.upkeep.erasure_audit import find_traces
+from cbir.store.upkeep.verify import verify_collection
 
 PROFILE = profiles.get("color_layout")
 PATIENT, OTHER = "a" * 32, "b" * 32

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cbir.store import Collection, severity_model
-from cbir.store.carry_over import CarryOver, open_counterpart
-from cbir.store.profile import Profile
-from cbir.store.verify import verify_collection
+from cbir.store import Collection
+from cbir.store.base import severity_model
+from cbir.store.base.profile import Profile
+from cbir.store.upkeep.carry_over import CarryOver, open_counterpart
+from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.store.test_carry_over import OTHER, PATIENT, PROFILE, rows, traces_of, vector
 
 

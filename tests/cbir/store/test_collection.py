@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from cbir.errors import CollectionBusy, CollectionDamaged, InvalidInput, NotFound
-from cbir.store import Collection, collection_view, export
-from cbir.store import profile as profiles
-from cbir.store.checksums import row_checksum
-from cbir.store.export import export_collection
-from cbir.store.filter_conditions import parse_filter
-from cbir.store.lost_database import UNFINISHED
-from cbir.store.records import add_labels
+from cbir.store import Collection
+from cbir.store.base import profile as profiles
+from cbir.store.base.checksums import row_checksum
+from cbir.store.records.filter_conditions import parse_filter
+from cbir.store.records.records import add_labels
+from cbir.store.safety.lost_database import UNFINISHED
+from cbir.store.upkeep import export
+from cbir.store.upkeep.export import export_collection
+from cbir.store.views import collection_view
 
 
 def vector_of(view, place):

@@ -9,14 +9,15 @@ import pytest
 from sqlalchemy import select, update
 
 from cbir.errors import CollectionDamaged, InvalidInput
-from cbir.store import Collection, metadata, schema
-from cbir.store import profile as profiles
-from cbir.store.collection_copy import OWN_KEYS, TABLES, copy_collection
-from cbir.store.idempotency import StoredReply
-from cbir.store.originals import original_path, store_original
-from cbir.store.postgresql_address import files_folder
-from cbir.store.quarantine_release import read_quarantined, read_quarantined_picture, release_images
-from cbir.store.verify import verify_collection
+from cbir.store import Collection
+from cbir.store.base import metadata, schema
+from cbir.store.base import profile as profiles
+from cbir.store.postgresql.postgresql_address import files_folder
+from cbir.store.records.idempotency import StoredReply
+from cbir.store.records.originals import original_path, store_original
+from cbir.store.upkeep.collection_copy import OWN_KEYS, TABLES, copy_collection
+from cbir.store.upkeep.quarantine_release import read_quarantined, read_quarantined_picture, release_images
+from cbir.store.upkeep.verify import verify_collection
 from tests.postgresql_server import PostgresqlServer
 
 pytestmark = pytest.mark.slow
@@ -152,7 +153,7 @@ def test_an_interrupted_copy_is_none(full: Collection, target: Path) -> None:
 def test_a_copy_that_differs_is_not_kept(
     full: Collection, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cbir.store import collection_copy
+    from cbir.store.upkeep import collection_copy
 
     original = collection_copy._require_equal
 

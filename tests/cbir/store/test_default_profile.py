@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from cbir.errors import InvalidInput
-from cbir.store import Collection, default_profile
-from cbir.store import profile as profiles
-from cbir.store.default_profile import default_profile_advice
+from cbir.store import Collection
+from cbir.store.base import profile as profiles
+from cbir.store.writing import default_profile
+from cbir.store.writing.default_profile import default_profile_advice
 from indexer.index_request import open_collection
 from tests.indexer.commands import call
 from tests.indexer.conftest import picture

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from cbir.store import Collection, last_good
-from cbir.store import profile as profiles
-from cbir.store.erasure_audit import find_traces
-from cbir.store.verify import verify_collection
+from cbir.store import Collection
+from cbir.store.base import profile as profiles
+from cbir.store.safety import last_good
+from cbir.store.upkeep.erasure_audit import find_traces
+from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.store.conftest import MakeEntries
 from tests.cbir.store.test_writer import bytes_of
 

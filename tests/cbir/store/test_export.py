@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from cbir.main import app as commands
-from cbir.store import Collection, Record, originals
-from cbir.store import profile as profiles
-from cbir.store.export import export_collection
+from cbir.api.main import app as commands
+from cbir.store import Collection, Record
+from cbir.store.base import profile as profiles
+from cbir.store.records import originals
+from cbir.store.upkeep.export import export_collection
 
 FORMULAS = [
     '=HYPERLINK("http://evil")',

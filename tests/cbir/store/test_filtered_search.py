@@ -11,8 +11,8 @@ from cbir import rerank, settings
 from cbir.gallery.ranking import rank
 from cbir.search import Request, Searcher
 from cbir.store import Collection
-from cbir.store.filter_conditions import parse_filter
 from cbir.store.limited_collection import LimitedCollection
+from cbir.store.records.filter_conditions import parse_filter
 
 SETTINGS = settings.load(device="cpu")
 QUERY, WHERE = 1, "tag=1"

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from cbir.errors import InvalidInput
-from cbir.store.filter_cache import BYTES, KEPT, FilterCache
-from cbir.store.filter_conditions import MAX_CHARACTERS, Condition, parse_filter, parse_filters
 from cbir.store.limited_collection import LimitedCollection
+from cbir.store.records.filter_cache import BYTES, KEPT, FilterCache
+from cbir.store.records.filter_conditions import MAX_CHARACTERS, Condition, parse_filter, parse_filters
 
 
 @pytest.mark.parametrize(

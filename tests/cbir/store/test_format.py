@@ -14,10 +14,10 @@ from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.store.checksums import row_checksum
-from cbir.store.repair import repair_rows
-from cbir.store.schema import FORMAT
-from cbir.store.verify import verify_collection
+from cbir.store.base.checksums import row_checksum
+from cbir.store.base.schema import FORMAT
+from cbir.store.upkeep.repair import repair_rows
+from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.store.conftest import entry
 
 STORED = sorted(Path(__file__).parent.glob("format-*"))
@@ -74,7 +74,7 @@ def test_it_is_written_to(stored):
 def test_an_older_one_is_upgraded_whole_or_not_at_all(tmp_path, monkeypatch):
     folder = Path(shutil.copytree(STORED[0], tmp_path / "collection"))
     with monkeypatch.context() as patched:  # as if the process ended before the last statement
-        patched.setattr("cbir.store.migration.metadata.set_value", lambda *_: 1 / 0)
+        patched.setattr("cbir.store.writing.migration.metadata.set_value", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             Collection(folder)
     with closing(sqlite3.connect(folder / "collection.sqlite")) as connection:

@@ -11,13 +11,14 @@ from cbir import settings
 from cbir.errors import CollectionDamaged
 from cbir.gallery.flat_index import build_half_index
 from cbir.search import Request, Searcher
-from cbir.store import Collection, index_build
-from cbir.store.backup import back_up_collection
-from cbir.store.filter_conditions import parse_filter
-from cbir.store.half_index_file import read_half_index, write_half_index
+from cbir.store import Collection
 from cbir.store.limited_collection import LimitedCollection
-from cbir.store.restore import restore_backup
-from cbir.store.verify import verify_collection
+from cbir.store.records.filter_conditions import parse_filter
+from cbir.store.snapshot.half_index_file import read_half_index, write_half_index
+from cbir.store.upkeep.backup import back_up_collection
+from cbir.store.upkeep.restore import restore_backup
+from cbir.store.upkeep.verify import verify_collection
+from cbir.store.views import index_build
 from tests.cbir.gallery.test_knn import clustered
 
 FEW = settings.load(device="cpu", indexed_candidates=20, indexed_sample=20)

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from cbir.store import Collection, change_history, idempotency, originals
-from cbir.store.change_history import Change
-from cbir.store.verify import verify_collection
+from cbir.store import Collection
+from cbir.store.records import change_history, idempotency, originals
+from cbir.store.records.change_history import Change
+from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.store.conftest import MakeEntries, entry
 
 

@@ -10,9 +10,10 @@ from sqlalchemy import text
 
 from cbir import settings
 from cbir.errors import DatabaseUnavailable
-from cbir.store import Collection, postgresql_database
-from cbir.store import profile as profiles
-from cbir.store.postgresql_address import files_folder
+from cbir.store import Collection
+from cbir.store.base import profile as profiles
+from cbir.store.postgresql import postgresql_database
+from cbir.store.postgresql.postgresql_address import files_folder
 from service.state.database import open_state
 from service.state.errors import StateUnavailable
 from tests.cbir.store.conftest import entry

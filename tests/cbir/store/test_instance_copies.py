@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from cbir.store import Collection
-from cbir.store.followed_changes import forget_copy, move_copy
-from cbir.store.records import Entry
-from cbir.store.row_damage import row_problems
-from cbir.store.sent_instances import images_with_copies, images_with_pixels_of, stored_copies
+from cbir.store.records.records import Entry
+from cbir.store.safety.row_damage import row_problems
+from cbir.store.upkeep.sent_instances import images_with_copies, images_with_pixels_of, stored_copies
+from cbir.store.writing.followed_changes import forget_copy, move_copy
 from tests.cbir.store.conftest import entry
 
 FIRST, COPY, OTHER = "1.2.1", "1.2.2", "1.2.3"

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from cbir.store import Collection
-from cbir.store import profile as profiles
-from cbir.store.verify import verify_collection
+from cbir.store.base import profile as profiles
+from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.store.conftest import entry
 
 KILLS = 16  # bench/kills.py kills a thousand times

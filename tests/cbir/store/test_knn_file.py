@@ -7,8 +7,8 @@ import pytest
 
 from cbir.errors import CollectionDamaged
 from cbir.gallery import knn, whitening
-from cbir.store.knn_file import read_knn, write_knn
-from cbir.store.verify import verify_collection
+from cbir.store.snapshot.knn_file import read_knn, write_knn
+from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.gallery.test_knn import PARTS, clustered
 
 

@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from cbir.errors import InvalidInput
-from cbir.store.filter_conditions import parse_filter, parse_filters
 from cbir.store.limited_collection import LimitedCollection
+from cbir.store.records.filter_conditions import parse_filter, parse_filters
 
 LABELS = [
     {"label": f"value-{number % 5}", "site": "ab"[number % 2]}

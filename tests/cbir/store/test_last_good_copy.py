@@ -8,15 +8,18 @@ from pathlib import Path
 import pytest
 
 from cbir.errors import CollectionDamaged
-from cbir.store import Collection, file_manifest, last_good, originals
-from cbir.store.backup import back_up_collection
-from cbir.store.backup_log import append_log
-from cbir.store.collection_copy import copy_collection
-from cbir.store.definitions import differing_definitions
-from cbir.store.recovery import open_or_fallback
-from cbir.store.restore import restore_backup
-from cbir.store.verify import verify_collection
-from cbir.store.verify_files import is_backup
+from cbir.store import Collection
+from cbir.store.base import file_manifest
+from cbir.store.records import originals
+from cbir.store.safety import last_good
+from cbir.store.safety.definitions import differing_definitions
+from cbir.store.upkeep.backup import back_up_collection
+from cbir.store.upkeep.backup_log import append_log
+from cbir.store.upkeep.collection_copy import copy_collection
+from cbir.store.upkeep.recovery import open_or_fallback
+from cbir.store.upkeep.restore import restore_backup
+from cbir.store.upkeep.verify import verify_collection
+from cbir.store.upkeep.verify_files import is_backup
 from tests.cbir.store.conftest import MakeEntries
 from tests.earlier_backups import forget_manifest
 
@@ -122,7 +125,7 @@ def test_a_copy_that_alone_is_sound_is_not_dropped(full: Collection) -> None:
 def test_a_repair_that_loses_rows_keeps_the_copy(full: Collection) -> None:
     from typer.testing import CliRunner
 
-    from cbir.main import app
+    from cbir.api.main import app
 
     with full._engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM row_totals WHERE name = 'labels'")

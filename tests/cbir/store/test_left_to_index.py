@@ -6,9 +6,9 @@ import pytest
 from cbir.evaluation.auto_choice import update_choice
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.store import profile as profiles
-from cbir.store.postgresql_address import files_folder
-from cbir.vector_index.open_index import open_index
+from cbir.store.base import profile as profiles
+from cbir.store.index.open_index import open_index
+from cbir.store.postgresql.postgresql_address import files_folder
 from tests.cbir.store.conftest import entry
 
 pytestmark = pytest.mark.slow

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from cbir.errors import InvalidInput
-from cbir.store.filter_conditions import Condition
-from cbir.store.image_rows import LONGEST_KEY
-from cbir.store.verify import verify_collection
+from cbir.store.records.filter_conditions import Condition
+from cbir.store.records.image_rows import LONGEST_KEY
+from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.store.conftest import entry
 
 BEGINNING = secrets.token_hex(2000)  # cannot be compressed

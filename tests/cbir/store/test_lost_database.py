@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cbir.commands.manage_collection import app as collection_commands
+from cbir.api.commands.manage_collection import app as collection_commands
 from cbir.errors import CollectionDamaged, NotFound
-from cbir.store import Collection, originals
-from cbir.store import profile as profiles
-from cbir.store.lost_database import FILES, UNFINISHED
-from cbir.store.postgresql_address import files_folder
-from cbir.store.recovery import open_or_fallback
-from cbir.store.restore import restore_backup
-from cbir.store.writer_lock import writer_lock
+from cbir.store import Collection
+from cbir.store.base import profile as profiles
+from cbir.store.postgresql.postgresql_address import files_folder
+from cbir.store.records import originals
+from cbir.store.safety.lost_database import FILES, UNFINISHED
+from cbir.store.safety.writer_lock import writer_lock
+from cbir.store.upkeep.recovery import open_or_fallback
+from cbir.store.upkeep.restore import restore_backup
 from indexer.index_request import open_collection
 from tests.cbir.store.conftest import MakeEntries
 from tests.postgresql_server import PostgresqlServer
@@ -122,7 +123,7 @@ def test_hidden_files_prevent_nothing(tmp_path: Path) -> None:
 
 
 def test_a_creation_is_finished_with_the_key_that_it_has(tmp_path: Path, monkeypatch) -> None:
-    from cbir.store import creation
+    from cbir.store.writing import creation
 
     with monkeypatch.context() as patch:
         patch.setattr(creation, "_create_database", lambda *_: 1 / 0)

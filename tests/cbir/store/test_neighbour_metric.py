@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from cbir.store import neighbour_metric
-from cbir.store.neighbour_metric import learn_directions, pair_scatter
+from cbir.store.base import neighbour_metric
+from cbir.store.base.neighbour_metric import learn_directions, pair_scatter
 
 
 def slow_scatter(values: np.ndarray, neighbours: np.ndarray) -> np.ndarray:

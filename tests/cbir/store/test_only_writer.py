@@ -8,10 +8,11 @@ import pytest
 from sqlalchemy import text
 
 from cbir.errors import CollectionBusy, CollectionDamaged, DatabaseUnavailable, InvalidInput
-from cbir.store import Collection, postgresql_database
-from cbir.store import profile as profiles
-from cbir.store.carry_over import open_counterpart
-from cbir.store.postgresql_address import files_folder
+from cbir.store import Collection
+from cbir.store.base import profile as profiles
+from cbir.store.postgresql import postgresql_database
+from cbir.store.postgresql.postgresql_address import files_folder
+from cbir.store.upkeep.carry_over import open_counterpart
 from tests.cbir.store.conftest import entry
 
 pytestmark = pytest.mark.slow

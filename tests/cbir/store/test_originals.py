@@ -8,13 +8,15 @@ from pathlib import Path
 import pytest
 
 from cbir.errors import CollectionDamaged
-from cbir.store import Collection, originals, severity_model
-from cbir.store.add_transaction import Added, AddTransaction
-from cbir.store.backup import back_up_collection
-from cbir.store.backup_log import append_log
-from cbir.store.last_good import NAME as COPY
-from cbir.store.restore import restore_backup
-from cbir.store.verify import verify_collection
+from cbir.store import Collection
+from cbir.store.base import severity_model
+from cbir.store.records import originals
+from cbir.store.records.add_transaction import Added, AddTransaction
+from cbir.store.safety.last_good import NAME as COPY
+from cbir.store.upkeep.backup import back_up_collection
+from cbir.store.upkeep.backup_log import append_log
+from cbir.store.upkeep.restore import restore_backup
+from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.store.conftest import entry
 
 FILE = b"a file as it was sent"

@@ -10,12 +10,12 @@ from pydicom.uid import ExplicitVRLittleEndian, SecondaryCaptureImageStorage
 
 from cbir.errors import CollectionDamaged
 from cbir.store import Collection
-from cbir.store.backup import back_up_collection
-from cbir.store.file_manifest import NAME as MANIFEST
-from cbir.store.records import Entry, hash_patient
-from cbir.store.restore import restore_backup
-from cbir.store.secret_key import KEY_CHECK
-from cbir.store.verify import verify_collection
+from cbir.store.base.file_manifest import NAME as MANIFEST
+from cbir.store.base.secret_key import KEY_CHECK
+from cbir.store.records.records import Entry, hash_patient
+from cbir.store.upkeep.backup import back_up_collection
+from cbir.store.upkeep.restore import restore_backup
+from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.store.conftest import MakeEntries, entry
 from tests.earlier_backups import forget_manifest
 
@@ -198,7 +198,7 @@ def test_the_database_of_another_collection_is_named(full: Collection, tmp_path:
 
 
 def test_a_damaged_hash_of_the_key_can_be_repaired(full: Collection) -> None:
-    from cbir.store.repair import repair_rows
+    from cbir.store.upkeep.repair import repair_rows
 
     with full._engine.begin() as connection:
         connection.exec_driver_sql("DROP TRIGGER guard_update_meta") if _has_guard(connection) else None

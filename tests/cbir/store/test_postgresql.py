@@ -17,15 +17,17 @@ from sqlalchemy import make_url, text
 
 from cbir.errors import CollectionBusy, DatabaseUnavailable, InvalidInput, NotFound
 from cbir.gallery import knn
-from cbir.store import Collection, index_build, postgresql_database, postgresql_migration, postgresql_schema
-from cbir.store import profile as profiles
-from cbir.store.backup import back_up_collection
-from cbir.store.filter_conditions import parse_filters
+from cbir.store import Collection
+from cbir.store.base import profile as profiles
 from cbir.store.limited_collection import LimitedCollection
-from cbir.store.postgresql_address import PASSWORDS, database_address, files_folder, find_password
-from cbir.store.postgresql_database import PostgresqlDatabase
-from cbir.store.verify import verify_collection
-from cbir.store.writer_lock import writer_lock
+from cbir.store.postgresql import postgresql_database, postgresql_migration, postgresql_schema
+from cbir.store.postgresql.postgresql_address import PASSWORDS, database_address, files_folder, find_password
+from cbir.store.postgresql.postgresql_database import PostgresqlDatabase
+from cbir.store.records.filter_conditions import parse_filters
+from cbir.store.safety.writer_lock import writer_lock
+from cbir.store.upkeep.backup import back_up_collection
+from cbir.store.upkeep.verify import verify_collection
+from cbir.store.views import index_build
 from tests.cbir.store.conftest import entry
 from tests.postgresql_server import PostgresqlServer
 

@@ -8,8 +8,13 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from cbir.errors import CollectionDamaged, DatabaseUnavailable, InvalidInput
-from cbir.store import postgresql_address
-from cbir.store.postgresql_address import database_address, files_folder, find_password, read_database_file
+from cbir.store.postgresql import postgresql_address
+from cbir.store.postgresql.postgresql_address import (
+    database_address,
+    files_folder,
+    find_password,
+    read_database_file,
+)
 
 ADDRESS = "postgresql+psycopg://reader@db.example.org/images?collection=chest"
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from cbir.store import Collection, originals
-from cbir.store import profile as profiles
-from cbir.store.postgresql_address import files_folder
+from cbir.store import Collection
+from cbir.store.base import profile as profiles
+from cbir.store.postgresql.postgresql_address import files_folder
+from cbir.store.records import originals
 from tests.cbir.store.conftest import entry
 
 pytestmark = pytest.mark.slow

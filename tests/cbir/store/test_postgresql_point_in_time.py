@@ -11,9 +11,9 @@ import pytest
 
 from cbir.errors import DatabaseUnavailable
 from cbir.store import Collection
-from cbir.store import profile as profiles
-from cbir.store.postgresql_address import files_folder
-from cbir.store.verify import verify_collection
+from cbir.store.base import profile as profiles
+from cbir.store.postgresql.postgresql_address import files_folder
+from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.store.conftest import entry
 from tests.postgresql_server import PostgresqlServer, missing_reason
 

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from sqlalchemy import text
 
-from cbir.store import Collection, postgresql_schema
-from cbir.store import profile as profiles
-from cbir.store.postgresql_address import files_folder
-from cbir.store.verify import verify_collection
+from cbir.store import Collection
+from cbir.store.base import profile as profiles
+from cbir.store.postgresql import postgresql_schema
+from cbir.store.postgresql.postgresql_address import files_folder
+from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.store.conftest import entry
 
 pytestmark = pytest.mark.slow

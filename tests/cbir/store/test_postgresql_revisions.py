@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import create_engine
 
 from cbir.store import Collection
-from cbir.store.postgresql_address import files_folder
-from cbir.store.postgresql_schema import HEAD
-from cbir.store.verify import verify_collection
+from cbir.store.postgresql.postgresql_address import files_folder
+from cbir.store.postgresql.postgresql_schema import HEAD
+from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.store.conftest import entry
 from tests.cbir.store.make_revision import SCHEMA
 from tests.postgresql_server import PostgresqlServer

@@ -18,8 +18,8 @@ import pytest
 from cbir import settings
 from cbir.errors import DatabaseUnavailable
 from cbir.store import Collection
-from cbir.store import profile as profiles
-from cbir.store.postgresql_address import files_folder
+from cbir.store.base import profile as profiles
+from cbir.store.postgresql.postgresql_address import files_folder
 from service.state.database import open_state
 from tests.cbir.store.conftest import entry
 from tests.postgresql_server import USER, PostgresqlServer

@@ -8,8 +8,8 @@ from hypothesis.extra import numpy as arrays
 
 from cbir import descriptors, rerank
 from cbir.errors import InvalidInput
-from cbir.store import profile as profiles
-from cbir.store.normalisation import fit_statistics, read_statistics
+from cbir.store.base import profile as profiles
+from cbir.store.base.normalisation import fit_statistics, read_statistics
 
 
 def test_every_descriptor_is_a_profile():

@@ -10,15 +10,16 @@ from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
 from cbir.errors import InvalidInput
-from cbir.store import Collection, projection
-from cbir.store.checksums import vector_checksum
-from cbir.store.neighbour_metric import learn_directions
-from cbir.store.normalisation import fit_statistics, needs_refit, read_statistics
-from cbir.store.profile import Profile
-from cbir.store.projection import Projection, fit_projection
-from cbir.store.repair import repair_rows
-from cbir.store.vector_format import HALF, SINGLE, VectorFormat
-from cbir.store.verify import verify_collection
+from cbir.store import Collection
+from cbir.store.base import projection
+from cbir.store.base.checksums import vector_checksum
+from cbir.store.base.neighbour_metric import learn_directions
+from cbir.store.base.normalisation import fit_statistics, needs_refit, read_statistics
+from cbir.store.base.profile import Profile
+from cbir.store.base.projection import Projection, fit_projection
+from cbir.store.base.vector_format import HALF, SINGLE, VectorFormat
+from cbir.store.upkeep.repair import repair_rows
+from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.store.conftest import entry
 
 VALUES = 80  # of the descriptor edge_histogram, which stands in for an encoder

@@ -12,20 +12,21 @@ import numpy as np
 import pytest
 
 from cbir.errors import InvalidInput, NotFound
-from cbir.store import Collection, originals, quarantine
-from cbir.store import profile as profiles
-from cbir.store.add_transaction import Added, AddTransaction
-from cbir.store.checksums import row_checksum
-from cbir.store.erasure_audit import find_traces
-from cbir.store.quarantine_release import (
+from cbir.store import Collection
+from cbir.store.base import profile as profiles
+from cbir.store.base.checksums import row_checksum
+from cbir.store.records import originals, quarantine
+from cbir.store.records.add_transaction import Added, AddTransaction
+from cbir.store.records.records import Entry, Record
+from cbir.store.upkeep.erasure_audit import find_traces
+from cbir.store.upkeep.quarantine_release import (
     count_of_patients,
     read_quarantined,
     read_quarantined_picture,
     refuse_images,
     release_images,
 )
-from cbir.store.records import Entry, Record
-from cbir.store.verify import verify_content
+from cbir.store.upkeep.verify import verify_content
 
 PATIENT = "a" * 32
 

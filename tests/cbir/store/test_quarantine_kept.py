@@ -6,19 +6,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cbir.store import Collection, last_good, originals
-from cbir.store import profile as profiles
-from cbir.store.backup import back_up_collection
-from cbir.store.backup_log import append_log
-from cbir.store.quarantine_release import (
+from cbir.store import Collection
+from cbir.store.base import profile as profiles
+from cbir.store.records import originals
+from cbir.store.records.records import Entry, Record
+from cbir.store.safety import last_good
+from cbir.store.upkeep.backup import back_up_collection
+from cbir.store.upkeep.backup_log import append_log
+from cbir.store.upkeep.quarantine_release import (
     read_quarantined,
     read_quarantined_picture,
     refuse_images,
     release_images,
 )
-from cbir.store.records import Entry, Record
-from cbir.store.restore import restore_backup
-from cbir.store.verify import verify_collection
+from cbir.store.upkeep.restore import restore_backup
+from cbir.store.upkeep.verify import verify_collection
 
 PATIENTS = "a" * 32, "b" * 32
 

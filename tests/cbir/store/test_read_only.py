@@ -9,8 +9,8 @@ import pytest
 
 from cbir.errors import InvalidInput
 from cbir.store import Collection
-from cbir.store.recovery import open_or_fallback
-from cbir.store.verify import verify_collection
+from cbir.store.upkeep.recovery import open_or_fallback
+from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.store.conftest import MakeEntries
 
 NOBODY = 65534

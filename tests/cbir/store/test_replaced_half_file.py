@@ -14,10 +14,12 @@ import pytest
 from cbir.errors import CollectionBusy
 from cbir.gallery.flat_index import FlatIndex
 from cbir.search.view_vectors import EVERYTHING, ViewVectors
-from cbir.store import Collection, index_build, verify_database, view_cache
-from cbir.store.snapshot import file_checksum
-from cbir.store.verify import verify_collection
-from cbir.store.writer import Writer
+from cbir.store import Collection
+from cbir.store.snapshot.snapshot import file_checksum
+from cbir.store.upkeep import verify_database
+from cbir.store.upkeep.verify import verify_collection
+from cbir.store.views import index_build, view_cache
+from cbir.store.writing.writer import Writer
 from tests.cbir.store.conftest import MakeEntries, entry
 
 CHANGES = 6  # of the collection, while another process searches

@@ -10,13 +10,16 @@ from typing import Any
 import pytest
 
 from cbir.errors import CollectionDamaged, InvalidInput, NotFound
-from cbir.store import Collection, backup_log, metadata, originals
-from cbir.store.add_transaction import Added, AddTransaction
-from cbir.store.backup import back_up_collection
-from cbir.store.backup_log import LOG_FILE, append_log
-from cbir.store.change_log import OF_BACKUP
-from cbir.store.restore import parse_moment, restore_backup
-from cbir.store.verify import verify_collection
+from cbir.store import Collection
+from cbir.store.base import metadata
+from cbir.store.records import originals
+from cbir.store.records.add_transaction import Added, AddTransaction
+from cbir.store.safety.change_log import OF_BACKUP
+from cbir.store.upkeep import backup_log
+from cbir.store.upkeep.backup import back_up_collection
+from cbir.store.upkeep.backup_log import LOG_FILE, append_log
+from cbir.store.upkeep.restore import parse_moment, restore_backup
+from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.store.conftest import MakeEntries, entry
 from tests.earlier_backups import forget_manifest
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from cbir.api.main import app as commands
 from cbir.errors import InvalidInput
-from cbir.main import app as commands
 from cbir.store import Collection
-from cbir.store.backup import back_up_collection
-from cbir.store.backup_log import append_log
-from cbir.store.restore import parse_moment, restore_backup
-from cbir.store.verify import verify_collection
+from cbir.store.upkeep.backup import back_up_collection
+from cbir.store.upkeep.backup_log import append_log
+from cbir.store.upkeep.restore import parse_moment, restore_backup
+from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.store.conftest import entry
 
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, insert
 
 from cbir.store import Collection
-from cbir.store.dicom_instances import known_instances
-from cbir.store.image_rows import rows_matching
-from cbir.store.schema import forgotten
+from cbir.store.base.schema import forgotten
+from cbir.store.records.dicom_instances import known_instances
+from cbir.store.records.image_rows import rows_matching
 from tests.cbir.store.conftest import entry
 
 TEXTS = st.sets(st.text(st.characters(codec="utf-8"), max_size=8), max_size=12)

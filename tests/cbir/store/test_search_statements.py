@@ -10,9 +10,10 @@ from sqlalchemy import Engine, event
 
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
-from cbir.store import Collection, record_rows
-from cbir.store.database import connect_once, is_sqlite
-from cbir.store.postgresql_database import PostgresqlDatabase
+from cbir.store import Collection
+from cbir.store.postgresql.postgresql_database import PostgresqlDatabase
+from cbir.store.records import record_rows
+from cbir.store.records.database import connect_once, is_sqlite
 from tests.cbir.store.conftest import entry
 
 

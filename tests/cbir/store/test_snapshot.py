@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cbir.errors import CollectionDamaged
-from cbir.store import snapshot
+from cbir.store.snapshot import snapshot
 
 
 def write(path, vectors, ids):

@@ -6,16 +6,18 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cbir.main import app as commands
-from cbir.store import Collection, originals, severity_model
-from cbir.store.add_transaction import Added, AddTransaction
-from cbir.store.backup import back_up_collection
-from cbir.store.backup_log import append_log
-from cbir.store.erasure_audit import find_traces
-from cbir.store.last_good import NAME as COPY
-from cbir.store.records import hash_patient
-from cbir.store.verify import verify_collection
-from cbir.store.writer import Writer
+from cbir.api.main import app as commands
+from cbir.store import Collection
+from cbir.store.base import severity_model
+from cbir.store.records import originals
+from cbir.store.records.add_transaction import Added, AddTransaction
+from cbir.store.records.records import hash_patient
+from cbir.store.safety.last_good import NAME as COPY
+from cbir.store.upkeep.backup import back_up_collection
+from cbir.store.upkeep.backup_log import append_log
+from cbir.store.upkeep.erasure_audit import find_traces
+from cbir.store.upkeep.verify import verify_collection
+from cbir.store.writing.writer import Writer
 from tests.cbir.store.conftest import MakeEntries, entry
 from tests.cbir.store.test_writer import bytes_of
 

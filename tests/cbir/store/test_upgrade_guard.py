@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cbir.store import Collection
-from cbir.store.last_good import NAME
-from cbir.store.verify import verify_collection
+from cbir.store.safety.last_good import NAME
+from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.store.conftest import entry
 
 IMAGE = (

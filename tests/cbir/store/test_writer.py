@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from cbir.errors import CollectionBusy
-from cbir.store import Collection, schema
-from cbir.store.verify import verify_collection
+from cbir.store import Collection
+from cbir.store.base import schema
+from cbir.store.upkeep.verify import verify_collection
 
 
 def bytes_of(folder):

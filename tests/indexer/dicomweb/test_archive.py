@@ -8,9 +8,9 @@ from threading import Event
 import pytest
 
 from cbir import settings
-from cbir.archive_client import PASSWORD, TOKEN, USER
 from cbir.errors import ArchiveFailed, InvalidInput
 from cbir.images import Limits
+from cbir.ingest.archive_client import PASSWORD, TOKEN, USER
 from indexer.dicom.instance_filter import InstanceFilter
 from indexer.dicom.intake import Intake
 from indexer.dicomweb import archive_pages, repeated_requests

@@ -12,7 +12,7 @@ import pytest
 from pydicom import Dataset
 
 from cbir.store import Collection
-from cbir.store.records import hash_patient
+from cbir.store.records.records import hash_patient
 from tests.indexer.dicomweb.test_orthanc import STUDIES, put
 from tests.indexer.orthanc import URL, Namespace, namespace, needs_orthanc, orthanc
 from tests.indexer.receiving import CBIR, file_of, slices

@@ -13,13 +13,14 @@ from pydicom import Dataset
 from cbir import settings
 from cbir.errors import ArchiveFailed
 from cbir.images import Limits
-from cbir.python_api.collection_address import collection_folder
-from cbir.store import Collection, quarantine
-from cbir.store.add_transaction import Added
-from cbir.store.quarantine_release import read_quarantined
-from cbir.store.records import Entry, hash_patient
-from cbir.store.sent_instances import stored_copies
-from cbir.store.writer import Writer
+from cbir.store import Collection
+from cbir.store.collection_address import collection_folder
+from cbir.store.records import quarantine
+from cbir.store.records.add_transaction import Added
+from cbir.store.records.records import Entry, hash_patient
+from cbir.store.upkeep.quarantine_release import read_quarantined
+from cbir.store.upkeep.sent_instances import stored_copies
+from cbir.store.writing.writer import Writer
 from indexer.dicom.instance_filter import InstanceFilter
 from indexer.dicom.intake import Intake
 from indexer.dicomweb import repeated_requests

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pydicom import dcmread
 
-from cbir.datasets.phantoms import write_phantoms
+from cbir.evaluation.datasets.phantoms import write_phantoms
 from cbir.store import Collection
 from tests.indexer.orthanc import DICOM, RECEIVER, URL, Namespace, namespace, needs_orthanc, orthanc
 from tests.indexer.receiving import CBIR, file_of, instances_in, slices

@@ -23,7 +23,7 @@ from tests.indexer.receiving import instances_in, slices
 from tests.object_store import serve_bucket
 
 pytestmark = pytest.mark.slow
-CBIR = (sys.executable, "-m", "cbir.main")
+CBIR = (sys.executable, "-m", "cbir.api.main")
 MARKER = "MUSTERMANN"
 
 

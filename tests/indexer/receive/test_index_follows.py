@@ -8,7 +8,7 @@ import pytest
 
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.vector_index.open_index import open_index
+from cbir.store.index.open_index import open_index
 from tests.indexer.receiving import receiver, send, slices
 
 SETTINGS = Settings(index="hnsw")

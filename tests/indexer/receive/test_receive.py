@@ -27,12 +27,12 @@ from pydicom.uid import (
 from pynetdicom import AE, build_context
 from pynetdicom.sop_class import CTImageStorage
 
-from cbir.datasets.phantoms import write_phantoms
 from cbir.errors import InvalidInput
+from cbir.evaluation.datasets.phantoms import write_phantoms
 from cbir.images import Limits
 from cbir.ingest.description import DescribeTask
 from cbir.store import Collection
-from cbir.store import profile as profiles
+from cbir.store.base import profile as profiles
 from indexer.dicom.describe_instance import InstanceTask, describe_instance
 from indexer.dicom.instance_filter import InstanceFilter
 from indexer.receive.receive_command import receive

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cbir.store import Collection
-from cbir.store.records import hash_patient
+from cbir.store.records.records import hash_patient
 from tests.indexer.commands import call, index
 from tests.indexer.xnat.conftest import FILES, ONE
 from tests.indexer.xnat.small_xnat import SmallXnat

@@ -11,10 +11,8 @@ from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError
 
 from cbir import settings
-from service.state import job_history
-from service.state.database import StateDatabase, open_state
-from service.state.database_clock import database_time
-from service.state.job_claims import (
+from service.jobs import job_history
+from service.jobs.job_claims import (
     MAX_ATTEMPTS,
     JobClaim,
     JobProgressRow,
@@ -25,10 +23,12 @@ from service.state.job_claims import (
     hand_back,
     renew_claim,
 )
-from service.state.job_history import JobRow, forget_files, load_jobs
-from service.state.job_requests import NewJob, add_job, request_cancel, request_retry
-from service.state.job_tables import job_files, jobs
-from service.state.job_workers import EXPIRY_MS, remove_worker, save_worker
+from service.jobs.job_history import JobRow, forget_files, load_jobs
+from service.jobs.job_requests import NewJob, add_job, request_cancel, request_retry
+from service.jobs.job_tables import job_files, jobs
+from service.jobs.job_workers import EXPIRY_MS, remove_worker, save_worker
+from service.state.database import StateDatabase, open_state
+from service.state.database_clock import database_time
 from tests.postgresql_server import PostgresqlServer
 from tests.service.earlier_states import forget_sums
 

@@ -7,9 +7,9 @@ from collections import Counter
 import pytest
 
 from cbir import settings
+from service.jobs.job_claims import claim_job, claimable_jobs, finish_job
+from service.jobs.job_history import count_jobs, load_jobs
 from service.state.database import StateDatabase, open_state
-from service.state.job_claims import claim_job, claimable_jobs, finish_job
-from service.state.job_history import count_jobs, load_jobs
 from tests.service.state.test_job_claims import DONE, LONG_MS, add
 
 pytestmark = pytest.mark.usefixtures("each_database")

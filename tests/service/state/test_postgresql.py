@@ -12,22 +12,22 @@ import pytest
 from sqlalchemy import text
 
 from cbir import settings
-from cbir.addresses import without_password
 from cbir.errors import InvalidInput
+from cbir.system.addresses import without_password
 from service.access import sessions
 from service.access.limiter import Limiter
 from service.access.sessions import Sessions, User
 from service.access.shared_tokens import SharedTokens
 from service.access.tokens import Scope, TokenStore
+from service.features.saved.cases.tables import QueryPicture, Viewer, add_case, list_cases, read_picture
+from service.jobs.job_history import load_jobs
+from service.jobs.job_requests import NewJob, add_job
 from service.state import schema, token_uses
 from service.state.database import StateDatabase, open_state
 from service.state.errors import StateUnavailable
-from service.state.job_history import load_jobs
-from service.state.job_requests import NewJob, add_job
 from service.state.login_sessions import StoredSession, add_session, find_session
 from service.state.postgresql import CONNECTING
 from service.state.request_counts import CountKey, add_counts, load_counts
-from service.state.saved_cases import QueryPicture, Viewer, add_case, list_cases, read_picture
 from service.state.signing_keys import signing_key
 from tests.postgresql_server import USER, PostgresqlServer
 from tests.service.conftest import command
@@ -95,7 +95,7 @@ def test_password_from_a_file(tmp_path: Path, address: str) -> None:
 
 
 def test_without_psycopg_one_line_says_what_to_install(address: str) -> None:
-    program = "import sys; sys.modules['psycopg'] = None; from cbir.main import main; main()"
+    program = "import sys; sys.modules['psycopg'] = None; from cbir.api.main import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", program, "usage", "show"], capture_output=True, text=True, timeout=400
     )
@@ -232,7 +232,7 @@ def test_copy_moves_everything(address: str) -> None:
     key = CountKey("2026-03-02", "search", "none", "done")
     add_session(file, session, 10, 10)
     add_counts(file, {key: 7}, "2026-01-01")
-    from cbir.client.case_messages import CaseSearch, NewCase
+    from service.features.saved.cases.messages import CaseSearch, NewCase
 
     case = NewCase(title="Knee", search=CaseSearch())
     add_case(file, "user mia", "knees", case, QueryPicture(b"\x89PNG", "abc"), None)

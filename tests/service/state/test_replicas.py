@@ -16,8 +16,8 @@ from cbir import settings
 from service.access.sessions import CHECK_SECONDS
 from service.access.shared_tokens import SharedTokens
 from service.access.tokens import Scope
+from service.features.saved.cases.tables import cases
 from service.state.database import open_state
-from service.state.saved_cases import cases
 from tests.postgresql_server import PostgresqlServer, missing_reason
 from tests.service.conftest import Served, command, serving
 

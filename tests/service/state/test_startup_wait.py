@@ -6,7 +6,7 @@ import pytest
 
 from cbir import settings
 from cbir.errors import DatabaseUnavailable, NotFound
-from cbir.store.postgresql_address import files_folder
+from cbir.store.postgresql.postgresql_address import files_folder
 from service.state import startup_wait
 from service.state.errors import StateUnavailable
 from tests.postgresql_server import PostgresqlServer

@@ -1,0 +1,158 @@
+"""Images of an open collection: records, vectors and pictures."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.images import Limits
+from cbir.images.thumbnail import make_thumbnail
+from cbir.learn.severity.grey_images import read_stored_image
+from cbir.search.query_kinds import list_conditions
+from cbir.search.stored_vectors import read_vectors
+from cbir.settings import Settings
+from cbir.store import Collection, Record
+from cbir.store.base.profile import Profile
+from cbir.store.collection_address import address_or_folder, collection_folder
+from cbir.store.records.label_facets import LabelKey, LabelValues
+
+PAGE = 2000  # records read at a time
+
+
+class CollectionVectors(NamedTuple):
+    """Vectors of n images, in the order in which the images were added.
+
+    image_ids: n ids. values: (n, d) float32.
+    """
+
+    image_ids: list[str]
+    values: NDArray[np.float32]
+
+
+class CollectionImages:
+    """Images, vectors and pictures of a collection. Thread-safe; a context manager.
+
+    Parameters
+    ----------
+    folder : str or path-like
+        Folder of the collection, its alias, or its address in PostgreSQL.
+    in_force : Settings
+        Settings of the searches.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], in_force: Settings) -> None:
+        self.collection = Collection(collection_folder(folder))
+        self.settings = in_force.model_copy(update={"show_sources": True})
+        self.limits = Limits.from_settings(in_force)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the files of the collection."""
+        self.collection.close()
+
+    def __len__(self) -> int:
+        return len(self.collection)
+
+    def __bool__(self) -> bool:
+        return True  # empty collections too
+
+    def __repr__(self) -> str:
+        return (
+            f"<collection {address_or_folder(self.folder)}: {len(self)} images, profile {self.profile.name}>"
+        )
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the collection; of one in PostgreSQL the folder of its files."""
+        return self.collection.folder
+
+    @property
+    def profile(self) -> Profile:
+        """Descriptor, weights and settings of the collection."""
+        return self.collection.profile
+
+    def vectors(self, where: str | Sequence[str] = (), *, raw: bool = False) -> CollectionVectors:
+        """Return the vectors of the images, as a copy in memory.
+
+        Parameters
+        ----------
+        where : str or sequence of str
+            Label conditions; all must hold.
+        raw : bool
+            Return the values of the descriptor; else the normalised values that searches compare.
+        """
+        conditions = self.collection.conditions(list_conditions(where))
+        view = self.collection.view()
+        rows = self.collection.select_rows(view, conditions)
+        rows = np.arange(len(view.gallery)) if rows is None else rows
+        ids = self.collection.image_ids()
+        rows = rows[[number in ids for number in view.gallery.ids[rows].tolist()]]  # not deleted meanwhile
+        numbers = view.gallery.ids[rows]
+        values = self.collection.raw_vectors(numbers) if raw else view.gallery.vectors(rows)
+        return CollectionVectors([ids[number] for number in numbers.tolist()], values)
+
+    def vector(self, image_id: str, *, raw: bool = False) -> NDArray[np.float32]:
+        """Return the vector (d,) float32 of an image: the values of the descriptor if `raw`, else normalised ones."""
+        return np.asarray(read_vectors(self.collection, [image_id], raw=raw)[0])
+
+    def labels(self, where: str | Sequence[str] = ()) -> list[LabelKey]:
+        """Return the label keys of the images that meet all conditions `where`, with counts of images and values."""
+        return self.collection.list_label_keys(self.collection.conditions(list_conditions(where)))
+
+    def label_values(
+        self, key: str, where: str | Sequence[str] = (), *, limit: int = 100, offset: int = 0
+    ) -> LabelValues:
+        """Return the most frequent values of a label with their numbers of images.
+
+        Parameters
+        ----------
+        key : str
+            Key of the label.
+        where : str or sequence of str
+            Label conditions on the images that count; all must hold.
+        limit : int
+            Largest number of values in `items`.
+        offset : int
+            Number of more frequent values to leave out.
+
+        Raises
+        ------
+        InvalidInput
+            If no image has the label.
+        """
+        conditions = self.collection.conditions(list_conditions(where))
+        return self.collection.list_label_values(key, conditions, offset, limit)
+
+    def images(self, where: str | Sequence[str] = ()) -> Iterator[Record]:
+        """Iterate over the records of the images that meet all conditions `where`, oldest first."""
+        conditions = self.collection.conditions(list_conditions(where))
+        last = 0
+        while page := self.collection.page(last, PAGE, conditions):
+            yield from (record for _, record in page)
+            last = page[-1][0]
+
+    def image(self, image_id: str) -> Record:
+        """Return the record of an image: labels, source, size, DICOM UIDs."""
+        return self.collection.record(image_id)
+
+    def thumbnail(self, image_id: str) -> bytes | None:
+        """Return a JPEG of an image with a longer side of at most 256 pixels.
+
+        None if its file is gone or has changed, or if DICOM declares burned-in text, which may name the patient.
+        """
+        record = self.collection.record(image_id)
+        if record.burned_in:
+            return None
+        stored = self.collection.thumbnail(image_id)
+        if stored is None:
+            image = read_stored_image(self.collection, record, self.limits.pixels)
+            stored = None if image is None else make_thumbnail(image)
+        return stored

@@ -1,0 +1,120 @@
+"""ONNX networks of encoders, run by onnxruntime and pooled."""
+
+from collections.abc import Sequence
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.descriptors.encoders.encoder_card import EncoderCard, EncoderInput, VolumeInput
+from cbir.descriptors.encoders.fit_volume import Prepared, normalise_voxels
+from cbir.descriptors.encoders.pooling import pool, pooling_matrix
+from cbir.errors import InvalidInput, UndescribableImage
+from cbir.system.cancellation import checkpoint, locked
+
+GREATEST_VALUE = float(np.finfo(np.float16).max)  # collections store the values as float16
+
+
+class EncoderNetwork:
+    """Session of onnxruntime, with normalisation and pooling by a card. Thread-safe.
+
+    Raises InvalidInput if the network has not the outputs that the card gives.
+    """
+
+    def __init__(self, session: Any, card: EncoderCard) -> None:
+        self._session, self._name, self._input = session, card.name, card.input
+        self._one_volume = Lock()  # a volume takes seconds on all cores, and 1.5 GB
+        self._tensors = list(dict.fromkeys(output.tensor for output in card.outputs))
+        shapes = self._read_shapes(session, card)
+        self._pooling = [
+            (output.tensor, pooling_matrix(output, shapes[output.tensor]), np.float32(output.weight))
+            for output in card.outputs
+        ]
+
+    def _read_shapes(self, session: Any, card: EncoderCard) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the outputs, of networks for images by a trial; for volumes it would take seconds."""
+        if isinstance(card.input, VolumeInput):
+            return {tensor.name: tuple(tensor.shape) for tensor in session.get_outputs()}
+        shape = card.input.height, card.input.width, len(card.input.mean)
+        return {name: values.shape for name, values in self.run(np.zeros(shape, np.uint8)).items()}
+
+    def describe(self, pixels: Prepared) -> NDArray[np.float32]:
+        """Describe a prepared image or volume: (dimensions,) float32.
+
+        Raises UndescribableImage for values that are not finite, or that float16 cannot hold.
+        """
+        maps = self.run(pixels)
+        with np.errstate(over="ignore", invalid="ignore"):
+            vector = np.concatenate(
+                [weight * pool(maps[tensor], matrix) for tensor, matrix, weight in self._pooling]
+            )
+        if not np.isfinite(vector).all():
+            raise UndescribableImage(
+                f"the encoder {self._name} gives values that are not finite for the image"
+            )
+        if np.abs(vector).max() > GREATEST_VALUE:
+            raise UndescribableImage(
+                f"the encoder {self._name} gives values for the image that exceed {GREATEST_VALUE:.0f}, "
+                "the range of float16"
+            )
+        return vector
+
+    def run(self, pixels: Prepared) -> dict[str, NDArray[np.float32]]:
+        """Return the outputs for a prepared image or volume by their names."""
+        if not isinstance(self._input, VolumeInput):
+            return run_session(self._session, self._tensors, normalise_pixels(pixels, self._input))
+        with locked(self._one_volume):
+            checkpoint()
+            return run_session(self._session, self._tensors, normalise_voxels(pixels, self._input))
+
+
+def normalise_pixels(pixels: Prepared, shape: EncoderInput) -> NDArray[np.float32]:
+    """Bring pixels (height, width, channels) to the network's form: (1, channels, height, width) float32."""
+    factor, offset = pixel_factors(shape)
+    planes = np.ascontiguousarray(pixels.transpose(2, 0, 1))  # eight times as fast as transposing at the end
+    values = np.multiply(planes, factor, dtype=np.float32)
+    values -= offset
+    return values[None]
+
+
+def pixel_factors(shape: EncoderInput) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return what pixels are multiplied by, and what is subtracted then: (channels, 1, 1) float32 each."""
+    deviation = np.array(shape.deviation).reshape(-1, 1, 1)
+    factor = (1 / (shape.scale * deviation)).astype(np.float32)
+    return factor, (np.array(shape.mean).reshape(-1, 1, 1) / deviation).astype(np.float32)
+
+
+def run_session(
+    session: Any, tensors: Sequence[str], values: NDArray[np.float32]
+) -> dict[str, NDArray[np.float32]]:
+    """Run a network with one input.
+
+    Parameters
+    ----------
+    session : InferenceSession
+        From `open_onnx_session`.
+    tensors : sequence of str
+        Names of the outputs.
+    values : array
+        Its input.
+
+    Returns
+    -------
+    dict
+        Outputs by name.
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such output or the network fails.
+    """
+    names = [tensor.name for tensor in session.get_outputs()]
+    if missing := [tensor for tensor in tensors if tensor not in names]:
+        raise InvalidInput(f"the network has no output {missing[0]}; it has {', '.join(names)}")
+    try:
+        outputs = session.run(list(tensors), {session.get_inputs()[0].name: values})
+    except Exception as error:  # exceptions of onnxruntime have no common base, and no public names
+        reason = str(error).strip().splitlines()[0][:300]
+        raise InvalidInput(f"the network fails: {reason}") from error
+    return dict(zip(tensors, outputs, strict=True))

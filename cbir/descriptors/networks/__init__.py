@@ -1,0 +1,1 @@
+"""Networks that only infer: cards, weights, ONNX sessions."""

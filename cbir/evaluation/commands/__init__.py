@@ -1,0 +1,1 @@
+"""`cbir evaluate`, `cbir dataset`, `cbir phantoms`."""

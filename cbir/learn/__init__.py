@@ -1,0 +1,1 @@
+"""Losses, models, training, severity, grading."""

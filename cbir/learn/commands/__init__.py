@@ -1,0 +1,1 @@
+"""`cbir train`, `cbir rank`, `cbir grade`."""

@@ -1,0 +1,173 @@
+"""Cross-validation of graders with folds by patient, and tests of their differences (Huang et al. 2010, IV.C-E)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import f_oneway, tukey_hsd
+
+from cbir.errors import InvalidInput
+from cbir.learn import grading
+from cbir.learn.grading.baselines import ClassificationGrader, baseline_grader
+from cbir.learn.grading.baselines import names as baseline_names
+from cbir.learn.grading.cnn_ranker import CnnRanker
+from cbir.learn.grading.grade_agreement import GradeAgreement, measure_agreement
+from cbir.learn.grading.grade_scale import fit_grade_scale
+from cbir.learn.grading.graded_list import GradedList, Smoothing
+from cbir.learn.grading.left_out_scores import grader_scores, left_out_scores
+from cbir.learn.grading.picture_maps import PictureMaps
+from cbir.learn.models.linear.list_measures import mean_or_nan, ndcg_of_lists
+from cbir.learn.models.linear.ranking_lists import ListSize, assign_lists
+from cbir.system.suggestion import did_you_mean
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Split = tuple[Integers, Integers]
+
+# classes have no order; five more networks take too long
+WITHOUT_THRESHOLDS = (ClassificationGrader.name, CnnRanker.name)
+
+
+@dataclass(frozen=True, eq=False)
+class GraderEvaluation:
+    """Results of a method on held-out images.
+
+    Attributes
+    ----------
+    name : str
+        The method.
+    tested : (n,) int
+        Rows of the images; all of them in cross-validation.
+    predicted, grades : (n,) float64
+        Predicted and true grades.
+    lists : (m,) float64
+        NDCG of each list.
+    folds : list of GradeAgreement
+        Agreement in each fold.
+    overall : GradeAgreement
+        Agreement over all images.
+    """
+
+    name: str
+    tested: Integers
+    predicted: Floats
+    grades: Floats
+    lists: Floats
+    folds: list[GradeAgreement]
+    overall: GradeAgreement
+
+
+def check_grader_name(name: str) -> None:
+    """Raise InvalidInput, with the known names, if `name` is neither a ranker nor a baseline."""
+    members = (*grading.all_names(), *baseline_names())
+    if name not in members:
+        advice = did_you_mean(name, members)
+        raise InvalidInput(f"there is no ranker {name!r}{advice or ';'} there are: {', '.join(members)}")
+
+
+def evaluate_grader(
+    name: str,
+    X: Floats | PictureMaps,
+    y: Floats,
+    splits: Sequence[Split],
+    groups: Integers | None = None,
+    list_size: ListSize = 20,
+    smoothing: Smoothing = "auto",
+    seed: int = 0,
+    options: Mapping[str, Any] | None = None,
+) -> GraderEvaluation:
+    """Train a method on the training rows of each split, and grade the test rows.
+
+    Parameters
+    ----------
+    name : str
+        A ranker or a baseline.
+    X : (n, d) float64 or PictureMaps
+        Features, or pictures for a network that is tuned.
+    y : (n,) float64
+        Grades.
+    splits : sequence of (int array, int array)
+        Rows to train and to test with.
+    groups : (n,) int, optional
+        Groups of images, such as patients.
+    list_size : int, optional
+        Images per list in NDCG.
+    smoothing : int, "auto" or "thresholds"
+        See `GradedList`; baselines know only "thresholds", else their own grades are taken. Scores that are grades
+        are rounded to the nearest one in training with every smoothing.
+    seed : int
+        Seed of the ranker and of the lists.
+    options : mapping, optional
+        Options of the method.
+
+    Raises
+    ------
+    InvalidInput
+        If the name or an option is unknown, or the images do not fit.
+    """
+    check_grader_name(name)
+    levels, predicted = np.unique(y), np.full(len(y), np.nan)
+    members = np.arange(len(y)) if groups is None else groups
+    folds, lists = [], []
+    for number, (train, test) in enumerate(splits):
+        is_baseline = name in baseline_names()
+        if is_baseline:
+            grader: Any = baseline_grader(name, **(options or {}))
+        else:
+            grader = grading.make_ranker(name, **{"seed": seed, **(options or {})})
+        grader.fit(X[train], y[train], members[train])
+        scores = grader.predict(X[test])
+        scale = getattr(grader, "grade_scale_", None)
+        if scale is None and smoothing == "thresholds" and name not in WITHOUT_THRESHOLDS:
+            left_out = left_out_scores(grader, X[train], y[train], members[train], seed)
+            scale = None if left_out is None else fit_grade_scale(left_out, y[train])
+        if scale is not None:
+            scores = scores if hasattr(grader, "grade_scale_") else grader_scores(grader, X[test])
+            predicted[test] = scale.grades(scores)
+        elif is_baseline:
+            predicted[test] = scores
+        else:
+            predicted[test] = GradedList(grader.predict(X[train]), y[train], smoothing).grades(scores)
+        list_numbers = assign_lists(len(test), list_size, np.random.default_rng([seed, number]))
+        lists.append(ndcg_of_lists(scores, y[test], list_numbers))
+        folds.append(measure_agreement(predicted[test], y[test], levels, mean_or_nan(lists[-1])))
+    tested = np.flatnonzero(~np.isnan(predicted))
+    all_lists = np.concatenate(lists)
+    overall = measure_agreement(predicted[tested], y[tested], levels, mean_or_nan(all_lists))
+    return GraderEvaluation(name, tested, predicted[tested], y[tested], all_lists, folds, overall)
+
+
+@dataclass(frozen=True)
+class GraderComparison:
+    """Mean difference of two methods' NDCG, its 95 % interval by Tukey's test, and p."""
+
+    one: str
+    other: str
+    difference: float
+    low: float
+    high: float
+    p: float
+
+
+def compare_graders(evaluations: Sequence[GraderEvaluation]) -> tuple[float, list[GraderComparison]]:
+    """Return p of a one-way analysis of variance of the lists' NDCG, and Tukey's tests of all pairs of methods.
+
+    If one of `evaluations` has fewer than two lists, or nothing varies, p is nan and there are no comparisons.
+    """
+    samples = [evaluation.lists for evaluation in evaluations]
+    if len(samples) < 2 or min(map(len, samples)) < 2 or all(np.ptp(sample) == 0 for sample in samples):
+        return float("nan"), []
+    p, tukey = float(f_oneway(*samples).pvalue), tukey_hsd(*samples)
+    interval = tukey.confidence_interval()
+    compared = [
+        GraderComparison(
+            evaluations[i].name,
+            evaluations[j].name,
+            *(float(matrix[i, j]) for matrix in (tukey.statistic, interval.low, interval.high, tukey.pvalue)),
+        )
+        for i, j in combinations(range(len(samples)), 2)
+    ]
+    return p, compared

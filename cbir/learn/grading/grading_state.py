@@ -1,0 +1,137 @@
+"""A fitted grader, loaded with the graded images of its collection."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir import settings
+from cbir.errors import InvalidInput
+from cbir.learn.grading.graded_cases import GradedCases, read_graded_cases, require_grades
+from cbir.learn.grading.grading_features import case_features
+from cbir.learn.grading.network_mean import NetworkMean
+from cbir.learn.grading.severity_ranker import SeverityRanker
+from cbir.learn.grading.stored_grading import StoredGrading
+from cbir.learn.grading.stored_network import StoredNetwork
+from cbir.learn.grading.training_range import TrainingRange, fit_training_range
+from cbir.learn.models.linear.ranking_estimator import FeatureRanker
+from cbir.learn.severity.grey_images import read_grey_image
+from cbir.store import Collection
+from cbir.store.records.filter_conditions import parse_filters
+from cbir.system.cancellation import checkpoint
+
+Floats = NDArray[np.float64]
+
+
+class GradingState(NamedTuple):
+    """Fitted ranker and scored cases.
+
+    generation: of the collection. ranker or network: one is None. scores: (n,) of the cases. mean, scale: standardise
+    the values of a network. range: None if any image may be graded.
+    """
+
+    generation: int
+    stored: StoredGrading
+    ranker: FeatureRanker | None
+    network: NetworkMean | None
+    cases: GradedCases
+    scores: Floats
+    mean: NDArray[np.float32]
+    scale: NDArray[np.float32]
+    range: TrainingRange | None
+
+    def assess(self, features: NDArray[Any]) -> tuple[float, NDArray[np.float32]]:
+        """Return the score of an image, and its standardised values.
+
+        Parameters
+        ----------
+        features : (d,) or (side, side)
+            Its features; for a network, the grey picture.
+        """
+        if self.network is not None:
+            score, values = self.network.grade(features)
+            return score, (values - self.mean) / self.scale
+        assert self.ranker is not None
+        row = features[None].astype(np.float64)
+        return float(self.ranker.predict(row)[0]), self.ranker.standardised(row)[0]
+
+
+def load_grading_state(
+    collection: Collection, column: str, stored: StoredGrading, generation: int, earlier: GradingState | None
+) -> GradingState:
+    """Load a fitted grader, and score the images that are graded now.
+
+    Parameters
+    ----------
+    collection : Collection
+        The collection.
+    column : str
+        Label of the grades.
+    stored : StoredGrading
+        The grader.
+    generation : int
+        Of the collection.
+    earlier : GradingState, optional
+        Its network is used again if it is that of `stored`.
+
+    Raises
+    ------
+    InvalidInput
+        If the collection has another profile now, or no image has a grade.
+    """
+    if stored.profile_hash != collection.profile.hash:
+        raise InvalidInput("the collection has another profile now; run `cbir grade fit` again")
+    cases = read_graded_cases(collection, column, parse_filters(stored.where))
+    require_grades(cases, column)
+    if stored.network is not None:
+        is_same = earlier is not None and earlier.stored is stored
+        network = (earlier.network if earlier and is_same else None) or stored.network.open_network()
+        return _with_network(collection, cases, stored, stored.network, network, generation)
+    ranker = stored.fitted_ranker()
+    features = case_features(collection, ranker.name, cases)
+    training_range = None
+    if ranker.name != SeverityRanker.name:  # whose one value says nothing about the picture
+        training_range = fit_training_range(ranker.standardised(features), cases.patients)
+    nothing = np.zeros(1, np.float32)
+    return GradingState(
+        generation, stored, ranker, None, cases, ranker.predict(features), nothing, nothing, training_range
+    )
+
+
+def _with_network(
+    collection: Collection,
+    cases: GradedCases,
+    stored: StoredGrading,
+    kept: StoredNetwork,
+    network: NetworkMean,
+    generation: int,
+) -> GradingState:
+    """Take the scores of images in training from the grader; score later ones, or leave them out without a file."""
+    graded = kept.graded()
+    row_of = {content: row for row, content in enumerate(kept.content_hashes)}
+    scores, values, rows = [], [], []
+    pixels = settings.load().max_pixels
+    for position, content in enumerate(cases.content_hashes.tolist()):
+        if content in row_of:
+            score, found = float(graded.grades[row_of[content]]), graded.values[row_of[content]]
+        else:
+            checkpoint()
+            picture = read_grey_image(
+                collection, collection.record(cases.image_ids[position]), kept.side, pixels
+            )
+            if picture is None:
+                continue
+            score, found = network.grade(picture)
+        rows.append(position)
+        scores.append(score)
+        values.append(found)
+    if not rows:
+        raise InvalidInput("no graded image has a file any more; put the files back where they were indexed")
+    cases = cases.select(np.array(rows))
+    matrix = np.array(values, np.float32)
+    deviation = matrix.std(axis=0)
+    mean, scale = matrix.mean(axis=0), np.where(deviation > 0.0, deviation, np.float32(np.inf))
+    training_range = fit_training_range((matrix - mean) / scale, cases.patients)
+    return GradingState(
+        generation, stored, None, network, cases, np.array(scores), mean, scale, training_range
+    )

@@ -1,0 +1,108 @@
+"""Losses on the ranks of a sorter (Engilberge et al. 2019, section 3.2)."""
+
+import math
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from cbir.errors import InvalidInput
+from cbir.learn.losses.score_loss import ScoreLoss, mean_where
+from cbir.learn.models.sorters import PairwiseSorter, Sorter, exact_ranks, load
+
+NARROW = 0.05  # temperature of the pairwise sorter under mAP
+
+FORMS = ("ranks", "precision", "log")  # of mAP
+
+
+class SoDeepLoss(ScoreLoss):
+    """A loss on the ranks of a sorter, or of the sorter of a name; it sets the range of the scores."""
+
+    def __init__(self, sorter: Sorter | str = "pairwise") -> None:
+        super().__init__()
+        self.sorter = load(sorter) if isinstance(sorter, str) else sorter
+
+
+class SpearmanLoss(SoDeepLoss):
+    """1 - Spearman's correlation of scores and relevance, with the sorter's ranks for the scores (eqs. 2 and 4).
+
+    The paper's sum of squares, divided by d (d^2 - 1) / 6: 0 to 2, where 0 is an order that agrees with relevance.
+    Equally relevant images may be in any order, so their true ranks follow the scores. Needs two relevance levels.
+    """
+
+    name = "sodeep-spearman"
+    needs = "it needs at least two levels of relevance"
+
+    def usable(self, relevance: Tensor) -> Tensor:
+        return relevance.amax(dim=1) > relevance.amin(dim=1)
+
+    def values(self, scores: Tensor, relevance: Tensor) -> Tensor:
+        d = scores.shape[1]
+        # float64 distinguishes d^2 + d from d^2 + d - 1; the scores only break ties
+        true = exact_ranks(-d * exact_ranks(relevance).double() - exact_ranks(scores).double())
+        squares = (self.sorter(scores) - true.to(scores.dtype)).square().sum(dim=1)
+        return cast(Tensor, 6 * squares / (d * (d * d - 1)))
+
+
+class MapLoss(SoDeepLoss):
+    """Distance of the relevant images from the top of the list.
+
+    Parameters
+    ----------
+    sorter : Sorter or str, optional
+        By default the pairwise sorter with narrower slopes than elsewhere (NARROW).
+    form : str
+        "ranks": the paper's sum of the ranks of the relevant images (eq. 7), as their mean less its minimum, over d:
+        0 to below 1. "precision": 1 - average precision (eqs. 5 and 6), with counted ranks among the relevant and the
+        sorter's ranks among all; the top of the list weighs more. "log", ours: minus the mean logarithm of these
+        precisions, 0 to below log d. It bounds minus the logarithm of average precision from above, and is steep at
+        low precision, where 1 - precision is flat. In bench/results/embeddings.md, "log" with narrow slopes gives
+        far better embeddings in the same time.
+    """
+
+    name = "sodeep-map"
+
+    def __init__(self, sorter: Sorter | str | None = None, form: str = "log") -> None:
+        super().__init__(PairwiseSorter(NARROW) if sorter is None else sorter)
+        if form not in FORMS:
+            raise InvalidInput(f"the form of sodeep-map is one of {', '.join(FORMS)}, not {form!r}")
+        self.form = form
+
+    def values(self, scores: Tensor, relevance: Tensor) -> Tensor:
+        relevant = relevance > 0
+        ranks = self.sorter(scores)
+        if self.form == "ranks":
+            best = (relevant.sum(dim=1) + 1) / 2
+            return (mean_where(ranks, relevant) - best) / scores.shape[1]
+        precision = _rank_among(scores, relevant) / ranks.clamp(min=1)
+        if self.form == "log":
+            return mean_where(-precision.log(), relevant)
+        return 1 - mean_where(precision, relevant)
+
+
+class RecallLoss(SoDeepLoss):
+    """Triplet loss on ranks with the hardest irrelevant image (eqs. 9 and 10), as a share of d.
+
+    The mean over relevant images of max(0, margin + rank - best rank of an irrelevant image), over d; `margin` is
+    the paper's alpha, in ranks. `sorter` is a sorter or its name.
+    """
+
+    name = "sodeep-recall"
+
+    def __init__(self, sorter: Sorter | str = "pairwise", margin: float = 1.0) -> None:
+        super().__init__(sorter)
+        if not 0 <= margin < math.inf:
+            raise InvalidInput(f"the margin of {self.name} must be at least 0, not {margin}")
+        self.margin = margin
+
+    def values(self, scores: Tensor, relevance: Tensor) -> Tensor:
+        relevant = relevance > 0
+        ranks = self.sorter(scores)
+        hardest = torch.where(relevant, torch.inf, ranks).amin(dim=1, keepdim=True)
+        return mean_where((self.margin + ranks - hardest).clamp(min=0), relevant) / scores.shape[1]
+
+
+def _rank_among(scores: Tensor, selected: Tensor) -> Tensor:
+    """Return exact ranks of the selected scores among themselves; the others rank behind."""
+    others = exact_ranks(torch.where(selected, scores.detach(), scores.detach().amin(dim=1, keepdim=True)))
+    return torch.where(selected, others.minimum(selected.sum(dim=1, keepdim=True)), others)

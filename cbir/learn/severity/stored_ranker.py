@@ -1,0 +1,69 @@
+"""Storage of a severity ranker inside a collection, for the severity of new images."""
+
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from cbir.errors import InvalidInput, NotFound
+from cbir.store import Collection
+from cbir.store.base.permissions import share_with_group
+from cbir.store.base.severity_model import FOLDER, forget_ranker, note_ranker
+from cbir.store.safety.writer_lock import writer_lock
+from cbir.system.extras import install_command
+
+if TYPE_CHECKING:
+    from cbir.learn.severity.sampled_ranker import SampledRanker
+
+
+def store_ranker(collection: Collection, ranker: "SampledRanker", facts: dict[str, Any]) -> None:
+    """Store a fitted ranker in a collection, replacing an earlier one.
+
+    Parameters
+    ----------
+    collection : Collection
+    ranker : SampledRanker
+    facts : dict, optional
+        Further fields of its card.
+
+    Raises
+    ------
+    CollectionBusy
+        If another process writes to the collection.
+    """
+    with writer_lock(collection.folder):
+        forget_ranker(collection.folder)
+        ranker.save(collection.folder / FOLDER, facts)
+        note_ranker(collection.folder)
+        share_with_group(collection.folder / FOLDER)
+
+
+def load_stored_ranker(collection: Collection) -> "SampledRanker":
+    """Load the ranker of `collection`; raise NotFound if it has none, InvalidInput without torch."""
+    try:
+        from cbir.learn.severity.sampled_ranker import CARD
+        from cbir.learn.severity.stored_network import load_severity_ranker
+    except ModuleNotFoundError as error:
+        raise InvalidInput(f"severity of new images needs torch: {install_command('deep')}") from error
+    # A last good copy uses the ranker of its collection.
+    for folder in (collection.folder, collection.folder.parent):
+        if (folder / FOLDER / CARD).is_file():
+            return load_severity_ranker(folder / FOLDER)
+    raise NotFound(
+        "the collection has no severity ranker; train one with `cbir annotate serve` or "
+        "`cbir annotate simulate --write`"
+    )
+
+
+def severity_of_input(ranker: "SampledRanker", values: NDArray[Any]) -> float:
+    """Return the severity of one image: a picture (side, side) or values (d,), as `ranker` needs it."""
+    return float(ranker.severity(values[None]).mean[0])
+
+
+def ranker_descriptor(ranker: "SampledRanker") -> str | None:
+    """Return the name of the descriptor whose values `ranker` takes; None if it takes pictures."""
+    return getattr(ranker, "descriptor", None)
+
+
+def ranker_side(ranker: "SampledRanker") -> int | None:
+    """Return the side of the pictures that `ranker` takes; None if it takes values of a descriptor."""
+    return getattr(ranker, "side", None)

@@ -1,0 +1,145 @@
+"""Train a ranker from a manifest into a folder with its weights, card and report."""
+
+import hashlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import cbir
+from cbir.descriptors.networks.backbones import IMAGENET
+from cbir.evaluation.report.ranker_report import ScoredImages, write_ranker_report
+from cbir.evaluation.report.svg_figure import require_matplotlib
+from cbir.ingest.manifest import Manifest
+from cbir.learn.models.scoring_network import ScoringNetwork, save_scoring_network
+from cbir.learn.training.labelled_examples import read_ranker_examples
+from cbir.learn.training.network_scoring import picture_features, score_pictures
+from cbir.learn.training.patient_split import split_by_positive
+from cbir.learn.training.picture_loading import StageCallback, load_training_images
+from cbir.learn.training.power_choice import chooses_power, train_every_power
+from cbir.learn.training.ranker_training import (
+    RankerImages,
+    RankerRecipe,
+    RunOptions,
+    recipe_loss,
+    train_ranker,
+)
+
+INTENDED_USE = (
+    "Research: bringing images that look like the positives of its training to the top of a worklist. Not a medical "
+    "device. Scores mean nothing on images of other kinds, devices or populations than those it was tested on."
+)
+
+
+@dataclass(frozen=True)
+class RankerTask:
+    """Images to rank, and the network to do it.
+
+    Attributes
+    ----------
+    manifest : Path
+        CSV file with a column path, and labels.
+    positive, where : tuple of str
+        See `read_ranker_examples`.
+    backbone, side, weights
+        See `ScoringNetwork`.
+    pretrained : bool
+        Start from the backbone's published weights.
+    """
+
+    manifest: Path
+    positive: tuple[str, ...]
+    where: tuple[str, ...] = ()
+    backbone: str = "toprank"
+    side: int = 64
+    weights: Path | None = None
+    pretrained: bool = False
+
+
+def train_ranker_folder(
+    task: RankerTask,
+    recipe: RankerRecipe,
+    folder: Path,
+    device: str = "cpu",
+    save_every: float = 60.0,
+    show: StageCallback = lambda stage, done, total, text: None,
+) -> dict[str, Any]:
+    """Train a ranker and write ranker.safetensors, ranker.json, report.html and report.json.
+
+    Parameters
+    ----------
+    task : RankerTask
+        Images and network.
+    recipe : RankerRecipe
+        Options of the training; its seed also decides the split.
+    folder : Path
+        Folder for checkpoint and results.
+    device : str
+        cpu or cuda.
+    save_every : float
+        Seconds between checkpoints.
+    show : callable
+        Receives the stage, steps done, all steps and a text.
+
+    Returns
+    -------
+    dict
+        Content of report.json, and "notes" for the user.
+
+    Raises
+    ------
+    InvalidInput
+        If an option or the images do not fit.
+    NotFound, UnreadableImage
+        If files are missing.
+    """
+    require_matplotlib()  # for the report
+    recipe_loss(recipe, np.array([True, False]))  # refuses options that do not fit before long work
+    examples = read_ranker_examples(Manifest(task.manifest), task.positive, task.where)
+    torch.manual_seed(recipe.seed)
+    weights = IMAGENET if task.pretrained else str(task.weights) if task.weights else None
+    network = ScoringNetwork(task.backbone, task.side, weights)
+    images = load_training_images(examples, task.side, show)
+    pixels = images.pictures.pixels
+    positive = np.array([example.positive for example in images.examples], bool)
+    parts = split_by_positive(positive.tolist(), images.groups, seed=recipe.seed)
+
+    def progress(step: int, steps: int, loss: float, best: float) -> None:
+        show("training", step, steps, f"loss {loss:.4f}" + (f", Pos@Top {best:.3f}" if best >= 0 else ""))
+
+    train = train_every_power if chooses_power(recipe) else train_ranker
+    run = RunOptions(folder, device, save_every, progress)
+    outcome = train(network, RankerImages(pixels, positive, parts), recipe, run)
+    scores, features = score_pictures(network, pixels, device), picture_features(network, pixels, device)
+    scored = {
+        name: ScoredImages(
+            scores[rows],
+            positive[rows],
+            [images.examples[row].path for row in rows],
+            [images.pictures.content_hashes[row] for row in rows],
+            [images.pictures.burned_in[row] for row in rows],
+            features[rows],
+        )
+        for name, rows in parts.items()
+    }
+    facts = {
+        "positive": " or ".join(task.positive),
+        "where": " and ".join(task.where) or "all rows",
+        "manifest_sha256": hashlib.sha256(task.manifest.read_bytes()).hexdigest(),
+        "ranker": network.options,
+        "started_from": IMAGENET
+        if task.pretrained
+        else task.weights.name
+        if task.weights
+        else "random weights",
+        "training": {**asdict(recipe), "options": recipe.options.facts()},
+        "device": device,
+        "versions": {"cbir": cbir.__version__, "torch": torch.__version__},
+        **outcome,
+    }
+    report = write_ranker_report(folder, f"Ranking of {facts['positive']}", scored, facts, images.max_pixels)
+    card = {name: value for name, value in facts.items() if name != "history"}
+    save_scoring_network(network, folder, {**card, "intended_use": INTENDED_USE, "results": report["parts"]})
+    return {**report, "notes": images.notes()}

@@ -1,0 +1,125 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Option
+
+from cbir.errors import InvalidInput
+from cbir.store.collection_address import collection_folder
+from cbir.system.addresses import is_collection_address
+
+if TYPE_CHECKING:
+    from cbir.store import Collection
+
+FOLDER_OR_ADDRESS = "FOLDER|ADDRESS"  # of a collection, read by `collection_folder`
+Folder = Annotated[
+    Path,
+    Option(
+        "--collection",
+        parser=collection_folder,
+        envvar="CBIR_COLLECTION",
+        metavar=FOLDER_OR_ADDRESS,
+        help="Folder of the collection, or its address in PostgreSQL.",
+    ),
+]
+FindText = Annotated[
+    bool,
+    Option(
+        "--find-text",
+        help="Also look for text in the pixels, and leave out pictures with any; needs the extra intake.",
+    ),
+]
+CreatedFolder = Annotated[
+    Path,
+    Option(
+        "--collection",
+        parser=collection_folder,
+        envvar="CBIR_COLLECTION",
+        metavar=FOLDER_OR_ADDRESS,
+        help="Folder of the collection, or its address in PostgreSQL; created if it does not exist.",
+    ),
+]
+Frame = Annotated[int | None, Option(help="Frame of a multi-frame file, from 1.")]
+Rerank = Annotated[str | None, Option(help="Re-ranker: auto, none, eprf, ...; an unknown name lists all.")]
+Parameter = Annotated[
+    list[str] | None, Option(help="NAME=VALUE of a re-ranker's parameter, for example P=9. Repeatable.")
+]
+Where = Annotated[
+    list[str] | None,
+    Option(
+        help="Only images with this label, as modality=CT; also != < <= > >=, KEY? and !KEY?. Repeatable: all must "
+        "hold, of several values of one key any."
+    ),
+]
+
+# Of commands that train or run networks
+Manifest = Annotated[Path, Option(help="Manifest: a CSV file with a column `path` and labels.")]
+TrainingFolder = Annotated[
+    Path, Option(help="Folder for model, report and checkpoint; an interrupted training continues there.")
+]
+Side = Annotated[int, Option(min=32, max=1024, help="Side in pixels that images are scaled to.")]
+Augment = Annotated[bool, Option(help="Rotate, shift and brighten training images slightly.")]
+SaveEvery = Annotated[float, Option(help="Seconds between checkpoints.")]
+Seed = Annotated[int, Option(help="Random seed of the split and of training.")]
+Threads = Annotated[int, Option(min=0, help="CPU threads; 0: all.")]
+Device = Annotated[str, Option("--device", help="cpu or cuda.")]
+
+# Of losses
+Sorter = Annotated[
+    str | None,
+    Option(
+        help="Sorter of the sodeep losses: pairwise, handcrafted, lstm, cnn, or what `cbir train sorter` wrote."
+    ),
+]
+TuneSorter = Annotated[bool, Option("--tune-sorter", help="Train the sorter too; otherwise it is frozen.")]
+Form = Annotated[
+    str | None,
+    Option(help="Form of sodeep-map: ranks (the paper's eq. 7), precision, log; of s-ndcg: sigmoid, paper."),
+]
+Margin = Annotated[
+    float | None, Option(help="Margin of sodeep-recall, in ranks; of triplet and contrastive, in distances.")
+]
+Temperature = Annotated[
+    float | None, Option(help="Width of the sigmoids of smooth-ap, or of the sorter pairwise.")
+]
+Alpha = Annotated[float | None, Option(help="Steepness of s-ndcg.")]
+Gamma = Annotated[float | None, Option(help="Focus of focal; 0 is cross-entropy.")]
+Parallel = Annotated[
+    str | None, Option(help="Loss on single scores, added in the first epochs: l1 or soft-margin.")
+]
+ParallelEpochs = Annotated[int, Option(min=1, help="Epochs with the --parallel loss.")]
+
+
+def folder_only(text: str) -> Path:
+    """Return the path of a folder; raises InvalidInput for an address."""
+    if is_collection_address(text):
+        raise InvalidInput(
+            "backups are restored into folders, and aliases lead to folders; `cbir collection copy` copies a "
+            "collection from a folder into PostgreSQL"
+        )
+    return Path(text)
+
+
+def check_label(collection: "Collection", key: str) -> None:
+    """Raise InvalidInput, with the key that was probably meant, if no image has the label `key`."""
+    collection.conditions([f"{key}?"])
+
+
+def parse_parameters(texts: list[str] | None) -> dict[str, Any]:
+    """Parse the values of `Parameter`; raises InvalidInput for one of another form, and for a repeated name."""
+    from cbir.rerank.parameters import parse_value
+
+    parameters: dict[str, Any] = {}
+    for text in texts or []:
+        name, _, value = text.partition("=")
+        try:
+            number = parse_value(value)
+        except ValueError:
+            raise InvalidInput(
+                f"--parameter {text} is not of the form NAME=NUMBER, for instance P=9"
+            ) from None
+        if name in parameters:
+            raise InvalidInput(f"--parameter {text}: {name} has a value already; name it once")
+        parameters[name] = number
+    return parameters

@@ -1,0 +1,1 @@
+"""Hits by series, study or instance."""

@@ -1,0 +1,114 @@
+"""Places of two images that match, cell by cell.
+
+The cosine of all pairs of cells as in Stylianou, Souvenir & Pless 2019 (Visualizing deep similarity networks), each
+pair with its neighbours: a place matches if what surrounds it matches too. Cells are centred by the mean of both
+images, since what all places have in common makes every pair of them alike.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.search.regions.feature_cells import WHOLE, Area, FeatureCells, Floats
+
+SHORTEST = 1e-6  # a shorter cell has no direction
+
+
+class MatchMaps(NamedTuple):
+    """Match of each place with the best one of the other image, from 0 to 1.
+
+    query, answer: (rows, columns) float32, from the upper left corner of the image.
+    """
+
+    query: Floats
+    answer: Floats
+
+
+def match_maps(query: FeatureCells, answer: FeatureCells, region: Area = WHOLE) -> MatchMaps:
+    """Return the places of two images that match.
+
+    Parameters
+    ----------
+    query, answer : FeatureCells
+        Cells by one encoder.
+    region : (float, float, float, float)
+        Left, top, width and height of the part of the query to explain, as shares of its sides. Cells outside are 0
+        in the map of the query, and do not count in that of the answer.
+    """
+    similarity = _with_neighbours(cosines(query.values, answer.values))
+    weights = cells_in(query, region) * query.texture
+    similarity *= np.minimum.outer(weights, answer.texture)
+    of_query, of_answer = similarity.max(axis=(2, 3)), similarity.max(axis=(0, 1))
+    return MatchMaps(_on_image(of_query, query.area), _on_image(of_answer, answer.area))
+
+
+def cosines(query: Floats, answer: Floats) -> Floats:
+    """Return the cosine of each pair of cells: (rows, columns, rows, columns) of query and answer.
+
+    query, answer: (rows, columns, channels) float32. Cells are centred by the mean of all of both; those without a
+    direction have the cosine 0.
+    """
+    both = np.concatenate([query.reshape(-1, query.shape[2]), answer.reshape(-1, answer.shape[2])])
+    both = both / np.float32(max(float(np.abs(both).max()), SHORTEST))  # so that squares do not overflow
+    both -= both.mean(axis=0)
+    lengths = np.linalg.norm(both, axis=1, keepdims=True)
+    both = np.where(lengths > SHORTEST, both / np.maximum(lengths, SHORTEST), 0.0)
+    first = query.shape[0] * query.shape[1]
+    return np.asarray(both[:first] @ both[first:].T).reshape(*query.shape[:2], *answer.shape[:2])
+
+
+def _with_neighbours(similarity: Floats) -> Floats:
+    """Return the mean of each pair's cosine and those of its eight neighbours in both images, within 0 and 1."""
+    sums, counts = np.zeros_like(similarity), np.zeros_like(similarity)
+    for down in (-1, 0, 1):
+        for right in (-1, 0, 1):
+            steps = (down, right, down, right)
+            centres = tuple(_shifted(size, -step) for size, step in zip(similarity.shape, steps, strict=True))
+            neighbours = tuple(
+                _shifted(size, step) for size, step in zip(similarity.shape, steps, strict=True)
+            )
+            sums[centres] += similarity[neighbours]
+            counts[centres] += 1
+    return np.asarray(np.clip(sums / counts, 0.0, 1.0))
+
+
+def _shifted(size: int, step: int) -> slice:
+    return slice(max(step, 0), size + min(step, 0))
+
+
+def cells_in(cells: FeatureCells, region: Area) -> NDArray[np.bool_]:
+    """Return which cells (rows, columns) have their centre in a region of the image; the nearest one at least."""
+    left, top, width, height = cells.area
+    inside = [
+        _centres_in(count, start, length, low, extent)
+        for count, start, length, low, extent in (
+            (cells.values.shape[0], top, height, region[1], region[3]),
+            (cells.values.shape[1], left, width, region[0], region[2]),
+        )
+    ]
+    return np.logical_and.outer(inside[0], inside[1])
+
+
+def _centres_in(count: int, start: float, length: float, low: float, extent: float) -> NDArray[np.bool_]:
+    centres = start + length * (np.arange(count) + 0.5) / count
+    inside: NDArray[np.bool_] = (centres >= low) & (centres <= low + extent)
+    if not inside.any():
+        inside[np.abs(centres - low - extent / 2).argmin()] = True
+    return inside
+
+
+def _on_image(values: Floats, area: Area) -> Floats:
+    """Return a map of the whole image for one of its `area`, 0 elsewhere."""
+    if area == WHOLE:
+        return values.astype(np.float32)
+    left, top, width, height = area
+    rows, columns = (
+        np.floor(((np.arange(count) + 0.5) / count - start) / length * count).astype(int)
+        for count, start, length in ((values.shape[0], top, height), (values.shape[1], left, width))
+    )
+    covered = np.logical_and.outer(
+        (rows >= 0) & (rows < len(rows)), (columns >= 0) & (columns < len(columns))
+    )
+    spread = values[np.clip(rows, 0, len(rows) - 1)][:, np.clip(columns, 0, len(columns) - 1)]
+    return np.asarray(np.where(covered, spread, 0.0), np.float32)

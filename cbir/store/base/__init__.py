@@ -1,0 +1,1 @@
+"""Values, files and tables that a collection is made of."""

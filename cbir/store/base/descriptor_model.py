@@ -1,0 +1,96 @@
+"""Trained model of a collection's descriptor, stored inside it: without the model its vectors mean nothing."""
+
+import hashlib
+from contextlib import suppress
+from pathlib import Path
+
+from cbir.descriptors import embedding_descriptor, slit_lamp_descriptor
+from cbir.descriptors.networks import embedding_card, lens_card
+from cbir.errors import CbirError, InvalidInput
+from cbir.store.base.file_manifest import changed_files, write_sums
+from cbir.store.base.permissions import file_mode, folder_mode
+from cbir.store.base.profile import Profile
+from cbir.system.atomic import copy_file
+
+FOLDER = "model"
+# The card comes last: it marks the model as complete.
+FILES = (embedding_card.WEIGHTS, embedding_card.ONNX, embedding_card.CARD)
+
+
+def store_descriptor_model(folder: Path, profile: Profile) -> None:
+    """Copy the model of a profile into the collection in `folder`; other descriptors have none."""
+    if profile.has_model:
+        if profile.model is None:
+            raise InvalidInput(
+                f"the model of {profile.descriptor} is not available; name its folder as the profile"
+            )
+        copy_model(profile.model, folder / FOLDER)
+
+
+def has_model(folder: Path) -> bool:
+    """Return whether `folder` has a model."""
+    return embedding_card.has_embedding(folder) or lens_card.has_lens_model(folder)
+
+
+def copy_model(source: Path, target: Path) -> None:
+    """Copy the files of a model from the folder `source` to the folder `target`, each atomically."""
+    target.mkdir(mode=folder_mode(target.parent), exist_ok=True)
+    copied = []
+    for name in FILES if embedding_card.has_embedding(source) else (lens_card.LENS_CARD,):
+        if name == embedding_card.ONNX and not (source / name).exists():
+            continue  # torch runs the model then
+        copy_file(source / name, target / name)
+        (target / name).chmod(file_mode(target))
+        copied.append(name)
+    write_sums(target, copied)
+
+
+def with_model(profile: Profile, folder: Path) -> Profile:
+    """Return `profile` with the model in a collection's folder; a last good copy uses its collection's.
+
+    A damaged model is left out: indexed images can still be found by their vectors.
+    """
+    for path in (folder / FOLDER, folder.parent / FOLDER):
+        with suppress(CbirError):
+            if has_model(path) and profile.descriptor.startswith(_descriptor_name(path)):
+                return profile.model_copy(update={"model": path})
+    return profile
+
+
+def _descriptor_name(folder: Path) -> str:
+    if embedding_card.has_embedding(folder):
+        return embedding_descriptor.descriptor_name(folder)
+    return slit_lamp_descriptor.slit_lamp_name(folder)
+
+
+def model_problem(folder: Path, profile: Profile) -> str | None:
+    """Describe damage of the model in a collection's folder; None if it is sound or the profile has none."""
+    try:
+        if changed := changed_files(folder / FOLDER):
+            return f"files of the model are missing or have changed: {', '.join(changed)}"
+        if slit_lamp_descriptor.SLIT_LAMP.fullmatch(profile.descriptor):
+            return _lens_problem(folder, profile)
+        name = embedding_descriptor.NAME.fullmatch(profile.descriptor)
+        return _embedding_problem(folder, name[1]) if name else None
+    except (CbirError, OSError) as error:
+        return f"the model cannot be read: {error}"
+
+
+def _lens_problem(folder: Path, profile: Profile) -> str | None:
+    matches = slit_lamp_descriptor.slit_lamp_name(folder / FOLDER) == profile.descriptor
+    return None if matches else "the model is not the one that computed the vectors"
+
+
+def _embedding_problem(folder: Path, digest_start: str) -> str | None:
+    card = embedding_card.read_embedding_card(folder / FOLDER)
+    digest = _sha256(folder / FOLDER / embedding_card.WEIGHTS)
+    exported = folder / FOLDER / embedding_card.ONNX
+    used = "onnx_sha256" in card and exported.exists()  # else torch computes
+    damaged = used and _sha256(exported) != card["onnx_sha256"]
+    if digest != card["sha256"] or digest[:16] != digest_start:
+        return "the model is not the one that computed the vectors"
+    return f"{embedding_card.ONNX} of the model is not the file that its card describes" if damaged else None
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

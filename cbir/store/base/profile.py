@@ -1,0 +1,144 @@
+"""Profiles: descriptor, normalisation and metric of a collection's vectors, and its re-ranking settings."""
+
+import hashlib
+import math
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from cbir import descriptors
+from cbir.descriptors import embedding_descriptor, encoder_descriptor, slit_lamp_descriptor
+from cbir.descriptors.descriptor import Descriptor
+from cbir.errors import InvalidInput
+from cbir.images.volume import VolumeGrid
+from cbir.system.hardware.device import Device
+
+# Best of the weights tried, 0.36 to 1, which differ by half a point at most: bench/results/embeddings.md
+BESIDE_WEIGHT = 0.5
+# EPRF on vectors of length 1, by method: lists agree on images like the query, not on a thousand; the lowest tenth of
+# the list is too easy. bench/results/eprf_settings.md
+UNIT_EPRF: dict[str, Any] = {
+    "eprf": {
+        "K": 80, "N": 120, "P": 12, "T1": 3, "T2": 10, "lowest": 0.95, "sharpness": 3.5, "closeness": 0.6,
+        "sure": 0.96,
+    },
+    "fuzzy-eprf": {"N": 120, "lowest": 0.95, "closeness": 0.2, "sure": 0.96},
+}  # fmt: skip
+# With those of other methods on projected vectors
+PROJECTED_EPRF: dict[str, Any] = {"N": 200, "T1": 6, "T2": 6, "lowest": 0.9, **UNIT_EPRF}
+
+
+class Profile(BaseModel):
+    """Profile of a collection. Vectors of two profiles can be compared only if their hashes are equal.
+
+    descriptor: name of a descriptor.
+    normalisation: "standardise" (each dimension to mean 0, deviation 1 over the collection), "none", or "beside": the
+    first part, an embedding, to a squared length of d, the number of all dimensions, as standardised vectors have it
+    on average; the others standardised, then scaled to that together (less, where some values never vary). "project":
+    the first part, an encoder's values, centred, projected to `components` directions learned from the collection and
+    scaled to length 1; the others standardised, then scaled to that together.
+    components: of "project"; those of the encoder if it has fewer.
+    weights: factor of each part's share of the squared distance, 1 by default.
+    metric: of the normalised vectors.
+    rerank: parameters of the re-rankers that differ from their defaults, for instance a tuned C and gamma.
+    model: folder of a trained embedding or slit-lamp model; not stored.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    descriptor: str
+    normalisation: Literal["standardise", "none", "beside", "project"] = "standardise"
+    components: int = Field(default=128, ge=2, le=4096)
+    weights: dict[str, float] = {}
+    metric: Literal["euclidean"] = "euclidean"
+    rerank: dict[str, Any] = {}
+    model: Path | None = Field(default=None, exclude=True, repr=False)
+
+    @field_validator("weights")
+    @classmethod
+    def _weights_are_factors(cls, weights: dict[str, float]) -> dict[str, float]:
+        for part, weight in weights.items():
+            if not (math.isfinite(weight) and weight >= 0):
+                raise ValueError(f"the weight of {part} must be a finite number of at least 0, not {weight}")
+        return weights
+
+    @model_validator(mode="after")
+    def _weights_name_parts(self) -> "Profile":
+        part_names = {part.name for part in descriptors.get(self.descriptor).parts}
+        for part in self.weights.keys() - part_names:
+            raise ValueError(f"{self.name} has no part {part}; it has {', '.join(sorted(part_names))}")
+        if all(self.weights.get(part) == 0 for part in part_names):
+            raise ValueError("with all weights 0 every image is at distance 0")
+        return self
+
+    @property
+    def is_projected(self) -> bool:
+        """True if the vectors are an encoder's, projected to directions learned from the collection."""
+        return self.normalisation == "project"
+
+    @property
+    def has_model(self) -> bool:
+        """True if the descriptor is a trained model that the collection keeps a copy of."""
+        names = (embedding_descriptor.NAME, slit_lamp_descriptor.SLIT_LAMP)
+        return any(name.fullmatch(self.descriptor) for name in names)
+
+    @property
+    def volume_grid(self) -> VolumeGrid | None:
+        """Grid of the CT series that the profile describes; None if it describes images."""
+        return encoder_descriptor.volume_grid(self.descriptor)
+
+    def load_descriptor(self, device: Device = "auto") -> Descriptor:
+        """Return the descriptor, with its model, whose network describes batches on `device`."""
+        return descriptors.get(self.descriptor, self.model, device)
+
+    @property
+    def hash(self) -> str:
+        """Hash of everything that determines the vectors, 16 hexadecimal digits; re-ranking settings do not count."""
+        weights = {part: weight for part, weight in sorted(self.weights.items()) if weight != 1.0}
+        fields = {"descriptor", "normalisation", "weights", "metric"}
+        fields |= {"components"} if self.is_projected else set()
+        text = self.model_copy(update={"weights": weights}).model_dump_json(include=fields)
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def settings_of_new(profile: Profile) -> dict[str, Any]:
+    """Return the settings of EPRF that a new collection with the descriptor of this profile stores."""
+    if embedding_descriptor.JOIN in profile.descriptor:
+        return {}
+    if profile.is_projected:
+        return deepcopy(PROJECTED_EPRF)
+    is_embedding = embedding_descriptor.NAME.fullmatch(profile.descriptor)
+    return deepcopy(UNIT_EPRF) if is_embedding else {}
+
+
+def get(name: str, weights: dict[str, float] | None = None) -> Profile:
+    """Return the profile of a descriptor, an encoder, the folder of a trained model, or NETWORK+DESCRIPTOR.
+
+    `name` is one of these, `weights` are factors by part; a descriptor beside a network has BESIDE_WEIGHT by
+    default. Raises InvalidInput for an unknown name.
+    """
+    try:
+        descriptor, title, model = descriptors.resolve_descriptor(name)
+        parts = descriptors.get(descriptor).parts
+        if parts[0].half:
+            beside = {part.name: BESIDE_WEIGHT for part in parts[1:]}
+            profile = Profile(
+                name=title, descriptor=descriptor, normalisation="project", weights=beside | (weights or {})
+            )
+            return profile.model_copy(update={"rerank": settings_of_new(profile)})
+        if not embedding_descriptor.NAME.fullmatch(descriptor):
+            return Profile(name=title, descriptor=descriptor, model=model, weights=weights or {})
+        others = parts[1:]
+        profile = Profile(
+            name=title,
+            descriptor=descriptor,
+            model=model,
+            normalisation="beside" if others else "none",
+            weights={part.name: BESIDE_WEIGHT for part in others} | (weights or {}),
+        )
+        return profile.model_copy(update={"rerank": settings_of_new(profile)})
+    except ValidationError as error:
+        raise InvalidInput(f"profile {name}: {error.errors()[0]['msg']}") from error

@@ -1,0 +1,1 @@
+"""Deletion of images and patients: what goes with them, and by whom."""

@@ -1,0 +1,118 @@
+"""Editions of a vector index: which one answers, which one is being filled, and the lock of who follows."""
+
+import secrets
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from pydantic import BaseModel, ValidationError
+
+from cbir.store.base.permissions import file_mode, folder_mode
+from cbir.store.base.schema import DATABASE
+from cbir.system.atomic import atomic_text
+from cbir.system.file_lock import try_lock
+
+FOLDER = "vector_index"  # in the files folder of a collection
+
+
+class NextEdition(BaseModel):
+    """Edition that is being filled. generation, last_change, state: of the collection when its fill began.
+
+    filled_to: largest number of an image that is in it for certain.
+    """
+
+    name: str
+    fingerprint: str
+    generation: int
+    last_change: int
+    state: str = ""
+    filled_to: int = 0
+
+
+class EditionRecord(BaseModel):
+    """Editions of an index. current: answers; None before a first fill has ended.
+
+    fingerprint, statistics: of the vectors in it, serialised. filling: the next one. dropped: to be deleted.
+    """
+
+    current: str | None = None
+    fingerprint: str = ""
+    statistics: str = ""
+    filling: NextEdition | None = None
+    dropped: tuple[str, ...] = ()
+
+    def next_name(self) -> str:
+        """Return the name of a new edition. The names of another collection are different, even those of a copy."""
+        latest = self.filling.name if self.filling else self.current
+        base, _, count = (latest or f"cbir_{secrets.token_hex(8)}_0").rpartition("_")
+        return f"{base}_{int(count) + 1}"
+
+
+class Editions(Protocol):
+    """Storage of the record of the editions."""
+
+    def version(self) -> object:
+        """Return what changes when the record does; costs less than reading it."""
+
+    def read(self) -> EditionRecord:
+        """Return the record; an empty one if there is none, or if it belongs to another copy of the collection."""
+
+    def write(self, record: EditionRecord) -> None:
+        """Replace the record, durably and in one step."""
+
+    def lock(self) -> AbstractContextManager[bool]:
+        """Hold the lock of who changes editions; yields False if another process holds it."""
+
+
+class StoredRecord(BaseModel):
+    """Content of the file. database: inode of the collection's database; a copy of the folder has another."""
+
+    database: int
+    record: EditionRecord
+
+
+class FolderEditions:
+    """Record in the files folder of the collection, as of a local index and of a collection in SQLite."""
+
+    def __init__(self, files: Path, kind: str) -> None:
+        self.folder = files / FOLDER
+        self._database = files / DATABASE
+        self._path = self.folder / f"{kind}.json"
+        self._lock_path = self.folder / f"{kind}.lock"
+
+    def version(self) -> object:
+        """Return what changes when the record does."""
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            return None
+        return status.st_ino, status.st_mtime_ns, status.st_size, self._inode()
+
+    def read(self) -> EditionRecord:
+        """Return the record; an empty one if there is none, or if it belongs to another copy of the collection."""
+        try:
+            stored = StoredRecord.model_validate_json(self._path.read_bytes())
+        except (FileNotFoundError, ValidationError):  # a damaged file: the index is made again
+            return EditionRecord()
+        return stored.record if stored.database == self._inode() else EditionRecord()
+
+    def write(self, record: EditionRecord) -> None:
+        """Replace the record, durably and in one step."""
+        self._make_folder()
+        stored = StoredRecord(database=self._inode(), record=record)
+        with atomic_text(self._path, permissions=file_mode(self.folder)) as file:
+            file.write(stored.model_dump_json())
+
+    @contextmanager
+    def lock(self) -> Iterator[bool]:
+        """Hold the lock; yields False if another process, or another thread, holds it."""
+        self._make_folder()
+        with self._lock_path.open("ab") as file:
+            yield try_lock(file.fileno())
+
+    def _make_folder(self) -> None:
+        self.folder.mkdir(mode=folder_mode(self.folder.parent), exist_ok=True)
+
+    def _inode(self) -> int:
+        return self._database.stat().st_ino if self._database.exists() else 0

@@ -1,0 +1,1 @@
+"""FAISS indexes in files of a collection's folder."""

@@ -1,0 +1,1 @@
+"""Connections, functions and schemas of PostgreSQL."""

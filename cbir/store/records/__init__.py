@@ -1,0 +1,1 @@
+"""Records, labels and originals: statements on the tables."""

@@ -1,0 +1,1 @@
+"""Locks, checksums, logs, and how damage is detected."""

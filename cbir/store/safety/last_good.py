@@ -1,0 +1,162 @@
+"""Last good copy of a collection, complete in itself, to search while the collection is damaged.
+
+It is the folder `last-good`, replaced with every snapshot: a packed copy of the database, links to the snapshot,
+which take no space, the key, and a manifest. Later deletions are made in it too; images added later are missing from
+it until the next snapshot.
+"""
+
+import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from cbir.errors import CbirError, CollectionDamaged
+from cbir.store.base import file_manifest, metadata
+from cbir.store.base.permissions import create_private_file, folder_mode
+from cbir.store.base.restore_advice import restore_advice
+from cbir.store.base.schema import COPIES, DATABASE, SECRET, connect
+from cbir.store.safety import change_log
+from cbir.store.safety.damage import DAMAGE
+from cbir.store.safety.definitions import differing_definitions
+from cbir.store.safety.write_ahead_log import require_sound_log
+from cbir.system.atomic import sync_folder
+
+NAME, PREVIOUS = COPIES  # the second until the next one is in its place
+PARTIAL = f"{NAME}.partial"
+
+
+def store_last_good(folder: Path, engine: Engine, linked: tuple[str, ...]) -> None:
+    """Write and check another copy, and put it in the place of the present one.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the collection.
+    engine : Engine
+        Its database.
+    linked : tuple of str
+        Files that the copy shares with the collection, by their path inside `folder`.
+
+    Raises
+    ------
+    CollectionDamaged
+        If what was written cannot be read back; the present copy stays.
+    """
+    finish_replacement(folder)
+    partial = folder / PARTIAL
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        partial.mkdir(mode=folder_mode(folder))
+        (partial / "snapshots").mkdir(mode=folder_mode(folder))
+        create_private_file(partial / DATABASE)
+        with closing(engine.raw_connection()) as connection:
+            connection.cursor().execute("VACUUM INTO ?", (str(partial / DATABASE),))
+        with engine.connect() as reader:
+            logged = metadata.find_value(reader, change_log.CHAIN)
+        if logged:
+            _drop_log(partial)
+        for name in linked:
+            _link(folder / name, partial / name)
+        shutil.copy2(folder / SECRET, partial / SECRET)  # no link: it restores the key
+        _check_and_sum(partial)
+        _require_same_definitions(folder, partial)
+        for name in (DATABASE, SECRET):
+            with (partial / name).open("rb+") as file:
+                os.fsync(file.fileno())
+        if (folder / NAME).exists():
+            (folder / NAME).rename(folder / PREVIOUS)
+        partial.rename(folder / NAME)
+        sync_folder(folder)
+        shutil.rmtree(folder / PREVIOUS, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def finish_replacement(folder: Path) -> None:
+    """Finish the replacement of a copy that was interrupted: there is one copy then, if there was one."""
+    if not (folder / PREVIOUS).exists():
+        return
+    if (folder / NAME).exists():
+        shutil.rmtree(folder / PREVIOUS)
+    else:
+        (folder / PREVIOUS).rename(folder / NAME)
+
+
+def before_change(folder: Path) -> None:
+    """Take the database of the copy out of its manifest, before it is changed."""
+    file_manifest.update_sums(folder / NAME, leave_out=(DATABASE,))
+
+
+def _check_and_sum(folder: Path) -> None:
+    """Write the manifest, while SQLite checks the database: both read all of it, without Python's lock."""
+    engine = connect(folder)
+    try:
+        with ThreadPoolExecutor(1) as pool, engine.connect() as connection:  # which may change the header
+            summing = pool.submit(file_manifest.write_sums, folder, (DATABASE, SECRET))
+            (report,) = connection.exec_driver_sql("PRAGMA quick_check(1)").one()
+            summing.result()
+    finally:
+        engine.dispose()
+    if report != "ok":
+        raise CollectionDamaged(
+            f"the new last good copy of {folder.parent} cannot be read back ({report}) and was not kept: "
+            "check the disk"
+        )
+
+
+def _require_same_definitions(folder: Path, partial: Path) -> None:
+    """Raise CollectionDamaged if tables or triggers are not those of the present copy, unless that one is damaged."""
+    copy = folder / NAME
+    if not (copy / DATABASE).is_file() or not (copy / file_manifest.NAME).is_file():
+        return
+    ours, theirs = connect(partial), connect(copy)
+    try:
+        require_sound_log(copy)
+        with ours.connect() as new, theirs.connect() as present:
+            names = differing_definitions(new, present)
+        if not names or file_manifest.changed_files(copy, (DATABASE,)):
+            return
+    except (*DAMAGE, CbirError):  # the present one cannot be read
+        return
+    finally:
+        ours.dispose()
+        theirs.dispose()
+    raise CollectionDamaged(
+        f"the database of {folder} defines {', '.join(names)} in another way than its last good copy, which was "
+        f"kept; {restore_advice(folder)}"
+    )
+
+
+def _drop_log(folder: Path) -> None:
+    """Take the log of changes out of the copy; it continues the backup of the collection itself."""
+    engine = connect(folder)
+    try:
+        with engine.begin() as connection:
+            change_log.stop_log(connection)
+        with closing(engine.raw_connection()) as raw_connection:
+            raw_connection.cursor().execute("VACUUM")
+    finally:
+        engine.dispose()
+
+
+def drop_last_good(folder: Path) -> None:
+    """Delete the copy, if there is one, and what an interrupted snapshot left of another."""
+    with suppress(FileNotFoundError):
+        shutil.rmtree(folder / PARTIAL)
+    with suppress(FileNotFoundError):
+        (folder / NAME).rename(folder / PARTIAL)  # so that a power cut leaves no part of it under its name
+        sync_folder(folder)
+    for name in (PARTIAL, PREVIOUS):
+        with suppress(FileNotFoundError):
+            shutil.rmtree(folder / name)
+
+
+def _link(path: Path, target: Path) -> None:
+    try:
+        os.link(path, target)
+    except OSError:  # not every file system has links
+        shutil.copy2(path, target)

@@ -1,0 +1,134 @@
+"""Cells of a collection's images: values of their places, derived from the pictures, in files beside the vectors."""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.errors import CollectionDamaged
+from cbir.store.base.file_manifest import update_sums, write_sums
+from cbir.store.base.permissions import file_mode, folder_mode
+from cbir.system.atomic import atomic_binary
+
+NAME = "regions"
+PROJECTION = "projection.npz"
+
+
+@dataclass(frozen=True, eq=False)
+class CellProjection:
+    """Projection of an encoder's values for a cell: (values - mean) @ axes, scaled to length 1.
+
+    mean: (c,) float32. axes: (c, d) float32. side: rows and columns of an image's cells.
+    """
+
+    mean: NDArray[np.float32]
+    axes: NDArray[np.float32]
+    side: int
+
+    @property
+    def record(self) -> np.dtype[np.void]:
+        """The record of an image in the files: `number`, and `cells` (side, side, d), 127 for 1."""
+        return np.dtype([("number", "<i8"), ("cells", "i1", (self.side, self.side, self.axes.shape[1]))])
+
+
+@dataclass(frozen=True, eq=False)
+class RegionCells:
+    """Stored cells. parts: records of images, ascending by number in each part, mapped from the files."""
+
+    projection: CellProjection
+    parts: tuple[NDArray[np.void], ...]
+
+    def numbers(self) -> NDArray[np.int64]:
+        """Return the numbers (n,) of the images that have cells, ascending."""
+        found = [part["number"] for part in self.parts]
+        return np.sort(np.concatenate(found)) if found else np.empty(0, np.int64)
+
+
+def write_projection(folder: Path, projection: CellProjection) -> None:
+    """Begin the cells of the collection in `folder`; those that were there before are dropped."""
+    drop_cells(folder)
+    cells = folder / NAME
+    cells.mkdir(mode=folder_mode(folder))
+    with atomic_binary(cells / PROJECTION, permissions=file_mode(folder)) as file:
+        np.savez(file, mean=projection.mean, axes=projection.axes, side=np.int64(projection.side))
+    write_sums(cells, (PROJECTION,))
+
+
+def write_part(folder: Path, records: NDArray[np.void]) -> None:
+    """Write the cells of at least one further image atomically; `records` are of the projection's type."""
+    path = folder / NAME / f"{records['number'][0]:012d}.npy"
+    update_sums(folder / NAME, leave_out=(path.name,))
+    with atomic_binary(path, permissions=file_mode(folder)) as file:
+        np.save(file, records, allow_pickle=False)
+    update_sums(folder / NAME, written=(path.name,))
+
+
+def keep_cells(folder: Path, numbers: NDArray[np.int64]) -> None:
+    """Delete the cells of images other than `numbers`."""
+    for path in _paths(folder):
+        records = _load(path)
+        kept = np.isin(records["number"], numbers)
+        if kept.all():
+            continue
+        remaining = np.array(records[kept])
+        del records  # Windows deletes no mapped file
+        update_sums(folder / NAME, leave_out=(path.name,))
+        path.unlink()
+        if len(remaining):
+            write_part(folder, remaining)
+
+
+def read_cells(folder: Path) -> RegionCells | None:
+    """Return the cells of the collection in `folder`; None if there are none. Raises CollectionDamaged."""
+    try:
+        with (
+            (folder / NAME / PROJECTION).open("rb") as opened,
+            np.load(opened, allow_pickle=False) as file,
+        ):
+            arrays: dict[str, NDArray[Any]] = {name: file[name] for name in ("mean", "axes", "side")}
+        projection = CellProjection(arrays["mean"], arrays["axes"], int(arrays["side"]))
+        sound = (
+            projection.mean.dtype == projection.axes.dtype == np.float32
+            and projection.axes.shape[:1] == projection.mean.shape
+            and bool(np.isfinite(projection.axes).all() and np.isfinite(projection.mean).all())
+        )
+        parts = tuple(_load(path) for path in _paths(folder))
+    except FileNotFoundError:
+        return None
+    except CollectionDamaged:
+        raise
+    except Exception as error:  # the parts of a damaged archive raise nearly anything
+        raise CollectionDamaged(f"the cells in {NAME} cannot be read; {_REMEDY}") from error
+    if not sound or any(part.dtype != projection.record or part.ndim != 1 for part in parts):
+        raise CollectionDamaged(f"the cells in {NAME} are damaged; {_REMEDY}")
+    return RegionCells(projection, parts)
+
+
+def has_cells(folder: Path) -> bool:
+    """Return whether the collection in `folder` has cells."""
+    return (folder / NAME / PROJECTION).is_file()
+
+
+def drop_cells(folder: Path) -> None:
+    """Delete the cells of the collection in `folder`, if it has any."""
+    shutil.rmtree(folder / NAME, ignore_errors=True)
+
+
+def _paths(folder: Path) -> list[Path]:
+    return sorted((folder / NAME).glob("*.npy"))
+
+
+def _load(path: Path) -> NDArray[np.void]:
+    try:
+        loaded: NDArray[np.void] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # as above
+        raise CollectionDamaged(f"the cells {NAME}/{path.name} cannot be read; {_REMEDY}") from error
+    return loaded
+
+
+_REMEDY = f"delete the folder {NAME} of the collection and run `cbir collection regions` again"

@@ -1,0 +1,189 @@
+"""Snapshot: the derived index of a collection, one file in FAISS's flat format that is read in place.
+
+A 46-byte preamble precedes the FAISS index, so that the vectors begin at a multiple of 64 bytes and BLAS can read
+them from the mapped file; `tail -c +47 FILE` is a file that faiss.read_index opens.
+"""
+
+import hashlib
+import mmap
+from dataclasses import dataclass
+from pathlib import Path
+
+import faiss
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel
+
+from cbir.errors import CollectionDamaged
+from cbir.gallery.flat_index import FlatIndex
+from cbir.store.base.permissions import file_mode
+from cbir.system.atomic import atomic_binary
+
+READ_BYTES = 1 << 20
+PREAMBLE = b"cbir snapshot 1: a FAISS index follows".ljust(45) + b"\n"
+
+
+class SnapshotInfo(BaseModel):
+    """Description of a snapshot, see `stored_snapshot`.
+
+    generation: of the collection when it was written. last_number: largest image number that it covers, even if that
+    image was deleted. size: of the file, bytes. checksum: BLAKE2b of the file. neighbours_checksum: of the k-NN file;
+    None if an older program wrote the snapshot without one. half_checksum: of the vectors in half precision; None
+    without them. statistics_fingerprint: of the statistics beside the snapshot; None if the database has them.
+    state: of the database when it was written, see `database_state`.
+    """
+
+    file: str
+    generation: int
+    images: int
+    last_number: int
+    size: int
+    checksum: str
+    neighbours_checksum: str | None = None
+    half_checksum: str | None = None
+    statistics_fingerprint: str | None = None
+    state: str | None = None
+
+    @property
+    def half(self) -> str:
+        """Name of the file of vectors in half precision beside the snapshot."""
+        return str(Path(self.file).with_suffix(".half"))
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Names of the snapshot and the files beside it."""
+        half = (self.half,) if self.half_checksum else ()
+        statistics = (self.statistics,) if self.statistics_fingerprint else ()
+        return (self.file, self.neighbours, *half, *statistics)
+
+    @property
+    def statistics(self) -> str:
+        """Name of the file of statistics beside the snapshot."""
+        return str(Path(self.file).with_suffix(".statistics"))
+
+    @property
+    def neighbours(self) -> str:
+        """Name of the k-NN file beside the snapshot."""
+        return str(Path(self.file).with_suffix(".neighbours"))
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """Open snapshot: `vectors` (n, d) float32 view the mapped file, `ids` (n,) int64 ascend.
+
+    index: over the same memory; its ids are rows.
+    """
+
+    vectors: NDArray[np.float32]
+    ids: NDArray[np.int64]
+    index: FlatIndex
+
+
+def allocate_index(count: int, dimensions: int) -> tuple[faiss.Index, NDArray[np.float32]]:
+    """Return a flat FAISS index for `count` vectors, and its memory (count, dimensions) to fill."""
+    flat = faiss.IndexFlatL2(dimensions)
+    flat.codes.resize(count * dimensions * 4)
+    flat.ntotal = count
+    if not count:
+        return flat, np.empty((0, dimensions), np.float32)
+    return flat, faiss.rev_swig_ptr(flat.get_xb(), count * dimensions).reshape(count, dimensions)
+
+
+def write_snapshot(path: Path, flat: faiss.Index, ids: NDArray[np.int64]) -> tuple[int, str]:
+    """Write a flat index atomically.
+
+    Parameters
+    ----------
+    path : Path
+        Target.
+    flat : faiss.IndexFlatL2
+        Index of normalised vectors, from `allocate_index`.
+    ids : (n,) int64
+        Image numbers, ascending.
+
+    Returns
+    -------
+    size : int
+        Bytes of the file.
+    checksum : str
+        See `file_checksum`.
+    """
+    flat.ntotal = 0  # IndexIDMap insists on an empty index; the vectors stay where they are
+    with_ids = faiss.IndexIDMap(flat)
+    flat.ntotal = len(ids)
+    faiss.copy_array_to_vector(np.ascontiguousarray(ids, np.int64), with_ids.id_map)
+    with_ids.ntotal = len(ids)
+    with atomic_binary(path, permissions=file_mode(path.parent)) as file:
+        file.write(PREAMBLE)
+        faiss.write_index(with_ids, faiss.PyCallbackIOWriter(file.write, 1 << 20))
+    return path.stat().st_size, file_checksum(path)
+
+
+def open_snapshot(path: Path, info: SnapshotInfo, dimensions: int) -> Snapshot:
+    """Map a snapshot into memory.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    info : SnapshotInfo
+        Its description.
+    dimensions : int
+        Length of a vector.
+
+    Raises
+    ------
+    CollectionDamaged
+        If the file does not match its description.
+    """
+    try:
+        if path.stat().st_size != info.size:
+            raise CollectionDamaged(f"the snapshot {path.name} does not have the size that was written")
+        if _read_through(path, info.size) != info.checksum:
+            raise CollectionDamaged(f"the snapshot {path.name} has changed since it was written")
+        mapped = np.memmap(path, np.uint8, "r")
+        if mapped[: len(PREAMBLE)].tobytes() != PREAMBLE:
+            raise CollectionDamaged(f"{path.name} is not a snapshot")
+        content = mapped[len(PREAMBLE) :]
+        index = faiss.read_index(faiss.ZeroCopyIOReader(faiss.swig_ptr(content), content.size))
+        flat = faiss.downcast_index(index.index)
+        flat.referenced_objects = [index, mapped]  # it is a part of the one and views the other
+        ids = faiss.vector_to_array(index.id_map)
+    except (OSError, ValueError, RuntimeError, AttributeError) as error:
+        raise CollectionDamaged(f"the snapshot {path.name} cannot be read") from error
+    count = len(ids)
+    if flat.d != dimensions or flat.ntotal != count or count != info.images or (np.diff(ids) <= 0).any():
+        raise CollectionDamaged(f"the snapshot {path.name} does not fit its collection")
+    if count == 0:
+        return Snapshot(np.empty((0, dimensions), np.float32), ids, FlatIndex(flat))
+    vectors = _mapped_vectors(mapped, flat)
+    if not np.isfinite(np.vdot(vectors, vectors)):  # one damaged block would spoil every ranking
+        raise CollectionDamaged(f"the snapshot {path.name} contains values that are not finite numbers")
+    if hasattr(mmap, "MADV_DONTNEED"):  # searches read a part of a large one
+        mapped._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+    return Snapshot(vectors, ids, FlatIndex(flat))
+
+
+def _mapped_vectors(mapped: NDArray[np.uint8], flat: faiss.IndexFlatL2) -> NDArray[np.float32]:
+    """Return the vectors of a flat index as a view of the file, which stays mapped as long as the view is used."""
+    found = faiss.rev_swig_ptr(flat.get_xb(), flat.ntotal * flat.d)  # keeps neither index nor file
+    first = found.ctypes.data - mapped.ctypes.data
+    return np.asarray(mapped)[first : first + found.nbytes].view(np.float32).reshape(flat.ntotal, flat.d)
+
+
+def _read_through(path: Path, size: int) -> str:
+    """Read a file to its end and return its checksum; a bad sector raises OSError here, and ends a process later."""
+    buffer, hashed = bytearray(READ_BYTES), hashlib.blake2b(digest_size=16)
+    with path.open("rb", buffering=0) as file:
+        while length := file.readinto(buffer):
+            hashed.update(memoryview(buffer)[:length])
+            size -= length
+    if size:
+        raise CollectionDamaged(f"the snapshot {path.name} is shorter or longer than it was written")
+    return hashed.hexdigest()
+
+
+def file_checksum(path: Path) -> str:
+    """Return the BLAKE2b hash of a file, 32 hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

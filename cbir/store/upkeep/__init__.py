@@ -1,0 +1,1 @@
+"""Backup, restore, verification, repair, copies."""

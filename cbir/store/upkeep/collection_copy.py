@@ -1,0 +1,219 @@
+"""Copy a collection into an empty folder or schema: all that cannot be derived, under the same numbers and ids."""
+
+import hashlib
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Connection, Row, Table, func, insert, select
+
+from cbir.errors import CollectionDamaged, InvalidInput
+from cbir.store.alias import is_alias
+from cbir.store.base import metadata, schema, severity_model
+from cbir.store.base.disk_full import raise_when_full
+from cbir.store.base.secret_key import KEY_CHECK, hash_key
+from cbir.store.collection import Collection
+from cbir.store.postgresql import postgresql_address
+from cbir.store.records import originals
+from cbir.store.safety.change_log import OF_BACKUP
+from cbir.store.safety.damage import raise_when_damaged
+from cbir.store.safety.quarantine_table import create_quarantine, has_quarantine, quarantine
+from cbir.store.upkeep import carried_history
+from cbir.store.upkeep.folder_copy import copy_models, copy_originals
+from cbir.store.upkeep.verify import verify_content
+from cbir.store.writing.creation import create_files
+from cbir.system.atomic import SUFFIX, rename_durably
+
+Progress = Callable[[str, int, int], None]  # stage, rows done, rows in all
+
+PAGE = 2000  # rows at a time
+DERIVED = (schema.tombstones, schema.change_log, schema.row_totals)
+TABLES = [table for table in schema.tables.sorted_tables if table not in DERIVED]
+# Of the target itself: its snapshot, its vector indexes, which collection and key it is, and that it is no backup.
+OWN_KEYS = ("snapshot", "collection_id", KEY_CHECK, "erased_generation", *OF_BACKUP)
+OWN_PREFIX = "index:"
+
+
+@dataclass(frozen=True)
+class Copied:
+    """Counts of a copy. changed_meanwhile: whether others have written to the source since it was read."""
+
+    images: int
+    labels: int
+    changes: int
+    originals: int
+    quarantined: int
+    changed_meanwhile: bool
+
+
+@dataclass
+class RowSum:
+    """Number of rows of a table, and the sum of their hashes, which does not depend on their order."""
+
+    rows: int = 0
+    total: int = 0
+
+    def add(self, row: Row[object]) -> None:
+        """Count a row."""
+        self.rows += 1
+        hashed = hashlib.blake2b(repr(tuple(row)).encode("utf-8", "surrogatepass"), digest_size=16)
+        self.total = (self.total + int.from_bytes(hashed.digest())) % 2**128
+
+
+def copy_collection(source: Collection, folder: Path, progress: Progress) -> Copied:
+    """Copy a collection, as of one moment, into an empty place, and compare the copy with it row by row.
+
+    Parameters
+    ----------
+    source : Collection
+        Others may read it and write to it meanwhile.
+    folder : Path
+        New or empty folder; or the files folder of a schema without a collection.
+    progress : callable
+        Called with stage, rows done and rows in all.
+
+    Raises
+    ------
+    InvalidInput
+        If there is a collection, or another key, already.
+    CollectionDamaged
+        If the source is damaged, or the copy differs from it. Then there is no copy, as after an interruption.
+    """
+    if is_alias(folder):
+        raise InvalidInput(f"{folder} is the name of an alias; name a folder or an address for the copy")
+    if problems := verify_content(source, progress):
+        raise CollectionDamaged(
+            f"the collection is damaged: {'; '.join(problems)}; copy it when it has been repaired"
+        )
+    with raise_when_full(folder):
+        if postgresql_address.is_in_postgresql(folder):
+            copied = _copy_to_schema(source, folder, progress)
+            progress("snapshot", 0, 1)
+            _write_snapshot(folder)
+            return copied
+        return _copy_to_folder(source, folder, progress)
+
+
+def _copy_to_folder(source: Collection, folder: Path, progress: Progress) -> Copied:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InvalidInput(f"{folder} is not empty; name a new folder for the copy")
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        create_files(partial, source.profile, source.secret)
+        engine = schema.connect(partial)
+        try:
+            with engine.begin() as target:
+                target.execute(schema.meta.delete())
+                copied = _copy_everything(source, target, partial, progress)
+                metadata.set_value(target, KEY_CHECK, hash_key(source.secret))
+        finally:
+            engine.dispose()
+        progress("snapshot", 0, 1)
+        _write_snapshot(partial)
+        if folder.exists():
+            folder.rmdir()
+        rename_durably(partial, folder)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    return copied
+
+
+def _copy_to_schema(source: Collection, folder: Path, progress: Progress) -> Copied:
+    """Copy into a schema in one transaction; files that an interruption leaves are no collection without it."""
+    from cbir.store.writing import postgresql_creation
+
+    with postgresql_creation.creating(folder, source.secret) as target:
+        severity_model.drop_severity_model(folder)  # of an interrupted copy
+        return _copy_everything(source, target, folder, progress)
+
+
+def _copy_everything(source: Collection, target: Connection, folder: Path, progress: Progress) -> Copied:
+    """Copy files and rows, and compare them, in the transaction of `target`."""
+    copy_originals(source.folder, folder)  # before any is deleted
+    with ExitStack() as stack:
+        stack.enter_context(raise_when_damaged(source.folder))
+        reader = stack.enter_context(source._engine.connect())
+        generation = int(metadata.required_value(reader, "generation"))
+        tables = [*TABLES, quarantine] if has_quarantine(reader) else TABLES
+        if quarantine in tables:
+            create_quarantine(target)
+        read = {table.name: _copy_rows(reader, target, table, progress) for table in tables}
+        for table in (schema.images, schema.changes):
+            last = carried_history.last_number(reader, table.name)
+            carried_history.raise_last_number(target, table.name, last)
+        copy_originals(source.folder, folder)
+        copy_models(source.folder, folder)
+    for table in tables:
+        _require_equal(target, table, read[table.name], progress)
+    _require_originals(target, folder)
+    return Copied(
+        read["images"].rows,
+        read["labels"].rows,
+        read["changes"].rows,
+        read["originals"].rows,
+        read[quarantine.name].rows if quarantine in tables else 0,
+        source.generation() != generation,
+    )
+
+
+def _copy_rows(reader: Connection, target: Connection, table: Table, progress: Progress) -> RowSum:
+    total = reader.scalar(select(func.count()).select_from(table)) or 0
+    read = RowSum()
+    for rows in _pages(reader, table):
+        target.execute(insert(table), [dict(row._mapping) for row in rows])
+        for row in rows:
+            read.add(row)
+        progress(f"copying {table.name}", read.rows, total)
+    return read
+
+
+def _require_equal(target: Connection, table: Table, read: RowSum, progress: Progress) -> None:
+    written = RowSum()
+    for rows in _pages(target, table):
+        for row in rows:
+            written.add(row)
+        progress(f"comparing {table.name}", written.rows, read.rows)
+    if written != read:
+        raise CollectionDamaged(
+            f"the copy of {table.name} differs from the collection: {written.rows} of {read.rows} rows; "
+            "nothing was kept"
+        )
+
+
+def _pages(connection: Connection, table: Table) -> Iterator[list[Row[object]]]:
+    """Yield pages of the rows that a copy has."""
+    query = select(table)
+    if table is schema.meta:
+        key = schema.meta.c.key
+        query = query.where(key.not_in(OWN_KEYS), ~key.startswith(OWN_PREFIX, autoescape=True))
+    with connection.execute(query, execution_options={"yield_per": PAGE}) as result:
+        for rows in result.partitions(PAGE):
+            yield list(rows)
+
+
+def _require_originals(connection: Connection, folder: Path) -> None:
+    """Raise CollectionDamaged if an original is missing or damaged; delete those that no image needs."""
+    originals.sweep_originals(connection, folder)
+    stored = folder / originals.FOLDER
+    damaged = [
+        path
+        for path in (stored.iterdir() if stored.is_dir() else ())
+        if path.suffix != SUFFIX and not originals.is_intact(path)
+    ]
+    missing = originals.missing_originals(connection, folder)
+    if damaged or missing:
+        raise CollectionDamaged(
+            f"{len(damaged) + len(missing)} originals could not be copied, perhaps since their images were deleted "
+            "meanwhile; run the command again"
+        )
+
+
+def _write_snapshot(folder: Path) -> None:
+    """Derive the snapshot of a copy from the statistics that came with it."""
+    with Collection(folder) as copy, copy.writer() as writer:
+        if copy.statistics() is not None:
+            writer.snapshot()

@@ -1,0 +1,1 @@
+"""Views for readers, and the snapshot that is built for them."""

@@ -1,0 +1,148 @@
+"""Current view of a collection, rebuilt when the collection has changed."""
+
+import threading
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from cbir.errors import CollectionDamaged
+from cbir.gallery.flat_index import FlatIndex
+from cbir.gallery.live_graph import Neighbourhood
+from cbir.store.base import metadata
+from cbir.store.base.profile import Profile
+from cbir.store.base.restore_advice import REPAIR
+from cbir.store.base.vector_format import vector_format
+from cbir.store.records.database import Database, connect_once, is_sqlite
+from cbir.store.snapshot import database_state
+from cbir.store.snapshot.database_state import has_state, read_state
+from cbir.store.snapshot.half_index_file import read_half_index
+from cbir.store.snapshot.knn_file import read_knn
+from cbir.store.snapshot.snapshot import Snapshot, SnapshotInfo, open_snapshot
+from cbir.store.snapshot.stored_snapshot import read_snapshot_info, snapshot_stamp, snapshot_statistics
+from cbir.store.views.agreement import require_sample_agreement
+from cbir.store.views.collection_view import View, build_view
+from cbir.system.cancellation import run_to_end
+
+ATTEMPTS = 3  # to open a snapshot, which a writer may just have replaced
+
+
+class ViewCache:
+    """View of the latest generation with the snapshot that it reads. Thread-safe.
+
+    profile: as of the current view. problem: damage that makes the view incomplete; None if there is none.
+    """
+
+    def __init__(self, folder: Path, engine: Database, profile: Profile) -> None:
+        self.profile = profile
+        self._folder, self._engine = folder, engine
+        self._lock = threading.Lock()
+        self._view: View | None = None
+        self._state = (0, database_state.NONE)  # generation and state of the view
+        self._stamp = 0  # of the snapshot's description, where that is a file
+        self._snapshot: tuple[Snapshot, SnapshotInfo] | None = None
+        self._neighbourhood: Neighbourhood | None = None  # of the snapshot
+        self._half: FlatIndex | None = None  # of the snapshot
+        self._snapshot_problem: str | None = None
+        self._neighbours_problem: str | None = None
+        self._half_problem: str | None = None
+
+    @property
+    def problem(self) -> str | None:
+        return self._snapshot_problem or self._neighbours_problem or self._half_problem
+
+    def reload_profile(self) -> None:
+        """Read the profile again, as `view` does, without vectors."""
+        with connect_once(self._engine) as connection:
+            self.profile = metadata.read_profile(connection, self._folder)
+
+    def view(self) -> View:
+        """Return the view of the latest generation, from memory if nothing has changed."""
+        with connect_once(self._engine) as connection:
+            state = read_state(connection)
+        current = self._view
+        if current is not None and self._state == state and self._stamp == self._current_stamp():
+            return current
+        return run_to_end(self._latest, self._lock)
+
+    def _latest(self) -> View:
+        for attempt in range(1, ATTEMPTS + 1):
+            with self._engine.connect() as connection:
+                state = read_state(connection)
+                stamp = self._current_stamp()
+                if self._view is not None and self._state == state and self._stamp == stamp:
+                    return self._view
+                if self._open_snapshot(connection) or attempt == ATTEMPTS:
+                    if self._view and not has_state(
+                        connection, self._state[1]
+                    ):  # an earlier state was restored
+                        self._view = None
+                    self._view = self._build(connection, state[0])
+                    self._state, self._stamp = state, stamp
+                    return self._view
+        raise AssertionError("the last attempt returns")
+
+    def _current_stamp(self) -> int:
+        return 0 if is_sqlite(self._engine) else snapshot_stamp(self._folder)
+
+    def _build(self, connection: Connection, generation: int) -> View:
+        self.profile = metadata.read_profile(connection, self._folder)
+        return build_view(
+            connection,
+            self.profile,
+            snapshot_statistics(connection, self._folder, self._snapshot and self._snapshot[1]),
+            generation,
+            self._snapshot,
+            self._view,
+            self._neighbourhood,
+            self._half,
+        )
+
+    def _open_snapshot(self, connection: Connection) -> bool:
+        """Open the snapshot that the database names, unless it is open; False if one of its files cannot be read.
+
+        The snapshot may have been replaced meanwhile. Called again for the same one, it does without files beside it.
+        """
+        info = read_snapshot_info(connection, self._folder)
+        self._snapshot_problem = None
+        if info is None:
+            self._snapshot = self._neighbourhood = self._neighbours_problem = None
+            self._half = self._half_problem = None
+            return not self._current_stamp()  # else it may be newer than what this transaction sees
+        if self._snapshot and self._snapshot[1] == info:
+            return True
+        self._neighbourhood = self._neighbours_problem = None
+        self._half = self._half_problem = None
+        path = self._folder / "snapshots" / info.file
+        try:
+            statistics = snapshot_statistics(connection, self._folder, info)
+        except CollectionDamaged as damage:
+            if info.statistics_fingerprint is None:
+                raise
+            self._snapshot, self._snapshot_problem = None, str(damage)
+            return False
+        if statistics is None:
+            raise CollectionDamaged(
+                f"the collection's database does not contain the statistics of its snapshot; {REPAIR}"
+            )
+        dimensions = statistics.dimensions
+        try:
+            snapshot = open_snapshot(path, info, dimensions)
+        except CollectionDamaged as damage:
+            self._snapshot, self._snapshot_problem = None, str(damage)
+            return False
+        stored_format = vector_format(metadata.read_profile(connection, self._folder))
+        require_sample_agreement(connection, snapshot, statistics, stored_format)
+        self._snapshot = (snapshot, info)
+        try:
+            if info.neighbours_checksum:
+                neighbours = read_knn(path.with_name(info.neighbours), info.images, dimensions)
+                self._neighbourhood = Neighbourhood(neighbours)
+        except CollectionDamaged as damage:
+            self._neighbours_problem = f"{damage}: re-ranking by neighbours sees the nearest images alone"
+        try:
+            if info.half_checksum:
+                half_path = path.with_name(info.half)
+                self._half = read_half_index(half_path, info.half_checksum, info.images, dimensions)
+        except CollectionDamaged as damage:
+            self._half_problem = f"{damage}: searches compare the vectors in single precision"
+        return self._neighbours_problem is None and self._half_problem is None

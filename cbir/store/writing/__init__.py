@@ -1,0 +1,1 @@
+"""Creation of a collection, and every change of it."""

@@ -1,0 +1,1 @@
+"""Files, threads, addresses, extras, devices: what everything uses."""

@@ -1,0 +1,1 @@
+"""Output of commands, and how their help reads."""

@@ -1,0 +1,129 @@
+"""Printed output of the commands."""
+
+import json
+import sys
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+import typer
+from typer import Option
+
+from cbir.system.console.printable import echo
+from cbir.system.console.stage_lines import STARTING, StageLines
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import TaskID
+
+TABLE_WIDTH = 200  # columns of a table that is not printed to a terminal
+
+
+class OutputFormat(StrEnum):
+    """Formats of printed results."""
+
+    text = "text"
+    json = "json"
+
+
+Printed = Annotated[OutputFormat, Option("--format", help="Output format.")]
+
+
+def print_json(values: object, strict: bool = False) -> None:
+    """Print JSON; with `strict`, null for numbers that are not finite."""
+    text = json.dumps(values)
+    typer.echo(json.dumps(json.loads(text, parse_constant=lambda _: None)) if strict else text)
+
+
+def print_values(values: Mapping[str, object], format: OutputFormat) -> None:
+    """Print named values: JSON, or a line each."""
+    if format is OutputFormat.json:
+        print_json(values)
+        return
+    for name, value in values.items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{key} {inner}" for key, inner in value.items()) or None
+        elif isinstance(value, float):
+            value = f"{value:.4f}"
+        echo(f"{name.replace('_', ' '):22}{'-' if value is None else value}")
+
+
+def results_console() -> "Console":
+    """Return a console for tables, wide enough for results that are piped to another program.
+
+    It prints text as it is: names of files and values of labels may look like Rich's markup.
+    """
+    from cbir.system.console.plain_console import PlainConsole
+
+    return PlainConsole(width=None if PlainConsole().is_terminal else TABLE_WIDTH)
+
+
+class StageBars:
+    """Progress on stderr: a bar per stage on a terminal, lines in a log."""
+
+    def __init__(self) -> None:
+        self._lines: StageLines | None = None
+        if not sys.stderr.isatty():
+            self._lines = StageLines()
+            return
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}", markup=False),
+        )
+        self._bars = Progress(*columns, console=Console(stderr=True))
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Self:
+        if self._lines:
+            self._lines.__enter__()
+        else:
+            self._bars.start()
+            self.show(STARTING)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self._lines:
+            self._lines.__exit__()
+        else:
+            self._remove_starting()
+            self._bars.stop()
+
+    def _remove_starting(self) -> None:
+        if STARTING in self._tasks:
+            self._bars.remove_task(self._tasks.pop(STARTING))
+
+    def show(self, stage: str, done: int = 0, total: int | None = None, note: str = "") -> None:
+        """Update the bar of a stage.
+
+        Parameters
+        ----------
+        stage : str
+            Name of the stage; a new one adds a bar.
+        done : int
+            Steps completed.
+        total : int, optional
+            Steps of the stage; None if they are not known.
+        note : str
+            Text after the bar.
+        """
+        if self._lines:
+            self._lines.show(stage, done, total, note)
+            return
+        if stage not in self._tasks:
+            self._remove_starting()
+            self._tasks[stage] = self._bars.add_task(stage, total=total, note=note)
+        self._bars.update(self._tasks[stage], completed=done, total=total, note=note)

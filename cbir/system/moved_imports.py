@@ -1,0 +1,56 @@
+"""Modules of 1.0 under their earlier names, for one release: imports of them work, and warn."""
+
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_loader
+from types import ModuleType
+
+MOVED = {  # those that the documentation of 1.0 names
+    "cbir.active": "service.features.annotate.active",
+    "cbir.client": "service.client",
+    "cbir.datasets": "cbir.evaluation.datasets",
+    "cbir.grading": "cbir.learn.grading",
+    "cbir.losses": "cbir.learn.losses",
+    "cbir.models": "cbir.learn.models",
+    "cbir.models.backbones": "cbir.descriptors.networks.backbones",
+    "cbir.models.embedding_head": "cbir.descriptors.networks.embedding_head",
+    "cbir.severity": "cbir.learn.severity",
+}
+
+
+def present_name(name: str) -> str | None:
+    """Return the name that a module of 1.0 has now; None for one that has not moved."""
+    parts = name.split(".")
+    for end in range(len(parts), 1, -1):
+        if moved := MOVED.get(".".join(parts[:end])):
+            return ".".join([moved, *parts[end:]])
+    return None
+
+
+class MovedModules(MetaPathFinder, Loader):
+    """Finds modules by the names of 1.0."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return a spec for a module that has moved."""
+        if not fullname.startswith("cbir.") or present_name(fullname) is None:
+            return None
+        return spec_from_loader(fullname, self)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Put the module that has moved in the place of a new one."""
+        name = module.__name__
+        present = present_name(name) or name
+        warnings.warn(f"{name} is now {present}", DeprecationWarning, stacklevel=2)
+        sys.modules[name] = import_module(present)
+
+
+def find_moved_modules() -> None:
+    """Let imports of earlier names work."""
+    if not any(isinstance(finder, MovedModules) for finder in sys.meta_path):
+        sys.meta_path.insert(0, MovedModules())

@@ -1,0 +1,171 @@
+"""Python client of the HTTP API; needs the extra `client`.
+
+with Client("http://127.0.0.1:8000") as client:
+    for hit in client.search("query.png", k=5):
+        print(hit.rank, hit.id, hit.score)
+"""
+
+import time
+from collections.abc import Iterator
+from typing import Any, TypedDict, Unpack
+from urllib.parse import quote
+
+from service.client import messages
+from service.client.admin_methods import AdminMethods
+from service.client.connection import ServiceError, ServiceUnreachable
+from service.client.dicomweb_methods import DicomwebMethods
+from service.client.image_methods import ImageMethods
+from service.client.image_set_methods import ImageSetMethods
+from service.client.search_methods import SearchMethods
+from service.features.audit.client import AuditMethods
+from service.features.audit.quarantine.client import QuarantineMethods
+from service.features.federation.client import FederationMethods
+from service.features.map.client import MapMethods
+from service.features.saved.cases.client import CaseMethods
+from service.features.saved.cohorts.client import CohortMethods
+from service.features.similar.priors.client import PriorMethods
+
+__all__ = ["Client", "ServiceError", "ServiceUnreachable"]
+
+FINAL_STATES = ("done", "cancelled", "failed")
+
+
+class IndexOptions(TypedDict, total=False):
+    """Options of an indexing job.
+
+    labels: path of a csv with labels on the server. duplicates: add images that are in the collection already.
+    restore: add images that were deleted earlier. processes: number of processes; half the cores by default.
+    """
+
+    labels: str | None
+    duplicates: bool
+    restore: bool
+    processes: int | None
+
+
+class Client(
+    AdminMethods,
+    SearchMethods,
+    ImageMethods,
+    ImageSetMethods,
+    MapMethods,
+    AuditMethods,
+    QuarantineMethods,
+    CaseMethods,
+    CohortMethods,
+    DicomwebMethods,
+    PriorMethods,
+    FederationMethods,
+):
+    """Client of one service. Thread-safe.
+
+    Every method raises ServiceError for a problem response, ServiceUnreachable (an httpx.ConnectError) where no
+    service listens, and another httpx.TransportError where the connection fails.
+    """
+
+    def __len__(self) -> int:
+        """Return the number of images of the collection."""
+        return self.collection().images
+
+    def __bool__(self) -> bool:
+        return True
+
+    # The collection
+
+    def collections(self) -> messages.CollectionNames:
+        """Return the names of the collections."""
+        return self._fetch(messages.CollectionNames, "GET", "/v1/collections", with_collection=False)
+
+    def collection(self) -> messages.CollectionInfo:
+        """Return facts about the collection."""
+        return self._fetch(messages.CollectionInfo, "GET", "/v1/collection")
+
+    def profile(self) -> messages.ProfileInfo:
+        """Return the profile: descriptor, weights and re-ranking settings."""
+        return self._fetch(messages.ProfileInfo, "GET", "/v1/collection/profile")
+
+    def statistics(self) -> messages.CollectionStatistics:
+        """Return counts of images, patients, formats and labels."""
+        return self._fetch(messages.CollectionStatistics, "GET", "/v1/collection/statistics")
+
+    def history(self, *, limit: int = 100) -> Iterator[messages.ChangeRecord]:
+        """Iterate over the changes of the collection, newest first, `limit` per request."""
+        yield from self._all_items(messages.ChangePage, "/v1/collection/history", {"limit": limit})
+
+    # Jobs and patients
+
+    def index(self, folder: str, **options: Unpack[IndexOptions]) -> messages.JobInfo:
+        """Start a job that indexes a folder of the server, below one of index_roots; see `IndexOptions`."""
+        body = {"folder": folder, "collection": self.collection_name, **options}
+        return self._fetch(messages.JobInfo, "POST", "/v1/jobs", with_collection=False, json=body)
+
+    def jobs(self) -> list[messages.JobInfo]:
+        """Return the jobs, newest first, those from before the last start of the service too."""
+        return self._fetch(messages.JobList, "GET", "/v1/jobs", with_collection=False).items
+
+    def job(self, name: str) -> messages.JobInfo:
+        """Return the state of a job."""
+        return self._fetch(messages.JobInfo, "GET", f"/v1/jobs/{quote(name, safe='')}", with_collection=False)
+
+    def cancel(self, name: str) -> messages.JobInfo:
+        """Cancel a job; images indexed so far stay."""
+        return self._fetch(
+            messages.JobInfo, "POST", f"/v1/jobs/{quote(name, safe='')}/cancel", with_collection=False
+        )
+
+    def retry(self, name: str) -> messages.JobInfo:
+        """Let a job that has failed or was cancelled wait again; it goes on where it stopped."""
+        return self._fetch(
+            messages.JobInfo, "POST", f"/v1/jobs/{quote(name, safe='')}/retry", with_collection=False
+        )
+
+    def wait(self, name: str, *, seconds: float = 3600.0, every: float = 0.5) -> messages.JobInfo:
+        """Wait for a job to end.
+
+        Parameters
+        ----------
+        name : str
+            Name of the job.
+        seconds : float
+            Time limit.
+        every : float
+            Polling interval in seconds.
+
+        Raises
+        ------
+        TimeoutError
+            If the job has not ended within the time limit.
+        """
+        deadline = time.monotonic() + seconds
+        while (job := self.job(name)).state not in FINAL_STATES:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the job {name} has not ended within {seconds:g} seconds")
+            time.sleep(every)
+        return job
+
+    def erase_patient(self, key: str) -> messages.Erased:
+        """Erase all data of a patient, by the patient key of the images."""
+        return self._fetch(messages.Erased, "DELETE", f"/v1/patients/{quote(key, safe='')}")
+
+    # The service
+
+    def ready(self) -> messages.Readiness:
+        """Return the readiness of the first collection for searching."""
+        return self._fetch(messages.Readiness, "GET", "/readyz", with_collection=False)
+
+    def health(self) -> messages.Health:
+        """Return "ok" if the service answers."""
+        return self._fetch(messages.Health, "GET", "/healthz", with_collection=False)
+
+    def alive(self) -> messages.Health:
+        """Return "ok" if the service answers; if this fails, restart the service."""
+        return self._fetch(messages.Health, "GET", "/livez", with_collection=False)
+
+    def metrics(self) -> str:
+        """Return counters and timings in the Prometheus text format."""
+        return self._request("GET", "/metrics", with_collection=False).text
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI 3.1 description of the API."""
+        document: dict[str, Any] = self._request("GET", "/openapi.json", with_collection=False).json()
+        return document

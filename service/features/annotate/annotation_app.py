@@ -1,0 +1,94 @@
+"""App factory of the annotation server."""
+
+from functools import partial
+from pathlib import Path
+
+from flask import Flask
+from werkzeug.exceptions import Forbidden
+
+from cbir.settings import Settings
+from service.access import auth, login, scopes, security
+from service.access.caller import current_rights
+from service.app import CbirFlask
+from service.collections.app_state import EXTENSION as STATE
+from service.collections.app_state import AppState
+from service.features.annotate import (
+    annotation_page,
+    annotation_pictures,
+    annotation_scopes,
+    export_api,
+    judgement_api,
+    next_api,
+    review_api,
+    severity_api,
+)
+from service.features.annotate.annotation_state import EXTENSION, AnnotationState
+from service.http import compression, problems, request_body
+from service.http.request_body import MAX_JSON_BYTES
+from service.languages import request_language
+from service.pages import docs_routes
+from service.routes import health_routes
+from service.state import database
+
+
+def _refuse_limited_callers(collection: str) -> None:
+    """Raise Forbidden for a caller who may not see every image of the collection, since a study shows them all."""
+    rights = current_rights()
+    if rights and (rights.where or not rights.allows_collection(collection)):
+        raise Forbidden(
+            "a study shows all images of its collection, and this token may see a part of them only"
+        )
+
+
+def create_app(collection: Path, study: Path, settings: Settings) -> Flask:
+    """Create the annotation server.
+
+    Parameters
+    ----------
+    collection : Path
+        Folder of the collection whose images are compared.
+    study : Path
+        Folder of the study.
+    settings : Settings
+        Settings of the service; its access control and request checks apply here too.
+
+    Returns
+    -------
+    Flask
+    """
+    app = CbirFlask("service.app")  # shares its templates and static files
+    app.config["MAX_CONTENT_LENGTH"] = MAX_JSON_BYTES
+    app.url_map.merge_slashes = False
+    state = app.extensions[STATE] = AppState([collection.resolve()], settings)
+    app.extensions[EXTENSION] = AnnotationState(collection.resolve(), study)
+    compression.install(app)
+    problems.install(app)
+    security.install(app, settings)
+    request_body.install(app)
+    app.before_request(annotation_page.redirect_to_page)
+    database.install(app, state.database)
+    auth.install(app, settings)
+    request_language.install(app)
+    app.before_request(partial(_refuse_limited_callers, collection.resolve().name))
+    app.context_processor(lambda: {"scope": "annotate"})
+    register_routes(app)
+    return app
+
+
+def register_routes(app: Flask) -> None:
+    """Register all addresses of the annotation server and their access rules."""
+    app.extensions[scopes.RULES_EXTENSION] = annotation_scopes.ANNOTATION_RULES
+    app.add_url_rule("/healthz", view_func=health_routes.get_healthz)
+    app.add_url_rule("/livez", view_func=health_routes.get_livez)
+    for module in (
+        login,
+        docs_routes,
+        annotation_page,
+        next_api,
+        judgement_api,
+        review_api,
+        export_api,
+        annotation_pictures,
+        severity_api,
+    ):
+        app.register_blueprint(module.blueprint)

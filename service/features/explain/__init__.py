@@ -1,0 +1,1 @@
+"""Why images are similar."""

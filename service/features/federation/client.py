@@ -1,0 +1,54 @@
+"""Client methods that services use between each other."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from service.client.connection import ServiceConnection
+from service.features.federation.exchange.site_messages import FederatedReply, SiteProfile
+
+
+class FederationMethods(ServiceConnection):
+    """Mixin with the methods of `service.client.Client` that need the scope `federate`."""
+
+    def federation_profile(self) -> SiteProfile:
+        """Return what the service compares before it takes a vector, and what its answers contain."""
+        return self._fetch(SiteProfile, "GET", "/v1/federation/profile")
+
+    def federation_search(
+        self,
+        vector: Any,
+        *,
+        profile_hash: str,
+        transform: str,
+        k: int = 20,
+        where: Sequence[str] = (),
+        rerank: str = "none",
+        parameters: Mapping[str, float | str] | None = None,
+    ) -> FederatedReply:
+        """Search with a vector that another service has computed.
+
+        Parameters
+        ----------
+        vector : (d,) array-like
+            Raw values of the descriptor.
+        profile_hash, transform : str
+            Of the `federation_profile` that the vector agrees with.
+        k : int
+            Number of results.
+        where : sequence of str
+            Conditions on labels that the service shares.
+        rerank : str
+            Re-ranker; none by default.
+        parameters : mapping, optional
+            Its parameters.
+        """
+        body = {
+            "vector": [float(value) for value in vector],
+            "profile_hash": profile_hash,
+            "transform": transform,
+            "k": k,
+            "where": list(where),
+            "rerank": rerank,
+            "parameters": dict(parameters or {}),
+        }
+        return self._fetch(FederatedReply, "POST", "/v1/federation/search", json=body)

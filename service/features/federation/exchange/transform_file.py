@@ -1,0 +1,94 @@
+"""File with the transform of a collection, for other sites to normalise their vectors with."""
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from cbir.errors import InvalidInput
+from cbir.store import Collection
+from cbir.store.base.normalisation import Statistics, read_statistics
+from cbir.store.base.projection import Projection
+from cbir.store.base.vector_format import vector_format
+from cbir.store.snapshot.shared_transform import transform_origin
+from cbir.system.atomic import write_bytes
+from service.features.federation.exchange.site_agreement import transform_fingerprint
+
+MAX_BYTES = 256 * 2**20
+
+
+class TransformFile(BaseModel):
+    """Content of the file.
+
+    profile, profile_hash: of the collection it comes from. origin: name of that collection, made of its key.
+    fingerprint: of the transform. statistics: the transform as the collection stores it.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: Literal["cbir transform 1"] = "cbir transform 1"
+    profile: str
+    profile_hash: str
+    origin: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+    fingerprint: str
+    statistics: str
+
+    @classmethod
+    def of_collection(cls, collection: Collection) -> Self:
+        """Return the transform of a collection; raises InvalidInput before its first indexing run has ended."""
+        statistics = collection.statistics()
+        if statistics is None:
+            raise InvalidInput(f"{collection.folder} has no transform yet; index images first")
+        return cls(
+            profile=collection.profile.name,
+            profile_hash=collection.profile.hash,
+            origin=transform_origin(collection.secret),
+            fingerprint=transform_fingerprint(statistics),
+            statistics=statistics.to_json(),
+        )
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a file; raises InvalidInput if it cannot be read or holds something else."""
+        try:
+            if path.stat().st_size > MAX_BYTES:
+                raise InvalidInput(f"{path} is larger than any transform")
+            return cls.model_validate_json(path.read_bytes())
+        except OSError as error:
+            raise InvalidInput(f"{path} cannot be read: {error.strerror}") from None
+        except ValidationError:
+            raise InvalidInput(
+                f"{path} is not a transform; `cbir federate export-transform` writes one"
+            ) from None
+
+    def write(self, path: Path) -> None:
+        """Write the file; raises InvalidInput if it cannot be written."""
+        try:
+            write_bytes(path, self.model_dump_json().encode())
+        except OSError as error:
+            raise InvalidInput(f"{path} cannot be written: {error.strerror}") from None
+
+    def statistics_for(self, collection: Collection) -> Statistics:
+        """Return the transform for a collection; raises InvalidInput if it does not fit, or was changed."""
+        profile = collection.profile
+        if self.profile_hash != profile.hash:
+            raise InvalidInput(
+                f"the transform is for the profile {self.profile} ({self.profile_hash}); {collection.folder} has "
+                f"{profile.name} ({profile.hash})"
+            )
+        try:
+            statistics = read_statistics(self.statistics)
+            sound = transform_fingerprint(statistics) == self.fingerprint and _is_finite(statistics)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            sound = False
+        if not sound or len(statistics.mean) != vector_format(profile).dimensions:
+            raise InvalidInput("the transform has changed since it was exported; export it again")
+        return statistics
+
+
+def _is_finite(statistics: Statistics) -> bool:
+    arrays = [statistics.mean, statistics.scale]
+    if isinstance(statistics, Projection) and statistics.directions is not None:
+        arrays.append(statistics.directions)
+    return all(bool(np.isfinite(array).all()) for array in arrays)

@@ -1,0 +1,187 @@
+"""Client of one other service: its profile, and searches by a vector."""
+
+import json
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from threading import BoundedSemaphore, Lock
+from typing import Any
+from urllib.parse import quote
+
+from cbir.errors import InvalidInput
+from cbir.store.records.filter_conditions import Condition
+from cbir.system.remote_site import RemoteSite
+from service.features.federation.bounded_request import SiteFailed, SiteRequest, send
+from service.features.federation.exchange.circuit import CircuitBreaker
+from service.features.federation.exchange.reply_checks import (
+    REPLY_BYTES,
+    AskedFor,
+    CheckedReply,
+    UntrustedReply,
+    check_reply,
+    read_message,
+)
+from service.features.federation.exchange.site_agreement import difference
+from service.features.federation.exchange.site_messages import SiteProfile
+
+PROFILE_PATH, SEARCH_PATH = "/v1/federation/profile", "/v1/federation/search"
+PROFILE_SECONDS = 60.0  # that a profile is taken as known; a site refuses vectors of another one at any time
+MAX_DETAIL = 200  # characters of a refusal that are shown
+AT_A_TIME = 4  # requests to one site
+
+
+@dataclass(frozen=True)
+class SiteQuery:
+    """Question to a site: raw vector, number of results, conditions, re-ranker and its parameters.
+
+    conditions: on the labels of each result of the answer; those of `where`, and of the caller's rights.
+    """
+
+    vector: list[float] = field(repr=False)
+    k: int
+    where: list[str]
+    rerank: str
+    parameters: dict[str, Any]
+    conditions: tuple[Condition, ...] = ()
+
+
+class SiteClient:
+    """Client of the site `name`. Thread-safe.
+
+    A site that failed several times is left alone for a while, and has at most AT_A_TIME requests at a time.
+    """
+
+    def __init__(self, name: str, site: RemoteSite, clock: Callable[[], float] = time.monotonic) -> None:
+        self.name, self.site = name, site
+        self.circuit = CircuitBreaker(clock=clock)
+        self._clock = clock
+        self._lock = Lock()
+        self._turns = BoundedSemaphore(AT_A_TIME)
+        self._context: ssl.SSLContext | None = None
+        self._known: tuple[SiteProfile, float] | None = None  # the profile, and until when
+
+    def profile(self, fresh: bool = False) -> SiteProfile:
+        """Return the site's profile, kept for a minute unless `fresh`; raises SiteFailed and InvalidInput."""
+        remembered = self._known
+        if remembered and self._clock() < remembered[1] and not fresh:
+            return remembered[0]
+        content = self._request("GET", PROFILE_PATH, REPLY_BYTES)
+        profile: SiteProfile = self._trusted(lambda: read_message(content, SiteProfile))
+        self._known = profile, self._clock() + PROFILE_SECONDS
+        return profile
+
+    def agree(self, own_profile: SiteProfile) -> SiteProfile:
+        """Return the site's profile if it agrees with the one `own_profile`; raises SiteFailed and InvalidInput."""
+        if wait := self.circuit.seconds_to_wait():
+            raise SiteFailed(f"it failed several times and is left alone for {wait:.0f} seconds")
+        their_profile = self.profile()
+        if reason := difference(own_profile, their_profile):
+            self._known = None
+            raise SiteFailed(f"it differs: {reason}", refused=True)
+        return their_profile
+
+    def search(self, query: SiteQuery, their_profile: SiteProfile) -> CheckedReply:
+        """Send the vector, and check what the site answers.
+
+        Parameters
+        ----------
+        query : SiteQuery
+            What to ask.
+        their_profile : SiteProfile
+            Profile that the site agreed with.
+
+        Raises
+        ------
+        SiteFailed
+            If the site refuses, fails or answers something that cannot be used.
+        InvalidInput
+            If the files of the setting cannot be used.
+        """
+        k = min(query.k, their_profile.results)
+        fields = {
+            "vector": query.vector,
+            "profile_hash": their_profile.profile_hash,
+            "transform": their_profile.transform,
+            "k": k,
+            "where": query.where,
+            "rerank": query.rerank,
+            "parameters": query.parameters,
+        }
+        question = AskedFor(their_profile, k, query.rerank, query.conditions)
+        content = self._request("POST", SEARCH_PATH, question.most_bytes, json.dumps(fields).encode())
+        reply: CheckedReply = self._trusted(lambda: check_reply(content, question))
+        # Not before: a site may answer its profile, and hang later.
+        self.circuit.record(answered=True)
+        if k < query.k and len(reply.hits) == k:
+            return replace(reply, notes=(*reply.notes, f"it answers at most {k} results"))
+        return reply
+
+    def _trusted(self, read: Callable[[], Any]) -> Any:
+        """Return what `read` makes of an answer; one that cannot be used counts as a failure."""
+        try:
+            result = read()
+        except UntrustedReply as error:
+            self._known = None
+            self.circuit.record(answered=False)
+            raise SiteFailed(str(error)) from None
+        return result
+
+    def _request(self, method: str, path: str, most_bytes: int, body: bytes | None = None) -> bytes:
+        headers = {"Accept": "application/json", "Connection": "close"}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        if token := self.site.read_token():
+            headers["Authorization"] = f"Bearer {token}"
+        if self.site.collection:
+            path += f"?collection={quote(self.site.collection, safe='')}"
+        request = SiteRequest(method, path, most_bytes, body, headers)
+        context = self._tls() if self.site.url.startswith("https") else None
+        if not self._turns.acquire(blocking=False):
+            raise SiteFailed("it has not answered earlier requests yet")
+        try:
+            status, content = send(self.site.url, request, context, self.site.seconds)
+        except SiteFailed:
+            self.circuit.record(answered=False)
+            raise
+        finally:
+            self._turns.release()
+        if status != 200:
+            if status >= 500:
+                self.circuit.record(answered=False)
+            self._known = None
+            raise SiteFailed(f"it refuses ({status}){_detail(content)}", refused=status < 500)
+        return content
+
+    def _tls(self) -> ssl.SSLContext:
+        """Return the TLS context, made once; raises InvalidInput for files that cannot be used."""
+        with self._lock:
+            if self._context is None:
+                self._context = tls_context(self.name, self.site)
+            return self._context
+
+
+def tls_context(name: str, site: RemoteSite) -> ssl.SSLContext:
+    """Return the TLS context for the site `name`, with this service's certificate; raises InvalidInput."""
+    try:
+        context = ssl.create_default_context(cafile=site.ca)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if site.certificate:
+            # An empty password, so that an encrypted key raises an error instead of prompting.
+            context.load_cert_chain(site.certificate, site.key, password="")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "not PEM files that belong together"
+        raise InvalidInput(f"sites.{name}: ca, certificate and key cannot be used: {reason}") from None
+    return context
+
+
+def _detail(content: bytes) -> str:
+    """Return what a problem response (RFC 9457) says, shortened to one printable line."""
+    try:
+        detail = json.loads(content)["detail"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    if not isinstance(detail, str):
+        return ""
+    line = "".join(letter if letter.isprintable() else " " for letter in detail[:MAX_DETAIL])
+    return f": {line}"

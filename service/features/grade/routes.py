@@ -1,0 +1,99 @@
+"""Endpoint POST /v1/grade."""
+
+from flask import Blueprint, Response, request
+from pydantic import ConfigDict, Field
+
+from cbir.learn.grade import Grade
+from cbir.search import ImageId, record_links
+from cbir.search import example_values as example
+from service.access.audit import log_images
+from service.access.patient_identifiers import check_patient, patient_key
+from service.collections.app_state import current_state
+from service.collections.uploads import describe_upload
+from service.http import request_params
+from service.http.operations import IMAGE_FILES, json_response, operation
+from service.http.query_deadline import query_deadline
+from service.http.rendering_parameters import Rendering
+from service.http.uploaded_files import uploaded_file
+
+blueprint = Blueprint("grade", __name__, url_prefix="/v1")
+
+
+class GradeParameters(request_params.Parameters):
+    """Parameters of every grading."""
+
+    grade_column: str | None = Field(
+        default=None,
+        max_length=100,
+        description="Label that holds the grades; by default the only one with a model.",
+        examples=["grade"],
+    )
+    collection: str | None = Field(
+        default=None,
+        description="Name of the collection; the caller's first one by default.",
+        examples=["knees"],
+    )
+
+
+class GradeByImage(GradeParameters, Rendering):
+    """Grade an uploaded image."""
+
+    exclude_patient: str | None = Field(
+        default=None,
+        description="Patient key, whose images are left out of the list; with the scope admin also the identifier "
+        "it was made from, but not in the query string, since addresses are written to logs.",
+        examples=[example.PATIENT_KEY],
+    )
+
+
+class GradeById(GradeParameters):
+    """Grade an image of the collection; images of its patient are excluded from the list."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"image_id": example.IMAGE_ID}]})
+
+    image_id: ImageId = Field(description="Id of the image to grade.", examples=[example.IMAGE_ID])
+
+
+@blueprint.post("/grade")
+@operation(
+    "grade",
+    {200: Grade},
+    body={request_params.JSON: GradeById, **IMAGE_FILES},
+    form=GradeByImage,
+    query=GradeByImage,
+    problems=(400, 404, 413, 415, 422, 504),
+    python='client.grade("query.png")',
+)
+def post_grade() -> Response:
+    """Grade an image by its two neighbours among the graded images.
+
+    Send the image in the form field `image` or as the body itself; name an image of the collection in a JSON body.
+    404 if the collection has no grade model: `cbir grade fit` fits one.
+    """
+    state = current_state()
+    params: GradeById | GradeByImage
+    with state.concurrency.admit():
+        if request.mimetype == request_params.JSON:
+            params = request_params.request_parameters(GradeById)
+        else:
+            data = uploaded_file(state.settings)
+            params = request_params.request_parameters(GradeByImage)
+            check_patient(params.exclude_patient)
+        collection = state.searcher(params.collection).collection
+        grader = state.graders.get(collection, params.grade_column)
+        if isinstance(params, GradeByImage):
+            side, encoder = grader.picture_side(), grader.other_encoder()
+            query = describe_upload(state.decoders, collection, data, params, side, encoder)
+        with state.concurrency.slot(), query_deadline(state.settings.query_seconds):
+            if isinstance(params, GradeById):
+                grade = grader.by_id(params.image_id)
+            else:
+                patient = patient_key(collection, params.exclude_patient)
+                grade = grader.by_image(query, patient)
+    neighbours = [neighbour for neighbour in (grade.lighter, grade.severer) if neighbour]
+    for neighbour in neighbours:
+        record = collection.record(neighbour.image_id)
+        neighbour.links = record_links(state.settings, record).in_collection(params.collection)
+    query_ids = [params.image_id] if isinstance(params, GradeById) else []
+    log_images([*query_ids, *(neighbour.image_id for neighbour in neighbours)])
+    return json_response(grade)

@@ -1,0 +1,1 @@
+"""Pairs to Label Studio, and its answers back."""

@@ -1,0 +1,142 @@
+"""The map of a collection: computed once, then kept in step with images that are added and deleted."""
+
+from collections.abc import Callable
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from cbir.gallery.gallery import Gallery
+from cbir.gallery.knn import find_neighbours
+from cbir.gallery.knn_graph import build_graph
+from cbir.gallery.vector_blocks import Floats, Rows, spread_rows
+from cbir.store import Collection
+from cbir.store.base.profile import Profile
+from cbir.store.snapshot.map_file import StoredMap, write_map
+from cbir.store.views.collection_view import View
+from service.features.map.layout.placing import place_by_neighbours
+from service.features.map.layout.principal_plane import project_to_plane
+from service.features.map.layout.tsne import (
+    FROM_SCRATCH,
+    REFINING,
+    Phase,
+    count_steps,
+    lay_out,
+    shrink_to_start,
+)
+
+FIRST = 10_000  # images laid out before all others are placed among them and refined: five times as fast
+LEAST = 8  # images; fewer are shown in their principal plane
+
+Progress = Callable[[int, int], None]
+
+
+def compute_map(
+    view: View, profile: Profile, progress: Progress = lambda done, total: None, first: int = FIRST
+) -> StoredMap:
+    """Lay out the images of a view, those that are deleted left out.
+
+    Parameters
+    ----------
+    view : View
+        View of a collection.
+    profile : Profile
+        Its profile.
+    progress : callable
+        Called with steps done and steps in all; what it raises ends the computation.
+    first : int
+        Largest number of images that are laid out from scratch. Of more images an evenly spread sample is, the others
+        are placed by their neighbours, and all are refined.
+
+    Raises
+    ------
+    InvalidInput
+        If openTSNE is not installed.
+    """
+    gallery = view.gallery
+    rows = np.arange(len(gallery)) if view.rows is None else view.rows
+    few = len(rows) < LEAST
+    positions = project_to_plane(gallery, rows) if few else _lay_out_all(gallery, rows, progress, first)
+    return StoredMap(gallery.ids[rows], to_unit_square(positions), transform_name(view, profile))
+
+
+def _lay_out_all(gallery: Gallery, rows: Rows, progress: Progress, first: int) -> Floats:
+    weights = graph_weights(gallery)[rows][:, rows]
+    sampled = spread_rows(len(rows), first)
+    start = shrink_to_start(project_to_plane(gallery, rows))
+    if len(sampled) == len(rows):
+        return _with_progress(weights, start, FROM_SCRATCH, progress, 0, count_steps(FROM_SCRATCH))
+    total = count_steps(FROM_SCRATCH) + count_steps(REFINING)
+    neighbours = find_neighbours(gallery.vectors(rows[sampled]), gallery.space)
+    sample_weights = build_graph(neighbours).weights
+    positions = np.full((len(rows), 2), np.nan, np.float32)
+    positions[sampled] = _with_progress(sample_weights, start[sampled], FROM_SCRATCH, progress, 0, total)
+    positions = place_by_neighbours(weights, positions)
+    isolated = np.isnan(positions[:, 0])
+    positions[isolated] = start[isolated]  # in the middle, from where they are pushed out
+    return _with_progress(weights, positions, REFINING, progress, count_steps(FROM_SCRATCH), total)
+
+
+def _with_progress(
+    weights: Any, start: Floats, phases: tuple[Phase, ...], progress: Progress, before: int, total: int
+) -> Floats:
+    return lay_out(weights, start, phases, lambda done: progress(before + done, total))
+
+
+def store_map(collection: Collection, computed: StoredMap) -> None:
+    """Write the map of a collection, without images that were deleted or erased while it was computed."""
+    write_map(collection.folder, computed)
+    view = collection.view()  # after writing: of an erasure that ends later, the map that it finds is deleted
+    rows = np.arange(len(view.gallery)) if view.rows is None else view.rows
+    left = np.isin(computed.numbers, view.gallery.ids[rows])
+    if not left.all():
+        write_map(
+            collection.folder,
+            StoredMap(computed.numbers[left], computed.positions[left], computed.transform),
+        )
+
+
+def current_places(view: View, stored: StoredMap) -> Floats:
+    """Return the positions (n, 2) of the rows of a view: those of the map, and beside neighbours for added images.
+
+    NaN for images that no chain of neighbours joins with one of the map. Rows of deleted images are not left out.
+    """
+    gallery = view.gallery
+    positions = np.full((len(gallery), 2), np.nan, np.float32)
+    present = np.isin(stored.numbers, gallery.ids)
+    positions[np.searchsorted(gallery.ids, stored.numbers[present])] = stored.positions[present]
+    if present.any() and np.isnan(positions[:, 0]).any():
+        positions = place_by_neighbours(graph_weights(gallery), positions)
+    return positions
+
+
+def is_outdated(view: View, profile: Profile, stored: StoredMap) -> bool:
+    """Return whether a map is to be computed again: the images have doubled, or the transform was fitted again."""
+    rows = np.arange(len(view.gallery)) if view.rows is None else view.rows
+    added = np.count_nonzero(~np.isin(view.gallery.ids[rows], stored.numbers))
+    return bool(added > len(stored)) or stored.transform != transform_name(view, profile)
+
+
+def transform_name(view: View, profile: Profile) -> str:
+    """Return a text that names the profile and, once an indexing run has ended, the fitted transform."""
+    fitted = "" if view.snapshot is None else f"{crc32(view.statistics.to_json().encode()):08x}"
+    return f"{profile.hash} {fitted}"
+
+
+def graph_weights(gallery: Gallery) -> Any:
+    """Return the weights (n, n) of the gallery's k-NN graph: that of its snapshot, extended, or a graph made now."""
+    if gallery.neighbourhood is not None:
+        graph, _ = gallery.neighbourhood.covering(gallery)
+    else:
+        vectors = gallery.vectors(np.arange(len(gallery)))
+        graph = build_graph(find_neighbours(vectors, gallery.space))
+    return graph.weights[: len(gallery)][:, : len(gallery)]
+
+
+def to_unit_square(positions: Floats) -> Floats:
+    """Return positions (n, 2) moved and scaled to -1..1, with the same scale in both directions."""
+    if not len(positions):
+        return positions
+    low, high = positions.min(axis=0), positions.max(axis=0)
+    reach = float((high - low).max()) / 2 or 1.0
+    return np.asarray(np.clip((positions - (low + high) / 2) / reach, -1.0, 1.0), np.float32)

@@ -1,0 +1,213 @@
+"""Endpoints of the map of a collection: places of its images, their labels, places of the results of a search."""
+
+from collections import Counter
+from typing import Annotated, Any
+
+import numpy as np
+from flask import Blueprint, Response
+from numpy.typing import NDArray
+from pydantic import Field
+
+from cbir.errors import StorageFull
+from cbir.gallery.vector_blocks import Floats, Rows, spread_rows
+from cbir.search import example_values as example
+from cbir.store import Collection
+from cbir.store.views.collection_view import View
+from cbir.system.extras import install_command
+from service.access.audit import log_images
+from service.collections.app_state import current_state
+from service.collections.mounted_collection import CollectionHandle
+from service.features.map.layout.placing import place_among
+from service.features.map.layout.tsne import is_installed
+from service.features.map.map_cache import PlacedView
+from service.features.map.messages import (
+    CollectionMap,
+    MapLabels,
+    MapPlace,
+    MapPlaceRequest,
+    MapPlaces,
+    MapPoint,
+)
+from service.http import request_params
+from service.http.operations import json_response, operation
+from service.http.query_deadline import query_deadline
+from service.routes.image_routes import CollectionParameters
+from service.routes.label_routes import KeyInPath
+from service.state.errors import StateUnavailable
+
+blueprint = Blueprint("maps", __name__, url_prefix="/v1/map")
+
+MAX_POINTS = 200_000
+DECIMALS = 4  # of a place: a ten-thousandth of half the map's side
+NEAREST = 5  # results that place an image which is not in the collection
+
+
+class MapParameters(CollectionParameters):
+    """Images on a map."""
+
+    limit: Annotated[int, Field(ge=1, le=MAX_POINTS)] = Field(
+        default=MAX_POINTS,
+        description=f"Most images, from 1 to {MAX_POINTS}, the default; of more, an evenly spread sample is shown.",
+        examples=[10_000],
+    )
+
+
+@blueprint.get("")
+@operation(
+    "map", {200: CollectionMap}, query=MapParameters, problems=(404, 422, 429, 504), python="client.map()"
+)
+def get_map() -> Response:
+    """Show the images of a collection in two dimensions, similar ones close together.
+
+    The first request starts a job that computes the map (`state` is "computing", repeat the request), as does one
+    after the images have doubled or their transform was fitted again; until it ends the map before is shown. Added
+    images are placed beside their neighbours at once. It needs the extra `map`.
+    """
+    state, params = current_state(), request_params.query_parameters(MapParameters)
+    handle = state.handle(params.collection)
+    with state.concurrency.admit(), state.concurrency.slot(), query_deadline(state.settings.query_seconds):
+        collection = _mapped_collection(handle)
+        view = collection.view()
+        placed = _placed_view(handle, view)
+        rows = _shown_rows(view, placed, params.limit)
+        names = collection.image_ids() if len(rows) else {}
+    numbers = view.gallery.ids[rows].tolist()
+    name_of = {row: names[number] for row, number in zip(rows, numbers, strict=True) if number in names}
+    log_images(name_of.values())
+    points = np.empty((0, 2)) if placed is None else _rounded(placed.positions[list(name_of)])
+    message = CollectionMap(
+        **_progress(handle, placed),
+        generation=view.generation,
+        images=len(view),
+        ids=list(name_of.values()),
+        x=points[:, 0].tolist(),
+        y=points[:, 1].tolist(),
+    )
+    return json_response(message)
+
+
+@blueprint.get("/labels/<path:key>")
+@operation(
+    "map_labels",
+    {200: MapLabels},
+    query=MapParameters,
+    problems=(404, 422, 504),
+    python='client.map_labels("modality")',
+)
+def get_map_labels(key: KeyInPath) -> Response:
+    """List the values of a label for the images of a map, in its order.
+
+    If `generation` is not that of the map, the collection has changed: get the map again. A key that no image has is
+    refused.
+    """
+    state, params = current_state(), request_params.query_parameters(MapParameters)
+    handle = state.handle(params.collection)
+    with state.concurrency.admit(), state.concurrency.slot(), query_deadline(state.settings.query_seconds):
+        collection = _mapped_collection(handle)
+        collection.list_label_values(key, limit=1)  # raises InvalidInput for an unknown key
+        view = collection.view()
+        rows = _shown_rows(view, _placed_view(handle, view), params.limit)
+        labels = collection.labels_by_number(key)
+    label_values = [labels.get(number) for number in view.gallery.ids[rows].tolist()]
+    values = [
+        value for value, _ in Counter(value for value in label_values if value is not None).most_common()
+    ]
+    codes = {value: code for code, value in enumerate(values)} | {None: -1}
+    message = MapLabels(
+        generation=view.generation, key=key, values=values, codes=[codes[value] for value in label_values]
+    )
+    return json_response(message)
+
+
+@blueprint.post("/places")
+@operation(
+    "map_places",
+    {200: MapPlaces},
+    query=CollectionParameters,
+    body={request_params.JSON: MapPlaceRequest},
+    problems=(400, 404, 413, 415, 422, 504),
+    python=f'client.map_places(["{example.IMAGE_ID}"])',
+)
+def post_places() -> Response:
+    """Return the places of images on the map, and that of an image which they are nearest to.
+
+    So the results of a search can be shown on the map, with a query image that is not in the collection among them.
+    An unknown id is refused with 404, which names it.
+    """
+    request_params.require_json()
+    state, name = current_state(), request_params.query_parameters(CollectionParameters).collection
+    body = request_params.json_body(MapPlaceRequest)
+    handle = state.handle(name)
+    with state.concurrency.admit(), state.concurrency.slot(), query_deadline(state.settings.query_seconds):
+        collection = _mapped_collection(handle)
+        numbers = collection.numbers_of(body.ids)
+        view = collection.view()
+        placed = _placed_view(handle, view)
+    log_images(body.ids)
+    if placed is None:
+        return json_response(MapPlaces(items=[], query=None))
+    rows = np.searchsorted(view.gallery.ids, numbers)  # images of the caller, which the view has
+    points = placed.positions[np.minimum(rows, len(view.gallery) - 1)]
+    items = [
+        MapPlace(image_id=image_id, x=x, y=y)
+        for image_id, (x, y) in zip(body.ids, _rounded(points).tolist(), strict=True)
+        if not np.isnan(x)
+    ]
+    among = place_among(points[:NEAREST])
+    query = (
+        None
+        if among is None
+        else MapPoint(x=round(float(among[0]), DECIMALS), y=round(float(among[1]), DECIMALS))
+    )
+    return json_response(MapPlaces(items=items, query=query))
+
+
+def _mapped_collection(handle: CollectionHandle) -> Collection:
+    """Return the collection as the caller sees it; raises InvalidInput if it is too large for a map."""
+    searcher = handle.searcher()
+    searcher.require_all_images("the map")
+    return searcher.collection
+
+
+def _placed_view(handle: CollectionHandle, view: View) -> PlacedView | None:
+    """Return the places of the images of a view, which may be limited; None without a map."""
+    return current_state().maps.placed(handle.whole_searcher().collection, view)
+
+
+def _shown_rows(view: View, placed: PlacedView | None, limit: int) -> Rows:
+    """Return the rows of the images on the map that the caller may see, at most `limit`."""
+    if placed is None:
+        return np.empty(0, np.int64)
+    rows = np.arange(len(view.gallery)) if view.rows is None else view.rows
+    rows = rows[~np.isnan(placed.positions[rows, 0])]
+    return np.asarray(rows[spread_rows(len(rows), limit)]) if len(rows) else rows
+
+
+def _progress(handle: CollectionHandle, placed: PlacedView | None) -> dict[str, Any]:
+    """Return the state of the map; starts a job that computes it if it is due."""
+    state: str = "ready" if placed else "computing"
+    reason, job = None, None
+    if placed is None or placed.outdated:
+        if not is_installed():
+            reason = f"this needs openTSNE: {install_command('map')}"
+        else:
+            try:
+                job = current_state().maps.compute(handle.name, handle.folder)
+            except (StateUnavailable, StorageFull):
+                reason = "the job that computes it cannot be stored: the state database does not answer"
+            if job and job.state in ("failed", "cancelled"):
+                reason = f"the job {job.job} was not completed: {job.state}"
+    if placed is None and reason:
+        state = "failed" if job else "unavailable"
+    active = job is not None and reason is None
+    return {
+        "state": state,
+        "reason": reason if placed is None else None,
+        "job": job.job if job and active else None,
+        "done": job.done if job and active else 0,
+        "total": job.total if job and active else None,
+    }
+
+
+def _rounded(places: Floats) -> NDArray[np.float64]:
+    return np.asarray(np.round(places.astype(np.float64), DECIMALS), np.float64)

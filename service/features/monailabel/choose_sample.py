@@ -1,0 +1,77 @@
+"""Choice of the image to annotate next."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from cbir.errors import NotFound
+from cbir.search import Searcher
+from cbir.store import Record
+from service.features.monailabel.annotated_images import AnnotatedImages
+
+CANDIDATES = 2000  # open images, drawn at random, that core-set chooses from
+CENTRES = 500  # annotated images, the last added, that it chooses far from
+
+
+def choose_sample(strategy: str, searcher: Searcher) -> Record | None:
+    """Return the image to annotate next; None if all are annotated.
+
+    Parameters
+    ----------
+    strategy : str
+        One of STRATEGIES.
+    searcher : Searcher
+        Of the images that the caller may see.
+
+    Raises
+    ------
+    NotFound
+        If there is no such strategy.
+    """
+    if strategy not in STRATEGIES:
+        raise NotFound(f"there is no strategy {strategy[:64]}; available: {', '.join(STRATEGIES)}")
+    return STRATEGIES[strategy][1](searcher, AnnotatedImages(searcher.collection))
+
+
+def _first(searcher: Searcher, images: AnnotatedImages) -> Record | None:
+    return images.first_open()
+
+
+def _random(searcher: Searcher, images: AnnotatedImages) -> Record | None:
+    return _from_pool(searcher, images, with_centres=False)
+
+
+def _core_set(searcher: Searcher, images: AnnotatedImages) -> Record | None:
+    return _from_pool(searcher, images, with_centres=True)
+
+
+def _from_pool(searcher: Searcher, images: AnnotatedImages, with_centres: bool) -> Record | None:
+    """Return the open image farthest from the annotated ones, or without centres a random one."""
+    from cbir.gallery.vector_blocks import is_among
+    from cbir.search.cohorts.cohort_pool import collect_pool
+    from service.features.annotate.active.strategies.core_set import (
+        farthest,  # with SciPy, which a start should not wait for
+    )
+
+    rng = np.random.default_rng()
+    ids = [record.image_id for record in images.latest(CENTRES)] if with_centres else []
+    centres = np.sort(np.array(list(searcher.collection.numbers_by_id(ids).values()), np.int64))
+    pool = collect_pool(searcher, images.open_where, centres, centres, np.empty(0, np.int64))
+    centre_rows = pool.rows_of(centres)
+    searched = pool.searched_rows()
+    open_rows = searched[~is_among(searched, centre_rows)]
+    if not len(open_rows):
+        return images.first_open()
+    rows = rng.choice(open_rows, min(CANDIDATES if with_centres else 1, len(open_rows)), replace=False)
+    features, annotated = (pool.vectors.vectors(each).astype(np.float64) for each in (rows, centre_rows))
+    (position,) = farthest(features, annotated, 1, rng)
+    number = int(pool.numbers[rows[position]])
+    return searcher.collection.records([number]).get(number)
+
+
+Choose = Callable[[Searcher, AnnotatedImages], Record | None]
+STRATEGIES: dict[str, tuple[str, Choose]] = {
+    "random": ("A random image among those that are not annotated", _random),
+    "first": ("The image that was added first among those that are not annotated", _first),
+    "core-set": ("The image that looks least like the annotated ones (greedy k-center)", _core_set),
+}

@@ -1,0 +1,198 @@
+"""Segmentations that MONAI Label's clients send, in the folder of the setting `annotation_folder`.
+
+The folder of an image has a manifest with the hashes of its segmentations, which `check_segmentations` compares.
+"""
+
+import os
+import re
+from collections.abc import Collection as Ids
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from cbir.errors import CollectionDamaged, InvalidInput, NotFound
+from cbir.settings import Settings
+from cbir.store.base import file_manifest
+from cbir.system.atomic import BINARY, OWNER_FILE, private_folder, write_bytes
+from cbir.system.file_lock import wait_lock
+from service.http.problems import NotAllowed
+from service.state.private_file import give_to_owner
+
+SUFFIXES = (".seg.nrrd", ".nrrd", ".nii.gz", ".nii", ".json")
+MAX_SEGMENTATIONS = 16  # of an image
+LOCK = ".lock"  # file that all services with the folder lock while they write there
+TAG = re.compile(r"[A-Za-z0-9_-]{1,32}")
+
+
+def segmentation_suffix(name: str) -> str:
+    """Return the suffix of a file's name; raises InvalidInput for other files than segmentations."""
+    for suffix in SUFFIXES:
+        if name.lower().endswith(suffix):
+            return suffix
+    raise InvalidInput(f"label: send a file that ends in {', '.join(SUFFIXES)}")
+
+
+def check_tag(tag: str) -> str:
+    """Return the tag of a segmentation; raises InvalidInput if it could not be part of a file's name."""
+    if not TAG.fullmatch(tag):
+        raise InvalidInput("tag: 1 to 32 letters, digits, _ and -")
+    return tag
+
+
+def store_segmentation(settings: Settings, image_id: str, tag: str, suffix: str, content: bytes) -> None:
+    """Store the segmentation of an image, in place of an earlier one with the same tag.
+
+    Parameters
+    ----------
+    settings : Settings
+        With the folder.
+    image_id : str
+        Id of an image that exists.
+    tag : str
+        Checked tag.
+    suffix : str
+        One of SUFFIXES.
+    content : bytes
+        The file.
+
+    Raises
+    ------
+    NotAllowed
+        Without a folder.
+    InvalidInput
+        If the image has as many segmentations with other tags as it may have.
+    """
+    folder = annotation_folder(settings) / image_id
+    with _only_writer(annotation_folder(settings)):
+        private_folder(folder)
+        others = segmentations(settings, image_id).keys() - {tag}
+        if len(others) >= MAX_SEGMENTATIONS:
+            raise InvalidInput(
+                f"tag: an image has at most {MAX_SEGMENTATIONS} segmentations; use a tag that it has"
+            )
+        earlier = [path.name for path in _files(folder, tag)]
+        _note_files(folder, (), earlier)  # else a kill would leave the hash of another content
+        write_bytes(folder / f"{tag}{suffix}", content)
+        for name in earlier:
+            if name != f"{tag}{suffix}":
+                (folder / name).unlink(missing_ok=True)
+        _note_files(folder, [f"{tag}{suffix}"])
+
+
+def _note_files(folder: Path, written: Sequence[str], removed: Sequence[str] = ()) -> None:
+    """Note files in the manifest of an image's folder; a damaged one stays as it is, and is reported."""
+    with suppress(CollectionDamaged):
+        if file_manifest.read_sums(folder) is None:
+            file_manifest.write_sums(folder, written)
+        else:
+            file_manifest.update_sums(folder, written, removed)
+        with (folder / file_manifest.NAME).open("rb") as manifest:
+            give_to_owner(manifest.fileno(), folder)
+
+
+@contextmanager
+def _only_writer(folder: Path) -> Iterator[None]:
+    """Wait until no other thread or process writes segmentations, so that none is counted too late."""
+    private_folder(folder)
+    file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | BINARY, OWNER_FILE)
+    try:
+        give_to_owner(file, folder)
+        wait_lock(file)
+        yield
+    finally:
+        os.close(file)
+
+
+def check_segmentations(folder: Path) -> list[str]:
+    """Compare all segmentations with the manifests; return the problems.
+
+    Those without a hash, which an earlier version or an interrupted request stored, get one as they are.
+    """
+    problems: list[str] = []
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        if path.is_dir():
+            with suppress(FileNotFoundError), _only_writer(folder):  # erased meanwhile
+                problems += _check_image(path)
+    return problems
+
+
+def _check_image(folder: Path) -> list[str]:
+    try:
+        if changed := file_manifest.changed_files(folder):
+            return [
+                f"segmentations in {folder} are missing or have changed: {', '.join(changed)}; restore them from a "
+                "copy, or send them again"
+            ]
+    except CollectionDamaged as damage:
+        return [f"{damage}; restore it from a copy, or delete it: `cbir state verify` makes another"]
+    noted = file_manifest.read_sums(folder) or {}
+    new = [path.name for path in folder.iterdir() if path.name.endswith(SUFFIXES) and path.name not in noted]
+    if new:
+        _note_files(folder, new)
+    return []
+
+
+def find_segmentation(settings: Settings, image_id: str, tag: str) -> Path:
+    """Return the file of an image's segmentation.
+
+    Parameters
+    ----------
+    settings : Settings
+        With the folder.
+    image_id : str
+        Id of an image that exists.
+    tag : str
+        Checked tag.
+
+    Raises
+    ------
+    NotFound
+        If there is none with this tag.
+    """
+    for path in _files(annotation_folder(settings) / image_id, tag):
+        return path
+    raise NotFound(f"there is no segmentation {tag} of the image")
+
+
+def segmentations(settings: Settings, image_id: str) -> dict[str, str]:
+    """Return the suffixes of the segmentations of an image by tag."""
+    folder = settings.annotation_folder and settings.annotation_folder / image_id
+    if not folder or not folder.is_dir():
+        return {}
+    names = sorted(path.name.partition(".") for path in folder.iterdir())
+    return {tag: f".{rest}" for tag, _, rest in names if f".{rest}" in SUFFIXES}
+
+
+def annotation_folder(settings: Settings) -> Path:
+    """Return the folder; raises NotAllowed if the settings name none, since the file would be lost."""
+    if settings.annotation_folder is None:
+        raise NotAllowed("segmentations are not stored here: the setting annotation_folder names no folder")
+    return settings.annotation_folder
+
+
+def erase_segmentations(settings: Settings, keys: Sequence[str], image_ids: Ids[str]) -> None:
+    """Delete the segmentations of a patient's images, as an entry point of the group `cbir.erasers`.
+
+    Parameters
+    ----------
+    settings : Settings
+        Those of the service; without a folder there is nothing to do.
+    keys : sequence of str
+        Keys that the patient may have.
+    image_ids : collection of str
+        Images of the patient.
+    """
+    if settings.annotation_folder is None or not settings.annotation_folder.is_dir():
+        return
+    with _only_writer(settings.annotation_folder):
+        for image_id in image_ids:
+            folder = settings.annotation_folder / image_id
+            if folder.is_dir():
+                for path in folder.iterdir():
+                    path.unlink(missing_ok=True)
+                folder.rmdir()
+
+
+def _files(folder: Path, tag: str) -> list[Path]:
+    paths = (folder / f"{tag}{suffix}" for suffix in SUFFIXES)
+    return [path for path in paths if path.is_file()]

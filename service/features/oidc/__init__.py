@@ -1,0 +1,1 @@
+"""Login by OpenID Connect."""

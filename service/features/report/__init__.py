@@ -1,0 +1,1 @@
+"""Similar images as a DICOM Structured Report."""

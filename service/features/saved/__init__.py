@@ -1,0 +1,1 @@
+"""Documents that a user saves: cases and cohorts."""

@@ -1,0 +1,167 @@
+"""Client methods for saved cases."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypedDict, Unpack
+from urllib.parse import quote
+
+from cbir.search import Answer
+from cbir.search.query_kinds import list_conditions
+from service.client.connection import (
+    Region,
+    ServiceConnection,
+    Window,
+    id_to_send,
+    multipart,
+    without_none,
+    write_json,
+)
+from service.features.saved.cases.messages import MAX_ANSWERS, CasePage, CaseSummary, SavedCase
+
+
+class CaseSearchOptions(TypedDict, total=False):
+    """Options of the search that a case keeps, as of `Client.search`; text is the query of a search by text."""
+
+    text: str
+    region: Region
+    frame: int
+    window: Window
+    k: int
+    rerank: str
+    parameters: Mapping[str, float | str]
+    where: str | Sequence[str]
+    group_by: str
+
+
+class CaseMethods(ServiceConnection):
+    """Mixin with the methods of `service.client.Client` for saved cases."""
+
+    def cases(self, words: str = "", *, limit: int = 50) -> Iterator[CaseSummary]:
+        """Iterate over the caller's own cases and those that others share, newest first.
+
+        Parameters
+        ----------
+        words : str
+            Text in title or note; all cases if empty.
+        limit : int
+            Number of cases per request.
+        """
+        params: dict[str, Any] = {"words": words, "limit": limit}
+        while True:
+            page = self._fetch(CasePage, "GET", "/v1/cases", params=params, with_collection=False)
+            yield from page.items
+            if page.next is None:
+                return
+            params["cursor"] = page.next
+
+    def save_case(
+        self,
+        title: str,
+        answer: Answer,
+        *,
+        query: Any = None,
+        note: str = "",
+        shared: bool = False,
+        judged: Mapping[str, float] | None = None,
+        **search: Unpack[CaseSearchOptions],
+    ) -> SavedCase:
+        """Save an answer as a case.
+
+        Parameters
+        ----------
+        title : str
+            1 to 200 characters.
+        answer : Answer
+            Result of `search`; at most 200 results are kept.
+        query : str, path-like, bytes or array
+            What was searched with: a file, of which the service keeps a picture without its header, or an image id.
+            None for a search by text, which is the option `text`.
+        note : str
+            Plain text, at most 10,000 characters.
+        shared : bool
+            Whether others who may use the collection see the case.
+        judged : mapping of str to float, optional
+            Relevance by image id, from -1 to 1.
+        **search
+            See `CaseSearchOptions`.
+        """
+        image_id = None if query is None else id_to_send(query)
+        searched = dict(search) | {"where": list_conditions(search.get("where", ()))}
+        marks = [{"image_id": image, "relevance": value} for image, value in (judged or {}).items()]
+        case = {
+            "title": title,
+            "note": note,
+            "shared": shared,
+            "search": without_none(image_id=image_id, **searched),
+            "rounds": [marks] if marks else [],
+            "marks": marks,
+            "method": answer.rerank.method,
+            "answers": [
+                hit.model_dump(include={"rank", "image_id", "score", "distance"})
+                for hit in answer.results[:MAX_ANSWERS]
+            ],
+        }
+        if query is None or image_id is not None:
+            return self._fetch(SavedCase, "POST", "/v1/cases", json=case)
+        return self._fetch(
+            SavedCase, "POST", "/v1/cases", files=multipart([query]), data={"case": write_json(case)}
+        )
+
+    def case(self, case_id: str) -> SavedCase:
+        """Return a saved case."""
+        return self._fetch(SavedCase, "GET", case_path(case_id), with_collection=False)
+
+    def change_case(
+        self, case_id: str, *, title: str | None = None, note: str | None = None, shared: bool | None = None
+    ) -> SavedCase:
+        """Change a case of the caller; what is None stays.
+
+        Parameters
+        ----------
+        case_id : str
+            Id of the case.
+        title, note : str, optional
+            New title and note.
+        shared : bool, optional
+            Whether others who may use the collection see the case.
+        """
+        change = without_none(title=title, note=note, shared=shared)
+        return self._fetch(SavedCase, "PATCH", case_path(case_id), with_collection=False, json=change)
+
+    def delete_case(self, case_id: str) -> None:
+        """Delete a case."""
+        self._request("DELETE", case_path(case_id), with_collection=False)
+
+    def case_picture(self, case_id: str) -> bytes:
+        """Return the stored picture of an uploaded query, as PNG."""
+        return self._request("GET", f"{case_path(case_id)}/picture", with_collection=False).content
+
+    def export_case(
+        self,
+        case_id: str,
+        *,
+        format: str = "html",
+        label_keys: Sequence[str] = ("label",),
+        ranks: Sequence[int] | None = None,
+    ) -> bytes:
+        """Return a case as a teaching file, without ids, UIDs, patient keys, names of files and times.
+
+        Parameters
+        ----------
+        case_id : str
+            Id of the case.
+        format : str
+            "html", in UTF-8, or "pdf".
+        label_keys : sequence of str
+            Keys of the labels to show.
+        ranks : sequence of int, optional
+            Ranks of the results to show, none of them if empty; the first 12 by default.
+        """
+        sent_ranks = None if ranks is None else list(ranks) or [0]
+        params = without_none(format=format, label_keys=list(label_keys) or [""], ranks=sent_ranks)
+        path = f"{case_path(case_id)}/export"
+        return self._request("GET", path, with_collection=False, params=params).content
+
+
+def case_path(case_id: str) -> str:
+    """Return the path of a case in the API."""
+    return f"/v1/cases/{quote(case_id, safe='')}"

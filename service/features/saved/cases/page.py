@@ -1,0 +1,84 @@
+"""Pages of saved cases: their list, and one case with its teaching file."""
+
+from collections import Counter
+from functools import partial
+from http import HTTPStatus
+
+from flask import Blueprint, render_template, url_for
+
+from cbir.errors import NotFound
+from service.access.audit import log_images
+from service.access.caller import actor_name, has_admin_rights
+from service.collections.app_state import current_state
+from service.features.saved.cases.messages import MAX_NOTE, MAX_TITLE
+from service.features.saved.cases.pdf_file import can_write_pdf
+from service.features.saved.cases.routes import MAX_LABELS
+from service.features.saved.cases.teaching_file import (
+    DEFAULT_LABELS,
+    chosen_answers,
+    judgement_of,
+    split_paragraphs,
+)
+from service.features.saved.cases.visible_cases import VisibleCase, find_visible_case
+from service.http.problems import NotReady
+from service.pages.unavailable_page import unavailable_page
+
+blueprint = Blueprint("cases_page", __name__)
+
+
+@blueprint.get("/cases")
+def show_cases() -> tuple[str, HTTPStatus]:
+    """Show the list of saved cases, which the page loads by the API."""
+    several = len(current_state().visible_names()) > 1
+    page = render_template("cases.html", several=several, is_admin=has_admin_rights())
+    return page, HTTPStatus.OK
+
+
+@blueprint.get("/cases/<case_id>")
+def show_case(case_id: str) -> tuple[str, HTTPStatus]:
+    """Show a case, and what its teaching file will have."""
+    try:
+        case = find_visible_case(case_id)
+    except NotFound:
+        return render_template("not_found.html"), HTTPStatus.NOT_FOUND
+    except NotReady as error:
+        return unavailable_page(error)
+    log_images([case.row.query_image, *(answer.image_id for answer in case.content.answers)])
+    page = render_template(
+        "case.html",
+        case=case.message(),
+        paragraphs=split_paragraphs(case.row.note),
+        label_keys=_label_keys(case),
+        default_labels=DEFAULT_LABELS,
+        max_labels=MAX_LABELS,
+        first={answer.rank for answer in chosen_answers(case, None)},
+        picture_of=partial(_picture, case),
+        judged={image_id: judgement_of(case, image_id) for image_id in case.content.image_ids()},
+        burned_in=sorted(image_id for image_id, record in case.records.items() if record.burned_in),
+        query_labels=case.query_record.labels if case.query_record else {},
+        query_picture=_query_picture(case),
+        can_delete=case.row.owner == actor_name() or has_admin_rights(),
+        has_pdf=can_write_pdf(),
+        several=len(current_state().visible_names()) > 1,
+        max_title=MAX_TITLE,
+        max_note=MAX_NOTE,
+    )
+    return page, HTTPStatus.OK
+
+
+def _query_picture(case: VisibleCase) -> str:
+    """Return the address of the whole picture of the query."""
+    if case.row.stored:
+        return url_for("cases.get_case_picture", case_id=case.row.case_id)
+    return _picture(case, case.row.query_image)
+
+
+def _picture(case: VisibleCase, image_id: str) -> str:
+    name = case.row.collection
+    return url_for("pages.pictures.get_picture", image_id=image_id, collection=name)
+
+
+def _label_keys(case: VisibleCase) -> list[str]:
+    """Return the keys of the labels that the images of a case have, the most frequent first."""
+    counts = Counter(key for record in case.records.values() for key in record.labels)
+    return [key for key, _ in counts.most_common()]

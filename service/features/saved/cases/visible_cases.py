@@ -1,0 +1,158 @@
+"""Cases as the caller of a request may see them: the collection decides which of their images there are."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from cbir.errors import DatabaseUnavailable, NotFound
+from cbir.search import record_links
+from cbir.store import Record
+from service.access.caller import actor_name, current_rights, has_admin_rights
+from service.collections.app_state import current_state
+from service.features.saved.cases import tables as saved_cases
+from service.features.saved.cases.messages import CaseContent, CaseHit, CasePage, CaseSummary, SavedCase
+from service.features.saved.cases.tables import Viewer
+from service.http.label_budget import LabelBudget
+from service.http.problems import NotReady
+from service.state.database import state_database
+
+
+@dataclass(frozen=True)
+class VisibleCase:
+    """A case, and the records of its images that the caller may see.
+
+    row: of the database. content: without images that are gone or hidden. missing: number of results left out.
+    records: by image id.
+    """
+
+    row: Any
+    content: CaseContent
+    missing: int
+    records: dict[str, Record]
+
+    @property
+    def query_record(self) -> Record | None:
+        """Record of a query in the collection; None for another query, and if it is gone."""
+        return self.records.get(self.row.query_image or "")
+
+    def message(self) -> SavedCase:
+        """Return the case in the form of the API."""
+        name = self.row.collection
+        hits = [
+            CaseHit(
+                **answer.model_dump(),
+                labels=self.records[answer.image_id].labels,
+                links=record_links(current_state().settings, self.records[answer.image_id]).in_collection(
+                    name
+                ),
+            )
+            for answer in self.content.answers
+        ]
+        LabelBudget().leave_out(hits)
+        return SavedCase(
+            **_summary(self.row, self.records).model_dump(),
+            search=self.content.search,
+            rounds=self.content.rounds,
+            marks=self.content.marks,
+            method=self.content.method,
+            answers=hits,
+            missing=self.missing,
+        )
+
+
+def current_viewer() -> Viewer:
+    """Return the rights of the caller."""
+    rights = current_rights()
+    limited = rights is not None and bool(rights.where)
+    return Viewer(actor_name(), current_state().visible_names(), has_admin_rights(), limited)
+
+
+def find_visible_case(case_id: str) -> VisibleCase:
+    """Return a case; raises NotFound if the caller may not see it, and NotReady if its collection is unavailable."""
+    viewer = current_viewer()
+    row = saved_cases.find_case(state_database(), viewer, case_id)
+    content = CaseContent.model_validate_json(row.content)
+    ids = {*content.image_ids(), *([row.query_image] if row.query_image else [])}
+    records = current_state().searcher(row.collection).collection.records_by_id(ids)
+    if not _may_see(viewer, row, records):
+        raise NotFound(f"there is no case {case_id}")
+    kept = content.only(records.__contains__)
+    return VisibleCase(row, kept, len(content.answers) - len(kept.answers), records)
+
+
+def find_own_case(case_id: str) -> VisibleCase:
+    """Return a case of the caller; raises NotFound for cases of others, also for administrators."""
+    case = find_visible_case(case_id)
+    if case.row.owner != actor_name():
+        raise NotFound(f"this caller has no case {case_id}; only its owner can change it")
+    return case
+
+
+def list_visible_cases(words: str, before: int | None, limit: int) -> CasePage:
+    """Return a page of the cases that the caller may see.
+
+    Parameters
+    ----------
+    words : str
+        Text in title or note; all cases if empty.
+    before : int or None
+        Only cases with smaller numbers.
+    limit : int
+        Largest number of cases; pages of callers with limited rights may have fewer.
+    """
+    viewer = current_viewer()
+    rows = saved_cases.list_cases(state_database(), viewer, words, before, limit + 1)
+    page = rows[:limit]
+    records = _query_records(page)
+    items = [
+        _summary(row, records[row.collection])
+        for row in page
+        if _may_see(viewer, row, records[row.collection])
+    ]
+    return CasePage(items=items, next=str(page[-1].number) if len(rows) > limit else None)
+
+
+def _may_see(viewer: Viewer, row: Any, records: dict[str, Record]) -> bool:
+    """Return False for a case of others about an image that the caller may not see, as far as rights are limited."""
+    hidden = row.query_image is not None and row.query_image not in records
+    return not (viewer.limited and hidden and row.owner != viewer.owner)
+
+
+def _query_records(rows: Sequence[Any]) -> dict[str, dict[str, Record]]:
+    """Return the records of the queries by collection and image id; none of collections that are unavailable."""
+    ids: defaultdict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        ids[row.collection].update([row.query_image] if row.query_image else [])
+    return {name: _records(name, of_collection) for name, of_collection in ids.items()}
+
+
+def _records(collection: str, image_ids: Iterable[str]) -> dict[str, Record]:
+    try:
+        return current_state().searcher(collection).collection.records_by_id(image_ids)
+    except (NotFound, NotReady, DatabaseUnavailable):
+        return {}
+
+
+def _summary(row: Any, records: dict[str, Record]) -> CaseSummary:
+    query = records.get(row.query_image or "")
+    picture = f"/v1/cases/{row.case_id}/picture" if row.stored else None
+    if query:
+        picture = record_links(current_state().settings, query).in_collection(row.collection).thumbnail
+    return CaseSummary(
+        id=row.case_id,
+        title=row.title,
+        note=row.note,
+        shared=row.shared,
+        collection=row.collection,
+        owner=row.owner,
+        mine=row.owner == actor_name(),
+        created=_iso(row.created),
+        changed=_iso(row.changed),
+        picture=picture,
+    )
+
+
+def _iso(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()

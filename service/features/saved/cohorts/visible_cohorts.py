@@ -1,0 +1,158 @@
+"""Cohorts as the caller of a request may see them: the collection decides which of their images there are."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from cbir.errors import DatabaseUnavailable, NotFound
+from cbir.search import Searcher, record_links
+from cbir.search.cohorts.judged_image import JudgedImage
+from cbir.store import Record
+from service.access.caller import actor_name, current_rights, has_admin_rights
+from service.collections.app_state import current_state
+from service.features.saved.cohorts import tables as saved_cohorts
+from service.features.saved.cohorts.messages import CohortPage, CohortSummary, JudgedCohortImage, SavedCohort
+from service.features.saved.cohorts.tables import CohortViewer
+from service.http import label_budget
+from service.http.label_budget import LabelBudget
+from service.http.problems import NotReady
+from service.state.database import state_database
+
+
+@dataclass(frozen=True)
+class VisibleCohort:
+    """A cohort, and its judged images that the caller may see.
+
+    row: of the database. searcher: of the images that the caller may see. judged: in the order of judging. records:
+    by image id.
+    """
+
+    row: Any
+    searcher: Searcher
+    judged: Sequence[JudgedImage]
+    records: dict[str, Record]
+    bare: set[str]
+
+    def summary(self) -> CohortSummary:
+        """Return the facts about the cohort."""
+        return _summary(self.row, len(self.judged), sum(image.relevant for image in self.judged))
+
+    def message(self) -> SavedCohort:
+        """Return the cohort in the form of the API."""
+        images = [
+            JudgedCohortImage(
+                image_id=image.image_id,
+                relevant=image.relevant,
+                labels=self.records[image.image_id].labels,
+                labels_left_out=image.image_id in self.bare,
+                links=record_links(current_state().settings, self.records[image.image_id]).in_collection(
+                    self.row.collection
+                ),
+            )
+            for image in self.judged
+        ]
+        LabelBudget().leave_out(images)
+        return SavedCohort(**self.summary().model_dump(), images=images)
+
+
+def cohort_viewer() -> CohortViewer:
+    """Return the rights of the caller."""
+    return CohortViewer(actor_name(), current_state().visible_names(), has_admin_rights())
+
+
+def find_visible_cohort(cohort_id: str, label_bytes: int | None = None) -> VisibleCohort:
+    """Return a cohort, with at most `label_bytes` of labels; by default as many as an answer may have.
+
+    Raises NotFound if the caller may not see it, NotReady if its collection is unavailable.
+    """
+    database = state_database()
+    row = saved_cohorts.find_cohort(database, cohort_viewer(), cohort_id)
+    judged = saved_cohorts.read_judgements(database, row.number)
+    searcher = current_state().searcher(row.collection)
+    records, bare = searcher.collection.bounded_records_by_id(
+        (image.image_id for image in judged), label_bytes or label_budget.MAX_ANSWER_LABELS
+    )
+    visible = [image for image in judged if image.image_id in records]
+    if _is_hidden(row, visible):
+        raise NotFound(f"there is no cohort {cohort_id}")
+    return VisibleCohort(row, searcher, visible, records, bare)
+
+
+def find_own_cohort(cohort_id: str) -> VisibleCohort:
+    """Return a cohort of the caller; raises NotFound for cohorts of others, also for administrators."""
+    cohort = find_visible_cohort(cohort_id)
+    if cohort.row.owner != actor_name():
+        raise NotFound(f"this caller has no cohort {cohort_id}; only its owner can judge and change it")
+    return cohort
+
+
+def list_visible_cohorts(before: int | None, limit: int) -> CohortPage:
+    """Return a page of the cohorts that the caller may see.
+
+    Parameters
+    ----------
+    before : int or None
+        Only cohorts with smaller numbers.
+    limit : int
+        Largest number of cohorts; pages of callers with limited rights may have fewer.
+    """
+    rows = saved_cohorts.list_cohorts(state_database(), cohort_viewer(), before, limit + 1)
+    page = rows[:limit]
+    summarise: Callable[[Any], CohortSummary | None] = (
+        _summary_of_visible if _is_limited() else _summary_of_row
+    )
+    items = [summary for row in page if (summary := summarise(row))]
+    return CohortPage(items=items, next=str(page[-1].number) if len(rows) > limit else None)
+
+
+def _is_limited() -> bool:
+    rights = current_rights()
+    return rights is not None and bool(rights.where)
+
+
+def _is_hidden(row: Any, visible: Sequence[JudgedImage]) -> bool:
+    """Return whether a cohort of someone else has no image that a limited caller may see."""
+    return _is_limited() and row.owner != actor_name() and not any(image.relevant for image in visible)
+
+
+def _summary_of_row(row: Any) -> CohortSummary:
+    return _summary(row, row.judged, row.found)
+
+
+def _summary_of_visible(row: Any) -> CohortSummary | None:
+    """Return a summary whose numbers count what a limited caller may see; None for a hidden cohort."""
+    judged = saved_cohorts.read_judgements(state_database(), row.number)
+    try:
+        numbers = (
+            current_state()
+            .searcher(row.collection)
+            .collection.numbers_by_id(image.image_id for image in judged)
+        )
+    except (NotFound, NotReady, DatabaseUnavailable):
+        numbers = {}
+    visible = [image for image in judged if image.image_id in numbers]
+    if _is_hidden(row, visible):
+        return None
+    return _summary(row, len(visible), sum(image.relevant for image in visible))
+
+
+def _summary(row: Any, judged: int, found: int) -> CohortSummary:
+    return CohortSummary(
+        id=row.cohort_id,
+        title=row.title,
+        note=row.note,
+        shared=row.shared,
+        collection=row.collection,
+        where=row.conditions,
+        owner=row.owner,
+        mine=row.owner == actor_name(),
+        created=_iso(row.created),
+        changed=_iso(row.changed),
+        judged=judged,
+        found=found,
+    )
+
+
+def _iso(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()

@@ -1,0 +1,1 @@
+"""Similar studies, series or instances."""

@@ -1,0 +1,1 @@
+"""Other studies of a query's patient."""

@@ -1,0 +1,231 @@
+"""OpenAPI 3.1 document, built from the routes and the operations of their views."""
+
+import inspect
+from collections.abc import Iterable, Iterator
+from http import HTTPStatus
+from typing import Any
+
+from flask import Flask
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+from werkzeug.routing import Rule
+
+import cbir
+from service.access import scopes
+from service.access.scopes import AccessRule
+from service.client.messages import ProblemDetails
+from service.http import operations, problem_kinds, problems
+from service.http.operations import FILE, Operation
+from service.routes import openapi_parameters
+from service.routes.openapi_examples import Schemas, add_examples, compose_example
+from service.routes.request_schemas import leave_out_defaults, without_null
+
+REFERENCE = "#/components/schemas/{model}"
+METHODS = ("GET", "POST", "PATCH", "DELETE")
+OWN_TAGS = ("dicomweb", "annotate")  # first segments of paths that are tags
+COMMON_PROBLEMS = (400, 401, 403, 408, 414, 421, 429, 431, 500, 503)  # any endpoint may respond with these
+BODY_PROBLEMS = (413, 415)
+QIDO_PREFIX = "/dicomweb/"  # its answers to wrong parameters are 400 (PS3.18, 8.5)
+STATUS_DESCRIPTIONS = {
+    200: "Done.",
+    201: "Added and on disk.",
+    202: "Accepted.",
+    204: "Done; no content.",
+    304: "The client's copy is current.",
+    409: "Nothing is stored, for the reasons in the answer.",
+}
+# generators of clients know a file by OpenAPI 3.0's format alone
+BINARY = {"type": "string", "format": "binary", "contentMediaType": "application/octet-stream"}
+IMAGE_FILE = BINARY | {
+    "description": "Image file: DICOM, PNG, JPEG, TIFF or another format that OpenCV reads. Its name is not used.",
+    "examples": ["(content of query.png)"],
+}
+SEVERAL_FILES = {
+    "type": "array",
+    "items": BINARY,
+    "minItems": 1,
+    "description": "Image files, each in a field of its own: DICOM, PNG, JPEG, TIFF or another format that OpenCV "
+    "reads. Their names are not used.",
+    "examples": [["(content of query.png)"]],
+}
+
+
+def build_openapi(app: Flask) -> dict[str, Any]:
+    """Return the OpenAPI document of `app`."""
+    endpoints = sorted(_operations(app), key=lambda item: (item[0].rule, METHODS.index(item[1])))
+    models = {ProblemDetails}.union(*(_models(operation) for *_, operation in endpoints))
+    ordered = sorted(models, key=lambda model: model.__name__)
+    _, defined = models_json_schema([(model, "validation") for model in ordered], ref_template=REFERENCE)
+    schemas = defined["$defs"]
+    add_examples(schemas)
+    leave_out_defaults(schemas, _request_models(operation for *_, operation in endpoints))
+    paths: dict[str, dict[str, Any]] = {}
+    rules = app.extensions.get(scopes.RULES_EXTENSION, scopes.RULES)
+    for rule, method, view, operation in endpoints:
+        path = openapi_parameters.path_of(rule)
+        entry = scopes.find_rule(method, rule.rule, rules)
+        paths.setdefault(path, {})[method.lower()] = _operation(rule, entry, view, operation, schemas)
+    return {
+        "openapi": "3.1.1",
+        "info": {
+            "title": "cbir",
+            "version": cbir.__version__,
+            "summary": "Retrieval of medical images by their pixels. Not a medical device.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "/"}],
+        "security": [{"token": []}, {}],
+        "paths": paths,
+        "components": {
+            "schemas": dict(sorted(schemas.items())),
+            "responses": {str(int(status)): _problem(status) for status in sorted(problem_kinds.BY_STATUS)},
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "Created by `cbir token create`; without tokens: loopback only.",
+                }
+            },
+        },
+    }
+
+
+def _operations(app: Flask) -> Iterator[tuple[Rule, str, Any, Operation]]:
+    for rule in app.url_map.iter_rules():
+        view = app.view_functions[rule.endpoint]
+        operation = operations.operation_of(view)
+        for method in METHODS:
+            if operation and method in (rule.methods or ()):
+                yield rule, method, view, operation
+
+
+def _models(operation: Operation) -> Iterator[type[BaseModel]]:
+    for model in (*operation.responses.values(), *operation.body.values(), operation.query, operation.form):
+        if isinstance(model, type):
+            yield model
+
+
+def _request_models(declared: Iterable[Operation]) -> Iterator[str]:
+    for operation in declared:
+        for model in (*operation.body.values(), operation.form):
+            if isinstance(model, type):
+                yield model.__name__
+
+
+def _operation(
+    rule: Rule, entry: AccessRule | None, view: Any, operation: Operation, schemas: Schemas
+) -> dict[str, Any]:
+    summary, _, more = inspect.cleandoc(view.__doc__).partition("\n\n")
+    described: dict[str, Any] = {
+        "operationId": operation.name,
+        "tags": [_tag(rule.rule)],
+        "summary": " ".join(summary.split()),
+    }
+    if more:
+        described["description"] = more
+    if entry:
+        described["x-scope"] = entry.need.value
+        if entry.need is scopes.OpenTo.anyone:
+            described["security"] = []
+    if operation.confirm:
+        described["x-confirm"] = operation.confirm
+    if operation.python:
+        described["x-codeSamples"] = [{"lang": "Python", "source": operation.python}]
+    parameters = openapi_parameters.parameters_in_path(rule, view)
+    if operation.query:
+        parameters += openapi_parameters.parameters_in_query(
+            schemas[operation.query.__name__], also_in_body=bool(operation.body or operation.form)
+        )
+    parameters += openapi_parameters.parameters_in_headers(operation.headers)
+    if parameters:
+        described["parameters"] = parameters
+    if operation.body or operation.form:
+        described["requestBody"] = {"required": True, "content": _content(operation, schemas)}
+    responses = {
+        str(status): _response(model, operation.examples.get(status), schemas)
+        | {"description": STATUS_DESCRIPTIONS[status]}
+        for status, model in operation.responses.items()
+    }
+    failures = sorted({*COMMON_PROBLEMS, *operation.problems, *_implied_problems(rule, operation)})
+    described["responses"] = responses | {
+        str(status): {"$ref": f"#/components/responses/{status}"} for status in failures
+    }
+    return described
+
+
+def _implied_problems(rule: Rule, operation: Operation) -> Iterator[int]:
+    """Yield the statuses that follow from parameters and bodies, which no view needs to declare."""
+    if operation.query and not rule.rule.startswith(QIDO_PREFIX):
+        yield HTTPStatus.UNPROCESSABLE_ENTITY
+    if operation.body or operation.form:
+        yield from BODY_PROBLEMS
+    if operation.confirm:  # it writes to a collection or the state
+        yield HTTPStatus.INSUFFICIENT_STORAGE
+
+
+def _tag(path: str) -> str:
+    first, *others = path.strip("/").split("/")
+    return others[0] if first == "v1" else first if first in OWN_TAGS else "service"
+
+
+def _content(operation: Operation, schemas: Schemas) -> dict[str, Any]:
+    content: dict[str, Any] = {}
+    if operation.form:
+        form = schemas[operation.form.__name__]
+        fields = {name: without_null(field) for name, field in form.get("properties", {}).items()}
+        schema = {
+            "type": "object",
+            "properties": {"image": SEVERAL_FILES if operation.several_files else IMAGE_FILE} | fields,
+            "required": ["image", *form.get("required", [])],
+            "additionalProperties": False,
+        }
+        content["multipart/form-data"] = {"schema": schema}
+    for media, model in operation.body.items():
+        content[media] = {"schema": BINARY} if model == FILE else _json_content(model, schemas)
+    return content
+
+
+def _response(model: type[BaseModel] | str | None, example: Any, schemas: Schemas) -> dict[str, Any]:
+    if isinstance(example, BaseModel):
+        example = example.model_dump(mode="json")
+    if isinstance(model, str):
+        schema = (
+            {}
+            if "json" in model
+            else {
+                "schema": {"type": "string"}
+                if model.startswith("text/")
+                else BINARY | {"contentMediaType": model}
+            }
+        )
+        return {"content": {model: {**schema, "example": example or f"(content of a file, {model})"}}}
+    if not model:
+        return {}
+    content = _json_content(model, schemas)
+    return {"content": {"application/json": content | ({"example": example} if example else {})}}
+
+
+def _json_content(model: Any, schemas: Schemas) -> dict[str, Any]:
+    reference = _reference(model)
+    return {"schema": reference, "example": compose_example(reference, schemas)}
+
+
+def _reference(model: Any) -> dict[str, str]:
+    return {"$ref": REFERENCE.format(model=model.__name__)}
+
+
+def _problem(status: HTTPStatus) -> dict[str, Any]:
+    meanings = [kind.meaning for kind in problem_kinds.KINDS.values() if kind.status == status]
+    name = problem_kinds.BY_STATUS[status]
+    kind = problem_kinds.KINDS[name]
+    example = ProblemDetails(
+        type=problem_kinds.problem_type(name), title=kind.title, status=status, detail=kind.meaning
+    )
+    schema = _reference(ProblemDetails)
+    content = {problems.MEDIA_TYPE: {"schema": schema, "example": example.model_dump(mode="json")}}
+    answer: dict[str, Any] = {"description": " Or: ".join(meanings), "content": content}
+    if status in problems.RETRYABLE:
+        answer["headers"] = {
+            "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}, "example": 1}
+        }
+    return answer

@@ -1,0 +1,53 @@
+"""Schemas of what requests hold, as generators of clients need them."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from service.routes.openapi_examples import Schemas
+
+
+def leave_out_defaults(schemas: Schemas, models: Iterable[str]) -> None:
+    """Remove the defaults of all fields of `models`, and of the models that they name, from `schemas`.
+
+    Generated clients send defaults or demand the fields; the service knows them, and descriptions name them.
+    """
+    for name in _with_references(schemas, models):
+        _remove_defaults(schemas[name])
+
+
+def without_null(field: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a field as forms can send it; generated clients would send the text "None"."""
+    parts = field.get("anyOf", [])
+    others = [part for part in parts if part != {"type": "null"}]
+    if len(others) == len(parts):
+        return field
+    rest = {key: value for key, value in field.items() if key != "anyOf"}
+    return {**others[0], **rest} if len(others) == 1 else {"anyOf": others, **rest}
+
+
+def _with_references(schemas: Schemas, models: Iterable[str]) -> set[str]:
+    names: set[str] = set()
+    waiting = list(models)
+    while waiting:
+        name = waiting.pop()
+        if name not in names:
+            names.add(name)
+            waiting += _references(schemas[name])
+    return names
+
+
+def _references(schema: Any) -> Iterator[str]:
+    for key, value in schema.items() if isinstance(schema, dict) else enumerate(schema):
+        if key == "$ref":
+            yield value.rpartition("/")[2]
+        elif isinstance(value, dict | list):
+            yield from _references(value)
+
+
+def _remove_defaults(schema: Any) -> None:
+    for field in schema.get("properties", {}).values():
+        field.pop("default", None)
+        for part in (field, *field.get("anyOf", [])):
+            _remove_defaults(part)
+    for part in schema.get("anyOf", []):
+        _remove_defaults(part)

@@ -1,0 +1,99 @@
+"""`cbir serve`."""
+
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from cbir import settings
+from cbir.search.command_options import FOLDER_OR_ADDRESS
+from cbir.settings import Settings
+from cbir.store.collection_address import collection_folder
+from cbir.system.console.printable import echo
+from cbir.system.console.stage_lines import StageLines
+
+if TYPE_CHECKING:
+    from flask import Flask
+
+    from cbir.store import Collection
+
+
+def serve(
+    collection: Annotated[
+        list[Path],
+        typer.Option(
+            parser=collection_folder,
+            metavar=FOLDER_OR_ADDRESS,
+            help="Folder, alias, or address in PostgreSQL of a collection; requests use its name. Repeatable.",
+        ),
+    ],
+    host: Annotated[str | None, typer.Option(help="Address to listen on [127.0.0.1].")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on, 0 for a free one [8000].")] = None,
+    server: Annotated[
+        Literal["gunicorn", "waitress"] | None,
+        typer.Option(help="HTTP server [gunicorn; waitress on systems without fork, such as Windows]."),
+    ] = None,
+) -> None:
+    """Serve collections over HTTP, as an API and as web pages; on this machine only, unless tokens exist."""
+    from cbir.ingest.archive_client import ArchiveClient
+    from cbir.store.index.open_index import open_index
+    from cbir.store.writing.default_profile import default_profile_advice
+    from service.access.startup_checks import tokens_required
+    from service.app import check_reranker, create_app
+    from service.collections.app_state import EXTENSION, check_unique_names
+    from service.server.http_server import choose_server, open_listener, run_server
+    from service.state.startup_wait import check_collections, wait_for_state
+
+    active_settings = settings.load(host=host, port=port)
+    server_name = choose_server(server, active_settings)
+    advice: list[str | None] = []
+    if server is None and server_name == "waitress":
+        advice.append(
+            "gunicorn does not run on this system: waitress serves, see docs/systems.md for what it lacks"
+        )
+
+    def check(folder: Path, opened: "Collection") -> None:
+        advice.append(default_profile_advice(opened.profile, folder))
+        open_index(opened, active_settings)  # report an index that does not fit
+
+    check_collections(collection, check)
+    folders = [folder.resolve() for folder in collection]
+    check_unique_names(folders)
+    check_reranker(active_settings.rerank)
+    if active_settings.archive_url:
+        ArchiveClient(active_settings.archive_url)  # report credentials that cannot be sent
+    wait_for_state(active_settings)
+    listener = open_listener(active_settings)
+    address = service_url(active_settings, listener)
+    token = "-H 'Authorization: Bearer TOKEN' " if tokens_required(active_settings) else ""
+
+    def ready() -> None:
+        for line in filter(None, advice):
+            echo(line, err=True)
+        echo(f"The page: {address}/")
+        echo(f"To try:   curl {token}-F image=@FILE '{address}/v1/search?k=5'")
+        echo("Ctrl-C ends it.")
+
+    def make_app() -> "Flask":
+        with StageLines() as lines:
+            lines.show("opening the collections", 0, None)
+            app = create_app(folders, active_settings)
+            app.extensions[EXTENSION].warm_up()
+            app.extensions[EXTENSION].worker.start(stay=True)
+        return app
+
+    run_server(server_name, make_app, active_settings, listener, ready)
+
+
+def service_url(active_settings: Settings, listener: socket.socket) -> str:
+    """Return the URL of the service for browsers, from `active_settings` and the port of `listener`."""
+    from service.access.security import ANY_ADDRESS
+
+    # When listening on all addresses, the service accepts its allowed host names only.
+    host_name = (
+        active_settings.allowed_hosts[0] if active_settings.host in ANY_ADDRESS else active_settings.host
+    )
+    name = f"[{host_name}]" if ":" in host_name else host_name
+    scheme = "https" if active_settings.tls_certificate else "http"
+    return f"{scheme}://{name}:{listener.getsockname()[1]}"

@@ -1,0 +1,94 @@
+"""Integrity check of a service's state: database, tokens, audit log, segmentations."""
+
+from collections.abc import Callable, Collection
+
+from cbir.errors import CbirError, InvalidInput
+from cbir.settings import Settings
+from service.access.audit_files import AuditFiles
+from service.access.chain_report import ChainReport
+from service.access.shared_audit_check import SharedAuditLines
+from service.access.shared_tokens import open_tokens
+from service.access.startup_checks import audit_key_file, audit_log_place
+from service.features.monailabel.segmentation_files import check_segmentations
+from service.state.database import StateDatabase, open_state
+
+MAX_FAULTS = 20  # of the audit log; `cbir audit-log verify` counts all
+
+
+def verify_state(
+    settings: Settings, first: int = 1, earlier: Collection[str] = (), progress: Callable[[str], object] = str
+) -> list[str]:
+    """Read all that a service has stored about itself, and compare it with its checksums; return the problems.
+
+    Parameters
+    ----------
+    settings : Settings
+        Those of the service.
+    first, earlier
+        Of the audit log, see `AuditFiles.verify`.
+    progress : callable
+        Called with what is read next.
+
+    Raises
+    ------
+    InvalidInput
+        If nothing has been stored yet, or a setting does not fit.
+    """
+    database = open_state(settings)
+    _require_state(settings, database)
+    problems: list[str] = []
+    for stage, check in (
+        ("state database", database.problems),
+        ("tokens", lambda: _token_problems(settings, database)),
+        ("audit log", lambda: _audit_problems(settings, database, first, earlier)),
+        ("segmentations", lambda: _segmentation_problems(settings)),
+    ):
+        progress(stage)
+        problems += check()
+    return problems
+
+
+def _require_state(settings: Settings, database: StateDatabase) -> None:
+    """Raise InvalidInput if there is nothing: the settings may be others than those of the service."""
+    folders = [settings.state_folder, *([settings.annotation_folder] if settings.annotation_folder else [])]
+    if not database.shared and not any(folder.is_dir() and any(folder.iterdir()) for folder in folders):
+        raise InvalidInput(
+            f"state_folder {settings.state_folder} is empty or missing; set state_folder as for the service"
+        )
+
+
+def _token_problems(settings: Settings, database: StateDatabase) -> list[str]:
+    try:
+        open_tokens(settings, database).all()
+    except CbirError as error:
+        return [str(error)]
+    return []
+
+
+def _audit_problems(
+    settings: Settings, database: StateDatabase, first: int, earlier: Collection[str]
+) -> list[str]:
+    path = audit_log_place(settings)
+    try:
+        if path is None:
+            shared = SharedAuditLines(database, audit_key_file(settings))
+            return _faults(shared.verify(first)) if shared.exists() else []
+        files = AuditFiles(path)
+        return _faults(files.verify(first, earlier=earlier)) if files.exists() else []
+    except CbirError as error:
+        return [str(error)]
+
+
+def _faults(report: ChainReport) -> list[str]:
+    lines = [f"audit log: {fault}" for fault in report.faults[:MAX_FAULTS]]
+    more = len(report.faults) - MAX_FAULTS
+    return [*lines, f"audit log: {more} more; see `cbir audit-log verify`"] if more > 0 else lines
+
+
+def _segmentation_problems(settings: Settings) -> list[str]:
+    if settings.annotation_folder is None:
+        return []
+    try:
+        return check_segmentations(settings.annotation_folder)
+    except OSError as error:
+        return [f"{error.filename} cannot be read: {error.strerror}"]

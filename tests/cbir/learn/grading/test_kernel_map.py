@@ -1,0 +1,114 @@
+"""Tuned kernel features against ridge regression and leave-one-group-out refits done the slow way."""
+
+import numpy as np
+import pytest
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import Ridge
+
+from cbir.learn import grading
+from cbir.learn.grading.baselines import baseline_grader
+from cbir.learn.models.linear.kernel_map import Tuning, fit_kernel_map, kernels, left_out_residuals
+from tests.cbir.learn.grading.cases import drawn
+from tests.cbir.learn.grading.test_kernel import bent
+
+
+def standardised(count=60, dimensions=5, **options):
+    X, y, patients = drawn(count, dimensions, **options)
+    return (X - X.mean(0)) / X.std(0), y, patients
+
+
+@pytest.mark.parametrize("width", [0.0, 0.7])
+def test_residuals_are_those_of_refits_without_the_group(width):
+    Z, y, patients = standardised()
+    patients[:7] = 0
+    targets, ridge = y - y.mean(), 0.3
+    matrix = kernels(Z, Z, width)
+    values, vectors = np.linalg.eigh(matrix)
+    members = [np.flatnonzero(patients == patient) for patient in np.unique(patients)]
+    expected = np.empty(len(y))
+    for rows in members:
+        others = np.setdiff1d(np.arange(len(y)), rows)
+        model = KernelRidge(alpha=ridge, kernel="precomputed")
+        model.fit(matrix[np.ix_(others, others)], targets[others])
+        expected[rows] = targets[rows] - model.predict(matrix[np.ix_(rows, others)])
+    np.testing.assert_allclose(left_out_residuals(values + ridge, vectors, targets, members), expected)
+
+
+@pytest.mark.parametrize(("width", "kernel"), [(0.0, "linear"), (0.8, "rbf")])
+def test_ridge_regression_on_the_features_is_kernel_ridge_regression(width, kernel):
+    Z, y, patients = standardised()
+    features = fit_kernel_map(Z, y, patients, tuning=Tuning(width, 0.2))
+    new = np.random.default_rng(1).normal(size=(9, 5))
+    model = KernelRidge(alpha=0.2, kernel=kernel, gamma=width or None).fit(Z / 5**0.5, y - y.mean())
+    ridge = Ridge(1.0, fit_intercept=False).fit(features(Z), y - y.mean())
+    # landmarks have the precision of float32
+    np.testing.assert_allclose(
+        ridge.predict(features(new)), model.predict(new / 5**0.5), rtol=1e-3, atol=1e-4
+    )
+
+
+def test_many_values_are_projected_first():
+    random = np.random.default_rng(0)
+    factors = random.normal(size=(90, 4))
+    wide = factors @ random.normal(size=(4, 700)) + 0.01 * random.normal(size=(90, 700))
+    y = np.rint(factors[:, 0]).clip(-1, 1)
+    features = fit_kernel_map(wide, y, np.arange(90), tuning=Tuning(0.0, 1.0))
+    assert features.axes.shape[1] <= 90
+    lengths = (features(wide) ** 2).sum(axis=1)
+    assert lengths.mean() == pytest.approx(1.0, rel=1e-6)
+    weights = random.normal(size=features.axes.shape[1])
+    np.testing.assert_allclose(wide @ features.linear_weights(weights), features(wide) @ weights)
+
+
+def test_the_kernel_fits_the_grades():
+    X, y, patients = drawn(120, 30, noise=2.0)
+    assert fit_kernel_map((X - X.mean(0)) / X.std(0), y, patients).tuning.width <= 0.25
+    X, y = bent(120)
+    assert fit_kernel_map(X, y, np.arange(120)).tuning.width > 0
+
+
+def test_images_of_a_patient_do_not_choose_the_ridge():
+    """Doubled images of random grades would each be graded by their copy: the least ridge would seem best."""
+    random = np.random.default_rng(0)
+    Z, y = random.normal(size=(50, 6)), random.integers(0, 4, 50).astype(float)
+    Z, y = np.repeat(Z, 2, axis=0), np.repeat(y, 2)
+    together = fit_kernel_map(Z, y, np.repeat(np.arange(50), 2)).tuning
+    apart = fit_kernel_map(Z, y, np.arange(100)).tuning
+    assert together.ridge > 10 * apart.ridge
+
+
+@pytest.mark.parametrize("name", ["s-ndcg", "ranking-svm", "regression", "ordinal"])
+def test_every_grader_profits(name):
+    X, y = bent(120)
+    new, truth = bent(80, seed=1)
+
+    def grader(**options):
+        make = grading.make_ranker if name in grading.names() else baseline_grader
+        return make(name, **options).fit(X, y)
+
+    tuned = grader(kernel="auto")
+    assert np.corrcoef(tuned.predict(new), truth)[0, 1] > 0.5
+    again = grader(kernel="auto", tuning=tuned.tuning_)
+    np.testing.assert_array_equal(again.predict(new), tuned.predict(new))
+
+
+@pytest.mark.parametrize("name", ["s-ndcg", "ranking-svm", "regression", "ordinal"])
+def test_more_values_than_images(name):
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(60, 300)), np.arange(60) % 3
+    X[:, :40] += y[:, None]
+    make = grading.make_ranker if name in grading.names() else baseline_grader
+    fitted = make(name, kernel="auto").fit(X[:40], y[:40])
+    assert np.corrcoef(fitted.predict(X[40:]), y[40:])[0, 1] > 0.7
+
+
+@pytest.mark.parametrize("width", [0.0, 0.5])
+def test_width_and_ridge_may_be_plain_numbers(width):
+    X, y, patients = drawn(30)
+    mapped = [fit_kernel_map(X, y, patients, tuning=tuning)(X) for tuning in ((width, 2), Tuning(width, 2))]
+    assert np.array_equal(*mapped)
+
+
+def test_features_without_a_difference():
+    fitted = grading.make_ranker("ranking-svm", kernel="auto").fit(np.ones((9, 2)), [1, 2, 3] * 3)
+    assert np.ptp(fitted.predict(np.ones((4, 2)))) == 0

@@ -1,0 +1,147 @@
+"""Losses on embeddings, ordinal regression among them."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import spearmanr
+
+from cbir.errors import InvalidInput
+from cbir.learn import losses
+from cbir.learn.losses import MapLoss, OrdinalLoss, SimilarityLoss, SpearmanLoss, TopRankLoss, embedding_loss
+from cbir.learn.models.sorters import LstmSorter, load
+from tests.cbir.learn.losses.scores import GRADES, scores_of, softplus
+
+LABELS = torch.tensor([0, 0, 0, 1, 1, 1, 2, 2, 2])
+NAMES = pytest.mark.parametrize("name", losses.names())
+
+
+@NAMES
+@pytest.mark.parametrize("type_", [torch.float16, torch.float32, torch.float64])
+def test_embeddings(name, type_):
+    torch.manual_seed(0)
+    loss = embedding_loss(name, 8, 3)
+    for size in (1e-3, 1.0, 1e4):
+        embeddings = (size * scores_of(9, 8).clamp(-1, 1)).to(type_).requires_grad_()
+        with torch.autocast("cpu", torch.bfloat16):
+            found = loss(embeddings, LABELS)
+        found.backward()
+        assert found.ndim == 0
+        assert torch.isfinite(found)
+        assert torch.isfinite(embeddings.grad).all()
+        assert embeddings.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in losses.names() if name != "ordinal"]
+)  # which wants order alone
+def test_learning_with_it_brings_classes_together(name):
+    torch.manual_seed(0)
+    loss = embedding_loss(name, 4, 3)
+    embeddings = scores_of(9, 4, type_=torch.float32).requires_grad_()
+    optimizer = torch.optim.Adam([embeddings, *(p for p in loss.parameters() if p.requires_grad)], 0.05)
+    for _ in range(80):
+        optimizer.zero_grad()
+        loss(embeddings, LABELS).backward()
+        optimizer.step()
+    vectors = torch.nn.functional.normalize(embeddings.detach())
+    nearest = (vectors @ vectors.T - 9 * torch.eye(9)).argmax(dim=1)
+    assert torch.equal(LABELS[nearest], LABELS)
+
+
+def test_retrieval_is_the_loss_of_each_anchor():
+    embeddings = scores_of(9, 4)
+    vectors = torch.nn.functional.normalize(embeddings)
+    expected = []
+    for anchor in range(9):
+        others = [i for i in range(9) if i != anchor]
+        relevance = (LABELS[others] == LABELS[anchor]).long()
+        expected.append(float(TopRankLoss(4)(vectors[others] @ vectors[anchor], relevance)))
+    assert float(SimilarityLoss(TopRankLoss(4))(embeddings, LABELS)) == pytest.approx(np.mean(expected))
+
+
+def test_an_anchor_alone_in_its_class_is_left_out():
+    embeddings, labels = scores_of(5, 4), torch.tensor([0, 0, 1, 1, 2])
+    similarities = torch.nn.functional.normalize(embeddings) @ torch.nn.functional.normalize(embeddings).T
+    expected = []
+    for anchor in range(4):
+        others = [i for i in range(5) if i != anchor]
+        expected.append(
+            float(MapLoss()(similarities[anchor, others], (labels[others] == labels[anchor]).long()))
+        )
+    assert float(SimilarityLoss(MapLoss())(embeddings, labels)) == pytest.approx(np.mean(expected))
+
+
+@pytest.mark.parametrize("name", [member.name for member in losses.ON_SCORES])
+@pytest.mark.parametrize("bad", [((2, 4), (2,)), ((5, 4), (4,)), ((5,), (5,))])
+def test_embeddings_and_labels_that_do_not_agree(name, bad):
+    with pytest.raises(InvalidInput, match="a label for each"):
+        embedding_loss(name, 4, 3)(torch.zeros(bad[0]), torch.zeros(bad[1], dtype=torch.long))
+
+
+def test_labels_out_of_range():
+    with pytest.raises(InvalidInput, match="labels must be from 0 to 2"):
+        embedding_loss("focal", 4, 3)(torch.zeros(2, 4), torch.tensor([0, 3]))
+
+
+@pytest.mark.parametrize("sorter", ["pairwise", "handcrafted", "lstm", "cnn"])
+def test_every_sorter_serves_a_loss(sorter):
+    loss = SimilarityLoss(MapLoss(load(sorter))).train()
+    embeddings = scores_of(9, 4, type_=torch.float32).requires_grad_()
+    loss(embeddings, LABELS).backward()
+    assert torch.isfinite(embeddings.grad).all()
+    assert embeddings.grad.abs().sum() > 0
+
+
+def test_the_sorter_may_learn_along():
+    loss = SpearmanLoss(LstmSorter(hidden=8))
+    loss(scores_of(2, 5, type_=torch.float32), GRADES).backward()
+    assert all(weight.grad is not None for weight in loss.sorter.parameters())
+
+
+# ordinal regression
+
+
+def test_ordinal_is_the_mean_over_steps():
+    torch.manual_seed(0)
+    loss, vectors, grades = OrdinalLoss(4, 5).double(), scores_of(6, 4), [0, 1, 2, 3, 4, 2]
+    with torch.no_grad():
+        loss.thresholds.copy_(torch.tensor([-1.0, 0.5, 1.0, 2.0]))
+    direction = loss.severity.weight[0].tolist()
+    expected = []
+    for vector, grade in zip(vectors.tolist(), grades, strict=True):
+        score = 10 * sum(a * b for a, b in zip(vector, direction, strict=True))
+        for step, threshold in enumerate(loss.thresholds.tolist()):
+            expected.append(softplus(-(score - threshold) if grade > step else score - threshold))
+    assert float(loss(vectors, torch.tensor(grades)).detach()) == pytest.approx(np.mean(expected))
+
+
+def test_ordinal_asks_more_for_a_grade_missed_by_more():
+    loss = OrdinalLoss(2, 5)
+    with torch.no_grad():
+        loss.severity.weight.copy_(torch.tensor([[1.0, 0.0]]))
+        loss.thresholds.copy_(torch.tensor([-6.0, -2.0, 2.0, 6.0]))
+    first = torch.tensor([[-0.8, 0.6]])  # a score of -8: grade 0
+    costs = [loss(first, torch.tensor([grade])).item() for grade in range(5)]
+    assert costs == sorted(costs)
+    assert np.diff(costs).min() > 0.4
+
+
+def test_ordinal_learns_an_order():
+    torch.manual_seed(0)
+    grades = torch.arange(60) % 4
+    angles = 0.6 * grades + 0.1 * torch.randn(60)
+    vectors = torch.stack([angles.cos(), angles.sin()], dim=1)
+    loss = OrdinalLoss(2, 4)
+    optimizer = torch.optim.Adam(loss.parameters(), 0.05)
+    for _ in range(200):
+        optimizer.zero_grad()
+        loss(vectors, grades).backward()
+        optimizer.step()
+    assert (loss.thresholds.diff() > 0).all()
+    assert spearmanr(loss.severity(vectors)[:, 0].detach(), grades).statistic > 0.8
+
+
+@pytest.mark.parametrize("labels", [[0, 5], [-1, 2], []])
+def test_ordinal_takes_grades_that_there_are(labels):
+    with pytest.raises(InvalidInput, match=r"from 0 to 3|a label for each"):
+        OrdinalLoss(8, 4)(torch.zeros(len(labels), 8), torch.tensor(labels, dtype=torch.long))

@@ -1,0 +1,210 @@
+"""Each loss on scores against its plain formula."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import rankdata, spearmanr
+from sklearn.metrics import average_precision_score
+
+from cbir.errors import InvalidInput
+from cbir.learn.losses import (
+    MapLoss,
+    PosAtTopLoss,
+    RankNetLoss,
+    RecallLoss,
+    SNdcgLoss,
+    SpearmanLoss,
+    TopRankLoss,
+    focal_loss,
+    ranknet_loss,
+)
+from cbir.learn.losses.toprank import log_softplus
+from cbir.learn.models.sorters import exact_ranks
+from tests.cbir.learn.losses.scores import GRADES, PS, SMOOTH, scores_of, softplus
+
+
+def test_spearman():
+    scores, truth = scores_of(3, 9), scores_of(3, 9, seed=1)
+    expected = np.mean([1 - spearmanr(a, b).statistic for a, b in zip(scores, truth, strict=True)])
+    assert float(SpearmanLoss()(scores, truth)) == pytest.approx(expected)
+
+
+def test_spearman_is_equation_4_scaled():
+    scores, d = torch.tensor([[0.1, 0.5, -0.3, 0.9, 0.2], [3.0, 2, 1, 5, 4]], dtype=torch.float64), 5
+    true = torch.tensor([[5, 3, 2, 4, 1], [2, 4, 5, 3, 1]])  # of GRADES; among equals, those of the scores
+    squares = (SMOOTH(scores) - true).square().sum()
+    assert float(SpearmanLoss(SMOOTH)(scores, GRADES)) == pytest.approx(
+        float(squares) / 2 * 6 / (d * (d * d - 1))
+    )
+
+
+def test_map_is_equation_7_scaled():
+    scores, relevant = scores_of(3, 8), torch.tensor([[1, 0] * 4, [0] * 7 + [1], [1, 1, 0, 0, 0, 0, 0, 0]])
+    ranks = np.stack([rankdata(-row) for row in scores.numpy()])
+    expected = [
+        (row[mask].mean() - (mask.sum() + 1) / 2) / 8
+        for row, mask in zip(ranks, relevant.numpy() > 0, strict=True)
+    ]
+    assert float(MapLoss(form="ranks")(scores, relevant)) == pytest.approx(np.mean(expected))
+
+
+def test_map_of_precision_is_average_precision():
+    scores, relevant = scores_of(20, 30), (scores_of(20, 30, seed=2) > 0.5).long()
+    expected = np.mean([1 - average_precision_score(b, a) for a, b in zip(scores, relevant, strict=True)])
+    assert float(MapLoss(form="precision")(scores, relevant)) == pytest.approx(expected)
+
+
+def test_map_of_logarithms_is_their_mean_and_no_less_than_that_of_average_precision():
+    scores, relevant = scores_of(20, 30), (scores_of(20, 30, seed=2) > 0.5).long()
+    expected, bounds = [], []
+    for row, wanted in zip(scores, relevant, strict=True):
+        hits = wanted[row.argsort(descending=True)].numpy() > 0
+        precisions = (hits.cumsum() / np.arange(1, 31))[hits]
+        expected.append(-np.log(precisions).mean())
+        bounds.append(-np.log(precisions.mean()))
+    assert float(MapLoss(form="log")(scores, relevant)) == pytest.approx(np.mean(expected))
+    assert (np.array(expected) >= np.array(bounds)).all()
+
+
+def test_nothing_is_lost_on_a_perfect_order():
+    scores, relevant = torch.tensor([5.0, 4, 3, 2, 1, 0]), torch.tensor([1, 1, 1, 0, 0, 0])
+    assert float(SpearmanLoss()(scores, relevant)) == 0
+    assert float(MapLoss(form="ranks")(scores, relevant)) == 0
+    assert float(MapLoss(form="precision")(scores, relevant)) == 0
+    assert float(MapLoss(form="log")(scores, relevant)) == 0
+    assert float(RecallLoss()(scores, relevant)) == 0
+    assert float(SNdcgLoss(alpha=1e3)(scores, relevant)) == pytest.approx(0, abs=1e-6)
+
+
+def test_recall_is_equations_9_and_10():
+    scores = torch.tensor([[0.9, 0.8, 0.7, 0.6], [0.1, 0.2, 0.3, 0.4], [0.9, 0.8, 0.7, 0.6]])
+    relevant = torch.tensor([[0, 0, 1, 0], [1, 0, 0, 0], [1, 0, 0, 1]])  # ranks 3, 4, and 1 with 4
+    expected = np.mean([0.5 + 3 - 1, 0.5 + 4 - 1, np.mean([0, 0.5 + 4 - 2])]) / 4
+    assert float(RecallLoss(margin=0.5)(scores, relevant)) == pytest.approx(expected)
+    assert float(RecallLoss()(scores[0], torch.tensor([1, 0, 0, 0]))) == 0
+
+
+@pytest.mark.parametrize("p", PS)
+def test_toprank_is_equation_5(p):
+    scores, positive = scores_of(12), torch.tensor([1, 1, 1] + [0] * 9)
+    terms = [[softplus(float(n - s)) for n in scores[3:]] for s in scores[:3]]
+    norm = max if math.isinf(p) else lambda row: max(row) * sum((x / max(row)) ** p for x in row) ** (1 / p)
+    expected = np.mean([norm(row) for row in terms])
+    assert float(TopRankLoss(p)(scores, positive)) == pytest.approx(expected)
+    both = TopRankLoss(p)(torch.stack([scores, scores.flip(0)]), torch.stack([positive, positive.flip(0)]))
+    assert float(both) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("p", PS)
+@pytest.mark.parametrize("size", [1.0, 30.0, 1e3, 1e5, 1e30])
+def test_toprank_of_large_scores_in_extended_precision(size, p):
+    scores = (size * scores_of(12)).float().requires_grad_()
+    loss = TopRankLoss(p)(scores, torch.tensor([1, 1, 1] + [0] * 9))
+    loss.backward()
+    exact = scores.detach().numpy().astype(np.longdouble)
+    z = exact[None, 3:] - exact[:3, None]
+    terms = np.maximum(np.maximum(z, 0) + np.log1p(np.exp(-abs(z))), np.finfo(np.longdouble).tiny)
+    highest = terms.max(axis=1, keepdims=True)
+    if math.isinf(p):
+        norms, powers = highest, terms == highest
+    else:
+        norms = highest * ((terms / highest) ** p).sum(axis=1, keepdims=True) ** (1 / np.longdouble(p))
+        powers = (terms / norms) ** (p - 1)
+    slopes = powers * np.exp(np.minimum(z, 0)) / (1 + np.exp(-abs(z))) / 3
+    gradient = np.concatenate([-slopes.sum(axis=1), slopes.sum(axis=0)]).astype(float)
+    assert float(loss.detach()) == pytest.approx(float(norms.mean()), rel=1e-5)
+    np.testing.assert_allclose(scores.grad.numpy(), gradient, rtol=1e-4, atol=1e-5)
+
+
+def test_toprank_falls_when_a_positive_rises():
+    scores, positive = scores_of(12), torch.tensor([1, 1, 1] + [0] * 9)
+    higher = scores + 0.5 * positive
+    for p in PS:
+        assert TopRankLoss(p)(higher, positive) < TopRankLoss(p)(scores, positive)
+
+
+def test_pos_at_top_is_the_limit():
+    scores, positive = scores_of(30), (scores_of(30, seed=3) > 1).long()
+    assert float(PosAtTopLoss()(scores, positive)) == float(TopRankLoss(math.inf)(scores, positive))
+    assert float(TopRankLoss(1e6)(scores, positive)) == pytest.approx(
+        float(PosAtTopLoss()(scores, positive)), rel=1e-5
+    )
+
+
+@pytest.mark.parametrize("z", [-1e30, -1e4, -50.0, -15.1, -14.9, -1.0, 0.0, 1.0, 50.0, 1e4, 1e30])
+def test_log_softplus(z):
+    at = torch.tensor(z, requires_grad=True)
+    log_softplus(at).backward()
+    assert float(at.detach()) == pytest.approx(z)
+    assert float(log_softplus(at.detach())) == pytest.approx(
+        math.log(softplus(z)) if z > -700 else z, rel=1e-6, abs=1e-6
+    )
+    slope = 1.0 if z < -30 else 1 / (1 + math.exp(-min(z, 700))) / softplus(z)
+    assert float(at.grad) == pytest.approx(slope, rel=1e-5)
+
+
+def test_ranknet():
+    z = torch.tensor([2.0, 0.0, -3.0], dtype=torch.float64)
+    for c in (1.0, 0.5, 0.0):
+        probability = torch.sigmoid(z)
+        expected = -c * probability.log() - (1 - c) * (1 - probability).log()
+        torch.testing.assert_close(ranknet_loss(z, torch.zeros_like(z), torch.full_like(z, c)), expected)
+
+
+def test_ranknet_over_all_pairs():
+    scores, grades = [0.5, -1.0, 2.0], [1, 0, 1]
+    pairs = {(0, 1): 1.0, (0, 2): 0.5, (1, 2): 0.0}
+    expected = np.mean(
+        [
+            c * softplus(scores[j] - scores[i]) + (1 - c) * softplus(scores[i] - scores[j])
+            for (i, j), c in pairs.items()
+        ]
+    )
+    assert float(RankNetLoss()(torch.tensor(scores), torch.tensor(grades))) == pytest.approx(expected)
+
+
+def test_s_ndcg_as_printed_and_its_gradient():
+    """Eq. 9 of Huang et al. 2010, for a linear ranking function of a vector of features."""
+    alpha, grades = 0.05, GRADES[0].double()
+    features, theta = scores_of(5, 3), scores_of(3, seed=4).requires_grad_()
+    SNdcgLoss("paper", alpha)(features @ theta, grades).backward()
+    s = (features @ theta).detach()
+    tanh = torch.tanh(alpha * (s[None, :] - s[:, None]))
+    positions = 1 + tanh.sum(dim=1)
+    gains = 2**grades - 1
+    best = (gains.sort(descending=True).values / torch.log2(torch.arange(2.0, 7))).sum()
+    by_position = -gains / torch.log2(1 + positions) ** 2 / ((1 + positions) * math.log(2)) / best
+    slope = alpha * (1 - tanh**2)
+    by_theta = (slope[:, :, None] * (features[None, :, :] - features[:, None, :])).sum(dim=1)
+    torch.testing.assert_close(theta.grad, -(by_position[:, None] * by_theta).sum(dim=0))
+
+
+def test_s_ndcg_of_sigmoids_becomes_ndcg():
+    scores, (grades, _) = scores_of(5), GRADES.double()
+    gains, ranks = 2**grades - 1, exact_ranks(scores[None])[0]
+    best = (gains.sort(descending=True).values / torch.log2(torch.arange(2.0, 7))).sum()
+    expected = 1 - float((gains / torch.log2(1 + ranks)).sum() / best)
+    assert float(SNdcgLoss(alpha=1e4)(scores, grades)) == pytest.approx(expected)
+
+
+def test_s_ndcg_leaves_its_domain():
+    with pytest.raises(InvalidInput, match="use a smaller alpha"):
+        SNdcgLoss("paper", alpha=10)(scores_of(2, 5), GRADES)
+    with pytest.raises(InvalidInput, match="at least 0"):
+        SNdcgLoss()(scores_of(2, 5), -GRADES)
+    assert torch.isfinite(SNdcgLoss()(scores_of(2, 5), 500 * GRADES))
+
+
+def test_focal():
+    logits, labels = scores_of(7, 3), torch.tensor([0, 1, 2, 0, 1, 2, 2])
+    torch.testing.assert_close(
+        focal_loss(logits, labels, gamma=0), torch.nn.functional.cross_entropy(logits, labels)
+    )
+    p = torch.softmax(logits, dim=1)[torch.arange(7), labels]
+    torch.testing.assert_close(focal_loss(logits, labels, gamma=1.5), (-((1 - p) ** 1.5) * p.log()).mean())
+    weights = torch.tensor([1.0, 2.0, 0.0], dtype=torch.float64)
+    torch.testing.assert_close(
+        focal_loss(logits, labels, 2, weights), (-weights[labels] * (1 - p) ** 2 * p.log()).mean()
+    )

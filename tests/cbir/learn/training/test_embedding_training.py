@@ -1,0 +1,94 @@
+"""Training embeddings, and the split of their images."""
+
+import numpy as np
+import pytest
+import torch
+
+from cbir.errors import InvalidInput
+from cbir.learn.training.embedding_training import EmbeddingRecipe, evaluate_embedding, train_embedding
+from cbir.learn.training.network_scoring import apply_network
+from cbir.learn.training.patient_split import split_by_class
+from tests.cbir.learn.training.stripes import SHORT, made, weights_of
+
+
+class TestTraining:
+    @pytest.mark.parametrize("loss", ["sodeep-map", "triplet", "cross-entropy"])
+    def test_a_class_comes_together(self, loss, material, tmp_path):
+        network = made()
+        told = train_embedding(network, material, EmbeddingRecipe(loss, **SHORT | {"epochs": 8}), tmp_path)
+        vectors = apply_network(network, material.pictures)
+        assert np.linalg.norm(vectors, axis=1) == pytest.approx(1.0, abs=1e-5)
+        found = evaluate_embedding(vectors, material, material.parts["test"], material.parts["training"])
+        assert found.map > 0.6  # by chance 0.35
+        best = max(row["map"] for row in told["history"])
+        assert told["history"][told["best_epoch"] - 1]["map"] == best
+
+    def test_going_on_gives_what_never_stopping_gives(self, material, tmp_path):
+        class Stopped(Exception):
+            pass
+
+        def stop(step, steps, loss, reached):
+            if step == 6:
+                raise Stopped
+
+        recipe = EmbeddingRecipe(**SHORT)
+        whole, stopped, again = made(), made(), made(9)
+        first = train_embedding(whole, material, recipe, tmp_path / "whole")
+        with pytest.raises(Stopped):
+            train_embedding(stopped, material, recipe, tmp_path / "stopped", save_every=0.0, progress=stop)
+        steps = []
+        second = train_embedding(
+            again, material, recipe, tmp_path / "stopped", progress=lambda *told: steps.append(told[0])
+        )
+        assert steps[0] == 6  # the step that was stopped before it was saved
+        assert torch.equal(weights_of(again), weights_of(whole))
+        assert first["history"] == second["history"]
+
+    def test_a_seed_decides(self, material, tmp_path):
+        one, same, other = made(), made(), made()
+        short = SHORT | {"epochs": 1}
+        train_embedding(one, material, EmbeddingRecipe(**short), tmp_path / "one")
+        train_embedding(same, material, EmbeddingRecipe(**short), tmp_path / "same")
+        train_embedding(other, material, EmbeddingRecipe(**short, seed=1), tmp_path / "other")
+        assert torch.equal(weights_of(one), weights_of(same))
+        assert not torch.equal(weights_of(one), weights_of(other))
+
+    def test_a_checkpoint_of_another_training_is_refused(self, material, tmp_path):
+        train_embedding(made(), material, EmbeddingRecipe(**SHORT | {"epochs": 1}), tmp_path)
+        with pytest.raises(InvalidInput, match="another training"):
+            train_embedding(made(), material, EmbeddingRecipe(**SHORT), tmp_path)
+
+    def test_patience_ends_it(self, material, tmp_path):
+        recipe = EmbeddingRecipe(**SHORT | {"epochs": 30, "rate": 1e-9, "patience": 2})
+        told = train_embedding(made(), material, recipe, tmp_path)
+        assert len(told["history"]) < 30
+        assert len(told["history"]) - told["best_epoch"] == 2
+
+    @pytest.mark.parametrize(
+        "wrong", [{"epochs": 0}, {"rate": 0}, {"patience": 0}, {"weight_decay": -1}, {"seed": -1}]
+    )
+    def test_recipes_out_of_range(self, wrong):
+        with pytest.raises(InvalidInput):
+            EmbeddingRecipe(**wrong)
+
+    def test_an_unknown_loss_is_told(self, material, tmp_path):
+        with pytest.raises(InvalidInput, match="no loss"):
+            train_embedding(made(), material, EmbeddingRecipe("best", **SHORT), tmp_path)
+
+
+class TestSplit:
+    def test_groups_stay_together_and_classes_are_everywhere(self):
+        random = np.random.default_rng(0)
+        labels = [str(of) for of in random.integers(0, 4, 300)]
+        groups = [str(of) for of in random.integers(0, 90, 300)]
+        parts = split_by_class(labels, groups)
+        assert sorted(np.concatenate(list(parts.values())).tolist()) == list(range(300))
+        for one, other in (("training", "validation"), ("training", "test"), ("validation", "test")):
+            assert not {groups[i] for i in parts[one]} & {groups[i] for i in parts[other]}
+        for chosen in parts.values():
+            assert {labels[i] for i in chosen} == set("0123")
+        assert 0.5 < len(parts["training"]) / 300 < 0.7
+
+    def test_too_few(self):
+        with pytest.raises(InvalidInput, match="too few"):
+            split_by_class(["a", "b"], ["1", "2"])

@@ -1,0 +1,29 @@
+"""Cells that spreadsheets could run."""
+
+import pytest
+
+from cbir.system.csv_cells import harmless_cell
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        ("=1+1", "'=1+1"),
+        ("x;=1+1", "x;'=1+1"),
+        ("x\t@SUM(A1)", "x\t'@SUM(A1)"),
+        ("x\n+1+1", "x\n'+1+1"),
+        ('x;"=1+1"', 'x;\'"=1+1"'),
+        ("x; =1+1;-2+3", "x;' =1+1;'-2+3"),
+        (" =1+1", "' =1+1"),
+        ("\uff1d1+1", "'\uff1d1+1"),
+        ("\tx", "'\tx"),
+        ("-inf", "'-inf"),
+    ],
+)
+def test_formula_gets_an_apostrophe_wherever_a_cell_may_begin(value, cell):
+    assert harmless_cell(value) == cell
+
+
+@pytest.mark.parametrize("value", ["-1.5", "x;-1", "a - b", "a=b", "hand; left", "", 3, None, -0.5])
+def test_other_cells_stay(value):
+    assert harmless_cell(value) == value

@@ -1,0 +1,293 @@
+"""The pairs to ask next: no pair twice, every chosen image in one, and an end when all are asked."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cbir.errors import InvalidInput
+from cbir.learn.severity.severity_estimate import SeverityEstimate
+from service.features.annotate.active import strategies
+from service.features.annotate.active.pair_selection import (
+    first_pairs,
+    select_pairs,
+    share_of,
+    starting_pairs,
+)
+from service.features.annotate.active.strategies.core_set import farthest
+from service.features.annotate.active.strategies.disagreement import information
+
+EVERY = pytest.mark.parametrize("strategy", strategies.names())
+
+
+def severity(count, seed=0, alike=False, scores=True):
+    random = np.random.default_rng(seed)
+    drawn = np.ones((12, count), np.float32) if alike else random.normal(size=(12, count)).astype(np.float32)
+    features = np.ones((count, 3), np.float32) if alike else random.normal(size=(count, 3)).astype(np.float32)
+    passes = drawn if scores else None
+    return SeverityEstimate(drawn.mean(axis=0), drawn.var(axis=0), features, passes, features[:, ::-1])
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def unordered(pairs):
+    return [tuple(sorted(pair)) for pair in np.asarray(pairs).tolist()]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    strategy=st.sampled_from(strategies.names()),
+    count=st.integers(2, 14),
+    share=st.one_of(st.floats(0.01, 1), st.integers(0, 20)),
+    seed=st.integers(0, 99),
+    alike=st.booleans(),
+    scores=st.booleans(),
+    data=st.data(),
+)
+def test_pairs_are_new_and_of_allowed_images_until_all_are_asked(
+    strategy, count, share, seed, alike, scores, data
+):
+    allowed = np.array(data.draw(st.lists(st.booleans(), min_size=count, max_size=count)))
+    every = list(combinations(range(count), 2))
+    asked = {
+        pair[:: data.draw(st.sampled_from([1, -1]))] for pair in data.draw(st.sets(st.sampled_from(every)))
+    }
+    known = {tuple(sorted(pair)) for pair in asked}
+    open_pairs = {pair for pair in every if allowed[list(pair)].all()} - known
+    for _ in range(2 * len(every)):
+        found = select_pairs(strategy, severity(count, seed, alike, scores), asked, share, rng(seed), allowed)
+        assert found.shape == (len(found), 2)
+        assert found.dtype == np.int64
+        assert len(set(unordered(found))) == len(found)
+        assert set(unordered(found)) <= open_pairs
+        if not len(found):
+            break
+        open_pairs -= set(unordered(found))
+        asked |= {tuple(pair) for pair in found.tolist()}
+    if share_of(share, int(allowed.sum())) >= 2:
+        assert not open_pairs
+
+
+@EVERY
+def test_about_as_many_pairs_as_images_are_chosen(strategy):
+    found = select_pairs(strategy, severity(200), set(), 0.1, rng())
+    assert len(found) == 20
+    if issubclass(type(strategies.strategy(strategy)), strategies.ImageStrategy):
+        assert len(np.unique(found)) == 20
+
+
+def test_new_images_are_each_shown_once_before_any_is_shown_again():
+    first = starting_pairs("new-images", 101, 0.2, rng())
+    assert first.shape == (21, 2)
+    assert len(np.unique(first)) == 42
+    second = select_pairs("new-images", None, first.tolist(), 0.3, rng(1), np.ones(101, bool))
+    times = np.bincount(np.concatenate([first, second]).ravel(), minlength=101)
+    assert (len(second), times.min(), times.max()) == (31, 1, 2)
+    assert (times == 2).sum() == 3  # 104 places for 101 images
+
+
+def test_other_strategies_start_as_in_the_paper():
+    np.testing.assert_array_equal(
+        starting_pairs("random", 50, 0.2, rng(3)), first_pairs(50, 0.2, None, rng(3))
+    )
+    with pytest.raises(InvalidInput, match="there is one"):
+        starting_pairs("new-images", 1, 0.2, rng())
+
+
+@EVERY
+def test_the_same_generator_chooses_the_same(strategy):
+    one, other = (select_pairs(strategy, severity(50), {(0, 1)}, 10, rng(4)) for _ in range(2))
+    np.testing.assert_array_equal(one, other)
+
+
+@EVERY
+def test_who_comes_first_is_by_chance(strategy):
+    found = select_pairs(strategy, severity(400), set(), 200, rng())
+    assert 60 < (found[:, 0] < found[:, 1]).sum() < 140
+
+
+@EVERY
+def test_ties_are_broken_by_chance(strategy):
+    alike = severity(40, alike=True)
+    chosen = {tuple(np.unique(select_pairs(strategy, alike, set(), 4, rng(seed)))) for seed in range(5)}
+    assert len(chosen) > 1
+
+
+@EVERY
+def test_nothing_to_choose_from(strategy):
+    none = np.zeros(5, bool)
+    one = np.arange(5) == 3
+    for allowed in (none, one):
+        assert select_pairs(strategy, severity(5), set(), 1.0, rng(), allowed).shape == (0, 2)
+    assert select_pairs(strategy, severity(5), set(), 0, rng()).shape == (0, 2)
+    assert select_pairs(strategy, severity(0), set(), 0.5, rng()).shape == (0, 2)
+
+
+def test_variance_takes_the_most_uncertain():
+    known = severity(100)
+    found = select_pairs("variance", known, set(), 10, rng())
+    assert set(np.unique(found)) == set(np.argsort(known.variance)[-10:])
+
+
+def test_an_image_that_was_asked_with_all_others_is_left_out():
+    known = severity(30)
+    most = int(np.argmax(known.variance))
+    asked = {(most, other) for other in range(30) if other != most}
+    found = select_pairs("variance", known, asked, 5, rng())
+    assert most not in found
+    assert len(found) == 5
+
+
+def test_partners_come_from_outside_where_the_chosen_know_each_other():
+    known = severity(30)
+    first, second = (int(row) for row in np.argsort(known.variance)[-2:])
+    found = select_pairs("variance", known, {(first, second)}, 2, rng())
+    assert {first, second} <= set(found.ravel().tolist())
+    assert len(found) == 2
+
+
+def test_core_set_is_the_greedy_one():
+    """The slow, obvious form of farthest-first traversal."""
+    points, centres = rng(1).normal(size=(40, 3)), rng(2).normal(size=(3, 3))
+    found = farthest(points, centres, 10, rng())
+    kept = [*centres]
+    for row in found:
+        nearest = [min(np.linalg.norm(point - other) for other in kept) for point in points]
+        assert nearest[row] == pytest.approx(max(nearest))
+        kept.append(points[row])
+    assert len(set(found.tolist())) == 10
+
+
+def test_core_set_keeps_away_from_what_was_asked():
+    features = np.array([[0.0], [0.1], [5.0], [5.1], [10.0], [10.1]], np.float32)
+    known = SeverityEstimate(np.zeros(6, np.float32), np.zeros(6, np.float32), features)
+    found = select_pairs("core-set", known, {(0, 1), (4, 5)}, 1, rng())
+    assert {2, 3} & set(found.ravel().tolist())
+
+
+def test_core_set_of_the_encoder_covers_the_encoders_features():
+    features = np.array([[0.0], [0.1], [5.0], [5.1], [10.0], [10.1]], np.float32)
+    zeros = np.zeros(6, np.float32)
+    known = SeverityEstimate(zeros, zeros, features[[2, 3, 0, 1, 4, 5]], None, features)
+    found = select_pairs("core-set-encoder", known, {(0, 1), (4, 5)}, 1, rng())
+    assert {2, 3} & set(found.ravel().tolist())
+    without = SeverityEstimate(zeros, zeros, features)
+    with pytest.raises(InvalidInput, match="needs the encoder's features"):
+        select_pairs("core-set-encoder", without, set(), 1, rng())
+
+
+def test_a_strategy_that_needs_an_encoder_is_refused_without():
+    strategies.check_strategy("core-set-encoder", "lite0-max")
+    strategies.check_strategy("core-set", None)
+    with pytest.raises(InvalidInput, match="give --encoder, or use core-set"):
+        strategies.check_strategy("core-set-encoder", None)
+
+
+def test_core_set_takes_images_of_one_look_too():
+    points = np.ones((5, 2))
+    assert sorted(farthest(points, points[:2], 9, rng()).tolist()) == [0, 1, 2, 3, 4]
+
+
+def test_balanced_takes_from_every_step_of_severity():
+    random = rng(3)
+    mean = np.concatenate([random.normal(0, 0.3, 190), random.normal(8, 0.3, 10)]).astype(np.float32)
+    known = SeverityEstimate(mean, random.random(200).astype(np.float32), np.zeros((200, 1), np.float32))
+    chosen = np.unique(select_pairs("balanced", known, set(), 16, rng()))
+    assert 6 <= (mean[chosen] > 4).sum() <= 10  # of 5 % of the images
+
+
+def test_stratified_takes_from_every_step_of_severity_and_new_images_first():
+    random = rng(3)
+    mean = np.concatenate([random.normal(0, 0.3, 190), random.normal(8, 0.3, 30)]).astype(np.float32)
+    known = SeverityEstimate(mean, random.random(220).astype(np.float32), np.zeros((220, 1), np.float32))
+    used = {(190 + number, 191 + number) for number in range(0, 14, 2)}  # 14 of the 30 severe images
+    chosen = np.unique(select_pairs("stratified", known, used, 24, rng()))
+    severe = chosen[mean[chosen] > 4]
+    assert 7 <= len(severe) <= 16  # 3 in proportion
+    assert (severe >= 204).all(), "images in no pair yet come first"
+
+
+def test_information_is_high_where_passes_contradict_each_other():
+    torn, unsure, sure = [8.0, -8.0, 8.0, -8.0], [0.0] * 4, [9.0] * 4
+    scores = np.array([torn, unsure, sure, [0.0] * 4], np.float32).T
+    worth = information(scores, np.array([[0, 3], [1, 3], [2, 3]]))
+    np.testing.assert_allclose(worth, [np.log(2), 0, 0], atol=0.01)
+
+
+@given(st.integers(0, 1000))
+@settings(max_examples=20, deadline=None)
+def test_information_is_between_nothing_and_one_bit_whoever_comes_first(seed):
+    scores = rng(seed).normal(size=(7, 6)).astype(np.float32) * 5
+    pairs = np.array(list(combinations(range(6), 2)))
+    worth = information(scores, pairs)
+    assert ((worth > -1e-9) & (worth <= np.log(2) + 1e-9)).all()
+    np.testing.assert_allclose(worth, information(scores, pairs[:, ::-1]), atol=1e-9)
+
+
+def test_disagreement_asks_for_the_pairs_that_tell_most():
+    known = severity(30)
+    found = select_pairs("disagreement", known, set(), 6, rng())
+    every = np.array(list(combinations(range(30), 2)))
+    worth = information(known.scores, every)
+    assert information(known.scores, found).mean() > np.quantile(worth, 0.95)
+    assert np.bincount(found.ravel()).max() <= 2
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 60), st.floats(0, 1), st.one_of(st.none(), st.integers(1, 80)), st.integers(0, 99))
+def test_first_pairs(count, share, pairs, seed):
+    found = first_pairs(count, share, pairs, rng(seed))
+    images = max(2, share_of(share, count))
+    most = images if pairs is None else min(pairs, images * (images - 1) // 2)
+    assert len(set(unordered(found))) == len(found)
+    assert (found[:, 0] != found[:, 1]).all()
+    assert 1 <= len(found) <= max(most, 1)
+    if pairs is None:
+        assert len(np.unique(found)) == images
+        assert len(found) == min(images, images * (images - 1) // 2)
+    elif 2 * pairs >= images:
+        assert len(np.unique(found)) == images
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("best", severity(4), set(), 2), "unknown strategy"),
+        (("variance", None, set(), 2), "needs the severity"),
+        (("random", None, set(), 2), "needs the mask"),
+        (("random", severity(4), {(0, 4)}, 2), "of 4"),
+        (("random", severity(4), set(), 1.5), "share"),
+        (("random", severity(4), set(), -1), "0 or more"),
+        (("random", severity(4), set(), True), "share"),
+        (("random", severity(4), set(), float("nan")), "share"),
+    ],
+)
+def test_what_does_not_fit_is_refused(arguments, said):
+    with pytest.raises(InvalidInput, match=said):
+        select_pairs(*arguments, rng())
+
+
+def test_random_needs_no_severity():
+    assert len(select_pairs("random", None, set(), 3, rng(), np.ones(9, bool))) == 3
+
+
+def test_severities_that_are_no_numbers_are_refused():
+    known = severity(4)
+    known.variance[2] = np.nan
+    with pytest.raises(InvalidInput, match="finite"):
+        select_pairs("variance", known, set(), 2, rng())
+
+
+def test_a_mask_of_another_length_is_refused():
+    with pytest.raises(InvalidInput, match="mask of allowed images"):
+        select_pairs("random", severity(4), set(), 2, rng(), np.ones(5, bool))
+
+
+@pytest.mark.parametrize(("count", "pairs"), [(0, None), (1, None), (5, 0)])
+def test_too_few_to_begin_with(count, pairs):
+    with pytest.raises(InvalidInput):
+        first_pairs(count, 0.5, pairs, rng())
