@@ -64,8 +64,8 @@ class View:
 
     def select(self, matching: Rows | None, excluded: Rows) -> Rows | None:
         """Return the rows to search: not deleted, in `matching` (None: all) and not `excluded`; None for all rows."""
-        if self.rows is None and matching is None and not len(excluded):
-            return None
+        if self.rows is None and not len(excluded):
+            return matching
         mask = np.ones(len(self.gallery), bool) if matching is None else np.zeros(len(self.gallery), bool)
         if matching is not None:
             mask[matching] = True
