@@ -11,6 +11,7 @@ from flask import Flask
 from cbir import rerank
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
+from cbir.store.erasure.patient_erasers import load_erasers
 from service.access import auth, login, security
 from service.collections.app_state import EXTENSION, AppState
 from service.features.annotate.reader_study import routes as reader_routes
@@ -90,6 +91,7 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
     Collections are opened by the first request that needs them. Requests name them by the name of the folder, or of
     the alias that is given instead of one; the first is the default.
     """
+    list(load_erasers())  # else a feature could store what no erasure reaches
     folders = [Path(collections)] if isinstance(collections, Path | str) else collections
     app = CbirFlask(__name__)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_upload_bytes + FORM_OVERHEAD_BYTES

@@ -14,7 +14,7 @@ from cbir.ingest.intake_check import IntakeCheck
 from cbir.ingest.received_files import ReceivedFile, add_received_files
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.store.erasure.patient_erasers import delete_segmentations
+from cbir.store.erasure.patient_erasers import erase_deleted
 from cbir.store.records.records import hash_patient
 from cbir.store.upkeep.quarantine_release import refuse_images
 from cbir.store.upkeep.sent_instances import StoredInstance, images_with_copies, sent_instances, sent_studies
@@ -277,7 +277,7 @@ class ArchiveComparison:
                     replaces=difference.replaced,
                     intake=self._check,
                 )
-                delete_segmentations(self.settings, difference.replaced)
+                erase_deleted(self.settings, difference.replaced)
             if difference.moved:
                 move_to_patient(writer, difference.moved, data)
         except CbirError:
@@ -294,7 +294,7 @@ class ArchiveComparison:
             with self.writer() as writer:
                 writer.add([], replaces=sorted(shared))
                 writer.delete([image_id for image_id in ids if image_id not in shared])
-                delete_segmentations(self.settings, ids)
+                erase_deleted(self.settings, ids)
 
     def _apply_removal(self, instances: Sequence[StoredInstance]) -> None:
         """Remove images that the next run adds again, from where they are now."""
@@ -302,7 +302,7 @@ class ArchiveComparison:
         if ids and self.options.apply:
             with self.writer() as writer:
                 writer.add([], replaces=ids)
-                delete_segmentations(self.settings, ids)
+                erase_deleted(self.settings, ids)
 
     @contextmanager
     def writer(self) -> Iterator[Writer]:

@@ -171,7 +171,7 @@ def annotation_folder(settings: Settings) -> Path:
 
 
 def erase_segmentations(settings: Settings, keys: Sequence[str], image_ids: Ids[str]) -> None:
-    """Delete the segmentations of a patient's images, as an entry point of the group `cbir.erasers`.
+    """Delete the segmentations of a patient's images.
 
     Parameters
     ----------

@@ -1,0 +1,8 @@
+"""Annotation studies, and studies of readers."""
+
+from cbir.system.features import Feature
+
+FEATURE = Feature(
+    name="annotate",
+    eraser="service.features.annotate.reader_study.erase:erase_from_studies",
+)

@@ -1,0 +1,7 @@
+"""What is wrong with the images and labels of a collection, and images in quarantine."""
+
+from cbir.system.features import Feature
+
+FEATURE = Feature(
+    name="audit",
+)

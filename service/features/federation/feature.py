@@ -1,0 +1,7 @@
+"""Searches that ask other services too."""
+
+from cbir.system.features import Feature
+
+FEATURE = Feature(
+    name="federation",
+)

@@ -1,0 +1,9 @@
+"""Active learning and segmentations for the plugins of MONAI Label."""
+
+from cbir.system.features import Feature
+
+FEATURE = Feature(
+    name="monailabel",
+    eraser="service.features.monailabel.segmentation_files:erase_segmentations",
+    erases_deleted=True,
+)

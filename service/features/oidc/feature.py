@@ -1,0 +1,7 @@
+"""Login of the hospital's users."""
+
+from cbir.system.features import Feature
+
+FEATURE = Feature(
+    name="oidc",
+)

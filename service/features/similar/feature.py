@@ -1,0 +1,7 @@
+"""Similar studies for viewers, and earlier studies of a patient."""
+
+from cbir.system.features import Feature
+
+FEATURE = Feature(
+    name="similar",
+)
