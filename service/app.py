@@ -58,6 +58,7 @@ from service.routes import (
     vector_routes,
 )
 from service.state import database
+from service.state.all_tables import check_tables
 
 FORM_OVERHEAD_BYTES = 64 * 2**10  # multipart/form-data may add this to the images
 
@@ -91,7 +92,7 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
     Collections are opened by the first request that needs them. Requests name them by the name of the folder, or of
     the alias that is given instead of one; the first is the default.
     """
-    list(load_erasers())  # else a feature could store what no erasure reaches
+    list(load_erasers())  # raises if a feature could store what no erasure reaches
     folders = [Path(collections)] if isinstance(collections, Path | str) else collections
     app = CbirFlask(__name__)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_upload_bytes + FORM_OVERHEAD_BYTES
@@ -153,4 +154,5 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
         reader_routes,
     ):
         app.register_blueprint(part.blueprint)
+    check_tables()
     return app

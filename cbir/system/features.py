@@ -22,16 +22,21 @@ class FeatureUnusable(CbirError):
 
 @dataclass(frozen=True, kw_only=True)
 class Feature:
-    """What a feature brings. Each value is "package.module:object", loaded when it is used; "" is nothing.
+    """What a feature brings. Each text is "package.module:object", loaded when it is used; "" is nothing.
 
-    name: of its entry point. eraser: function that removes a patient from what the feature has stored, with the
-    parameters of `erase_elsewhere`; raises if it cannot. erases_deleted: the eraser is called, without keys of
-    patients, for images that are deleted too.
+    name: of its entry point. tables: modules that add tables to `service.state.schema.tables`. eraser: function that
+    removes a patient from what the feature has stored, with the parameters of `erase_elsewhere`; raises if it cannot.
+    erases_deleted: the eraser is called, without keys of patients, for images that are deleted too.
     """
 
     name: str
+    tables: tuple[str, ...] = ()
     eraser: str = ""
     erases_deleted: bool = False
+
+    def __post_init__(self) -> None:
+        if self.tables and not self.eraser:
+            raise FeatureUnusable(f"feature {self.name}: it stores data, and names no eraser of a patient's")
 
     def load(self, reference: str) -> Any:
         """Return the object that "package.module:object" names; raises FeatureUnusable."""

@@ -4,5 +4,6 @@ from cbir.system.features import Feature
 
 FEATURE = Feature(
     name="annotate",
+    tables=("service.features.annotate.reader_study.tables",),
     eraser="service.features.annotate.reader_study.erase:erase_from_studies",
 )

@@ -4,5 +4,6 @@ from cbir.system.features import Feature
 
 FEATURE = Feature(
     name="usage",
+    tables=("service.features.usage.tables",),
     eraser="service.features.usage.erase:erase_usage",
 )

@@ -10,6 +10,7 @@ from cbir.store import Collection
 from cbir.store.erasure.patient_erasers import EraserFailed, erase_deleted
 from cbir.system.features import Feature, FeatureUnusable, features
 from service.app import create_app
+from service.state.schema import tables
 from tests.installed_features import InstalledFeatures, fixture_install_feature
 from tests.service.conftest import command, problem
 
@@ -24,6 +25,13 @@ FEATURE = Feature(name="notes", eraser="notes:erase")
 
 def erase(settings, keys, image_ids):
     {body}
+"""
+TABLE = """
+from sqlalchemy import Column, Table, Text
+from service.state.schema import tables
+
+if "notes" not in tables.tables:
+    notes = Table("notes", tables, Column("image", Text, primary_key=True), Column("note", Text))
 """
 
 
@@ -55,6 +63,7 @@ def test_our_features_are_installed() -> None:
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
+        ("FEATURE = Feature(name='notes', tables=('notes',))", "it stores data, and names no eraser"),
         ("import package_that_is_missing", "No module named 'package_that_is_missing'"),
         ("raise RuntimeError('of patient P1')", "RuntimeError at "),
         ("FEATURE = Feature(name='other')", "notes:FEATURE is no Feature of this name"),
@@ -81,6 +90,15 @@ def test_an_eraser_that_cannot_be_imported_fails_start_and_erasures(
     with pytest.raises(FeatureUnusable, match="feature notes: notes:no_such_function cannot be loaded"):
         create_app(writable, settings.load(job_workers=0))
     assert "notes:no_such_function cannot be loaded" in refused_erasure(writable)
+
+
+def test_a_table_that_is_not_declared_fails_start(writable: Path, install_feature: InstalledFeatures) -> None:
+    install_feature("notes", TABLE + 'FEATURE = Feature(name="notes")')
+    try:
+        with pytest.raises(FeatureUnusable, match="the table notes belongs to no feature"):
+            create_app(writable, settings.load(job_workers=0))
+    finally:
+        tables.remove(tables.tables["notes"])
 
 
 def test_an_eraser_of_an_earlier_version_is_not_left_out(
