@@ -4,7 +4,8 @@ The core knows no feature by name. A feature that is installed and cannot be use
 may have stored data of patients.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import entry_points
 from pkgutil import resolve_name
@@ -24,12 +25,16 @@ class FeatureUnusable(CbirError):
 class Feature:
     """What a feature brings. Each text is "package.module:object", loaded when it is used; "" is nothing.
 
-    name: of its entry point. tables: modules that add tables to `service.state.schema.tables`. eraser: function that
-    removes a patient from what the feature has stored, with the parameters of `erase_elsewhere`; raises if it cannot.
+    name: of its entry point.
+    jobs: a `JobKind` by its name.
+    tables: modules that add tables to `service.state.schema.tables`.
+    eraser: function that removes a patient from what the feature has stored, with the parameters of
+    `erase_elsewhere`; raises if it cannot.
     erases_deleted: the eraser is called, without keys of patients, for images that are deleted too.
     """
 
     name: str
+    jobs: Mapping[str, str] = field(default_factory=dict)
     tables: tuple[str, ...] = ()
     eraser: str = ""
     erases_deleted: bool = False

@@ -33,6 +33,7 @@ PARTS = {
     "feature",
     "functions",
     "job",
+    "job_kind",
     "messages",
     "page",
     "routes",

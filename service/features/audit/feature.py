@@ -4,4 +4,5 @@ from cbir.system.features import Feature
 
 FEATURE = Feature(
     name="audit",
+    jobs={"audit": "service.features.audit.job_kind:AUDIT"},
 )

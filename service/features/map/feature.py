@@ -4,4 +4,5 @@ from cbir.system.features import Feature
 
 FEATURE = Feature(
     name="map",
+    jobs={"map": "service.features.map.job_kind:MAP"},
 )
