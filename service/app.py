@@ -12,32 +12,13 @@ from cbir import rerank
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
 from cbir.store.erasure.patient_erasers import load_erasers
-from service.access import auth, login, security
+from cbir.system.features import features
+from service.access import auth, login, scopes, security
 from service.collections.app_state import EXTENSION, AppState
-from service.features.annotate.reader_study import routes as reader_routes
-from service.features.audit import page as audit_page
-from service.features.audit import routes as audit_routes
-from service.features.audit.quarantine import page as quarantine_page
-from service.features.audit.quarantine import routes as quarantine_routes
-from service.features.explain import routes as explain_routes
-from service.features.federation import routes as federation_routes
-from service.features.grade import routes as grade_routes
-from service.features.map import page as map_page
-from service.features.map import routes as map_routes
-from service.features.monailabel import routes as monailabel_routes
-from service.features.oidc import routes as oidc_login
-from service.features.saved.cases import page as cases_page
-from service.features.saved.cases import routes as case_routes
-from service.features.saved.cohorts import page as cohorts_page
-from service.features.saved.cohorts import routes as cohort_routes
-from service.features.similar import routes as similar_routes
-from service.features.similar import viewer_embed
-from service.features.similar.priors import routes as prior_routes
-from service.features.usage import routes as usage_routes
 from service.http import compression, problems, request_body
 from service.http.form_parser import AnyNameFormParser
 from service.languages import request_language
-from service.pages import admin_page, docs_routes, gallery_page, search_page
+from service.pages import admin_page, docs_routes, gallery_page, menu, search_page
 from service.routes import (
     add_routes,
     admin_overview,
@@ -107,52 +88,39 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
     request_body.install(app)
     database.install(app, state.database)
     request_history.install(app, state.database)
+    app.extensions[scopes.RULES_EXTENSION] = scopes.all_rules()
     auth.install(app, settings)
     request_language.install(app)
-    usage_routes.install_usage(app)
+    menu.install(app)
+    for feature in features():
+        if feature.install:
+            feature.load(feature.install)(app)
     for part in (
         search_routes,
         batch_routes,
         label_routes,
-        map_routes,
-        audit_routes,
-        quarantine_routes,
         vector_routes,
         reranker_routes,
-        case_routes,
-        cohort_routes,
         add_routes,
         collection_routes,
-        grade_routes,
         image_routes,
         image_set_routes,
         job_routes,
         series_routes,
-        monailabel_routes,
-        similar_routes,
-        prior_routes,
-        federation_routes,
         stow_routes,
-        explain_routes,
         docs_routes,
-        viewer_embed,
         health_routes,
         admin_overview,
         admin_page,
         admin_tokens,
         login,
-        oidc_login,
         metrics_routes,
         search_page,
         gallery_page,
-        map_page,
-        audit_page,
-        quarantine_page,
-        cases_page,
-        cohorts_page,
-        usage_routes,
-        reader_routes,
     ):
         app.register_blueprint(part.blueprint)
+    for feature in features():
+        for reference in feature.routes:
+            app.register_blueprint(feature.load(reference))
     check_tables()
     return app

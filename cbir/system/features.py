@@ -26,6 +26,10 @@ class Feature:
     """What a feature brings. Each text is "package.module:object", loaded when it is used; "" is nothing.
 
     name: of its entry point.
+    routes: Flask blueprints; views with `@operation` are in the OpenAPI document.
+    access: dict of an `AccessRule` by "METHOD /path/*"; an address without one is refused where tokens are needed.
+    menu: `MenuPage`s.
+    install: function that prepares the Flask app, before the routes are added.
     jobs: a `JobKind` by its name.
     tables: modules that add tables to `service.state.schema.tables`.
     eraser: function that removes a patient from what the feature has stored, with the parameters of
@@ -34,6 +38,10 @@ class Feature:
     """
 
     name: str
+    routes: tuple[str, ...] = ()
+    access: str = ""
+    menu: tuple[str, ...] = ()
+    install: str = ""
     jobs: Mapping[str, str] = field(default_factory=dict)
     tables: tuple[str, ...] = ()
     eraser: str = ""

@@ -34,7 +34,7 @@ CSRF_HEADER = "X-CSRF-Token"
 CSRF_FIELD = "csrf"
 AUDIT_SECONDS = 2.0  # for which the answer holds whether the audit log can be written
 LOGGED_IN_PAGE = "/login/done"
-FRAMED_PAGE, DEST = "/similar", "Sec-Fetch-Dest"
+DEST = "Sec-Fetch-Dest"
 
 log = logging.getLogger(__name__)
 
@@ -102,7 +102,7 @@ def _authorise() -> Response | None:
         return _refuse_without_audit(control)
     rule = scopes.rule_of_request(request)
     if rule is None:
-        log.error("%s %s has no entry in service/access/scopes.py", request.method, request.url_rule)
+        log.error("%s %s has no access rule", request.method, request.url_rule)
         raise Forbidden("no token gives access to this address")
     try:
         g.caller = _caller_of_cookie(control)
@@ -240,7 +240,7 @@ def _caller_of_proxy(control: AccessControl) -> Caller | None:
 
 def _caller_of_ticket(control: AccessControl, rule: scopes.AccessRule) -> Caller | None:
     """Return the holder of the token that got the ticket of the request, if its address takes tickets."""
-    if rule is not scopes.RULES[scopes.TICKET_ADDRESS]:
+    if not rule.ticket:
         return None
     token_id = image_tickets.ticket_token(request.args.get("image", ""))
     token = control.tokens.get(token_id) if token_id else None
@@ -295,7 +295,8 @@ def _is_navigation() -> bool:
 
 
 def _ask_to_log_in() -> Response:
-    if request.url_rule and request.url_rule.rule == FRAMED_PAGE and request.headers.get(DEST) == "iframe":
+    rule = scopes.rule_of_request(request)
+    if rule and rule.framed and request.headers.get(DEST) == "iframe":
         page = render_template("framed_login.html", address=request.full_path)
         response = make_response(page, HTTPStatus.UNAUTHORIZED)
         response.headers["WWW-Authenticate"] = 'Bearer realm="cbir"'
@@ -373,7 +374,6 @@ def _login_for_templates() -> dict[str, str | bool | None]:
     with_account = "oidc.start" in current_app.view_functions and access_control().oidc
     return {
         "csrf": caller.session.csrf if caller and caller.session else None,
-        "may_audit": rights is not None and rights.allows(Scope.annotate) and not rights.limited,
         "may_administer": runs and "admin_page.show_admin" in current_app.view_functions,
         "account_login": url_for("oidc.start", next=LOGGED_IN_PAGE) if with_account else None,
     }

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -84,7 +83,6 @@ def _index_work(request: dict[str, Any], folder: Path, settings: Settings) -> Jo
     return JobWork(run_index_job, work)
 
 
-@cache
 def job_kinds() -> dict[str, JobKind]:
     """Return the kinds of jobs by name: to index, and those of features; raises FeatureUnusable."""
     kinds = {"index": JobKind(StoredIndexRequest, _index_work)}

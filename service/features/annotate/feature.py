@@ -4,6 +4,8 @@ from cbir.system.features import Feature
 
 FEATURE = Feature(
     name="annotate",
+    routes=("service.features.annotate.reader_study.routes:blueprint",),
+    access="service.features.annotate.access:RULES",
     tables=("service.features.annotate.reader_study.tables",),
     eraser="service.features.annotate.reader_study.erase:erase_from_studies",
 )

@@ -4,5 +4,13 @@ from cbir.system.features import Feature
 
 FEATURE = Feature(
     name="audit",
+    routes=(
+        "service.features.audit.routes:blueprint",
+        "service.features.audit.page:blueprint",
+        "service.features.audit.quarantine.routes:blueprint",
+        "service.features.audit.quarantine.page:blueprint",
+    ),
+    access="service.features.audit.access:RULES",
+    menu=("service.features.audit.page:MENU_PAGE",),
     jobs={"audit": "service.features.audit.job_kind:AUDIT"},
 )

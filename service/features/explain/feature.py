@@ -4,4 +4,6 @@ from cbir.system.features import Feature
 
 FEATURE = Feature(
     name="explain",
+    routes=("service.features.explain.routes:blueprint",),
+    access="service.features.explain.access:RULES",
 )

@@ -4,4 +4,6 @@ from cbir.system.features import Feature
 
 FEATURE = Feature(
     name="federation",
+    routes=("service.features.federation.routes:blueprint",),
+    access="service.features.federation.access:RULES",
 )

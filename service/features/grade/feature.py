@@ -4,4 +4,6 @@ from cbir.system.features import Feature
 
 FEATURE = Feature(
     name="grade",
+    routes=("service.features.grade.routes:blueprint",),
+    access="service.features.grade.access:RULES",
 )

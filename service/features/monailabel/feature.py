@@ -4,6 +4,8 @@ from cbir.system.features import Feature
 
 FEATURE = Feature(
     name="monailabel",
+    routes=("service.features.monailabel.routes:blueprint",),
+    access="service.features.monailabel.access:RULES",
     eraser="service.features.monailabel.segmentation_files:erase_segmentations",
     erases_deleted=True,
 )

@@ -4,4 +4,6 @@ from cbir.system.features import Feature
 
 FEATURE = Feature(
     name="oidc",
+    routes=("service.features.oidc.routes:blueprint",),
+    access="service.features.oidc.access:RULES",
 )

@@ -4,6 +4,17 @@ from cbir.system.features import Feature
 
 FEATURE = Feature(
     name="saved",
+    routes=(
+        "service.features.saved.cases.routes:blueprint",
+        "service.features.saved.cases.page:blueprint",
+        "service.features.saved.cohorts.routes:blueprint",
+        "service.features.saved.cohorts.page:blueprint",
+    ),
+    access="service.features.saved.access:RULES",
+    menu=(
+        "service.features.saved.cases.page:MENU_PAGE",
+        "service.features.saved.cohorts.page:MENU_PAGE",
+    ),
     tables=(
         "service.features.saved.cases.tables",
         "service.features.saved.cohorts.tables",

@@ -4,4 +4,10 @@ from cbir.system.features import Feature
 
 FEATURE = Feature(
     name="similar",
+    routes=(
+        "service.features.similar.routes:blueprint",
+        "service.features.similar.viewer_embed:blueprint",
+        "service.features.similar.priors.routes:blueprint",
+    ),
+    access="service.features.similar.access:RULES",
 )

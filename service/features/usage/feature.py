@@ -4,6 +4,9 @@ from cbir.system.features import Feature
 
 FEATURE = Feature(
     name="usage",
+    routes=("service.features.usage.routes:blueprint",),
+    access="service.features.usage.access:RULES",
+    install="service.features.usage.routes:install_usage",
     tables=("service.features.usage.tables",),
     eraser="service.features.usage.erase:erase_usage",
 )

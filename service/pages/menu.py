@@ -1,0 +1,45 @@
+"""The menu of the pages: those of the core, and those that features add."""
+
+from typing import NamedTuple
+
+from flask import Flask
+
+from cbir.system.access_rights import Scope
+from cbir.system.features import features
+from service.access.caller import current_rights
+from service.languages import mark
+
+MENU = "cbir-menu"  # key in app.extensions
+
+
+class MenuPage(NamedTuple):
+    """A page of the menu.
+
+    endpoint: of its view. title: a marked message, or a text that is not translated. place: pages come in its order.
+    of_collection: the page gets the collection that is shown. scope: shows the page only to callers with that scope
+    who may see all collections and images.
+    """
+
+    endpoint: str
+    title: str
+    place: int = 100
+    of_collection: bool = True
+    scope: Scope | None = None
+
+
+CORE = (
+    MenuPage("pages.index", mark("Search"), 10),
+    MenuPage("gallery.show_gallery", mark("Gallery"), 20),
+)
+
+
+def install(app: Flask) -> None:
+    """Let the templates of `app` show the menu; raises FeatureUnusable."""
+    pages = [*CORE, *(feature.load(each) for feature in features() for each in feature.menu)]
+    app.extensions[MENU] = sorted(pages, key=lambda page: page.place)
+    app.context_processor(lambda: {"menu": [page for page in app.extensions[MENU] if _shows(page)]})
+
+
+def _shows(page: MenuPage) -> bool:
+    rights = current_rights()
+    return page.scope is None or (rights is not None and rights.allows(page.scope) and not rights.limited)
