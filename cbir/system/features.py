@@ -30,6 +30,7 @@ class Feature:
     access: dict of an `AccessRule` by "METHOD /path/*"; an address without one is refused where tokens are needed.
     menu: `MenuPage`s.
     install: function that prepares the Flask app, before the routes are added.
+    check_settings: function that raises InvalidInput if the service must not start with these settings.
     jobs: a `JobKind` by its name.
     tables: modules that add tables to `service.state.schema.tables`.
     eraser: function that removes a patient from what the feature has stored, with the parameters of
@@ -42,6 +43,7 @@ class Feature:
     access: str = ""
     menu: tuple[str, ...] = ()
     install: str = ""
+    check_settings: str = ""
     jobs: Mapping[str, str] = field(default_factory=dict)
     tables: tuple[str, ...] = ()
     eraser: str = ""

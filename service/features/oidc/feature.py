@@ -5,5 +5,7 @@ from cbir.system.features import Feature
 FEATURE = Feature(
     name="oidc",
     routes=("service.features.oidc.routes:blueprint",),
+    install="service.features.oidc.routes:install_oidc",
+    check_settings="service.features.oidc.oidc_client:check_settings",
     access="service.features.oidc.access:RULES",
 )
