@@ -32,6 +32,9 @@ class Feature:
     install: function that prepares the Flask app, before the routes are added.
     check_settings: function that raises InvalidInput if the service must not start with these settings.
     jobs: a `JobKind` by its name.
+    search_hook: a `SearchHook`, which changes searches of requests and their answers.
+    docs_lines: `OperationLines` of the page /docs.
+    checks: what `cbir state verify` also reads, by name: a function of the settings that returns the problems.
     tables: modules that add tables to `service.state.schema.tables`.
     eraser: function that removes a patient from what the feature has stored, with the parameters of
     `erase_elsewhere`; raises if it cannot.
@@ -45,12 +48,15 @@ class Feature:
     install: str = ""
     check_settings: str = ""
     jobs: Mapping[str, str] = field(default_factory=dict)
+    search_hook: str = ""
+    docs_lines: str = ""
+    checks: Mapping[str, str] = field(default_factory=dict)
     tables: tuple[str, ...] = ()
     eraser: str = ""
     erases_deleted: bool = False
 
     def __post_init__(self) -> None:
-        if self.tables and not self.eraser:
+        if (self.tables or self.checks) and not self.eraser:
             raise FeatureUnusable(f"feature {self.name}: it stores data, and names no eraser of a patient's")
 
     def load(self, reference: str) -> Any:

@@ -6,4 +6,5 @@ FEATURE = Feature(
     name="federation",
     routes=("service.features.federation.routes:blueprint",),
     access="service.features.federation.access:RULES",
+    search_hook="service.features.federation.search_hook:HOOK",
 )

@@ -6,6 +6,7 @@ FEATURE = Feature(
     name="monailabel",
     routes=("service.features.monailabel.routes:blueprint",),
     access="service.features.monailabel.access:RULES",
+    checks={"segmentations": "service.features.monailabel.segmentation_files:segmentation_problems"},
     eraser="service.features.monailabel.segmentation_files:erase_segmentations",
     erases_deleted=True,
 )

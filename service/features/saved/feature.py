@@ -15,6 +15,7 @@ FEATURE = Feature(
         "service.features.saved.cases.page:MENU_PAGE",
         "service.features.saved.cohorts.page:MENU_PAGE",
     ),
+    docs_lines="service.features.saved.docs_lines:LINES",
     tables=(
         "service.features.saved.cases.tables",
         "service.features.saved.cohorts.tables",

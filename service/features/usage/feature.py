@@ -7,6 +7,7 @@ FEATURE = Feature(
     routes=("service.features.usage.routes:blueprint",),
     access="service.features.usage.access:RULES",
     install="service.features.usage.routes:install_usage",
+    search_hook="service.features.usage.search_hook:HOOK",
     tables=("service.features.usage.tables",),
     eraser="service.features.usage.erase:erase_usage",
 )
