@@ -40,9 +40,9 @@ class Maker:
 class OperationLines:
     """Lines of the operations of a feature.
 
-    changing: what makes the thing that an operation changes or deletes, by operation; always made, so that nothing else
-    is touched. showing: what makes a thing to show, where none exists. known_values: returns ids that the caller may
-    see, by those of the examples.
+    changing: what makes the thing that an operation changes or deletes, by operation; always made, so that nothing
+    else is touched. showing: what makes a thing to show, where none exists. known_values: returns ids that the caller
+    may see, by those of the examples.
     """
 
     changing: Mapping[str, Maker]

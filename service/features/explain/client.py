@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 from cbir.errors import InvalidInput
-from service.client.connection import ServiceConnection
+from service.client.connection import DecodeOptions, ServiceConnection, decode_form, id_to_send, multipart
 from service.features.explain.messages import Explanations
 
 
