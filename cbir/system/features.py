@@ -23,7 +23,7 @@ class FeatureUnusable(CbirError):
 
 @dataclass(frozen=True, kw_only=True)
 class Feature:
-    """What a feature brings. Each text is "package.module:object", loaded when it is used; "" is nothing.
+    """Declaration of a feature. Each text is "package.module:object", loaded when it is used; "" is nothing.
 
     name: of its entry point.
     routes: Flask blueprints; views with `@operation` are in the OpenAPI document.

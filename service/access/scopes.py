@@ -110,10 +110,10 @@ def all_rules() -> dict[str, AccessRule]:
     """Return the access rules of the core and of features; raises FeatureUnusable if two are of one address."""
     rules = dict(RULES)
     for feature in features():
-        own = feature.load(feature.access) if feature.access else {}
-        if taken := rules.keys() & own.keys():
-            raise FeatureUnusable(f"feature {feature.name}: there is another access rule of {min(taken)}")
-        rules |= own
+        added = feature.load(feature.access) if feature.access else {}
+        if repeated := rules.keys() & added.keys():
+            raise FeatureUnusable(f"feature {feature.name}: there is another access rule of {min(repeated)}")
+        rules |= added
     return rules
 
 

@@ -17,7 +17,7 @@ from service.jobs.job_requests import NewJob
 
 
 class WorkRequest(Protocol):
-    """What a process gets. collection: folder. sources: files or folders that it reads."""
+    """Request that a process gets. collection: folder. sources: files or folders that it reads."""
 
     @property
     def collection(self) -> Path: ...

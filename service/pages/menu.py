@@ -15,14 +15,14 @@ MENU = "cbir-menu"  # key in app.extensions
 class MenuPage(NamedTuple):
     """A page of the menu.
 
-    endpoint: of its view. title: a marked message, or a text that is not translated. place: pages come in its order.
+    endpoint: of its view. title: a marked message, or a text that is not translated. position: pages are in its order.
     of_collection: the page gets the collection that is shown. scope: shows the page only to callers with that scope
     who may see all collections and images.
     """
 
     endpoint: str
     title: str
-    place: int = 100
+    position: int = 100
     of_collection: bool = True
     scope: Scope | None = None
 
@@ -36,7 +36,7 @@ CORE = (
 def install(app: Flask) -> None:
     """Let the templates of `app` show the menu; raises FeatureUnusable."""
     pages = [*CORE, *(feature.load(each) for feature in features() for each in feature.menu)]
-    app.extensions[MENU] = sorted(pages, key=lambda page: page.place)
+    app.extensions[MENU] = sorted(pages, key=lambda page: page.position)
     app.context_processor(lambda: {"menu": [page for page in app.extensions[MENU] if _shows(page)]})
 
 

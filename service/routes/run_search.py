@@ -22,21 +22,19 @@ from service.http.query_deadline import query_deadline
 from service.http.request_params import UPLOAD_NAME
 from service.http.search_parameters import ById, ByImage, SearchParameters
 from service.routes import metrics_routes, request_history
-from service.routes.search_hooks import search_hooks
+from service.routes.search_hooks import hooked_search
 
 
 def search_by_id(state: AppState, params: ById) -> Answer:
     """Search with images of the collection, vectors or a text, as `params` say; the request is admitted."""
     searcher = state.searcher(params.collection)
     patient = patient_key(searcher.collection, params.exclude_patient)
-    search_request = params.to_request(state.settings, patient)
-    for hook in search_hooks():
-        search_request = hook.change_request(state, params, search_request)
+    search = hooked_search(state, searcher, params, params.to_request(state.settings, patient))
+    search_request = search.request
     _check_query(params)
     check_profile(params.profile, params.vector, searcher.collection.profile)
     region = region_of_id(state, searcher.collection, params) if params.anywhere else None
     part = None if region else _decode_region(state, searcher, params)
-    queries = [part] if part else []
     if (part or region) and params.same_patient:  # the file may not name the patient, as a JPEG does not
         record = searcher.collection.record(params.image_id or "")
         search_request.of_patient = query_patient(searcher.collection, [], [record])
@@ -46,14 +44,14 @@ def search_by_id(state: AppState, params: ById) -> Answer:
         elif params.text is not None:
             answer = searcher.by_text(params.text, search_request, deadline)
         elif part:
-            queries = _change_queries(searcher, params, queries)
+            queries = search.described([part])
             answer = searcher.by_examples(queries, search_request, deadline, params.vector)
         else:
             ids = [*([params.image_id] if params.image_id else []), *params.examples]
             of_ids = search_request.model_copy(update={"examples": ids})
             answer = searcher.by_examples([], of_ids, deadline, params.vector)
     answer = _complete(answer, params, [params.image_id])
-    return answer if region else _change_answer(state, searcher, params, answer, queries)
+    return answer if region else search.completed(answer)
 
 
 def search_by_upload(state: AppState, files: list[bytes], params: ByImage) -> Answer:
@@ -69,9 +67,8 @@ def search_by_upload(state: AppState, files: list[bytes], params: ByImage) -> An
     """
     searcher = state.searcher(params.collection)
     patient = patient_key(searcher.collection, params.exclude_patient)
-    search_request = params.to_request(state.settings, patient)
-    for hook in search_hooks():
-        search_request = hook.change_request(state, params, search_request)
+    search = hooked_search(state, searcher, params, params.to_request(state.settings, patient))
+    search_request = search.request
     if params.anywhere:
         region = region_of_upload(state, searcher.collection, files, params)
         if params.same_patient:
@@ -87,25 +84,8 @@ def search_by_upload(state: AppState, files: list[bytes], params: ByImage) -> An
     if params.same_patient:
         _note_patient(searcher.collection, queries[0])
     with state.concurrency.slot(), query_deadline(state.settings.query_seconds) as deadline:
-        queries = _change_queries(searcher, params, queries)
-        answer = searcher.by_examples(queries, search_request, deadline)
-    return _change_answer(state, searcher, params, _complete(answer, params, []), queries)
-
-
-def _change_queries(
-    searcher: Searcher, params: SearchParameters, queries: list[QueryImage]
-) -> list[QueryImage]:
-    for hook in search_hooks():
-        queries = hook.change_queries(searcher, params, queries)
-    return queries
-
-
-def _change_answer(
-    state: AppState, searcher: Searcher, params: SearchParameters, answer: Answer, queries: list[QueryImage]
-) -> Answer:
-    for hook in search_hooks():
-        answer = hook.change_answer(state, searcher, params, answer, queries)
-    return answer
+        answer = searcher.by_examples(search.described(queries), search_request, deadline)
+    return search.completed(_complete(answer, params, []))
 
 
 def _note_patient(collection: Collection, image: QueryImage) -> None:

@@ -1,6 +1,7 @@
-"""What features do with the searches of requests, before and after them."""
+"""Hooks of features into the searches of requests, before and after them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from flask import Response
 
@@ -11,32 +12,45 @@ from service.collections.app_state import AppState
 from service.http.search_parameters import SearchParameters
 
 
+@dataclass
+class HookedSearch:
+    """A search that hooks may change. queries: images to search with, none for ids, vectors and texts."""
+
+    state: AppState
+    searcher: Searcher
+    params: SearchParameters
+    request: Request
+    queries: list[QueryImage] = field(default_factory=list)
+
+    def described(self, queries: list[QueryImage]) -> list[QueryImage]:
+        """Return the images to search with, as hooks have changed them."""
+        self.queries = queries
+        for hook in search_hooks():
+            hook.describe(self)
+        return self.queries
+
+    def completed(self, answer: Answer) -> Answer:
+        """Return the answer to send, as hooks have changed it."""
+        for hook in search_hooks():
+            answer = hook.complete(self, answer)
+        return answer
+
+
 class SearchHook:
-    """What a feature does with a search; every method may be left as it is."""
+    """Part that a feature takes in searches; every method may be left as it is."""
 
-    def change_request(self, state: AppState, params: SearchParameters, request: Request) -> Request:
-        """Return the request to search with here; raises InvalidInput if it cannot be."""
-        return request
+    def prepare(self, search: HookedSearch) -> None:
+        """Change the request to search with, before images are decoded; raises InvalidInput if it cannot be."""
 
-    def change_queries(
-        self, searcher: Searcher, params: SearchParameters, queries: list[QueryImage]
-    ) -> list[QueryImage]:
-        """Return the images to search with."""
-        return queries
+    def describe(self, search: HookedSearch) -> None:
+        """Change the images to search with; not with `anywhere`."""
 
-    def change_answer(
-        self,
-        state: AppState,
-        searcher: Searcher,
-        params: SearchParameters,
-        answer: Answer,
-        queries: Sequence[QueryImage],
-    ) -> Answer:
-        """Return the answer of a search with images, vectors or a text; not with `anywhere`."""
+    def complete(self, search: HookedSearch, answer: Answer) -> Answer:
+        """Return the answer to send; not with `anywhere`."""
         return answer
 
     def note_response(self, response: Response, answer: Answer, params: SearchParameters) -> None:
-        """Note the response to a search of one query, or change its headers."""
+        """Note a `response` with the `answer` to a search of one query with `params`; may change its headers."""
 
 
 def search_hooks() -> Iterator[SearchHook]:
@@ -44,3 +58,23 @@ def search_hooks() -> Iterator[SearchHook]:
     for feature in features():
         if feature.search_hook:
             yield feature.load(feature.search_hook)
+
+
+def hooked_search(
+    state: AppState, searcher: Searcher, params: SearchParameters, request: Request
+) -> HookedSearch:
+    """Return a search whose request hooks have changed.
+
+    Parameters
+    ----------
+    state : AppState
+    searcher : Searcher
+    params : SearchParameters
+        Of the HTTP request.
+    request : Request
+        As `params` say.
+    """
+    search = HookedSearch(state, searcher, params, request)
+    for hook in search_hooks():
+        hook.prepare(search)
+    return search

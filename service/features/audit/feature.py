@@ -1,4 +1,4 @@
-"""What is wrong with the images and labels of a collection, and images in quarantine."""
+"""Audits: what is wrong with the images and labels of a collection, and images in quarantine."""
 
 from cbir.system.features import Feature
 

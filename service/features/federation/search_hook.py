@@ -1,43 +1,33 @@
 """Searches of requests that also ask other services."""
 
-from collections.abc import Sequence
-
-from cbir.descriptors.query_image import QueryImage
-from cbir.search import Answer, Request, Searcher
-from service.collections.app_state import AppState
+from cbir.search import Answer
 from service.features.federation.run_federated import (
     add_sites,
     asks_sites,
     describe_for_sites,
     request_for_sites,
 )
-from service.http.search_parameters import SearchParameters
-from service.routes.search_hooks import SearchHook
+from service.routes.search_hooks import HookedSearch, SearchHook
 
 
 class FederatedSearch(SearchHook):
     """Searches here and at other sites, and merges the answers."""
 
-    def change_request(self, state: AppState, params: SearchParameters, request: Request) -> Request:
-        """Return the request for this service's part."""
-        return request_for_sites(state, params, request) if asks_sites(params) else request
+    def prepare(self, search: HookedSearch) -> None:
+        """Make the request that of this service's part."""
+        if asks_sites(search.params):
+            search.request = request_for_sites(search.state, search.params, search.request)
 
-    def change_queries(
-        self, searcher: Searcher, params: SearchParameters, queries: list[QueryImage]
-    ) -> list[QueryImage]:
-        """Return the images with the vectors that other sites get."""
-        return describe_for_sites(searcher, queries) if asks_sites(params) else queries
+    def describe(self, search: HookedSearch) -> None:
+        """Compute the vectors that other sites get."""
+        if asks_sites(search.params):
+            search.queries = describe_for_sites(search.searcher, search.queries)
 
-    def change_answer(
-        self,
-        state: AppState,
-        searcher: Searcher,
-        params: SearchParameters,
-        answer: Answer,
-        queries: Sequence[QueryImage],
-    ) -> Answer:
+    def complete(self, search: HookedSearch, answer: Answer) -> Answer:
         """Return the merged answer."""
-        return add_sites(state, searcher, params, answer, queries) if asks_sites(params) else answer
+        if not asks_sites(search.params):
+            return answer
+        return add_sites(search.state, search.searcher, search.params, answer, search.queries)
 
 
 HOOK = FederatedSearch()

@@ -2,24 +2,21 @@
 
 from flask import Response
 
-from cbir.descriptors.query_image import QueryImage
-from cbir.search import Answer, Searcher
+from cbir.search import Answer
 from service.features.usage.pending_searches import keep_vector, offer_search
 from service.http.search_parameters import SearchParameters
-from service.routes.search_hooks import SearchHook
+from service.routes.search_hooks import HookedSearch, SearchHook
 
 
 class LoggedSearches(SearchHook):
     """Keeps a search until the page reports that it has shown the answer."""
 
-    def change_queries(
-        self, searcher: Searcher, params: SearchParameters, queries: list[QueryImage]
-    ) -> list[QueryImage]:
+    def describe(self, search: HookedSearch) -> None:
         """Set the vector aside, if the log keeps vectors."""
-        return keep_vector(searcher, queries)
+        search.queries = keep_vector(search.searcher, search.queries)
 
     def note_response(self, response: Response, answer: Answer, params: SearchParameters) -> None:
-        """Give the page the id of the search."""
+        """Give the page that gets `response` the id of the search with `params` and `answer`."""
         if answer.sites is None:  # the usage log is about images of this service
             offer_search(response, answer, params)
 
