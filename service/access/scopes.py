@@ -117,7 +117,7 @@ def all_rules() -> dict[str, AccessRule]:
     return rules
 
 
-def find_rule(method: str, url_rule: str, rules: dict[str, AccessRule] = RULES) -> AccessRule | None:
+def find_rule(method: str, url_rule: str, rules: dict[str, AccessRule] | None = None) -> AccessRule | None:
     """Return the access rule of an address, or None if there is none.
 
     Parameters
@@ -126,14 +126,15 @@ def find_rule(method: str, url_rule: str, rules: dict[str, AccessRule] = RULES) 
         HTTP method.
     url_rule : str
         Flask's URL rule, "/v1/images/<image_id>" for example.
-    rules : dict
-        Access rules by method and path.
+    rules : dict, optional
+        Access rules by method and path; by default those of `all_rules`.
 
     Returns
     -------
     AccessRule or None
     """
     method = "GET" if method == "HEAD" else method
+    rules = all_rules() if rules is None else rules
     return rules.get(f"{method} {re.sub(r'<[^<>]*>', '*', url_rule)}")
 
 
@@ -141,6 +142,4 @@ def rule_of_request(request: Request) -> AccessRule | None:
     """Return the access rule of `request`. Only callers with a token learn that an address does not exist."""
     if request.url_rule is None or request.method == "OPTIONS":
         return ANY_TOKEN
-    return find_rule(
-        request.method, request.url_rule.rule, current_app.extensions.get(RULES_EXTENSION, RULES)
-    )
+    return find_rule(request.method, request.url_rule.rule, current_app.extensions.get(RULES_EXTENSION))

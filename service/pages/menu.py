@@ -15,7 +15,7 @@ MENU = "cbir-menu"  # key in app.extensions
 class MenuPage(NamedTuple):
     """A page of the menu.
 
-    endpoint: of its view. title: a marked message, or a text that is not translated. position: pages are in its order.
+    endpoint: of its view. title: a marked message, or a text that is not translated. position: of it among others.
     of_collection: the page gets the collection that is shown. scope: shows the page only to callers with that scope
     who may see all collections and images.
     """
