@@ -17,7 +17,7 @@ class MenuPage(NamedTuple):
 
     endpoint: of its view. title: a marked message, or a text that is not translated. position: of it among others.
     of_collection: the page gets the collection that is shown. scope: shows the page only to callers with that scope
-    who may see all collections and images.
+    who may see all collections and images. of_administration: it is in the menu of /admin alone.
     """
 
     endpoint: str
@@ -25,6 +25,7 @@ class MenuPage(NamedTuple):
     position: int = 100
     of_collection: bool = True
     scope: Scope | None = None
+    of_administration: bool = False
 
 
 CORE = (
@@ -37,7 +38,14 @@ def install(app: Flask) -> None:
     """Let the templates of `app` show the menu; raises FeatureUnusable."""
     pages = [*CORE, *(feature.load(each) for feature in features() for each in feature.menu)]
     app.extensions[MENU] = sorted(pages, key=lambda page: page.position)
-    app.context_processor(lambda: {"menu": [page for page in app.extensions[MENU] if _shows(page)]})
+    app.context_processor(
+        lambda: {"menu": _shown(app, False), "admin_menu": _shown(app, True), "endpoints": app.view_functions}
+    )
+
+
+def _shown(app: Flask, of_administration: bool) -> list[MenuPage]:
+    pages = [page for page in app.extensions[MENU] if page.of_administration is of_administration]
+    return [page for page in pages if _shows(page)]
 
 
 def _shows(page: MenuPage) -> bool:

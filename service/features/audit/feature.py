@@ -11,6 +11,6 @@ FEATURE = Feature(
         "service.features.audit.quarantine.page:blueprint",
     ),
     access="service.features.audit.access:RULES",
-    menu=("service.features.audit.page:MENU_PAGE",),
+    menu=("service.features.audit.page:MENU_PAGE", "service.features.audit.quarantine.page:MENU_PAGE"),
     jobs={"audit": "service.features.audit.job_kind:AUDIT"},
 )
