@@ -66,6 +66,7 @@ def test_our_features_are_installed() -> None:
     ("source", "reason"),
     [
         ("FEATURE = Feature(name='notes', tables=('notes',))", "it stores data, and names no eraser"),
+        ("FEATURE = Feature(name='notes', checks={'notes': 'notes:check'})", "names no eraser"),
         ("import package_that_is_missing", "No module named 'package_that_is_missing'"),
         ("raise RuntimeError('of patient P1')", "RuntimeError at "),
         ("FEATURE = Feature(name='other')", "notes:FEATURE is no Feature of this name"),
@@ -92,6 +93,38 @@ def test_an_eraser_that_cannot_be_imported_fails_start_and_erasures(
     with pytest.raises(FeatureUnusable, match="feature notes: notes:no_such_function cannot be loaded"):
         create_app(writable, settings.load(job_workers=0))
     assert "notes:no_such_function cannot be loaded" in refused_erasure(writable)
+
+
+@pytest.mark.parametrize(
+    ("declared", "reason"),
+    [
+        ("jobs={'index': 'notes:OTHER'}", "there is another kind of job index"),
+        ("access='notes:OTHER'", "there is another access rule of GET /v1/images"),
+        ("routes=('notes:no_such_blueprint',)", "notes:no_such_blueprint cannot be loaded"),
+        ("menu=('notes:no_such_page',)", "notes:no_such_page cannot be loaded"),
+        (
+            "tables=('notes.no_such_module',), eraser='builtins:print'",
+            "notes.no_such_module cannot be loaded",
+        ),
+    ],
+)
+def test_a_feature_that_does_not_fit_fails_start(
+    writable: Path, install_feature: InstalledFeatures, declared: str, reason: str
+) -> None:
+    install_feature(
+        "notes", f"OTHER = {{'GET /v1/images': None}}\nFEATURE = Feature(name='notes', {declared})"
+    )
+    with pytest.raises(FeatureUnusable, match=f"feature notes: {reason}"):
+        create_app(writable, settings.load(job_workers=0))
+
+
+def test_two_features_of_one_name_fail_start(install_feature: InstalledFeatures) -> None:
+    install_feature("notes", 'FEATURE = Feature(name="notes")')
+    install_feature("more", 'FEATURE = Feature(name="notes", erases_deleted=True)')
+    entries = install_feature.folder / "more-1.0.dist-info" / "entry_points.txt"
+    entries.write_text("[cbir.features]\nnotes = more:FEATURE\n")
+    with pytest.raises(FeatureUnusable, match="two packages bring a feature notes"):
+        features()
 
 
 def test_a_table_that_is_not_declared_fails_start(writable: Path, install_feature: InstalledFeatures) -> None:
