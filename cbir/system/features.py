@@ -90,6 +90,4 @@ def features() -> tuple[Feature, ...]:
 
 def _advice(name: str, reference: str, error: Exception) -> str:
     reason = str(error) if isinstance(error, CbirError | ImportError) else describe_unexpected(error)
-    return (
-        f"feature {name}: {reference} cannot be loaded ({reason}): install its package again, or uninstall it"
-    )
+    return f"feature {name}: {reference} cannot be loaded ({reason}): install its package again"

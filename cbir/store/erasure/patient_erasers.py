@@ -62,5 +62,5 @@ def _run(
         except Exception as error:  # whose text may name the patient
             raise EraserFailed(
                 f"nothing counts as erased: the feature {feature.name} failed ({describe_unexpected(error)}); "
-                "repeat the erasure when it works, or uninstall it"
+                "repeat the erasure when it works"
             ) from None
