@@ -1,5 +1,6 @@
 """The feature of docs/features.md, as a distribution of its own: command, route, page, table and eraser."""
 
+import dataclasses
 import os
 import re
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cbir.store import Collection
+from cbir.system.features import Feature
 
 ROOT = Path(__file__).parents[3]
 EXAMPLE = ROOT / "tests" / "example_feature"
@@ -95,3 +97,9 @@ def test_the_document_shows_the_example_as_it_is() -> None:
     assert set(blocks) == {"pyproject.toml", "image_notes/feature.py", "image_notes/notes.py"}
     for name, block in blocks.items():
         assert block == (EXAMPLE / name).read_text(encoding="utf-8"), name
+
+
+def test_the_document_names_every_field() -> None:
+    text = (ROOT / "docs" / "features.md").read_text(encoding="utf-8")
+    fields = [field.name for field in dataclasses.fields(Feature) if field.name != "name"]
+    assert re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE) == fields
