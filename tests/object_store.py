@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import httpx
 import pytest
 
 KEY = "tester"
@@ -20,6 +21,8 @@ def serve_bucket(name: str = "images") -> Iterator[Any]:
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
+    # All servers of a process share their buckets: those of an earlier test are still there.
+    httpx.post(f"http://{host}:{port}/moto-api/reset").raise_for_status()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
         patch.setenv("AWS_ACCESS_KEY_ID", KEY)
