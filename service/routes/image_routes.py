@@ -230,9 +230,10 @@ def delete_image(image_id: ImageIdInPath) -> tuple[str, int]:
     """
     state, name = current_state(), request_params.query_parameters(CollectionParameters).collection
     with state.handle(name).writer(actor_name()) as writer:
-        if not writer.delete([image_id]):
+        if not writer.existing_images([image_id]):
             raise NotFound(f"there is no image {image_id} in the collection")
         erase_deleted(state.settings, [image_id])
+        writer.delete([image_id])
     state.thumbnails.clear()
     return "", 204
 

@@ -112,8 +112,8 @@ def post_delete() -> Response:
     state, name = current_state(), request_params.query_parameters(CollectionParameters).collection
     images = request_params.json_body(ImageSet)
     with state.handle(name).writer(actor_name()) as writer:
+        erase_deleted(state.settings, writer.existing_images(images.ids))
         deleted = writer.delete(images.ids)
-        erase_deleted(state.settings, deleted)
     log_images(deleted)
     state.thumbnails.clear()
     return json_response(DeletedImages(deleted=deleted))

@@ -47,8 +47,8 @@ def delete_from_collection(
         confirm(f"delete {count} of {len(by_number)} images for good", count, yes)
         with opened.writer() as writer, StageBars() as bars:
             bars.show("deleting")
+            erase_deleted(loaded, writer.existing_images(sorted(ids)))
             deleted = writer.delete(sorted(ids))
-            erase_deleted(loaded, deleted)
     follow_index(collection, loaded)
     unknown = sorted(ids - set(deleted))
     print_values({"deleted": len(deleted), "unknown": " ".join(unknown) or None}, format)

@@ -39,7 +39,10 @@ def erase_elsewhere(settings: Settings, keys: Sequence[str], image_ids: Ids[str]
 
 
 def erase_deleted(settings: Settings, image_ids: Ids[str]) -> None:
-    """Remove what belongs to deleted images, such as segmentations; cases and cohorts keep their mention of them."""
+    """Remove what belongs to images that are deleted, such as segmentations; saved cases keep their mention of them.
+
+    Call it before they are: a deletion that is repeated finds no images.
+    """
     erasers = [(feature, eraser) for feature, eraser in load_erasers() if feature.erases_deleted]
     _run(erasers, settings, (), image_ids)
 

@@ -181,6 +181,25 @@ def test_deleted_images_reach_the_erasers_that_ask_for_them(
         erase_deleted(settings.load(), ["abc"])
 
 
+def test_images_stay_until_what_belongs_to_them_is_erased(
+    writable: Path, install_feature: InstalledFeatures
+) -> None:
+    install_feature(
+        "notes", ERASER.format(body="raise ValueError").replace('erase")', 'erase", erases_deleted=True)')
+    )
+    with Collection(writable) as collection:
+        image_id, another = collection.image_ids()[0], collection.image_ids()[1]
+    client = create_app(writable, settings.load(job_workers=0)).test_client()
+    assert "the feature notes failed" in problem(client.delete(f"/v1/images/{image_id}"), 500)
+    answer = client.post("/v1/images/delete", json={"ids": [image_id, another]})
+    assert "the feature notes failed" in problem(answer, 500)
+    code, _, error = command("collection", "delete", "--yes", image_id, "--collection", writable)
+    assert code == 2
+    assert "the feature notes failed" in error
+    with Collection(writable) as collection:
+        assert {image_id, another} <= set(collection.image_ids().values())
+
+
 def test_a_reference_says_what_it_is_of() -> None:
     with pytest.raises(FeatureUnusable, match="feature notes: json:no_such cannot be loaded"):
         Feature(name="notes").load("json:no_such")
