@@ -15,7 +15,7 @@ from cbir.store.erasure.patient_erasers import load_erasers
 from cbir.system.features import features
 from service.access import auth, login, scopes, security
 from service.collections.app_state import EXTENSION, AppState
-from service.http import compression, problems, request_body
+from service.http import collection_paths, compression, problems, request_body
 from service.http.form_parser import AnyNameFormParser
 from service.languages import request_language
 from service.pages import admin_page, docs_routes, gallery_page, menu, search_page
@@ -122,5 +122,6 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
     for feature in features():
         for reference in feature.routes:
             app.register_blueprint(feature.load(reference))
+    collection_paths.install(app)
     check_tables()
     return app

@@ -39,8 +39,9 @@ class Links(BaseModel):
         """Return the links with the collection `name`; None for the default one."""
         if not name:
             return self
-        query = f"?collection={quote(name)}"
-        return self.model_copy(update={"thumbnail": self.thumbnail + query, "image": self.image + query})
+        start = f"/v1/collections/{quote(name, safe='')}"
+        paths = {each: start + getattr(self, each).removeprefix("/v1") for each in ("thumbnail", "image")}
+        return self.model_copy(update=paths)
 
 
 def image_links(image_id: str, **external: str | None) -> Links:

@@ -4,10 +4,11 @@ import re
 from enum import Enum
 from typing import NamedTuple
 
-from flask import Request, current_app
+from flask import Flask, Request, current_app
 
 from cbir.system.access_rights import Scope
 from cbir.system.features import FeatureUnusable, features
+from service.http.collection_paths import older_addresses
 
 
 class OpenTo(Enum):
@@ -138,8 +139,15 @@ def find_rule(method: str, url_rule: str, rules: dict[str, AccessRule] | None = 
     return rules.get(f"{method} {re.sub(r'<[^<>]*>', '*', url_rule)}")
 
 
+def rule_of_address(app: Flask, method: str, url_rule: str) -> AccessRule | None:
+    """Return the access rule of a URL rule of `app`; below a collection it is that of the address without one."""
+    return find_rule(
+        method, older_addresses(app).get(url_rule, url_rule), app.extensions.get(RULES_EXTENSION)
+    )
+
+
 def rule_of_request(request: Request) -> AccessRule | None:
     """Return the access rule of `request`. Only callers with a token learn that an address does not exist."""
     if request.url_rule is None or request.method == "OPTIONS":
         return ANY_TOKEN
-    return find_rule(request.method, request.url_rule.rule, current_app.extensions.get(RULES_EXTENSION))
+    return rule_of_address(current_app, request.method, request.url_rule.rule)

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from cbir.errors import CbirError, InvalidInput, NotFound, UnreadableImage
 from cbir.search.query_kinds import image_id_of, is_array, list_examples
 from service.client import messages
+from service.client.paths import path_in_collection
 
 SECONDS = 60.0
 JSON = {"Content-Type": "application/json"}
@@ -97,6 +98,17 @@ class ServiceConnection:
         """Close the connections."""
         self.http.close()
 
+    def _name_of_collection(self) -> str:
+        """Return the name of the collection; the service's first one if none was given, which is asked for once."""
+        if self.collection_name is None:
+            names = self._fetch(messages.CollectionNames, "GET", "/v1/collections", with_collection=False)
+            self.collection_name = names.default
+        return self.collection_name
+
+    def _as_parameter(self) -> dict[str, Any]:
+        """Return the options of a request whose parameter names the collection, if one was given."""
+        return {"with_collection": False, "params": without_none(collection=self.collection_name)}
+
     def _all_items(
         self, model: type[messages.ImagePage | messages.ChangePage], path: str, params: dict[str, Any]
     ) -> Iterator[Any]:
@@ -114,9 +126,9 @@ class ServiceConnection:
     def _request(
         self, method: str, path: str, *, with_collection: bool = True, **options: Any
     ) -> httpx.Response:
-        """Send a request; `with_collection` adds the name of the collection."""
-        if with_collection and self.collection_name:
-            options["params"] = {**options.get("params", {}), "collection": self.collection_name}
+        """Send a request; `with_collection` for operations on the collection, whose address names it."""
+        if with_collection:
+            path = path_in_collection(path, self._name_of_collection())
         try:
             response = self.http.request(method, path, **options)
         except httpx.ConnectError as error:

@@ -20,7 +20,8 @@ class Operation:
     name: the operationId. responses: model or media type by status. query: parameters in the query string. body:
     model or FILE by media type. form: fields of a multipart body besides its files; several_files: it may hold more
     than one. headers: request headers that are used. problems: statuses besides those of every endpoint. python: a
-    line of the Python client that does the same. confirm: what a page asks before it sends the request, for endpoints
+    line of the Python client that does the same. collection_in_path: False if the parameter `collection` does not
+    make it an operation on the collection. confirm: what a page asks before it sends the request, for endpoints
     that change a collection. examples: bodies of responses by status, where they do not follow from the model.
     """
 
@@ -33,6 +34,7 @@ class Operation:
     headers: tuple[str, ...] = ()
     problems: tuple[int, ...] = ()
     python: str = ""
+    collection_in_path: bool = True
     confirm: str = ""
     examples: dict[int, Any] = field(default_factory=dict)
 

@@ -18,6 +18,7 @@ from werkzeug.exceptions import UnsupportedMediaType
 
 from cbir.errors import InvalidInput
 from service.http import request_body
+from service.http.collection_paths import add_collection
 from service.http.problems import Malformed
 
 MULTIPART = "multipart/form-data"
@@ -68,6 +69,7 @@ def request_parameters(model: type[Model]) -> Model:
     if request.mimetype in JSON_TYPES:
         for name, value in _json_object().items():
             _add(values, name, value if name in REPEATABLE and isinstance(value, list) else [value])
+    add_collection(model, values)
     return validate_parameters(model, values)
 
 
@@ -81,7 +83,9 @@ def _check_patient_keys(from_address: list[str]) -> None:
 
 def query_parameters(model: type[Model]) -> Model:
     """Parse the query string alone as `model`; raises InvalidInput."""
-    return validate_parameters(model, _collect(request.args))
+    values = _collect(request.args)
+    add_collection(model, values)
+    return validate_parameters(model, values)
 
 
 def require_json() -> None:
@@ -92,7 +96,9 @@ def require_json() -> None:
 
 def json_body(model: type[Model]) -> Model:
     """Parse the JSON body alone as `model`; raises Malformed and InvalidInput."""
-    return validate_parameters(model, _json_object())
+    values = _json_object()
+    add_collection(model, values)
+    return validate_parameters(model, values)
 
 
 def validate_parameters(model: type[Model], values: Any) -> Model:

@@ -18,6 +18,7 @@ from service.client.batch_messages import BatchAnswers, BatchItem
 from service.client.messages import ProblemDetails
 from service.collections.app_state import AppState, current_state
 from service.http import request_params
+from service.http.collection_paths import collection_of_address
 from service.http.label_budget import LabelBudget
 from service.http.operations import json_response, operation
 from service.http.problems import problem_details
@@ -75,6 +76,8 @@ def post_search_batch() -> Response:
         if request.mimetype == request_params.JSON:
             batch = request_params.request_parameters(BatchSearch)
             params: Sequence[SearchParameters] = batch.queries
+            if collection_of_address() and any(each.collection for each in batch.queries):
+                raise InvalidInput("queries: the address names the collection already; leave it out of each")
             for each in batch.queries:
                 each.collection = each.collection or batch.collection
             queries: list[Query] = [partial(search_by_id, state, each) for each in batch.queries]

@@ -61,6 +61,7 @@ def get_jobs() -> Response:
     problems=(400, 404, 413, 415, 422),
     confirm="Index this folder into the collection?",
     python='client.index("/archive/2024")',
+    collection_in_path=False,
 )
 def post_job() -> Response:
     """Index a folder of the server.

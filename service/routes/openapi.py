@@ -14,11 +14,19 @@ import cbir
 from service.access import scopes
 from service.access.scopes import AccessRule
 from service.client.messages import ProblemDetails
+from service.client.paths import COLLECTION_RULE
 from service.http import operations, problem_kinds, problems
+from service.http.collection_paths import PARAMETER, is_of_collection, older_addresses
 from service.http.operations import FILE, Operation
 from service.routes import openapi_parameters
 from service.routes.openapi_examples import Schemas, add_examples, compose_example
-from service.routes.request_schemas import leave_out_defaults, without_null
+from service.routes.request_schemas import (
+    keep_for_older_addresses,
+    leave_out_defaults,
+    rename_references,
+    without_field,
+    without_null,
+)
 
 REFERENCE = "#/components/schemas/{model}"
 METHODS = ("GET", "POST", "PATCH", "DELETE")
@@ -59,12 +67,21 @@ def build_openapi(app: Flask) -> dict[str, Any]:
     schemas = defined["$defs"]
     add_examples(schemas)
     leave_out_defaults(schemas, _request_models(operation for *_, operation in endpoints))
+    bodies = (model for *_, each in endpoints for model in each.body.values() if is_of_collection(each))
+    older_bodies = keep_for_older_addresses(
+        schemas, [model.__name__ for model in bodies if isinstance(model, type)], PARAMETER
+    )
+    older = older_addresses(app)
     paths: dict[str, dict[str, Any]] = {}
-    rules = app.extensions.get(scopes.RULES_EXTENSION)
     for rule, method, view, operation in endpoints:
         path = openapi_parameters.path_of(rule)
-        entry = scopes.find_rule(method, rule.rule, rules)
-        paths.setdefault(path, {})[method.lower()] = _operation(rule, entry, view, operation, schemas)
+        entry = scopes.rule_of_address(app, method, rule.rule)
+        described = _operation(rule, entry, view, operation, schemas)
+        if rule.rule in older:
+            described["tags"] = [_tag(older[rule.rule])]
+        elif rule.rule in older.values():
+            _mark_older(described, rule, older_bodies)
+        paths.setdefault(path, {})[method.lower()] = described
     return {
         "openapi": "3.1.1",
         "info": {
@@ -88,6 +105,17 @@ def build_openapi(app: Flask) -> dict[str, Any]:
             },
         },
     }
+
+
+def _mark_older(described: dict[str, Any], rule: Rule, older_bodies: dict[str, str]) -> None:
+    """Give the description of an older address a name of its own, its bodies, and the mark of deprecation."""
+    for media in described.get("requestBody", {}).get("content", {}).values():
+        rename_references(media["schema"], older_bodies)
+    if rule.rule.startswith(QIDO_PREFIX):  # where clients of DICOMweb look
+        described["operationId"] += "_of_default"
+    else:
+        described["operationId"] = f"deprecated_{described['operationId']}"
+        described["deprecated"] = True
 
 
 def _operations(app: Flask) -> Iterator[tuple[Rule, str, Any, Operation]]:
@@ -132,15 +160,17 @@ def _operation(
     if operation.python:
         described["x-codeSamples"] = [{"lang": "Python", "source": operation.python}]
     parameters = openapi_parameters.parameters_in_path(rule, view)
+    in_address = PARAMETER if rule.rule.startswith(COLLECTION_RULE) else ""
     if operation.query:
         parameters += openapi_parameters.parameters_in_query(
-            schemas[operation.query.__name__], also_in_body=bool(operation.body or operation.form)
+            without_field(schemas[operation.query.__name__], in_address),
+            also_in_body=bool(operation.body or operation.form),
         )
     parameters += openapi_parameters.parameters_in_headers(operation.headers)
     if parameters:
         described["parameters"] = parameters
     if operation.body or operation.form:
-        described["requestBody"] = {"required": True, "content": _content(operation, schemas)}
+        described["requestBody"] = {"required": True, "content": _content(operation, schemas, in_address)}
     responses = {
         str(status): _response(model, operation.examples.get(status), schemas)
         | {"description": STATUS_DESCRIPTIONS[status]}
@@ -168,10 +198,10 @@ def _tag(path: str) -> str:
     return others[0] if first == "v1" else first if first in OWN_TAGS else "service"
 
 
-def _content(operation: Operation, schemas: Schemas) -> dict[str, Any]:
+def _content(operation: Operation, schemas: Schemas, in_address: str) -> dict[str, Any]:
     content: dict[str, Any] = {}
     if operation.form:
-        form = schemas[operation.form.__name__]
+        form = without_field(schemas[operation.form.__name__], in_address)
         fields = {name: without_null(field) for name, field in form.get("properties", {}).items()}
         schema = {
             "type": "object",

@@ -1,13 +1,14 @@
 """Parameters of operations in the OpenAPI document: in the path, the query string and headers."""
 
 import re
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 from werkzeug.routing import Rule
 
 IN_RULE = re.compile(r"<(?:[^:<>]+:)?([^:<>]+)>")  # <name> or <converter:name> of a URL rule
 ABOUT = ("description", "example")  # keys of a parameter, not of its schema
+CollectionInPath = Annotated[str, Field(description="Name of the collection.", examples=["knees"])]
 ETAG = '"5a9fea906a53942935232b73"'
 HEADERS = {
     "Idempotency-Key": {
@@ -33,7 +34,7 @@ def path_of(rule: Rule) -> str:
 
 def parameters_in_path(rule: Rule, view: Any) -> list[dict[str, Any]]:
     """Return the parameters in the path of `rule`, as the arguments of its `view` are annotated."""
-    hints = get_type_hints(view, include_extras=True)
+    hints = get_type_hints(view, include_extras=True) | {"collection": CollectionInPath}
     return [
         _parameter(name, "path", TypeAdapter(hints[name]).json_schema(), required=True)
         for name in IN_RULE.findall(rule.rule)

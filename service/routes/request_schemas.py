@@ -1,6 +1,7 @@
 """Schemas of what requests hold, as generators of clients need them."""
 
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from typing import Any
 
 from service.routes.openapi_examples import Schemas
@@ -23,6 +24,40 @@ def without_null(field: dict[str, Any]) -> dict[str, Any]:
         return field
     rest = {key: value for key, value in field.items() if key != "anyOf"}
     return {**others[0], **rest} if len(others) == 1 else {"anyOf": others, **rest}
+
+
+def keep_for_older_addresses(schemas: Schemas, models: Iterable[str], field: str) -> dict[str, str]:
+    """Remove `field` from `models` and the models that they name, and keep copies with it; return the copies' names.
+
+    The address of a collection stands for the field, which the bodies of the older addresses still have.
+    """
+    copies = {
+        name: f"Deprecated{name}"
+        for name in _with_references(schemas, models)
+        if any(field in schemas[each].get("properties", {}) for each in _with_references(schemas, [name]))
+    }
+    for name, copy in copies.items():
+        schemas[copy] = deepcopy(schemas[name])
+        rename_references(schemas[copy], copies)
+    for name in copies:
+        schemas[name].get("properties", {}).pop(field, None)
+    return copies
+
+
+def without_field(schema: dict[str, Any], field: str) -> dict[str, Any]:
+    """Return the schema of a model without one of its fields."""
+    fields = {name: each for name, each in schema.get("properties", {}).items() if name != field}
+    return schema | {"properties": fields}
+
+
+def rename_references(schema: Any, names: dict[str, str]) -> None:
+    """Let references to models of `schema` name others; `names`: new name by name."""
+    for key, value in schema.items() if isinstance(schema, dict) else enumerate(schema):
+        if key == "$ref":
+            start, _, name = value.rpartition("/")
+            schema[key] = f"{start}/{names.get(name, name)}"
+        elif isinstance(value, dict | list):
+            rename_references(value, names)
 
 
 def _with_references(schemas: Schemas, models: Iterable[str]) -> set[str]:

@@ -66,12 +66,16 @@ def bearer(tokens: TokenStore, *scope: Scope) -> dict[str, str]:
 def test_every_address_has_an_entry(closed: Flask) -> None:
     for rule in closed.url_map.iter_rules():
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
-            assert scopes.find_rule(method, rule.rule), f"{method} {rule.rule} has no access rule"
+            assert scopes.rule_of_address(closed, method, rule.rule), (
+                f"{method} {rule.rule} has no access rule"
+            )
 
 
 def test_every_entry_has_an_address(closed: Flask) -> None:
     rules = [(method, rule.rule) for rule in closed.url_map.iter_rules() for method in rule.methods or ()]
-    assert {id(entry) for entry in RULES.values()} <= {id(scopes.find_rule(*rule)) for rule in rules}
+    assert {id(entry) for entry in RULES.values()} <= {
+        id(scopes.rule_of_address(closed, *rule)) for rule in rules
+    }
 
 
 def test_what_is_open_to_all_is_meant_to_be() -> None:
@@ -122,7 +126,7 @@ def test_strangers_get_nowhere(closed: Flask, stranger: FlaskClient) -> None:
     for rule in closed.url_map.iter_rules():
         path = re.sub(r"<[^>]*>", "x", rule.rule)
         for method in (rule.methods or set()) - {"OPTIONS"}:
-            entry = scopes.find_rule(method, rule.rule)
+            entry = scopes.rule_of_address(closed, method, rule.rule)
             if entry and entry.need is not OpenTo.anyone:
                 answer = stranger.open(path, method=method)
                 assert answer.status_code == 401, (method, path)
@@ -139,7 +143,7 @@ def test_each_scope_opens_its_own_addresses(closed: Flask, tokens: TokenStore) -
     for rule in closed.url_map.iter_rules():
         path = re.sub(r"<[^>]*>", "x", rule.rule)
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
-            entry = scopes.find_rule(method, rule.rule)
+            entry = scopes.rule_of_address(closed, method, rule.rule)
             if not entry or not isinstance(entry.need, Scope):
                 continue
             for scope in set(Scope) - {entry.need, Scope.admin}:

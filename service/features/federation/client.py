@@ -12,7 +12,13 @@ class FederationMethods(ServiceConnection):
 
     def federation_profile(self) -> SiteProfile:
         """Return what the service compares before it takes a vector, and what its answers contain."""
-        return self._fetch(SiteProfile, "GET", "/v1/federation/profile")
+        return self._fetch(
+            SiteProfile,
+            "GET",
+            "/v1/federation/profile",
+            with_collection=False,
+            params=self._collection_parameter(),
+        )
 
     def federation_search(
         self,
@@ -51,4 +57,11 @@ class FederationMethods(ServiceConnection):
             "rerank": rerank,
             "parameters": dict(parameters or {}),
         }
-        return self._fetch(FederatedReply, "POST", "/v1/federation/search", json=body)
+        return self._fetch(
+            FederatedReply,
+            "POST",
+            "/v1/federation/search",
+            json=body,
+            with_collection=False,
+            params=self._collection_parameter(),
+        )

@@ -69,6 +69,7 @@ class FederatedQuestion(request_params.Parameters):
     query=CollectionParameters,
     problems=(404,),
     python="site = client.federation_profile()",
+    collection_in_path=False,
 )
 def get_site_profile() -> Response:
     """Return what another service compares before it sends a vector, and what answers to it contain.
@@ -94,6 +95,7 @@ def get_site_profile() -> Response:
     python="site = client.federation_profile()\n"
     f'vector = client.vector("{example.IMAGE_ID}", raw=True).items[0].values\n'
     "client.federation_search(vector, profile_hash=site.profile_hash, transform=site.transform, k=5)",
+    collection_in_path=False,
 )
 def post_site_search() -> Response:
     """Search for another service, by a vector.

@@ -101,9 +101,22 @@ class CaseMethods(ServiceConnection):
             ],
         }
         if query is None or image_id is not None:
-            return self._fetch(SavedCase, "POST", "/v1/cases", json=case)
+            return self._fetch(
+                SavedCase,
+                "POST",
+                "/v1/cases",
+                json=case,
+                with_collection=False,
+                params=self._collection_parameter(),
+            )
         return self._fetch(
-            SavedCase, "POST", "/v1/cases", files=multipart([query]), data={"case": write_json(case)}
+            SavedCase,
+            "POST",
+            "/v1/cases",
+            files=multipart([query]),
+            data={"case": write_json(case)},
+            with_collection=False,
+            params=self._collection_parameter(),
         )
 
     def case(self, case_id: str) -> SavedCase:

@@ -139,6 +139,7 @@ def get_cases() -> Response:
     problems=(400, 404, 413, 415, 422, 507),
     confirm="Save this case?",
     python='client.save_case("Knee", client.search("query.png"), query="query.png")',
+    collection_in_path=False,
 )
 def post_case() -> Response:
     """Save a search as a case: its query, parameters, results and judgements, with a title and a note.

@@ -61,7 +61,14 @@ class CohortMethods(ServiceConnection):
             "irrelevant": list(irrelevant),
             "where": list_conditions(where),
         }
-        return self._fetch(CohortSummary, "POST", "/v1/cohorts", json=body)
+        return self._fetch(
+            CohortSummary,
+            "POST",
+            "/v1/cohorts",
+            json=body,
+            with_collection=False,
+            params=self._collection_parameter(),
+        )
 
     def cohort(self, cohort_id: str) -> SavedCohort:
         """Return a cohort with its judged images."""

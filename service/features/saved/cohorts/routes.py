@@ -118,6 +118,7 @@ def get_cohorts() -> Response:
     problems=(400, 404, 413, 415, 422, 507),
     confirm="Begin this cohort?",
     python=f'client.begin_cohort("Lateral knees", ["{example.IMAGE_ID}"])',
+    collection_in_path=False,
 )
 def post_cohort() -> Response:
     """Begin a cohort, "find all of these", with images that belong to it.
