@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import flask
-from flask import Flask
+from flask import Flask, Response, send_from_directory
 
 from cbir import rerank
 from cbir.errors import InvalidInput
@@ -18,7 +18,7 @@ from service.collections.app_state import EXTENSION, AppState
 from service.http import collection_paths, compression, problems, request_body
 from service.http.form_parser import AnyNameFormParser
 from service.languages import request_language
-from service.pages import admin_page, docs_routes, gallery_page, menu, search_page
+from service.pages import admin_page, docs_routes, gallery_page, menu, page_parts, search_page
 from service.routes import (
     add_routes,
     admin_overview,
@@ -54,9 +54,16 @@ class InMemoryRequest(flask.Request):
 
 
 class CbirFlask(Flask):
-    """Flask app that keeps uploads in memory."""
+    """Flask app that keeps uploads in memory, and serves static files of features too."""
 
     request_class = InMemoryRequest
+
+    def send_static_file(self, filename: str) -> Response:
+        """Send a file of the core, or of a feature."""
+        folder = self.extensions.get(page_parts.FEATURE_FILES, {}).get(filename)
+        if folder is None:
+            return super().send_static_file(filename)
+        return send_from_directory(folder, filename, max_age=self.get_send_file_max_age(filename))
 
 
 def check_reranker(name: str) -> None:
@@ -92,6 +99,7 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
     auth.install(app, settings)
     request_language.install(app)
     menu.install(app)
+    page_parts.install(app)
     for feature in features():
         if feature.install:
             feature.load(feature.install)(app)

@@ -29,6 +29,8 @@ class Feature:
     routes: Flask blueprints; views with `@operation` are in the OpenAPI document.
     access: dict of an `AccessRule` by "METHOD /path/*"; an address without one is refused where tokens are needed.
     menu: `MenuPage`s.
+    package: module beside the folders `static`, served below /static, and `templates`.
+    page_parts: a template for each slot of a page of the core; see `service.pages.page_parts`.
     install: function that prepares the Flask app, before the routes are added.
     check_settings: function that raises InvalidInput if the service must not start with these settings.
     jobs: a `JobKind` by its name.
@@ -45,6 +47,8 @@ class Feature:
     routes: tuple[str, ...] = ()
     access: str = ""
     menu: tuple[str, ...] = ()
+    package: str = ""
+    page_parts: Mapping[str, str] = field(default_factory=dict)
     install: str = ""
     check_settings: str = ""
     jobs: Mapping[str, str] = field(default_factory=dict)

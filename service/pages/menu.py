@@ -38,9 +38,7 @@ def install(app: Flask) -> None:
     """Let the templates of `app` show the menu; raises FeatureUnusable."""
     pages = [*CORE, *(feature.load(each) for feature in features() for each in feature.menu)]
     app.extensions[MENU] = sorted(pages, key=lambda page: page.position)
-    app.context_processor(
-        lambda: {"menu": _shown(app, False), "admin_menu": _shown(app, True), "endpoints": app.view_functions}
-    )
+    app.context_processor(lambda: {"menu": _shown(app, False), "admin_menu": _shown(app, True)})
 
 
 def _shown(app: Flask, of_administration: bool) -> list[MenuPage]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from flask import Response
 
 from cbir.descriptors.query_image import QueryImage
+from cbir.errors import InvalidInput
 from cbir.search import Answer, Request, Searcher
 from cbir.system.features import features
 from service.collections.app_state import AppState
@@ -38,6 +39,8 @@ class HookedSearch:
 
 class SearchHook:
     """Part that a feature takes in searches; every method may be left as it is."""
+
+    asks_sites = False  # whether it answers searches that are to ask other services
 
     def prepare(self, search: HookedSearch) -> None:
         """Change the request to search with, before images are decoded; raises InvalidInput if it cannot be."""
@@ -75,6 +78,9 @@ def hooked_search(
         As `params` say.
     """
     search = HookedSearch(state, searcher, params, request)
-    for hook in search_hooks():
+    hooks = list(search_hooks())
+    if (params.federated or params.sites) and not any(hook.asks_sites for hook in hooks):
+        raise InvalidInput("federated: no feature that asks other services is installed")
+    for hook in hooks:
         hook.prepare(search)
     return search

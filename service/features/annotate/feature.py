@@ -7,6 +7,7 @@ FEATURE = Feature(
     routes=("service.features.annotate.reader_study.routes:blueprint",),
     access="service.features.annotate.access:RULES",
     menu=("service.features.annotate.reader_study.routes:MENU_PAGE",),
+    package="service.features.annotate.reader_study",
     tables=("service.features.annotate.reader_study.tables",),
     eraser="service.features.annotate.reader_study.erase:erase_from_studies",
 )

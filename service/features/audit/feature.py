@@ -12,5 +12,6 @@ FEATURE = Feature(
     ),
     access="service.features.audit.access:RULES",
     menu=("service.features.audit.page:MENU_PAGE", "service.features.audit.quarantine.page:MENU_PAGE"),
+    package="service.features.audit",
     jobs={"audit": "service.features.audit.job_kind:AUDIT"},
 )

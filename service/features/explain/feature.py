@@ -6,4 +6,13 @@ FEATURE = Feature(
     name="explain",
     routes=("service.features.explain.routes:blueprint",),
     access="service.features.explain.access:RULES",
+    package="service.features.explain",
+    page_parts={
+        "search.head": "explain_head.html",
+        "search.switches": "explain_button.html",
+        "search.hints": "explain_hint.html",
+        "search.keys": "explain_key.html",
+        "comparison.switches": "explain_compared_button.html",
+        "comparison.results": "explain_compared.html",
+    },
 )

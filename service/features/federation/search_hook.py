@@ -13,6 +13,8 @@ from service.routes.search_hooks import HookedSearch, SearchHook
 class FederatedSearch(SearchHook):
     """Searches here and at other sites, and merges the answers."""
 
+    asks_sites = True
+
     def prepare(self, search: HookedSearch) -> None:
         """Make the request that of this service's part."""
         if asks_sites(search.params):

@@ -6,4 +6,6 @@ FEATURE = Feature(
     name="grade",
     routes=("service.features.grade.routes:blueprint",),
     access="service.features.grade.access:RULES",
+    package="service.features.grade",
+    page_parts={"search.head": "grade_head.html", "search.results": "grading.html"},
 )

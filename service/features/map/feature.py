@@ -10,5 +10,7 @@ FEATURE = Feature(
     ),
     access="service.features.map.access:RULES",
     menu=("service.features.map.page:MENU_PAGE",),
+    package="service.features.map",
+    page_parts={"search.head": "map_head.html", "search.actions": "map_button.html"},
     jobs={"map": "service.features.map.job_kind:MAP"},
 )

@@ -15,6 +15,15 @@ FEATURE = Feature(
         "service.features.saved.cases.page:MENU_PAGE",
         "service.features.saved.cohorts.page:MENU_PAGE",
     ),
+    package="service.features.saved",
+    page_parts={
+        "search.head": "saved_head.html",
+        "search.actions": "save_case_button.html",
+        "search.judgements": "find_all_button.html",
+        "search.dialogs": "case_dialog.html",
+        "gallery.head": "gallery_head.html",
+        "gallery.selection": "find_all_button.html",
+    },
     docs_lines="service.features.saved.docs_lines:LINES",
     tables=(
         "service.features.saved.cases.tables",

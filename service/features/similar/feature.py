@@ -10,4 +10,6 @@ FEATURE = Feature(
         "service.features.similar.priors.routes:blueprint",
     ),
     access="service.features.similar.access:RULES",
+    package="service.features.similar",
+    page_parts={"search.head": "priors_head.html", "search.results": "priors.html"},
 )

@@ -1,7 +1,5 @@
 """Features of other distributions: what is refused, and that an erasure leaves none out."""
 
-import subprocess
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -203,28 +201,3 @@ def test_images_stay_until_what_belongs_to_them_is_erased(
 def test_a_reference_says_what_it_is_of() -> None:
     with pytest.raises(FeatureUnusable, match="feature notes: json:no_such cannot be loaded"):
         Feature(name="notes").load("json:no_such")
-
-
-WITHOUT = """
-import sys
-from cbir.system import features
-
-features.entry_points = lambda group: ()
-from cbir import settings
-from service.app import create_app
-
-client = create_app(sys.argv[1], settings.load(job_workers=0)).test_client()
-for address in ("/", "/gallery", "/admin", "/docs", "/openapi.json", "/v1/images", "/readyz"):
-    print(address, client.get(address).status_code)
-print([name for name in sys.modules if name.startswith("service.features.")])
-"""
-
-
-@pytest.mark.slow
-def test_the_service_needs_no_feature(indexed: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT, indexed], capture_output=True, text=True, timeout=120, check=True
-    )
-    *answers, modules = done.stdout.splitlines()
-    assert [answer.split()[1] for answer in answers] == ["200"] * 7
-    assert modules == "[]"
