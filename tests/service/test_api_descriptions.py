@@ -152,7 +152,8 @@ def test_operations_that_change_a_collection_are_confirmed(document: dict[str, A
     }  # POST for their bodies
     for path, methods in document["paths"].items():
         for method, item in methods.items():
-            changes = method != "get" and item["operationId"] not in reading
+            name = item["operationId"].removeprefix("deprecated_")
+            changes = method != "get" and name not in reading
             assert ("x-confirm" in item) == changes, path
 
 

@@ -92,7 +92,7 @@ def test_both_addresses_answer_alike(two: Flask, both: FlaskClient) -> None:
         assert both.get(image["links"]["thumbnail"]).status_code == 200
         body = {"image_id": image["image_id"], "k": 4}
         found = both.post(path_in_collection("/v1/search", name), json=body).json
-        assert found["hits"] == both.post("/v1/search", json=body | {"collection": name}).json["hits"]
+        assert found["results"] == both.post("/v1/search", json=body | {"collection": name}).json["results"]
     assert counts[1] == counts[0] - 1
 
 

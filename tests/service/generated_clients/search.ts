@@ -12,10 +12,12 @@ function idsOf(answer: components["schemas"]["Answer"] | undefined, error: compo
   return answer.results.map((hit) => hit.image_id);
 }
 
-const byId = await client.POST("/v1/search", { body: { image_id: imageId, k: 3 } });
-const explained = await client.POST("/v1/explain", { body: { image_id: imageId, answers: [imageId] } });
+const path = { collection: (await client.GET("/v1/collections")).data!.default };
+const byId = await client.POST("/v1/collections/{collection}/search", { params: { path }, body: { image_id: imageId, k: 3 } });
+const explained = await client.POST("/v1/collections/{collection}/explain", { params: { path }, body: { image_id: imageId, answers: [imageId] } });
 if (explained.error) throw new Error(JSON.stringify(explained.error));
-const byFile = await client.POST("/v1/search", {
+const byFile = await client.POST("/v1/collections/{collection}/search", {
+  params: { path },
   body: { image: [new Blob([readFileSync(picture)])], k: 3 },
   bodySerializer(body) {
     const form = new FormData();

@@ -33,7 +33,10 @@ def upload(name: str) -> Any:
 
 def found(operation: str, **arguments: Any) -> list[str]:
     """Return the ids of a search's results."""
-    return [hit.image_id for hit in call(operation, **arguments).results]
+    return [hit.image_id for hit in call(operation, collection, **arguments).results]
+
+
+collection = call("collections.collections").default
 
 
 form = models.SearchFilesBody(
@@ -53,22 +56,22 @@ results = {
     "by the body": found("search.search", body=upload("a.png"), k=3),
 }
 call("render.render", body=models.RenderFilesBody(image=upload("a.png")))
-call("explain.explain", body=models.ExplainById(image_id=image_id, answers=results["by id"][1:]))
+call("explain.explain", collection, body=models.ExplainById(image_id=image_id, answers=results["by id"][1:]))
 explained = models.ExplainFilesBody(image=upload("a.png"), answers=results["by id"][1:])
-call("explain.explain", body=explained)
+call("explain.explain", collection, body=explained)
 batch = models.SearchBatchFilesBody(image=[upload("a.png"), upload("b.png")], k=3)
 nameless = types.File(payload=BytesIO(data))
 searched = models.SearchFilesBody(image=[nameless], k=3)
 results["by a file without a name"] = found("search.search", body=searched)
-results["two searches"] = len(call("search.search_batch", body=batch).items)
-added = call("images.add", body=models.AddFilesBody(image=[upload("a.png")]))
+results["two searches"] = len(call("search.search_batch", collection, body=batch).items)
+added = call("images.add", collection, body=models.AddFilesBody(image=[upload("a.png")]))
 results["added"] = [item.outcome for item in added.images]
 instance = types.File(payload=BytesIO(Path(dicom).read_bytes()))
-call("dicomweb.store_instances", body=instance)
+call("dicomweb.store_instances", collection, body=instance)
 labels = models.LabelChange.from_dict({"labels": {"site": "north", "missing": None}})
-call("images.set_labels", image_id, body=labels)
+call("images.set_labels", collection, image_id, body=labels)
 several = models.SetLabelChange.from_dict({"ids": [image_id], "labels": {"site": None}})
-call("images.label_images", body=several)
+call("images.label_images", collection, body=several)
 description = json.dumps({"title": "Knee", "search": {"k": 3}})
 case = call("cases.save_case", body=models.SaveCaseFilesBody(image=upload("a.png"), case=description))
 call("cases.change_case", case.id, body=models.CaseChange(title="Left knee"))
@@ -78,5 +81,5 @@ cohort = call("cohorts.begin_cohort", body=models.NewCohort("Knees", [image_id],
 judged = models.CohortJudgement(results["by id"][1], relevant=True)
 call("cohorts.judge_cohort", cohort.id, body=models.CohortJudgements([judged]))
 call("cohorts.delete_cohort", cohort.id)
-results["images"] = len(call("images.images", limit=5).items)
+results["images"] = len(call("images.images", collection, limit=5).items)
 print(json.dumps(results))
