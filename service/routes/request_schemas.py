@@ -37,7 +37,7 @@ def keep_for_older_addresses(schemas: Schemas, models: Iterable[str], field: str
         if any(field in schemas[each].get("properties", {}) for each in _with_references(schemas, [name]))
     }
     for name, copy in copies.items():
-        schemas[copy] = deepcopy(schemas[name])
+        schemas[copy] = deepcopy(schemas[name]) | {"title": copy}
         rename_references(schemas[copy], copies)
     for name in copies:
         schemas[name].get("properties", {}).pop(field, None)

@@ -319,7 +319,7 @@ def test_collections_side_by_side(
     assert len(hits) == 20
     for name in ("thumbnail", "image"):
         address = hits[0]["links"][name]
-        assert "collection=own" in address
+        assert "/collections/own/" in address
         assert client.get(address).status_code == 200
     picture = pictures[-1].read_bytes()
     sent = client.post("/v1/search?collection=own", data=picture, content_type="image/png")

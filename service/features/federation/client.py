@@ -16,8 +16,7 @@ class FederationMethods(ServiceConnection):
             SiteProfile,
             "GET",
             "/v1/federation/profile",
-            with_collection=False,
-            params=self._collection_parameter(),
+            **self._as_parameter(),
         )
 
     def federation_search(
@@ -62,6 +61,5 @@ class FederationMethods(ServiceConnection):
             "POST",
             "/v1/federation/search",
             json=body,
-            with_collection=False,
-            params=self._collection_parameter(),
+            **self._as_parameter(),
         )

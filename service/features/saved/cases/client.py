@@ -106,8 +106,7 @@ class CaseMethods(ServiceConnection):
                 "POST",
                 "/v1/cases",
                 json=case,
-                with_collection=False,
-                params=self._collection_parameter(),
+                **self._as_parameter(),
             )
         return self._fetch(
             SavedCase,
@@ -115,8 +114,7 @@ class CaseMethods(ServiceConnection):
             "/v1/cases",
             files=multipart([query]),
             data={"case": write_json(case)},
-            with_collection=False,
-            params=self._collection_parameter(),
+            **self._as_parameter(),
         )
 
     def case(self, case_id: str) -> SavedCase:

@@ -66,8 +66,7 @@ class CohortMethods(ServiceConnection):
             "POST",
             "/v1/cohorts",
             json=body,
-            with_collection=False,
-            params=self._collection_parameter(),
+            **self._as_parameter(),
         )
 
     def cohort(self, cohort_id: str) -> SavedCohort:

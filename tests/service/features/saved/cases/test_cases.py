@@ -75,7 +75,7 @@ def test_a_saved_case_comes_back_as_it_was(client: FlaskClient, ids: list[str]) 
         {key: hit[key] for key in ("rank", "image_id", "score", "distance")} for hit in read["answers"]
     ] == sent["answers"]
     assert read["answers"][0]["labels"]["label"] == "odd"
-    assert read["picture"] == f"/v1/images/{ids[0]}/thumbnail?collection=collection"
+    assert read["picture"] == f"/v1/collections/collection/images/{ids[0]}/thumbnail"
     assert read["mine"]
     assert read["missing"] == 0
 
