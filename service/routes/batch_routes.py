@@ -66,10 +66,10 @@ def post_search_batch() -> Response:
     """Search with each of several images, ids or vectors, and return an answer or a problem for each.
 
     Send queries as JSON, each with the fields of `search`, or files in the form field `image`, each of which is a
-    query with the other fields of the form, or of the address. A query that fails, by an unreadable image, an unknown id or its time
-    limit, has problem details in place of an answer and does not affect the others. Each counts as a request for the
-    rate limit. k x group_size of all queries together is at most ten times the setting `max_results`. A request that
-    is malformed as a whole is refused.
+    query with the other fields of the form, or of the address. A query that fails, by an unreadable image, an
+    unknown id or its time limit, has problem details in place of an answer and does not affect the others. Each
+    counts as a request for the rate limit. k x group_size of all queries together is at most ten times the
+    setting `max_results`. A request that is malformed as a whole is refused.
     """
     state = current_state()
     with state.concurrency.admit():
