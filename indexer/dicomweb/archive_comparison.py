@@ -22,8 +22,8 @@ from cbir.store.writing.followed_changes import forget_copy, move_to_patient
 from cbir.store.writing.writer import Writer
 from indexer.dicom.describe_instance import Fate
 from indexer.dicom.intake import Intake
-from indexer.dicomweb.archive_items import ArchiveItem, ItemRefused
-from indexer.dicomweb.dicomweb_archive import ArchiveStudy, DicomwebArchive
+from indexer.dicomweb.archive_items import ArchiveItem, ArchiveStudy, ItemRefused
+from indexer.dicomweb.dicomweb_archive import DicomwebArchive
 from indexer.dicomweb.instance_difference import InstanceDifference, find_difference
 from indexer.dicomweb.study_filter import StudyFilter
 

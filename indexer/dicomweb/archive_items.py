@@ -23,6 +23,28 @@ class ArchiveItem:
         return " of ".join(filter(None, (self.gap, uids)))
 
 
+@dataclass(frozen=True)
+class ArchiveStudy:
+    """A study. instances: their number. day: of the study, "" without one. patient: its identifier.
+
+    None where the archive does not say.
+    """
+
+    uid: str
+    instances: int | None = None
+    day: str | None = None
+    patient: str | None = None
+
+
+@dataclass(frozen=True)
+class ArchiveSeries:
+    """A series. modality, body_part: "" if the archive does not say."""
+
+    uid: str
+    modality: str = ""
+    body_part: str = ""
+
+
 class ItemRefused(Exception):
     """The archive answers, but not with one item: an instance, a study, or a page of a list.
 

@@ -10,8 +10,8 @@ from cbir.errors import ArchiveFailed
 from cbir.system.console.printable import echo
 from indexer.dicom.describe_instance import Fate
 from indexer.dicom.intake import Intake
-from indexer.dicomweb.archive_items import ArchiveDenied, ArchiveItem, ItemRefused
-from indexer.dicomweb.dicomweb_archive import ArchiveStudy, DicomwebArchive
+from indexer.dicomweb.archive_items import ArchiveDenied, ArchiveItem, ArchiveStudy, ItemRefused
+from indexer.dicomweb.dicomweb_archive import DicomwebArchive
 from indexer.dicomweb.orthanc_changes import OrthancChanges
 from indexer.dicomweb.postponed_studies import PostponedStudies
 from indexer.dicomweb.refused_items import RefusedItems

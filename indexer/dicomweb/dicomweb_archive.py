@@ -3,7 +3,6 @@
 import logging
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
 
@@ -11,7 +10,7 @@ import requests
 from dicomweb_client.web import DICOMwebClient
 
 from cbir.errors import ArchiveFailed
-from indexer.dicomweb.archive_items import ArchiveItem, ItemRefused
+from indexer.dicomweb.archive_items import ArchiveItem, ArchiveSeries, ArchiveStudy, ItemRefused
 from indexer.dicomweb.archive_pages import Gap, QidoResult, all_pages, first_value
 from indexer.dicomweb.archive_session import BoundedSession
 from indexer.dicomweb.orthanc_lists import OrthancLists
@@ -28,28 +27,6 @@ STUDY_DATE = "00080020"
 ReportGap = Callable[[ArchiveItem, str], None]
 
 logging.getLogger("dicomweb_client").setLevel(logging.CRITICAL)  # its messages quote what archives answer
-
-
-@dataclass(frozen=True)
-class ArchiveStudy:
-    """A study. instances: their number. day: of the study, "" without one. patient: its identifier.
-
-    None where the archive does not say.
-    """
-
-    uid: str
-    instances: int | None = None
-    day: str | None = None
-    patient: str | None = None
-
-
-@dataclass(frozen=True)
-class ArchiveSeries:
-    """A series. modality, body_part: "" if the archive does not say."""
-
-    uid: str
-    modality: str = ""
-    body_part: str = ""
 
 
 class DicomwebArchive:

@@ -8,12 +8,12 @@ import requests
 from pydantic import BaseModel, Field, ValidationError
 
 from cbir.errors import ArchiveFailed
+from indexer.dicomweb.archive_items import ArchiveStudy
 from indexer.dicomweb.archive_session import BoundedSession
-from indexer.dicomweb.dicomweb_archive import ArchiveStudy
 from indexer.dicomweb.repeated_requests import connection_reason, denied
 
-TIMEOUT_SECONDS = 30.0
-PAGE = 100  # changes of one request
+CHANGES_SECONDS = 30.0
+CHANGES_PAGE = 100  # changes of one request
 IDENTIFIER = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{8}){4}")
 RESTARTING = (502, 503, 504)  # of proxies, while nothing answers behind them
 
@@ -65,7 +65,7 @@ class OrthancChanges:
         done = False
         while not done:
             start = self._since
-            page = self._get(f"changes?since={start}&limit={PAGE}", ChangeList)
+            page = self._get(f"changes?since={start}&limit={CHANGES_PAGE}", ChangeList)
             for change in page.changes:
                 if change.kind == "StableStudy" and IDENTIFIER.fullmatch(change.identifier):
                     yield from self._study(change.identifier)
@@ -90,7 +90,7 @@ class OrthancChanges:
 
     def _get(self, path: str, model: type[OrthancAnswer]) -> OrthancAnswer:
         try:
-            response = self.session.get(f"{self.url}/{path}", timeout=TIMEOUT_SECONDS)
+            response = self.session.get(f"{self.url}/{path}", timeout=CHANGES_SECONDS)
         except requests.RequestException as error:
             raise ArchiveFailed(
                 f"Orthanc at {self.url} does not answer: {connection_reason(error)}"

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass, field
 
-from indexer.dicomweb.dicomweb_archive import ArchiveStudy
+from indexer.dicomweb.archive_items import ArchiveStudy
 
 LONGEST_SECONDS = 3600.0
 

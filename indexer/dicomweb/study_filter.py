@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from indexer.dicomweb.dicomweb_archive import ArchiveSeries, ArchiveStudy
+from indexer.dicomweb.archive_items import ArchiveSeries, ArchiveStudy
 
 
 @dataclass(frozen=True)

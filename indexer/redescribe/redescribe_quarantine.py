@@ -14,8 +14,8 @@ from indexer.open_file_pool import describe_all
 Refuse = Callable[[str, str], None]
 
 NOT_CARRIED = "it is in quarantine, and {}; release or refuse it in the first collection"
-NO_FILE = "its file is no longer there"
-OTHER_PICTURE = "its file shows another picture"
+FILE_GONE = "its file is no longer there"
+PICTURE_CHANGED = "its file shows another picture"
 
 
 def redescribe_quarantine(carry_over: CarryOver, task: FileTask, jobs: int, refuse: Refuse) -> int:
@@ -40,7 +40,7 @@ def redescribe_quarantine(carry_over: CarryOver, task: FileTask, jobs: int, refu
             files[file] = ids
             continue
         for image_id in ids:
-            refuse(image_id, NOT_CARRIED.format(NO_FILE))
+            refuse(image_id, NOT_CARRIED.format(FILE_GONE))
     count = 0
     sources = iter(files)
     while part := list(islice(sources, BATCH_IMAGES)):
@@ -55,6 +55,6 @@ def redescribe_quarantine(carry_over: CarryOver, task: FileTask, jobs: int, refu
                     if image_id in vectors:
                         described[image_id] = vectors[image_id]
                     else:
-                        refuse(image_id, NOT_CARRIED.format(OTHER_PICTURE))
+                        refuse(image_id, NOT_CARRIED.format(PICTURE_CHANGED))
         count += carry_over.quarantine(described)
     return count

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from cbir.errors import ArchiveFailed
+from indexer.dicomweb.archive_items import ArchiveStudy
 from indexer.dicomweb.archive_session import open_session
-from indexer.dicomweb.dicomweb_archive import ArchiveStudy, DicomwebArchive
+from indexer.dicomweb.dicomweb_archive import DicomwebArchive
 from indexer.dicomweb.orthanc_changes import OrthancChanges
 from indexer.dicomweb.study_filter import StudyFilter
 from tests.indexer.dicomweb.small_archive import SmallArchive, serving

@@ -17,10 +17,10 @@ from indexer.dicom.describe_instance import Fate
 from indexer.dicom.instance_filter import InstanceFilter
 from indexer.dicom.intake import Intake
 from indexer.dicomweb import archive_pages, postponed_studies, repeated_requests
-from indexer.dicomweb.archive_items import ArchiveDenied, ArchiveItem, ItemRefused
+from indexer.dicomweb.archive_items import ArchiveDenied, ArchiveItem, ArchiveStudy, ItemRefused
 from indexer.dicomweb.archive_session import open_session
 from indexer.dicomweb.crawl import Crawl
-from indexer.dicomweb.dicomweb_archive import ArchiveStudy, DicomwebArchive
+from indexer.dicomweb.dicomweb_archive import DicomwebArchive
 from indexer.dicomweb.orthanc_changes import OrthancChanges
 from indexer.dicomweb.orthanc_lists import OrthancLists
 from indexer.dicomweb.postponed_studies import PostponedStudies
