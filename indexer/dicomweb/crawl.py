@@ -19,8 +19,9 @@ from indexer.dicomweb.study_filter import StudyFilter
 
 BATCH = 256  # instances looked up and fetched together
 # Modalities (PS3.16, CID 29) whose objects have no pixels
-WITHOUT_IMAGES = {"SR", "PR", "KO", "RTSTRUCT", "RTPLAN", "RTRECORD", "REG", "FID", "PLAN", "DOC"}
-WITHOUT_IMAGES |= {"AU", "ECG", "EPS", "HD"}  # waveforms
+WITHOUT_IMAGES = {"SR", "PR", "KO", "RTSTRUCT", "RTPLAN", "RTRECORD", "REG", "FID", "PLAN", "DOC"} | {
+    "AU", "ECG", "EPS", "HD",  # waveforms
+}  # fmt: skip
 NOT_WANTED = (Fate.no_image, Fate.left_out)
 MAY_ARRIVE = (Fate.full, Fate.failed)
 
