@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 from cbir.store.index.follow_index import follow_index
 from cbir.system.console.output import OutputFormat, StageBars, print_json
 from cbir.system.console.printable import echo
-from indexer.exit_codes import DIFFERENT, DONE, INTERRUPTED, SOME_REFUSED
-from indexer.refusal_report import refusal_report
+from indexer.command_parts import DIFFERENT, DONE, INTERRUPTED, SOME_REFUSED, refusal_report
 
 if TYPE_CHECKING:
     from cbir.settings import Settings
-    from indexer.dicom.instance_filter import InstanceFilter
+    from indexer.describe_instance import InstanceFilter
     from indexer.dicomweb.archive_comparison import ComparisonOptions
     from indexer.dicomweb.archive_items import ArchiveItem
     from indexer.dicomweb.dicomweb_archive import DicomwebArchive
@@ -57,9 +56,9 @@ def compare_with_archive(
     from cbir.images import Limits
     from cbir.store import Collection
     from cbir.store.upkeep.sent_instances import count_sent_instances
-    from indexer.dicom.intake import Intake
     from indexer.dicomweb.archive_comparison import ArchiveComparison
     from indexer.dicomweb.compared_copies import compare_all
+    from indexer.intake import Intake
 
     stop = Event()
     with Collection(collection) as opened, refusal_report(report, "study", "series", "instance") as write_row:

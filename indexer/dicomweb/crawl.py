@@ -8,14 +8,14 @@ from threading import Event
 
 from cbir.errors import ArchiveFailed
 from cbir.system.console.printable import echo
-from indexer.dicom.describe_instance import Fate
-from indexer.dicom.intake import Intake
+from indexer.describe_instance import Fate
 from indexer.dicomweb.archive_items import ArchiveDenied, ArchiveItem, ArchiveStudy, ItemRefused
 from indexer.dicomweb.dicomweb_archive import DicomwebArchive
 from indexer.dicomweb.orthanc_changes import OrthancChanges
 from indexer.dicomweb.postponed_studies import PostponedStudies
 from indexer.dicomweb.refused_items import RefusedItems
 from indexer.dicomweb.study_filter import StudyFilter
+from indexer.intake import Intake
 
 BATCH = 256  # instances looked up and fetched together
 # Modalities (PS3.16, CID 29) whose objects have no pixels

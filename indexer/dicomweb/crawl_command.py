@@ -18,14 +18,12 @@ from cbir.search import command_options as options
 from cbir.store.index.follow_index import follow_index
 from cbir.system.console.output import OutputFormat, StageBars
 from cbir.system.console.printable import echo
-from indexer.dicom import intake_options
+from indexer import command_parts
+from indexer.command_parts import DONE, INTERRUPTED, SOME_REFUSED, RayOption, refusal_report
 from indexer.dicomweb import crawl_options
-from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
-from indexer.ray_cluster.ray_option import RayOption
-from indexer.refusal_report import refusal_report
 
 if TYPE_CHECKING:
-    from indexer.dicom.intake import Intake
+    from indexer.intake import Intake
 
 DAY = re.compile(r"[0-9]{8}")
 CODE_STRING = re.compile(r"[A-Z0-9 _]{1,16}")  # VR CS
@@ -50,14 +48,14 @@ def crawl_dicomweb(
     header: crawl_options.Header = None,
     authority: crawl_options.Authority = None,
     certificate: crawl_options.Certificate = None,
-    frames: intake_options.FramesOption = "all",
-    burned_in: intake_options.BurnedInOption = None,
-    secondary_captures: intake_options.SecondaryCapturesOption = True,
-    study_dates: intake_options.StudyDatesOption = "drop",
-    jobs: intake_options.JobsOption = None,
+    frames: command_parts.FramesOption = "all",
+    burned_in: command_parts.BurnedInOption = None,
+    secondary_captures: command_parts.SecondaryCapturesOption = True,
+    study_dates: command_parts.StudyDatesOption = "drop",
+    jobs: command_parts.JobsOption = None,
     ray: RayOption = None,
     report: crawl_options.Report = None,
-    profile: intake_options.ProfileOption = None,
+    profile: command_parts.ProfileOption = None,
     format: crawl_options.Format = OutputFormat.text,
 ) -> None:
     """Add the images of a DICOMweb archive to a collection. Run an interrupted command again to continue it.
@@ -68,8 +66,7 @@ def crawl_dicomweb(
     """
     from cbir.evaluation.auto_choice import update_choice
     from cbir.images import Limits
-    from indexer.dicom.instance_filter import InstanceFilter
-    from indexer.dicom.intake import Intake
+    from indexer.describe_instance import InstanceFilter
     from indexer.dicomweb.archive_comparison import ComparisonOptions
     from indexer.dicomweb.archive_session import check_url, open_session
     from indexer.dicomweb.compare_command import compare_with_archive
@@ -78,8 +75,9 @@ def crawl_dicomweb(
     from indexer.dicomweb.orthanc_changes import OrthancChanges
     from indexer.dicomweb.refused_items import PRINTED, RefusedItems
     from indexer.dicomweb.study_filter import StudyFilter
+    from indexer.file_pools import connect_cluster
     from indexer.index_request import open_collection
-    from indexer.open_file_pool import connect_cluster
+    from indexer.intake import Intake
 
     _check_days(since, until)
     if changes and not watch:
@@ -88,7 +86,7 @@ def crawl_dicomweb(
     study_filter = StudyFilter(_code_strings(modality), _code_strings(body_part), since, until)
     loaded = settings.load()
     instance_filter = InstanceFilter(
-        frames, intake_options.accepts_burned_in(burned_in, loaded), secondary_captures, study_dates
+        frames, command_parts.accepts_burned_in(burned_in, loaded), secondary_captures, study_dates
     )
     limits = Limits.from_settings(loaded)
     session = open_session(header or [], limits.bytes, authority, certificate)
@@ -179,7 +177,7 @@ def _check_days(since: str, until: str) -> None:
 
 
 def _exit_code(intake: "Intake") -> int:
-    from indexer.dicom.describe_instance import Fate
+    from indexer.describe_instance import Fate
 
     fates = (Fate.unreadable, Fate.full, Fate.failed, Fate.undelivered)
     refused = sum(intake.counts[fate] for fate in fates)

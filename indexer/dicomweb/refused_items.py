@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 
 from cbir.system.console.printable import echo
-from indexer.dicom.describe_instance import Fate
+from indexer.describe_instance import Fate
 from indexer.dicomweb.archive_items import ArchiveItem
 
 PRINTED = 10  # items of a run that are named on stderr; the report names all

@@ -18,7 +18,7 @@ from cbir.search import command_options as options
 from cbir.store.index.follow_index import follow_index
 from cbir.system.console.printable import echo
 from cbir.system.file_limit import raise_file_limit
-from indexer.dicom import intake_options
+from indexer import command_parts
 from indexer.receive import receive_options
 
 if TYPE_CHECKING:
@@ -42,13 +42,13 @@ def receive(
     tls_certificate: receive_options.TlsCertificate = None,
     tls_key: receive_options.TlsKey = None,
     tls_ca: receive_options.TlsCa = None,
-    frames: intake_options.FramesOption = "all",
-    burned_in: intake_options.BurnedInOption = None,
-    secondary_captures: intake_options.SecondaryCapturesOption = True,
-    study_dates: intake_options.StudyDatesOption = "drop",
+    frames: command_parts.FramesOption = "all",
+    burned_in: command_parts.BurnedInOption = None,
+    secondary_captures: command_parts.SecondaryCapturesOption = True,
+    study_dates: command_parts.StudyDatesOption = "drop",
     most_megabytes: receive_options.MostMegabytes = 512,
-    jobs: intake_options.JobsOption = None,
-    profile: intake_options.ProfileOption = None,
+    jobs: command_parts.JobsOption = None,
+    profile: command_parts.ProfileOption = None,
 ) -> None:
     """Receive DICOM images (C-STORE) into a collection until stopped.
 
@@ -58,9 +58,9 @@ def receive(
     from cbir.images import Limits
     from cbir.store.index.index_thread import IndexThread
     from cbir.store.index.open_index import open_index
-    from indexer.dicom.instance_filter import InstanceFilter
-    from indexer.dicom.intake import Intake
+    from indexer.describe_instance import InstanceFilter
     from indexer.index_request import open_collection
+    from indexer.intake import Intake
 
     loaded = settings.load(
         dicom_peers=peer,
@@ -81,7 +81,7 @@ def receive(
     logging.getLogger("pynetdicom").setLevel(logging.CRITICAL)  # its messages quote what peers send
     network = load_network_options(loaded, aet, allow or [], associations, per_address)
     instance_filter = InstanceFilter(
-        frames, intake_options.accepts_burned_in(burned_in, loaded), secondary_captures, study_dates
+        frames, command_parts.accepts_burned_in(burned_in, loaded), secondary_captures, study_dates
     )
     limits = replace(Limits.from_settings(loaded), bytes=most_megabytes * 2**20)
     with open_collection(collection, profile) as opened:

@@ -13,8 +13,8 @@ from pynetdicom.events import Event
 from pynetdicom.sop_class import StorageCommitmentPushModel, Verification  # type: ignore[attr-defined]
 
 from cbir.errors import InvalidInput
-from indexer.dicom.describe_instance import Fate
-from indexer.dicom.intake import Intake
+from indexer.describe_instance import Fate
+from indexer.intake import Intake
 from indexer.receive.bounded_server import BoundedServer
 from indexer.receive.bounded_socket import PDU_BYTES, BoundedSocket
 from indexer.receive.peer_policy import PeerPolicy

@@ -6,7 +6,7 @@ from multiprocessing.context import SpawnProcess
 from threading import Event, Thread
 
 from indexer.index_job import JobEnd, JobRefusal, lease_clock
-from indexer.throttled_progress import JobProgress
+from indexer.index_progress import JobProgress
 from service.jobs.job_work import JobWork
 
 CHECK_SECONDS = 1.0  # between two looks at the clock

@@ -10,8 +10,7 @@ from typing import Any
 
 from cbir.errors import StorageFull
 from indexer.index_job import LEASE_ENDED, JobEnd, JobRefusal, lease_clock
-from indexer.index_summary import NAMING_FILES
-from indexer.throttled_progress import JobProgress
+from indexer.index_progress import NAMING_FILES, JobProgress
 from service.client.messages import RefusedFile
 from service.jobs.job_claims import JobClaim, JobProgressRow, JobResult, finish_job, hand_back, renew_claim
 from service.jobs.job_process import JobProcess

@@ -14,7 +14,7 @@ from cbir.store.erasure.patient_erasers import erase_elsewhere
 from cbir.store.upkeep.sent_instances import images_with_pixels_of
 from cbir.system.paths import is_inside
 from cbir.system.threads import cores
-from indexer.index_summary import NAMING_FILES
+from indexer.index_progress import NAMING_FILES
 from service.access.audit import log_images, log_job
 from service.access.caller import actor_name, has_admin_rights
 from service.client.messages import Erased, JobInfo, JobList, JobRequest, RefusedFile

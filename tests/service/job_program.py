@@ -15,7 +15,7 @@ from threading import Event
 from cbir import settings
 from cbir.system.file_lock import try_lock
 from indexer.index_job import run_until_cancelled
-from indexer.throttled_progress import JobProgress
+from indexer.index_progress import JobProgress
 from service.jobs.job_claims import JobCandidate
 from service.jobs.job_requests import NewJob
 from service.jobs.job_work import JobWork

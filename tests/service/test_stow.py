@@ -20,7 +20,7 @@ from cbir.store import Collection
 from cbir.store.records.add_transaction import Added
 from cbir.store.records.records import Entry
 from cbir.store.writing.writer import Writer
-from indexer.dicom.describe_instance import Fate
+from indexer.describe_instance import Fate
 from service.app import create_app
 from service.client import Client
 from service.http.multipart_related import split_parts

@@ -11,8 +11,7 @@ from cbir import settings
 from cbir.errors import ArchiveFailed, InvalidInput
 from cbir.images import Limits
 from cbir.ingest.archive_client import PASSWORD, TOKEN, USER
-from indexer.dicom.instance_filter import InstanceFilter
-from indexer.dicom.intake import Intake
+from indexer.describe_instance import InstanceFilter
 from indexer.dicomweb import archive_pages, repeated_requests
 from indexer.dicomweb.archive_items import ArchiveItem
 from indexer.dicomweb.archive_session import open_session
@@ -21,6 +20,7 @@ from indexer.dicomweb.dicomweb_archive import DicomwebArchive
 from indexer.dicomweb.orthanc_changes import OrthancChanges
 from indexer.dicomweb.study_filter import StudyFilter
 from indexer.index_request import open_collection
+from indexer.intake import Intake
 from tests.indexer.commands import call, without_progress
 from tests.indexer.dicomweb.small_archive import SmallArchive, basic, certificate, serving
 from tests.indexer.receiving import instances_in, slices

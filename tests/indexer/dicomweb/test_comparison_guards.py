@@ -21,8 +21,7 @@ from cbir.store.records.records import Entry, hash_patient
 from cbir.store.upkeep.quarantine_release import read_quarantined
 from cbir.store.upkeep.sent_instances import stored_copies
 from cbir.store.writing.writer import Writer
-from indexer.dicom.instance_filter import InstanceFilter
-from indexer.dicom.intake import Intake
+from indexer.describe_instance import InstanceFilter
 from indexer.dicomweb import repeated_requests
 from indexer.dicomweb.archive_comparison import ArchiveComparison, ComparisonOptions
 from indexer.dicomweb.archive_session import open_session
@@ -31,6 +30,7 @@ from indexer.dicomweb.crawl import Crawl
 from indexer.dicomweb.dicomweb_archive import DicomwebArchive
 from indexer.dicomweb.study_filter import StudyFilter
 from indexer.index_request import open_collection
+from indexer.intake import Intake
 from tests.indexer.dicomweb.small_archive import SmallArchive, serving
 from tests.indexer.dicomweb.test_item_failures import covers
 from tests.indexer.receiving import slices

@@ -13,9 +13,7 @@ import requests
 from cbir import settings
 from cbir.errors import ArchiveFailed
 from cbir.images import Limits
-from indexer.dicom.describe_instance import Fate
-from indexer.dicom.instance_filter import InstanceFilter
-from indexer.dicom.intake import Intake
+from indexer.describe_instance import Fate, InstanceFilter
 from indexer.dicomweb import archive_pages, postponed_studies, repeated_requests
 from indexer.dicomweb.archive_items import ArchiveDenied, ArchiveItem, ArchiveStudy, ItemRefused
 from indexer.dicomweb.archive_session import open_session
@@ -28,6 +26,7 @@ from indexer.dicomweb.refused_items import RefusedItems
 from indexer.dicomweb.repeated_requests import RepeatedRequests
 from indexer.dicomweb.study_filter import StudyFilter
 from indexer.index_request import open_collection
+from indexer.intake import Intake
 from tests.indexer.dicomweb.small_archive import SmallArchive, serving
 from tests.indexer.dicomweb.test_orthanc import count, until
 from tests.indexer.receiving import instances_in, slices

@@ -1,4 +1,4 @@
-"""Instances into a collection: described in parallel, committed together, acknowledged once on disk."""
+"""DICOM instances into a collection: described in parallel, committed together, acknowledged once on disk."""
 
 import logging
 import time
@@ -32,15 +32,26 @@ from cbir.store.records import originals
 from cbir.store.records.add_transaction import Added
 from cbir.store.writing.writer import Writer
 from cbir.system.threads import cores
-from indexer.dicom.describe_instance import Fate, InstanceOutcome, InstanceTask, describe_shared_instance
-from indexer.dicom.instance_filter import InstanceFilter
+from indexer.describe_instance import (
+    Fate,
+    InstanceFilter,
+    InstanceOutcome,
+    InstanceTask,
+    describe_shared_instance,
+)
 
 COMMIT_INSTANCES = 256  # most that are committed together
+
 IDLE_SECONDS = 2.0  # without a new instance: then the snapshot is checked
+
 RENEW_SECONDS = 60.0  # at least as often while instances keep coming
+
 BUSY_SECONDS = 20.0  # to wait for another writer
+
 CRASHED = InstanceOutcome(Fate.unreadable, "makes its decoder crash, or needs too much memory")
+
 TOO_SLOW = InstanceOutcome(Fate.unreadable, "takes longer to decode than index_decode_seconds allows")
+
 OTHER_PICTURE = InstanceOutcome(
     Fate.other_picture,
     "has another picture than the collection has under its SOP Instance UID; delete that first",

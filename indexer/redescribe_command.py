@@ -13,12 +13,10 @@ from cbir.store.collection_address import address_or_folder, collection_folder
 from cbir.store.index.follow_index import follow_index
 from cbir.store.writing.default_profile import DEFAULT_PROFILE
 from cbir.system.console.output import OutputFormat, Printed, StageBars, print_json
-from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
-from indexer.print_summary import print_counts, print_speed
-from indexer.refusal_report import refusal_report
+from indexer.command_parts import DONE, INTERRUPTED, SOME_REFUSED, print_counts, print_speed, refusal_report
 
 if TYPE_CHECKING:
-    from indexer.redescribe.redescribe_run import RedescribeSummary, ShowProgress
+    from indexer.redescribe_run import RedescribeSummary, ShowProgress
 
 
 def redescribe_collection(
@@ -68,7 +66,7 @@ def redescribe_collection(
     from cbir.store.upkeep.carry_over import open_counterpart
     from cbir.system.threads import cores
     from indexer.index_command import parse_weights
-    from indexer.redescribe.redescribe_run import RedescribeRun
+    from indexer.redescribe_run import RedescribeRun
 
     loaded = settings.load()
     requested = profiles.get(profile, parse_weights(weight))

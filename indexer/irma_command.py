@@ -13,11 +13,11 @@ from cbir.evaluation.irma.code_error import ErrorRule
 from cbir.system.atomic import atomic_text
 from cbir.system.console.output import OutputFormat, Printed, StageBars, print_json, results_console
 from cbir.system.console.printable import echo
-from indexer.exit_codes import INTERRUPTED
+from indexer.command_parts import INTERRUPTED
 
 if TYPE_CHECKING:
     from cbir.evaluation.irma.release_benchmark import BenchmarkPlan
-    from indexer.irma.irma_release import PreparedRelease
+    from indexer.irma_release import PreparedRelease
 
 
 def evaluate_irma(
@@ -54,7 +54,7 @@ def evaluate_irma(
     from cbir.evaluation.irma.release_benchmark import BenchmarkPlan, answer_release
     from cbir.system.threads import cores
     from indexer.index_progress import make_progress
-    from indexer.irma.irma_release import index_training_images, prepare_release
+    from indexer.irma_release import index_training_images, prepare_release
 
     rerankers = methods.parse_methods(rerank)
     codes = CodeTree.read(tree) if tree else None

@@ -13,9 +13,9 @@ from cbir.evaluation.datasets.irma.release_archive import extract_release
 from cbir.images import Limits
 from cbir.settings import Settings
 from cbir.system.atomic import private_folder
+from indexer.index_progress import IndexSummary, ProgressReport
 from indexer.index_request import IndexRequest
 from indexer.index_run import run_request
-from indexer.index_summary import IndexSummary, ProgressReport
 
 Progress = Callable[[str, int, int], None]
 
