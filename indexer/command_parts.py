@@ -17,7 +17,6 @@ from cbir.system.csv_cells import harmless_cell
 FramesOption = Annotated[
     str, typer.Option(help="Frames of multi-frame instances to add: all, middle, or every:N.")
 ]
-
 BurnedInOption = Annotated[
     bool | None,
     typer.Option(
@@ -26,15 +25,11 @@ BurnedInOption = Annotated[
         show_default=False,
     ),
 ]
-
 SecondaryCapturesOption = Annotated[bool, typer.Option(help="Add captures of screens and films.")]
-
 StudyDatesOption = Annotated[
     str, typer.Option(help="Study dates: drop, or shift (store as a label, shifted per patient).")
 ]
-
 JobsOption = Annotated[int | None, typer.Option(min=1, help="Processes. [default: number of cores]")]
-
 ProfileOption = Annotated[str | None, typer.Option(help="Profile of a new collection, as for cbir index.")]
 
 
@@ -50,7 +45,6 @@ RayOption = Annotated[
         help="Describe on a Ray cluster: auto, local, HOST:PORT or ray://HOST:PORT; --jobs is per node then.",
     ),
 ]
-
 DONE, DIFFERENT, SOME_REFUSED, INTERRUPTED = 0, 1, 3, 130  # DIFFERENT: from the archive, and not applied
 
 

@@ -105,23 +105,15 @@ def _open_nonblocking(path: str, flags: int) -> int:
 
 
 CHUNK = 32  # files of one task
-
 AHEAD = 8  # tasks waiting for each process: busy through a commit, and memory bounded
-
 AHEAD_PREPARED = 2  # the same where results are inputs of a network, which are larger than vectors
-
 DIED = "its process died on it: a decoder crashed, or memory ran out"
-
 NO_FILE = refused_file("cannot be looked into, or is no file")
-
 NOT_HERE = DescribedFile(
     refusal=Refusal.not_here, refused="is not seen by the machine that should describe it"
 )
-
 TOO_SLOW = "takes longer to decode than index_decode_seconds allows"
-
 Source = Path | StoredObject | CtSeries  # a file or object with images, or the files of a series
-
 SomeSource = TypeVar("SomeSource", Path, Path | StoredObject, CtSeries)
 
 

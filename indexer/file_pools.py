@@ -112,7 +112,6 @@ def _batches(
 
 
 SEND_BYTES = 32 * 2**20  # of files that are sent together, or one larger file
-
 SENDERS = 8  # tasks whose files are in memory at a time
 
 

@@ -41,17 +41,11 @@ from indexer.describe_instance import (
 )
 
 COMMIT_INSTANCES = 256  # most that are committed together
-
 IDLE_SECONDS = 2.0  # without a new instance: then the snapshot is checked
-
 RENEW_SECONDS = 60.0  # at least as often while instances keep coming
-
 BUSY_SECONDS = 20.0  # to wait for another writer
-
 CRASHED = InstanceOutcome(Fate.unreadable, "makes its decoder crash, or needs too much memory")
-
 TOO_SLOW = InstanceOutcome(Fate.unreadable, "takes longer to decode than index_decode_seconds allows")
-
 OTHER_PICTURE = InstanceOutcome(
     Fate.other_picture,
     "has another picture than the collection has under its SOP Instance UID; delete that first",

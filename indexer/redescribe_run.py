@@ -19,11 +19,8 @@ from indexer.file_pools import describe_all
 from indexer.index_run import BATCH_IMAGES, BATCH_SECONDS, EXAMPLES
 
 Refuse = Callable[[str, str], None]
-
 NOT_CARRIED = "it is in quarantine, and {}; release or refuse it in the first collection"
-
 FILE_GONE = "its file is no longer there"
-
 PICTURE_CHANGED = "its file shows another picture"
 
 
@@ -70,22 +67,16 @@ def redescribe_quarantine(carry_over: CarryOver, task: FileTask, jobs: int, refu
 
 
 NO_ORIGINAL = "its original is not stored, and it has no file"
-
 NO_FILE = "its file is no longer where it was when it was indexed"
-
 OTHER_PICTURE = "its file shows another picture than when it was indexed"
-
 ERASED = (
     "it was erased in the new collection; erase it in the other too, or, if it was restored there, make another new "
     "collection"
 )
-
 KEPT = (
     "only the second collection has it, and keeps it: the first neither has it nor knows that it was deleted"
 )
-
 Report = Callable[[str, str], None]
-
 ShowProgress = Callable[[int, int, int], None]
 
 

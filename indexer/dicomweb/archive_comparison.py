@@ -21,10 +21,9 @@ from cbir.store.upkeep.sent_instances import StoredInstance, images_with_copies,
 from cbir.store.writing.followed_changes import forget_copy, move_to_patient
 from cbir.store.writing.writer import Writer
 from indexer.describe_instance import Fate
-from indexer.dicomweb.archive_items import ArchiveItem, ArchiveStudy, ItemRefused
+from indexer.dicomweb.archive_items import ArchiveItem, ArchiveStudy, ItemRefused, StudyFilter
 from indexer.dicomweb.dicomweb_archive import DicomwebArchive
 from indexer.dicomweb.instance_difference import InstanceDifference, find_difference
-from indexer.dicomweb.study_filter import StudyFilter
 from indexer.intake import Intake
 
 STUDIES = 100  # read from the collection at a time
@@ -33,7 +32,6 @@ BUSY_SECONDS = 60.0  # to wait for another writer
 WHO = "DICOMweb comparison"
 DELETED, MOVED = "deleted from the archive", "moved to another study"
 EQUAL, LEFT_OUT, NOT_COMPARED = "equal", "left out by option", "not compared"
-
 ReportDifference = Callable[[ArchiveItem, str], None]
 
 

@@ -11,10 +11,18 @@ from dicomweb_client.web import DICOMwebClient
 
 from cbir.errors import ArchiveFailed
 from indexer.dicomweb.archive_items import ArchiveItem, ArchiveSeries, ArchiveStudy, ItemRefused
-from indexer.dicomweb.archive_pages import Gap, QidoResult, all_pages, first_value
-from indexer.dicomweb.archive_session import BoundedSession
+from indexer.dicomweb.archive_requests import (
+    TRIES,
+    BoundedSession,
+    Gap,
+    QidoResult,
+    RepeatedRequests,
+    all_pages,
+    connection_reason,
+    denied,
+    first_value,
+)
 from indexer.dicomweb.orthanc_lists import OrthancLists
-from indexer.dicomweb.repeated_requests import TRIES, RepeatedRequests, connection_reason, denied
 
 TIMEOUT_SECONDS = 60.0
 UID = re.compile(r"[0-9.]{1,64}")
@@ -23,7 +31,6 @@ NO_STUDY = "2.25.0"  # UID of no study: to look for it reads no file of the arch
 REFUSED_IN_A_ROW = 20  # instances; further ones are asked for once only, until one is delivered
 STUDY_UID, SERIES_UID, INSTANCE_UID = "0020000D", "0020000E", "00080018"
 STUDY_DATE = "00080020"
-
 ReportGap = Callable[[ArchiveItem, str], None]
 
 logging.getLogger("dicomweb_client").setLevel(logging.CRITICAL)  # its messages quote what archives answer
