@@ -22,7 +22,7 @@ from pynetdicom import AE, build_role, evt
 from pynetdicom.association import Association
 from pynetdicom.dimse_primitives import N_ACTION
 from pynetdicom.sop_class import (  # type: ignore[attr-defined]
-    StorageCommitmentPushModel,  # type: ignore[attr-defined]
+    StorageCommitmentPushModel,
     StorageCommitmentPushModelInstance,
 )
 

@@ -108,7 +108,7 @@ def problem_json(status: HTTPStatus, detail: str, kind: str | None = None) -> st
     detail : str
         Message for this request.
     kind : str, optional
-        Key of `problem_kinds.KINDS`; the first kind of the status by default.
+        Key of `KINDS`; the first kind of the status by default.
     """
     name = kind or BY_STATUS.get(status)
     title = KINDS[name].title if name else status.phrase
@@ -133,7 +133,7 @@ def problem_response(status: HTTPStatus, detail: str, kind: str | None = None) -
     detail : str
         Message for this request.
     kind : str, optional
-        Key of `problem_kinds.KINDS`; the first kind of the status by default.
+        Key of `KINDS`; the first kind of the status by default.
     """
     response = Response(problem_json(status, detail, kind), status, mimetype=MEDIA_TYPE)
     if status in RETRYABLE:

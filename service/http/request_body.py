@@ -5,6 +5,7 @@ from werkzeug.datastructures import MultiDict
 from werkzeug.exceptions import RequestEntityTooLarge, UnsupportedMediaType
 
 FORM = "application/x-www-form-urlencoded"
+MULTIPART = "multipart/form-data"
 WITH_BODY = ("POST", "PUT", "PATCH")
 MAX_FORM_BYTES = 16 * 2**10
 MAX_JSON_BYTES = 2**20  # parsed, JSON takes many times as much memory

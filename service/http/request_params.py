@@ -19,8 +19,8 @@ from werkzeug.exceptions import UnsupportedMediaType
 from cbir.errors import InvalidInput
 from service.http import request_body
 from service.http.problems import Malformed
+from service.http.request_body import MULTIPART
 
-MULTIPART = "multipart/form-data"
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_TYPES = (JSON, MERGE_PATCH)

@@ -6,7 +6,7 @@ from werkzeug.exceptions import RequestEntityTooLarge, UnsupportedMediaType
 from cbir.errors import InvalidInput
 from cbir.search import MAX_EXAMPLES
 from cbir.settings import Settings
-from service.http.request_params import MULTIPART
+from service.http.request_body import MULTIPART
 
 BINARY_TYPES = ("application/dicom", "application/gzip", "application/octet-stream", "application/zip")
 
