@@ -33,8 +33,8 @@ from service.features.similar import routes as similar_routes
 from service.features.similar import viewer_embed
 from service.features.similar.priors import routes as prior_routes
 from service.features.usage import routes as usage_routes
-from service.http import compression, problems, request_body
-from service.http.form_parser import AnyNameFormParser
+from service.http import problems, request_bodies, responses
+from service.http.request_bodies import AnyNameFormParser
 from service.languages import request_language
 from service.pages import admin_page, docs_routes, gallery_page, search_page
 from service.routes import (
@@ -97,11 +97,11 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
     app.json.sort_keys = False  # type: ignore[attr-defined]
     check_reranker(settings.rerank)
     state = app.extensions[EXTENSION] = AppState([folder.resolve() for folder in folders], settings)
-    compression.install(app)  # installed first, so it sees responses last
+    responses.install(app)  # installed first, so it sees responses last
     metrics_routes.install(app, state)
     problems.install(app)
     security.install(app, settings)
-    request_body.install(app)
+    request_bodies.install(app)
     database.install(app, state.database)
     request_history.install(app, state.database)
     auth.install(app, settings)

@@ -26,8 +26,7 @@ from cbir.store.base import profile as profiles
 from cbir.store.records import originals
 from cbir.store.records.records import add_labels
 from service.collections.decoders import Decoders
-from service.http.rendering_parameters import Rendering
-from service.http.request_params import UPLOAD_NAME
+from service.http.request_params import UPLOAD_NAME, Rendering
 from service.http.timeouts import Deadline
 
 

@@ -26,8 +26,8 @@ from service.collections.mounted_collection import CollectionHandle
 from service.collections.uploads import describe_uploads
 from service.http.operations import IMAGE_FILES, operation
 from service.http.problems import Conflict, Malformed, error_location
+from service.http.request_bodies import uploaded_files
 from service.http.request_params import JSON, request_parameters
-from service.http.uploaded_files import uploaded_files
 from service.routes.image_routes import CollectionParameters, check_labels
 from service.routes.label_limits import check_label_sum, check_new_keys
 

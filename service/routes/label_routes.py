@@ -9,7 +9,7 @@ from service.client.label_messages import LabelFacet, LabelFacets, LabelValueCou
 from service.collections.app_state import current_state
 from service.http import request_params
 from service.http.operations import json_response, operation
-from service.http.query_deadline import query_deadline
+from service.http.timeouts import query_deadline
 from service.routes.image_routes import CollectionParameters, ImageListParameters
 
 blueprint = Blueprint("labels", __name__, url_prefix="/v1/labels")

@@ -25,9 +25,9 @@ from service.features.federation.run_federated import (
     request_for_sites,
 )
 from service.features.usage.pending_searches import keep_vector
-from service.http.query_deadline import query_deadline
 from service.http.request_params import UPLOAD_NAME
 from service.http.search_parameters import ById, ByImage, SearchParameters
+from service.http.timeouts import query_deadline
 from service.routes import metrics_routes, request_history
 
 

@@ -23,7 +23,7 @@ from cbir.store.writing.writer import Writer
 from indexer.describe_instance import Fate
 from service.app import create_app
 from service.client import Client
-from service.http.multipart_related import split_parts
+from service.http.request_bodies import split_parts
 from tests.indexer.damaged import DAMAGED
 from tests.indexer.receiving import instances_in
 from tests.service.conftest import serving
