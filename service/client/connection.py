@@ -18,7 +18,6 @@ from service.client import messages
 SECONDS = 60.0
 JSON = {"Content-Type": "application/json"}
 ID_FORM = re.compile(r"[\w-]+")
-
 ImageData = str | os.PathLike[str] | bytes
 Region = tuple[int, int, int, int]  # as of cbir.images, which takes a second to import
 Window = tuple[float, float]

@@ -13,7 +13,7 @@ from indexer.index_request import IndexRequest
 from service.features.audit.job import AuditJobRequest, run_audit_job
 from service.features.map.job import MapRequest, run_map_job
 from service.jobs.folder_place import folder_place, has_many_writers
-from service.jobs.job_requests import NewJob
+from service.jobs.stored_jobs import NewJob
 
 
 class JobWork(NamedTuple):

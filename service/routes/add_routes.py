@@ -21,9 +21,8 @@ from service.access.caller import actor_name
 from service.access.patient_identifiers import limit_new_patients
 from service.client.messages import AddedImage, AddedImages
 from service.collections.app_state import current_state
-from service.collections.intake_checks import intake_check
 from service.collections.mounted_collection import CollectionHandle
-from service.collections.uploads import describe_uploads
+from service.collections.uploads import describe_uploads, intake_check
 from service.http.operations import IMAGE_FILES, operation
 from service.http.problems import Conflict, Malformed, error_location
 from service.http.request_bodies import uploaded_files

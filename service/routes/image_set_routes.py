@@ -16,7 +16,7 @@ from cbir.store.records.record_table import table_header, table_row
 from cbir.system.cancellation import checkpoint
 from service.access.audit import log_images
 from service.access.caller import actor_name
-from service.client.image_set_messages import (
+from service.client.image_messages import (
     DeletedImages,
     ImageIds,
     ImageSet,

@@ -22,9 +22,9 @@ from service.collections.app_state import current_state
 from service.http.operations import json_response, operation
 from service.http.problems import NotAllowed
 from service.http.request_params import JSON, PATIENT_KEY, json_body, query_parameters, require_json
-from service.jobs.job_history import JobRow
 from service.jobs.job_queue import job_info
 from service.jobs.job_work import new_index_job
+from service.jobs.stored_jobs import JobRow
 from service.routes.image_routes import CollectionParameters
 
 blueprint = Blueprint("jobs", __name__, url_prefix="/v1")

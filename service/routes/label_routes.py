@@ -5,7 +5,7 @@ from typing import Annotated
 from flask import Blueprint, Response
 from pydantic import Field
 
-from service.client.label_messages import LabelFacet, LabelFacets, LabelValueCount, LabelValuePage
+from service.client.image_messages import LabelFacet, LabelFacets, LabelValueCount, LabelValuePage
 from service.collections.app_state import current_state
 from service.http import request_params
 from service.http.operations import json_response, operation

@@ -6,7 +6,7 @@ from flask import Blueprint, Response
 from pydantic import Field
 
 from service.access.audit import log_images
-from service.client.series_messages import DicomGroupInfo, DicomGroupPage
+from service.client.image_messages import DicomGroupInfo, DicomGroupPage
 from service.collections.app_state import current_state
 from service.http import request_params, responses
 from service.http.operations import json_response, operation

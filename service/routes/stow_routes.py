@@ -28,9 +28,8 @@ from service.access.caller import actor_name
 from service.access.patient_identifiers import limit_new_patients
 from service.collections.app_state import current_state
 from service.collections.decoders import Decoders
-from service.collections.intake_checks import intake_check
 from service.collections.mounted_collection import CollectionHandle
-from service.collections.uploads import describe_uploads
+from service.collections.uploads import describe_uploads, intake_check
 from service.http import request_bodies
 from service.http.operations import FILE, operation
 from service.http.problems import error_location

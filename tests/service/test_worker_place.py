@@ -14,8 +14,8 @@ from service.features.map.job import MapRequest
 from service.jobs import worker_place
 from service.jobs.folder_place import NAME, folder_place, has_many_writers
 from service.jobs.job_claims import JobCandidate
-from service.jobs.job_requests import NewJob
 from service.jobs.job_work import new_index_job, new_map_job
+from service.jobs.stored_jobs import NewJob
 from service.jobs.worker_place import WorkerPlace
 
 OPTIONS = {"labels": None, "processes": None, "duplicates": False, "restore": True, "actor": "user mia"}

@@ -13,9 +13,9 @@ from cbir.store.snapshot.map_file import NAME, StoredMap, read_map
 from cbir.store.views.collection_view import View
 from cbir.system.cancellation import locked
 from service.features.map.layout.collection_map import current_places, is_outdated
-from service.jobs.job_history import JobRow
 from service.jobs.job_queue import JobQueue
 from service.jobs.job_work import new_map_job
+from service.jobs.stored_jobs import JobRow
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from service.server.open_files import HEADROOM, MAX_CONNECTIONS
+from service.server.server_sizes import HEADROOM, MAX_CONNECTIONS
 
 resource = pytest.importorskip("resource")
 
