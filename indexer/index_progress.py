@@ -113,15 +113,15 @@ class NoProgress:
         """Ignore the steps `done` of a `stage`, and their `total`."""
 
 
-class ThrottledProgress:
+class ThrottledProgress(NoProgress):
     """Sends progress through `send`, at most five times a second. total: number of files, once they are counted.
 
-    The latest is sent at the end. If the reader has ended (`send` raises OSError), the run is interrupted and ends in
-    order.
+    It sends nothing of stages: programs follow the number of files. The latest is sent at the end. If the reader has
+    ended (`send` raises OSError), the run is interrupted and ends in order.
     """
 
     def __init__(self, send: Callable[[JobProgress], None]) -> None:
-        self.total: int | None = None
+        super().__init__()
         self._send = send
         self._last_sent = 0.0
         self._latest: JobProgress | None = None
@@ -132,15 +132,6 @@ class ThrottledProgress:
         if time.monotonic() - self._last_sent >= REPORT_SECONDS:
             self._last_sent = time.monotonic()
             self._send_latest()
-
-    def begin_stage(self, stage: str) -> None:
-        """Send nothing: programs follow the number of files."""
-
-    def show_stage(self, stage: str, done: int, total: int) -> None:
-        """Send nothing of a `stage`, `done` and `total` steps: programs follow the number of files."""
-
-    def __enter__(self) -> "ThrottledProgress":
-        return self
 
     def __exit__(self, *_: object) -> None:
         with suppress(KeyboardInterrupt):

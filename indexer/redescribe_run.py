@@ -18,54 +18,6 @@ from indexer.describe_files import FileTask
 from indexer.file_pools import describe_all
 from indexer.index_run import BATCH_IMAGES, BATCH_SECONDS, EXAMPLES
 
-Refuse = Callable[[str, str], None]
-NOT_CARRIED = "it is in quarantine, and {}; release or refuse it in the first collection"
-FILE_GONE = "its file is no longer there"
-PICTURE_CHANGED = "its file shows another picture"
-
-
-def redescribe_quarantine(carry_over: CarryOver, task: FileTask, jobs: int, refuse: Refuse) -> int:
-    """Carry quarantined images over; return their number.
-
-    Parameters
-    ----------
-    carry_over : CarryOver
-        Between the two collections.
-    task : FileTask
-        Settings, with the profile of the second.
-    jobs : int
-        Processes.
-    refuse : callable
-        Called with the id of an image that stays behind, and the reason.
-    """
-    files: dict[Path | StoredObject, list[str]] = {}
-    for source, images in groupby(carry_over.missing_in_quarantine(), lambda image: image[1]):
-        ids = [image_id for image_id, _ in images]
-        file = find_object(source) if is_object_url(source) else Path(source)
-        if isinstance(file, StoredObject) or (file is not None and file.is_file()):
-            files[file] = ids
-            continue
-        for image_id in ids:
-            refuse(image_id, NOT_CARRIED.format(FILE_GONE))
-    count = 0
-    sources = iter(files)
-    while part := list(islice(sources, BATCH_IMAGES)):
-        described = {}
-        with closing(describe_all(iter(part), task, jobs)) as results:
-            for file, result in results:
-                vectors = {
-                    record.content_hash: vector
-                    for record, vector in zip(result.records, result.vectors, strict=True)
-                }
-                for image_id in files[file]:
-                    if image_id in vectors:
-                        described[image_id] = vectors[image_id]
-                    else:
-                        refuse(image_id, NOT_CARRIED.format(PICTURE_CHANGED))
-        count += carry_over.quarantine(described)
-    return count
-
-
 NO_ORIGINAL = "its original is not stored, and it has no file"
 NO_FILE = "its file is no longer where it was when it was indexed"
 OTHER_PICTURE = "its file shows another picture than when it was indexed"
@@ -76,6 +28,10 @@ ERASED = (
 KEPT = (
     "only the second collection has it, and keeps it: the first neither has it nor knows that it was deleted"
 )
+NOT_CARRIED = "it is in quarantine, and {}; release or refuse it in the first collection"
+FILE_GONE = "its file is no longer there"
+PICTURE_CHANGED = "its file shows another picture"
+
 Report = Callable[[str, str], None]
 ShowProgress = Callable[[int, int, int], None]
 
@@ -196,8 +152,7 @@ class RedescribeRun:
         """Yield each file or object once for all its images, which have consecutive numbers."""
         for source, group in groupby(carry_over.missing_images(), lambda image: image.source):
             images = list(group)
-            file = find_object(source) if is_object_url(source) else Path(source)
-            if isinstance(file, StoredObject) or (file is not None and file.is_file()):
+            if file := _present(source):
                 self._pending.setdefault(source, deque()).append(images)
                 yield file
                 continue
@@ -206,9 +161,7 @@ class RedescribeRun:
 
     def _take(self, images: list[SourceImage], file: DescribedFile) -> None:
         """Put the images of a file into the batch, those that it still shows."""
-        vectors = {
-            record.content_hash: vector for record, vector in zip(file.records, file.vectors, strict=True)
-        }
+        vectors = _vectors_by_hash(file)
         self._started = self._started if self._batch else time.monotonic()
         for image in images:
             if image.content_hash in vectors:
@@ -236,3 +189,52 @@ class RedescribeRun:
 
     def _show(self) -> None:
         self.progress(self.summary.described + self.summary.refused, self._total, self.summary.refused)
+
+
+def redescribe_quarantine(carry_over: CarryOver, task: FileTask, jobs: int, refuse: Report) -> int:
+    """Carry quarantined images over; return their number.
+
+    Parameters
+    ----------
+    carry_over : CarryOver
+        Between the two collections.
+    task : FileTask
+        Settings, with the profile of the second.
+    jobs : int
+        Processes.
+    refuse : callable
+        Called with the id of an image that stays behind, and the reason.
+    """
+    files: dict[Path | StoredObject, list[str]] = {}
+    for source, images in groupby(carry_over.missing_in_quarantine(), lambda image: image[1]):
+        ids = [image_id for image_id, _ in images]
+        if file := _present(source):
+            files[file] = ids
+            continue
+        for image_id in ids:
+            refuse(image_id, NOT_CARRIED.format(FILE_GONE))
+    count = 0
+    sources = iter(files)
+    while part := list(islice(sources, BATCH_IMAGES)):
+        described = {}
+        with closing(describe_all(iter(part), task, jobs)) as results:
+            for file, result in results:
+                vectors = _vectors_by_hash(result)
+                for image_id in files[file]:
+                    if image_id in vectors:
+                        described[image_id] = vectors[image_id]
+                    else:
+                        refuse(image_id, NOT_CARRIED.format(PICTURE_CHANGED))
+        count += carry_over.quarantine(described)
+    return count
+
+
+def _present(source: str) -> Path | StoredObject | None:
+    """Return the file or object that images come from, None if it is gone."""
+    if is_object_url(source):
+        return find_object(source)
+    return Path(source) if Path(source).is_file() else None
+
+
+def _vectors_by_hash(file: DescribedFile) -> dict[str, Any]:
+    return {record.content_hash: vector for record, vector in zip(file.records, file.vectors, strict=True)}

@@ -71,11 +71,6 @@ class NoRequest(Exception):
         self.answer = answer
 
 
-def start_tls(connection: socket.socket, context: ssl.SSLContext) -> ssl.SSLSocket:
-    """Wrap a connection, without a handshake yet: `receive_request` does it, within its time limit."""
-    return context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
-
-
 def receive_request(connection: socket.socket, until: float) -> tuple[bytes, A_ASSOCIATE_RQ]:
     """Receive an association request until the time `until` of the monotonic clock.
 
@@ -187,7 +182,9 @@ class BoundedHandler(RequestHandler):
         until = time.monotonic() + REQUEST_SECONDS
         try:
             if self.server.ssl_context is not None:
-                pending.connection = start_tls(pending.connection, self.server.ssl_context)
+                pending.connection = self.server.ssl_context.wrap_socket(
+                    pending.connection, server_side=True, do_handshake_on_connect=False
+                )  # `receive_request` makes the handshake, within its time limit
             return receive_request(pending.connection, until)
         finally:
             if not self.server.pending.remove(pending):

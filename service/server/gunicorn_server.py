@@ -40,8 +40,11 @@ HEALTH_PATHS = ("/healthz", "/livez", "/readyz")  # each has a thread of its own
 TOO_BUSY = "the service has too many requests at the moment; try again in a moment"
 
 
-class ConnectionWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
-    """Worker with one thread for all connections and a pool of threads for requests."""
+class ServiceWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
+    """Worker with one thread for all connections and a pool of threads for requests.
+
+    It hands its jobs back when it ends, and exits at once on Ctrl-C.
+    """
 
     def run(self) -> None:
         """Serve until the worker is stopped, then let requests at work end."""
@@ -134,10 +137,6 @@ class ConnectionWorker(Worker):  # type: ignore[misc]  # gunicorn has no types
             if hasattr(blocks, "close"):
                 blocks.close()
         return not response.should_close()
-
-
-class ServiceWorker(ConnectionWorker):
-    """gunicorn worker that hands its jobs back, and exits at once on Ctrl-C."""
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         """End after the requests at work; jobs end meanwhile."""
