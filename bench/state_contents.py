@@ -18,7 +18,7 @@ from service.features.saved.cases.messages import CaseSearch, NewCase
 from service.features.saved.cohorts import tables as cohorts
 from service.features.usage import tables as usage_log
 from service.features.usage.replay_log import LoggedSearch
-from service.jobs import job_requests, job_workers
+from service.jobs import job_tables, stored_jobs
 from service.state import failed_attempts, login_sessions, request_counts, signing_keys, token_uses
 from service.state.database import StateDatabase, open_state
 
@@ -44,8 +44,8 @@ def make_state(folder: Path) -> None:
     login_sessions.add_session(
         database, login_sessions.StoredSession("ab" * 32, None, "mia", ("ct",), 2 * NOW), 10, 10
     )
-    job_requests.add_job(database, job_requests.NewJob("index", "knees", {"sources": ["/archive"]}), 10)
-    job_workers.save_worker(database, "worker", {"0123456789abcdef": "the folder /archive"})
+    stored_jobs.add_job(database, stored_jobs.NewJob("index", "knees", {"sources": ["/archive"]}), 10)
+    job_tables.save_worker(database, "worker", {"0123456789abcdef": "the folder /archive"})
     request_counts.add_counts(
         database, {request_counts.CountKey("2026-03-02", "search", "none", "done"): 7}, "2026-01-01"
     )

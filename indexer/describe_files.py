@@ -1,5 +1,6 @@
-"""Files to records and vectors, in parallel processes."""
+"""Files, also those below allowed folders only, to records and vectors, in parallel processes."""
 
+import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -11,8 +12,14 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from cbir.descriptors.descriptor import Batched
-from cbir.images import Image, decode
+from cbir.errors import UnreadableImage
+from cbir.images import Image, Limits, decode, read_images
 from cbir.images.ct_series import CtSeries, read_volume
+from cbir.images.dicom_dataset import frame_count, read_header
+from cbir.images.dicom_decoder import dicom_header
+from cbir.images.dicom_place import read_slice_place
+from cbir.images.reading import read_file, recognise_format
+from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.images.volume import VolumeGrid
 from cbir.ingest.description import (
     FILE_FRAMES,
@@ -33,7 +40,69 @@ from cbir.ingest.process_pool import (
     WorkerTimedOut,
     extend_deadline,
 )
-from indexer.guarded_read import read_file_inside, read_inside
+from cbir.store.base.stored_place import SLICE_PLACE, stored_place
+from cbir.store.records.records import person_labels
+from cbir.system.paths import is_inside
+
+OUTSIDE = "leads out of the folders that may be indexed (index_roots)"
+
+
+def read_inside(
+    path: Path, within: Sequence[Path], limits: Limits, find_damage: bool = False
+) -> Iterator[Image]:
+    """Read an image file as `cbir.images.read_images` does, if it is inside an allowed folder.
+
+    Parameters
+    ----------
+    path : Path
+        File.
+    within : sequence of Path
+        Allowed folders; empty: no restriction.
+    limits : Limits
+        Largest file and image.
+    find_damage : bool
+        Also look for damage that decoders conceal.
+
+    Yields
+    ------
+    Image
+        Each frame or page.
+
+    Raises
+    ------
+    UnreadableImage
+        Also if the opened file is outside the folders.
+    OSError
+        If the file cannot be opened.
+    """
+    if within:
+        data = read_file_inside(path, within, limits)
+        yield from decode(data, path.name, limits=limits, find_damage=find_damage)
+    else:
+        yield from read_images(path, limits=limits, find_damage=find_damage)
+
+
+def read_file_inside(path: Path, within: Sequence[Path], limits: Limits) -> bytes:
+    """Return the content of a file, if it is inside an allowed folder; see `read_inside`."""
+    if not within:
+        return read_file(path, limits)
+    with open(path, "rb", opener=_open_nonblocking) as file:
+        # On Linux this gives the path of the opened file, even if links have changed since.
+        opened = Path(f"/proc/self/fd/{file.fileno()}")
+        if not is_inside(opened if opened.exists() else path, within):
+            raise UnreadableImage(OUTSIDE)
+        size = os.fstat(file.fileno()).st_size
+        try:
+            limits.check_bytes(size)
+        except UnreadableImage as error:
+            raise UnreadableImage(f"{path.name} {error}") from error
+        return file.read(size)
+
+
+def _open_nonblocking(path: str, flags: int) -> int:
+    # A pipe that has replaced the file may never be written to.
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
 
 CHUNK = 32  # files of one task
 AHEAD = 8  # tasks waiting for each process: busy through a commit, and memory bounded
@@ -44,7 +113,6 @@ NOT_HERE = DescribedFile(
     refusal=Refusal.not_here, refused="is not seen by the machine that should describe it"
 )
 TOO_SLOW = "takes longer to decode than index_decode_seconds allows"
-
 Source = Path | StoredObject | CtSeries  # a file or object with images, or the files of a series
 SomeSource = TypeVar("SomeSource", Path, Path | StoredObject, CtSeries)
 
@@ -228,3 +296,33 @@ def _images(sent: SentSource, task: FileTask) -> Iterator[Image]:
 
 def _read(path: Path | StoredObject, sent: SentSource, task: FileTask) -> bytes:
     return read_source(path, task) if sent.contents is None else sent.contents[path]
+
+
+FrameFacts = dict[int | None, dict[str, str]]
+
+
+def read_header_facts(read: Callable[[], bytes], describe: DescribeTask) -> FrameFacts:
+    """Return labels and place of the frames of a DICOM file by their numbers, None for a single one.
+
+    Nothing where the file cannot be read. read: returns its content.
+    """
+    try:
+        with suppress_decoder_logs():
+            data = read()
+            if recognise_format(data) != "dicom":
+                return {}
+            dataset = read_header(data, describe.limits, None)
+            header, count = dicom_header(dataset), frame_count(dataset)
+            dated = header.patient_id if describe.study_days else ""
+            labels = person_labels(header)
+            return {
+                index + 1 if count > 1 else None: labels
+                | {
+                    SLICE_PLACE: stored_place(
+                        describe.secret, dated, header.series, read_slice_place(dataset, index)
+                    )
+                }
+                for index in range(min(count, describe.limits.frames))
+            }
+    except Exception:  # damaged files raise anything; the images stay as they are
+        return {}

@@ -20,15 +20,20 @@ from cbir.system.console.lazy_commands import StrictCommand, WholeSummaries
 from cbir.system.console.output import OutputFormat
 from cbir.system.console.printable import echo
 from cbir.system.hardware.device import Device
-from indexer.dicom.intake_options import JobsOption
+from indexer.command_parts import (
+    DONE,
+    INTERRUPTED,
+    SOME_REFUSED,
+    JobsOption,
+    RayOption,
+    print_counts,
+    print_speed,
+    refusal_report,
+)
 from indexer.dicomweb.crawl_command import crawl_dicomweb
-from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
-from indexer.print_summary import print_counts, print_speed
-from indexer.ray_cluster.ray_option import RayOption
-from indexer.refusal_report import refusal_report
 
 if TYPE_CHECKING:
-    from indexer.index_summary import IndexSummary
+    from indexer.index_progress import IndexSummary
 
 FILES = "files"
 REFIT_GROWTH = 4  # times the images that the statistics were computed from: then advise a refit

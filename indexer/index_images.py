@@ -6,34 +6,11 @@ from collections.abc import Mapping, Sequence
 from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.store.collection_address import collection_folder
-from indexer.index_progress import make_progress
+from indexer.index_progress import IndexSummary, NoProgress, ProgressReport, make_progress
 from indexer.index_request import IndexRequest
 from indexer.index_run import run_request
-from indexer.index_summary import IndexSummary, ProgressReport
 
 Source = str | os.PathLike[str]
-
-
-class NoProgress:
-    """Shows nothing."""
-
-    def __init__(self) -> None:
-        self.total: int | None = None
-
-    def __enter__(self) -> "NoProgress":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def __call__(self, done: int, summary: IndexSummary) -> None:
-        """Ignore the number of files."""
-
-    def begin_stage(self, stage: str) -> None:
-        """Ignore the stage."""
-
-    def show_stage(self, stage: str, done: int, total: int) -> None:
-        """Ignore the steps `done` of a `stage`, and their `total`."""
 
 
 def index_images(

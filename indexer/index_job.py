@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Protocol
 
 from cbir.api.main import error_advice
 from cbir.errors import CbirError, CollectionBusy, DatabaseUnavailable
+from indexer.index_progress import ThrottledProgress
 from indexer.index_request import IndexRequest
 from indexer.index_run import run_request
-from indexer.throttled_progress import ThrottledProgress
 
 ORPHAN_SECONDS = 5.0  # for a job whose watching process has ended to end in order
 CHECK_SECONDS = 1.0  # between two looks at the clock, which may have gone on while the machine slept

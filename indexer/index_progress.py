@@ -1,24 +1,148 @@
-"""Progress of an indexing run on stderr: a bar for people, lines of JSON for programs."""
+"""The counts of an indexing run, and its progress: a bar, lines of a log, lines of JSON, or messages of a job."""
 
 import json
 import sys
 import time
-from dataclasses import asdict
-
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
 from cbir.system.console.stage_lines import StageLines
-from indexer.index_summary import IndexSummary
-from indexer.throttled_progress import JobProgress, ThrottledProgress
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+NAMING_FILES = (
+    "examples",
+    "conflict_examples",
+)  # parts of a summary with paths, which may be names of patients
+
+
+@dataclass
+class IndexSummary:
+    """Counts of a run.
+
+    files: walked. indexed: images added. already: files that were in the collection. relabelled: those of them
+    whose labels or patient changed, and duplicates that brought labels. duplicates: images left out because the same
+    picture is in the collection. deleted_earlier: images left out because someone deleted them. flagged, quarantined:
+    images with a finding of the intake check. refused: files without a usable image; the first few of them with their
+    reasons in `examples`. manifest_unused: rows whose file is not in the sources. manifest_lost: rows whose labels
+    are with no picture, since their file was refused or its picture deleted earlier. completed: files whose images
+    got facts that an older version had not read in their headers. conflicts: labels of duplicates that differ from
+    those of the picture, which stay; the first few are in `conflict_examples`. seconds: of the whole run.
+    describing_seconds: until all files were described and added.
+    """
+
+    files: int = 0
+    indexed: int = 0
+    already: int = 0
+    relabelled: int = 0
+    duplicates: int = 0
+    deleted_earlier: int = 0
+    flagged: int = 0
+    quarantined: int = 0
+    refused: int = 0
+    examples: list[tuple[str, str]] = field(default_factory=list)
+    manifest_unused: int = 0
+    manifest_lost: int = 0
+    completed: int = 0
+    conflicts: int = 0
+    conflict_examples: list[tuple[str, str]] = field(default_factory=list)
+    interrupted: bool = False
+    seconds: float = 0.0
+    describing_seconds: float = 0.0
+
+
+ReportRefusal = Callable[[str, str], None]
+
+
+class ProgressReport(Protocol):
+    """Receives the progress of a run, in a context. total: number of files, None until they are counted."""
+
+    total: int | None
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def __call__(self, done: int, summary: IndexSummary) -> None:
+        """Take the number of files done, and the summary so far."""
+        ...
+
+    def begin_stage(self, stage: str) -> None:
+        """Take the name of what follows: the nodes at work, or what is done when all files are."""
+        ...
+
+    def show_stage(self, stage: str, done: int, total: int) -> None:
+        """Take the steps `done` of a `stage` that comes when all files are, and their `total`."""
+        ...
+
+
+REPORT_SECONDS = 0.2  # between reports
+
+
+@dataclass(frozen=True)
+class JobProgress:
+    """Files done and refused so far. total: None until they are counted."""
+
+    done: int
+    total: int | None
+    refused: int
+
+
+class NoProgress:
+    """Shows nothing."""
+
+    def __init__(self) -> None:
+        self.total: int | None = None
+
+    def __enter__(self) -> "NoProgress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def __call__(self, done: int, summary: IndexSummary) -> None:
+        """Ignore the number of files."""
+
+    def begin_stage(self, stage: str) -> None:
+        """Ignore the stage."""
+
+    def show_stage(self, stage: str, done: int, total: int) -> None:
+        """Ignore the steps `done` of a `stage`, and their `total`."""
+
+
+class ThrottledProgress(NoProgress):
+    """Sends progress through `send`, at most five times a second. total: number of files, once they are counted.
+
+    It sends nothing of stages: programs follow the number of files. The latest is sent at the end. If the reader has
+    ended (`send` raises OSError), the run is interrupted and ends in order.
+    """
+
+    def __init__(self, send: Callable[[JobProgress], None]) -> None:
+        super().__init__()
+        self._send = send
+        self._last_sent = 0.0
+        self._latest: JobProgress | None = None
+
+    def __call__(self, done: int, summary: IndexSummary) -> None:
+        """Send the progress, unless it has just been sent."""
+        self._latest = JobProgress(done, self.total, summary.refused)
+        if time.monotonic() - self._last_sent >= REPORT_SECONDS:
+            self._last_sent = time.monotonic()
+            self._send_latest()
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(KeyboardInterrupt):
+            self._send_latest()
+
+    def _send_latest(self) -> None:
+        if self._latest:
+            try:
+                self._send(self._latest)
+            except OSError:
+                raise KeyboardInterrupt from None
 
 
 class ProgressInLog:
@@ -63,6 +187,16 @@ class ProgressBar:
     """A bar on stderr. total: number of files, once they are counted."""
 
     def __init__(self) -> None:
+        from rich.console import Console  # with its import the service would start later
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TaskProgressColumn,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
         self.total: int | None = None
         self._bar = Progress(
             TextColumn("{task.description}", markup=False),

@@ -24,20 +24,27 @@ from cbir.store.records.records import UNUSABLE_LABEL, Record, add_labels, hash_
 from cbir.store.writing.writer import Writer
 from cbir.system.console.printable import printable
 from cbir.system.paths import is_inside
-from indexer.describe_files import FileTask, SomeSource, describe_in, read_source, source_stamp
-from indexer.find_sources import (
+from indexer.describe_files import (
+    OUTSIDE,
+    FileTask,
+    SomeSource,
+    describe_in,
+    read_file_inside,
+    read_header_facts,
+    read_source,
+    source_stamp,
+)
+from indexer.file_pools import connect_cluster, describe_batches, open_file_pool, share_gpu
+from indexer.index_progress import IndexSummary, ProgressReport, ReportRefusal
+from indexer.index_request import (
+    IndexRequest,
     check_series_sources,
     find_sources,
+    open_collection,
     read_manifest,
     require_images,
     source_exists,
 )
-from indexer.gpu_batches import describe_batches, share_gpu
-from indexer.guarded_read import OUTSIDE, read_file_inside
-from indexer.header_facts import read_header_facts
-from indexer.index_request import IndexRequest, open_collection
-from indexer.index_summary import IndexSummary, ProgressReport, ReportRefusal
-from indexer.open_file_pool import connect_cluster, open_file_pool
 
 BATCH_IMAGES = 512  # committed together, or as many as came within BATCH_SECONDS
 BATCH_SECONDS = 1.0

@@ -15,8 +15,11 @@ from cbir.store.erasure.patient_erasers import load_erasers
 from cbir.system.features import features
 from service.access import auth, login, scopes, security
 from service.collections.app_state import EXTENSION, AppState
-from service.http import collection_paths, compression, problems, request_body
-from service.http.form_parser import AnyNameFormParser
+from service.http import collection_paths
+from service.http import problems
+from service.http import request_bodies
+from service.http import responses
+from service.http.request_bodies import AnyNameFormParser
 from service.languages import request_language
 from service.pages import admin_page, docs_routes, gallery_page, menu, page_parts, search_page
 from service.routes import (
@@ -88,11 +91,11 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
     app.json.sort_keys = False  # type: ignore[attr-defined]
     check_reranker(settings.rerank)
     state = app.extensions[EXTENSION] = AppState([folder.resolve() for folder in folders], settings)
-    compression.install(app)  # installed first, so it sees responses last
+    responses.install(app)  # installed first, so it sees responses last
     metrics_routes.install(app, state)
     problems.install(app)
     security.install(app, settings)
-    request_body.install(app)
+    request_bodies.install(app)
     database.install(app, state.database)
     request_history.install(app, state.database)
     app.extensions[scopes.RULES_EXTENSION] = scopes.all_rules()

@@ -9,7 +9,7 @@ from flask import Flask
 from cbir import settings
 from service.app import create_app
 from service.features.annotate.annotation_app import register_routes
-from service.http import problem_kinds
+from service.http import problems
 from service.routes import openapi
 
 
@@ -21,7 +21,7 @@ def generated_docs() -> dict[str, str]:
     return {
         "annotation-openapi.json": json.dumps(openapi.build_openapi(annotation), indent=1) + "\n",
         "openapi.json": json.dumps(document, indent=1) + "\n",
-        "errors.md": problem_kinds.problem_kinds_markdown(),
+        "errors.md": problems.problem_kinds_markdown(),
     }
 
 

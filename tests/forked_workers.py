@@ -17,7 +17,7 @@ IMPORTED = (
     "cbir.evaluation.search_pool",
     "cbir.ingest.decoder_tasks",
     "indexer.describe_files",
-    "indexer.dicom.intake",
+    "indexer.intake",
     "numpy.ma",
     "threadpoolctl",
 )

@@ -31,7 +31,7 @@ from cbir.store.writing.default_profile import DEFAULT_PROFILE
 from cbir.system.hardware.device_memory import IMAGES_TOGETHER
 from cbir.system.threads import cores
 from indexer.describe_files import FileTask
-from indexer.open_file_pool import describe_all
+from indexer.file_pools import describe_all
 
 COUNT, SIDE, FILE_SIDE = (40, 64, 64) if SMALL else (2000, 224, 512)
 REPEATS = 1 if SMALL else 4  # of the files: processes take seconds to start

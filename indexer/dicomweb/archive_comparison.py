@@ -20,12 +20,11 @@ from cbir.store.upkeep.quarantine_release import refuse_images
 from cbir.store.upkeep.sent_instances import StoredInstance, images_with_copies, sent_instances, sent_studies
 from cbir.store.writing.followed_changes import forget_copy, move_to_patient
 from cbir.store.writing.writer import Writer
-from indexer.dicom.describe_instance import Fate
-from indexer.dicom.intake import Intake
-from indexer.dicomweb.archive_items import ArchiveItem, ItemRefused
-from indexer.dicomweb.dicomweb_archive import ArchiveStudy, DicomwebArchive
+from indexer.describe_instance import Fate
+from indexer.dicomweb.archive_items import ArchiveItem, ArchiveStudy, ItemRefused, StudyFilter
+from indexer.dicomweb.dicomweb_archive import DicomwebArchive
 from indexer.dicomweb.instance_difference import InstanceDifference, find_difference
-from indexer.dicomweb.study_filter import StudyFilter
+from indexer.intake import Intake
 
 STUDIES = 100  # read from the collection at a time
 BATCH = 32  # instances fetched, compared and written together
@@ -33,7 +32,6 @@ BUSY_SECONDS = 60.0  # to wait for another writer
 WHO = "DICOMweb comparison"
 DELETED, MOVED = "deleted from the archive", "moved to another study"
 EQUAL, LEFT_OUT, NOT_COMPARED = "equal", "left out by option", "not compared"
-
 ReportDifference = Callable[[ArchiveItem, str], None]
 
 

@@ -1,26 +1,125 @@
-"""Crawl an archive for instances that match and are not in the collection yet."""
+"""Crawl an archive for instances that match and are not in the collection yet, and try again what is refused."""
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
-from threading import Event
+from threading import Event, Lock
 
 from cbir.errors import ArchiveFailed
 from cbir.system.console.printable import echo
-from indexer.dicom.describe_instance import Fate
-from indexer.dicom.intake import Intake
-from indexer.dicomweb.archive_items import ArchiveDenied, ArchiveItem, ItemRefused
-from indexer.dicomweb.dicomweb_archive import ArchiveStudy, DicomwebArchive
-from indexer.dicomweb.orthanc_changes import OrthancChanges
-from indexer.dicomweb.postponed_studies import PostponedStudies
-from indexer.dicomweb.refused_items import RefusedItems
-from indexer.dicomweb.study_filter import StudyFilter
+from indexer.describe_instance import Fate
+from indexer.dicomweb.archive_items import ArchiveDenied, ArchiveItem, ArchiveStudy, ItemRefused, StudyFilter
+from indexer.dicomweb.dicomweb_archive import DicomwebArchive
+from indexer.dicomweb.orthanc_lists import OrthancChanges
+from indexer.intake import Intake
+
+LONGEST_SECONDS = 3600.0
+
+
+@dataclass
+class _Postponed:
+    study: ArchiveStudy
+    pause: float
+    due: float
+
+
+@dataclass
+class PostponedStudies:
+    """Studies of which something was not delivered.
+
+    first_seconds: until a study is tried again; each further pause is twice as long.
+    """
+
+    first_seconds: float = 60.0
+    _by_uid: dict[str, _Postponed] = field(default_factory=dict, init=False)
+
+    def postpone(self, study: ArchiveStudy) -> None:
+        """Try a study again, later than after its previous failure."""
+        earlier = self._by_uid.get(study.uid)
+        pause = min(2 * earlier.pause, LONGEST_SECONDS) if earlier else self.first_seconds
+        self._by_uid[study.uid] = _Postponed(study, pause, time.monotonic() + pause)
+
+    def remove(self, study: ArchiveStudy) -> None:
+        """Forget a study that is complete."""
+        self._by_uid.pop(study.uid, None)
+
+    def due(self) -> list[ArchiveStudy]:
+        """Return the studies whose time has come."""
+        now = time.monotonic()
+        return [entry.study for entry in self._by_uid.values() if entry.due <= now]
+
+    def waits(self, study: ArchiveStudy) -> bool:
+        """Return whether a study, as it is listed now, is to be tried later."""
+        entry = self._by_uid.get(study.uid)
+        if entry is None or entry.study.instances != study.instances:
+            return False
+        return entry.due > time.monotonic()
+
+
+PRINTED = 10  # items of a run that are named on stderr; the report names all
+
+
+@dataclass(eq=False)
+class RefusedItems:
+    """Names refused items on stderr and in the report. Thread-safe.
+
+    Parameters
+    ----------
+    write_row : callable
+        Gets study, series, instance and reason of each; a row of the report.
+    most_printed : int or None
+        Items that are named on stderr; None: all.
+    """
+
+    write_row: Callable[..., None] = lambda *cells: None
+    most_printed: int | None = PRINTED
+    _open: dict[ArchiveItem, Fate] = field(default_factory=dict, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False)
+    _printed: int = field(default=0, init=False)
+
+    def add(self, item: ArchiveItem, reason: str, fate: Fate) -> bool:
+        """Note an item that may arrive later, with its `reason` and `fate`; return False if it is noted already."""
+        with self._lock:
+            is_new = item not in self._open
+            self._open.setdefault(item, fate)
+            if is_new:
+                self._name(item, reason)
+            return is_new
+
+    def report(self, item: ArchiveItem, reason: str, show: bool = True) -> None:
+        """Name an `item` and its `reason` for good: it is gone, or not wanted; with `show` on stderr too."""
+        with self._lock:
+            self._name(item, reason, show)
+
+    def discard(self, item: ArchiveItem) -> Fate | None:
+        """Forget an item that has arrived; return the fate that it was noted with."""
+        with self._lock:
+            return self._open.pop(item, None)
+
+    def of_study(self, uid: str) -> set[ArchiveItem]:
+        """Return the items of a study that are noted; of "", studies that are not known."""
+        with self._lock:
+            return {item for item in self._open if item.study == uid}
+
+    def _name(self, item: ArchiveItem, reason: str, show: bool = True) -> None:
+        self.write_row(item.study, item.series, item.instance, f"{item.gap} {reason}".strip())
+        if not show:
+            return
+        if self.most_printed is None or self._printed < self.most_printed:
+            echo(f"cbir: {item}: {reason}", err=True)
+        elif self._printed == self.most_printed:
+            echo("cbir: further ones are in the file that --report names", err=True)
+        self._printed += 1
+
 
 BATCH = 256  # instances looked up and fetched together
+
 # Modalities (PS3.16, CID 29) whose objects have no pixels
-WITHOUT_IMAGES = {"SR", "PR", "KO", "RTSTRUCT", "RTPLAN", "RTRECORD", "REG", "FID", "PLAN", "DOC"}
-WITHOUT_IMAGES |= {"AU", "ECG", "EPS", "HD"}  # waveforms
+WITHOUT_IMAGES = {"SR", "PR", "KO", "RTSTRUCT", "RTPLAN", "RTRECORD", "REG", "FID", "PLAN", "DOC"} | {
+    "AU", "ECG", "EPS", "HD",  # waveforms
+}  # fmt: skip
 NOT_WANTED = (Fate.no_image, Fate.left_out)
 MAY_ARRIVE = (Fate.full, Fate.failed)
 

@@ -1,4 +1,4 @@
-"""The command `cbir index dicomweb`."""
+"""The command `cbir index dicomweb`, and its options."""
 
 import json
 import re
@@ -7,8 +7,9 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,47 +19,87 @@ from cbir.search import command_options as options
 from cbir.store.index.follow_index import follow_index
 from cbir.system.console.output import OutputFormat, StageBars
 from cbir.system.console.printable import echo
-from indexer.dicom import intake_options
-from indexer.dicomweb import crawl_options
-from indexer.exit_codes import DONE, INTERRUPTED, SOME_REFUSED
-from indexer.ray_cluster.ray_option import RayOption
-from indexer.refusal_report import refusal_report
+from indexer import command_parts
+from indexer.command_parts import DONE, INTERRUPTED, SOME_REFUSED, RayOption, refusal_report
 
 if TYPE_CHECKING:
-    from indexer.dicom.intake import Intake
+    from indexer.intake import Intake
 
+Url = Annotated[
+    str, typer.Argument(help="Address of the archive's DICOMweb service, before /studies.", metavar="URL")
+]
+Modality = Annotated[list[str] | None, typer.Option(help="Only this modality, for instance CT. Repeatable.")]
+BodyPart = Annotated[
+    list[str] | None,
+    typer.Option(help="Only this body part, for instance CHEST, if the series names one. Repeatable."),
+]
+Since = Annotated[str, typer.Option(help="Only studies of this day (YYYYMMDD) and later.")]
+Until = Annotated[str, typer.Option(help="Only studies of this day (YYYYMMDD) and earlier.")]
+Watch = Annotated[bool, typer.Option(help="Keep running, and add new studies as they come.")]
+Every = Annotated[float, typer.Option(min=0.1, help="Seconds between two checks, with --watch.")]
+Changes = Annotated[
+    str | None,
+    typer.Option(help="Orthanc's own address: --watch reads stable studies from its /changes."),
+]
+Compare = Annotated[
+    bool,
+    typer.Option(help="Add nothing: list what of the collection is deleted or different in the archive now."),
+]
+Apply = Annotated[
+    bool,
+    typer.Option(help="With --compare: follow the archive, deletions included, instead of listing only."),
+]
+Pixels = Annotated[
+    bool,
+    typer.Option(
+        "--pixels/--no-pixels",
+        help="With --compare: fetch all images; without, only those of studies that have another patient now.",
+    ),
+]
+QidoPrefix = Annotated[str | None, typer.Option(help="Path after URL for QIDO-RS, if there is one.")]
+WadoPrefix = Annotated[str | None, typer.Option(help="Path after URL for WADO-RS, if there is one.")]
+Header = Annotated[list[str] | None, typer.Option(help="'Name: value', sent with every request. Repeatable.")]
+Authority = Annotated[
+    Path | None, typer.Option(help="PEM file of the authority that signed the archive's certificate.")
+]
+Certificate = Annotated[Path | None, typer.Option(help="PEM file with the client's certificate and key.")]
+Report = Annotated[
+    Path | None,
+    typer.Option(help="Write refused instances and the reasons, or differences, to this CSV file."),
+]
+Format = Annotated[OutputFormat, typer.Option(help="Format of the summary.")]
 DAY = re.compile(r"[0-9]{8}")
 CODE_STRING = re.compile(r"[A-Z0-9 _]{1,16}")  # VR CS
 FETCHES_A_PROCESS = 2
 
 
 def crawl_dicomweb(
-    url: crawl_options.Url,
+    url: Url,
     collection: options.CreatedFolder,
-    modality: crawl_options.Modality = None,
-    body_part: crawl_options.BodyPart = None,
-    since: crawl_options.Since = "",
-    until: crawl_options.Until = "",
-    watch: crawl_options.Watch = False,
-    every: crawl_options.Every = 60.0,
-    changes: crawl_options.Changes = None,
-    compare: crawl_options.Compare = False,
-    apply: crawl_options.Apply = False,
-    pixels: crawl_options.Pixels = True,
-    qido_prefix: crawl_options.QidoPrefix = None,
-    wado_prefix: crawl_options.WadoPrefix = None,
-    header: crawl_options.Header = None,
-    authority: crawl_options.Authority = None,
-    certificate: crawl_options.Certificate = None,
-    frames: intake_options.FramesOption = "all",
-    burned_in: intake_options.BurnedInOption = None,
-    secondary_captures: intake_options.SecondaryCapturesOption = True,
-    study_dates: intake_options.StudyDatesOption = "drop",
-    jobs: intake_options.JobsOption = None,
+    modality: Modality = None,
+    body_part: BodyPart = None,
+    since: Since = "",
+    until: Until = "",
+    watch: Watch = False,
+    every: Every = 60.0,
+    changes: Changes = None,
+    compare: Compare = False,
+    apply: Apply = False,
+    pixels: Pixels = True,
+    qido_prefix: QidoPrefix = None,
+    wado_prefix: WadoPrefix = None,
+    header: Header = None,
+    authority: Authority = None,
+    certificate: Certificate = None,
+    frames: command_parts.FramesOption = "all",
+    burned_in: command_parts.BurnedInOption = None,
+    secondary_captures: command_parts.SecondaryCapturesOption = True,
+    study_dates: command_parts.StudyDatesOption = "drop",
+    jobs: command_parts.JobsOption = None,
     ray: RayOption = None,
-    report: crawl_options.Report = None,
-    profile: intake_options.ProfileOption = None,
-    format: crawl_options.Format = OutputFormat.text,
+    report: Report = None,
+    profile: command_parts.ProfileOption = None,
+    format: Format = OutputFormat.text,
 ) -> None:
     """Add the images of a DICOMweb archive to a collection. Run an interrupted command again to continue it.
 
@@ -68,18 +109,17 @@ def crawl_dicomweb(
     """
     from cbir.evaluation.auto_choice import update_choice
     from cbir.images import Limits
-    from indexer.dicom.instance_filter import InstanceFilter
-    from indexer.dicom.intake import Intake
+    from indexer.describe_instance import InstanceFilter
     from indexer.dicomweb.archive_comparison import ComparisonOptions
-    from indexer.dicomweb.archive_session import check_url, open_session
+    from indexer.dicomweb.archive_items import StudyFilter
+    from indexer.dicomweb.archive_requests import check_url, open_session
     from indexer.dicomweb.compare_command import compare_with_archive
-    from indexer.dicomweb.crawl import Crawl
+    from indexer.dicomweb.crawl import PRINTED, Crawl, RefusedItems
     from indexer.dicomweb.dicomweb_archive import DicomwebArchive
-    from indexer.dicomweb.orthanc_changes import OrthancChanges
-    from indexer.dicomweb.refused_items import PRINTED, RefusedItems
-    from indexer.dicomweb.study_filter import StudyFilter
+    from indexer.dicomweb.orthanc_lists import OrthancChanges
+    from indexer.file_pools import connect_cluster
     from indexer.index_request import open_collection
-    from indexer.open_file_pool import connect_cluster
+    from indexer.intake import Intake
 
     _check_days(since, until)
     if changes and not watch:
@@ -88,7 +128,7 @@ def crawl_dicomweb(
     study_filter = StudyFilter(_code_strings(modality), _code_strings(body_part), since, until)
     loaded = settings.load()
     instance_filter = InstanceFilter(
-        frames, intake_options.accepts_burned_in(burned_in, loaded), secondary_captures, study_dates
+        frames, command_parts.accepts_burned_in(burned_in, loaded), secondary_captures, study_dates
     )
     limits = Limits.from_settings(loaded)
     session = open_session(header or [], limits.bytes, authority, certificate)
@@ -179,7 +219,7 @@ def _check_days(since: str, until: str) -> None:
 
 
 def _exit_code(intake: "Intake") -> int:
-    from indexer.dicom.describe_instance import Fate
+    from indexer.describe_instance import Fate
 
     fates = (Fate.unreadable, Fate.full, Fate.failed, Fate.undelivered)
     refused = sum(intake.counts[fate] for fate in fates)

@@ -3,7 +3,6 @@
 import logging
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from io import BytesIO
 
@@ -11,11 +10,19 @@ import requests
 from dicomweb_client.web import DICOMwebClient
 
 from cbir.errors import ArchiveFailed
-from indexer.dicomweb.archive_items import ArchiveItem, ItemRefused
-from indexer.dicomweb.archive_pages import Gap, QidoResult, all_pages, first_value
-from indexer.dicomweb.archive_session import BoundedSession
+from indexer.dicomweb.archive_items import ArchiveItem, ArchiveSeries, ArchiveStudy, ItemRefused
+from indexer.dicomweb.archive_requests import (
+    TRIES,
+    BoundedSession,
+    Gap,
+    QidoResult,
+    RepeatedRequests,
+    all_pages,
+    connection_reason,
+    denied,
+    first_value,
+)
 from indexer.dicomweb.orthanc_lists import OrthancLists
-from indexer.dicomweb.repeated_requests import TRIES, RepeatedRequests, connection_reason, denied
 
 TIMEOUT_SECONDS = 60.0
 UID = re.compile(r"[0-9.]{1,64}")
@@ -24,32 +31,9 @@ NO_STUDY = "2.25.0"  # UID of no study: to look for it reads no file of the arch
 REFUSED_IN_A_ROW = 20  # instances; further ones are asked for once only, until one is delivered
 STUDY_UID, SERIES_UID, INSTANCE_UID = "0020000D", "0020000E", "00080018"
 STUDY_DATE = "00080020"
-
 ReportGap = Callable[[ArchiveItem, str], None]
 
 logging.getLogger("dicomweb_client").setLevel(logging.CRITICAL)  # its messages quote what archives answer
-
-
-@dataclass(frozen=True)
-class ArchiveStudy:
-    """A study. instances: their number. day: of the study, "" without one. patient: its identifier.
-
-    None where the archive does not say.
-    """
-
-    uid: str
-    instances: int | None = None
-    day: str | None = None
-    patient: str | None = None
-
-
-@dataclass(frozen=True)
-class ArchiveSeries:
-    """A series. modality, body_part: "" if the archive does not say."""
-
-    uid: str
-    modality: str = ""
-    body_part: str = ""
 
 
 class DicomwebArchive:

@@ -1,4 +1,4 @@
-"""The command `cbir receive`."""
+"""The command `cbir receive`, and its options."""
 
 import gc
 import ipaddress
@@ -8,7 +8,8 @@ import signal
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,12 +19,45 @@ from cbir.search import command_options as options
 from cbir.store.index.follow_index import follow_index
 from cbir.system.console.printable import echo
 from cbir.system.file_limit import raise_file_limit
-from indexer.dicom import intake_options
-from indexer.receive import receive_options
+from indexer import command_parts
 
 if TYPE_CHECKING:
     from indexer.receive.bounded_server import BoundedServer
 
+Aet = Annotated[str, typer.Option(help="Own AE title; associations that call another are rejected.")]
+Port = Annotated[
+    int, typer.Option(min=0, max=65535, help="Port to listen on; 0: any free one. It is printed.")
+]
+Host = Annotated[str, typer.Option(help="Address to listen on; any but loopback needs --peer or --allow.")]
+Peer = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="AE title that may send, and its address or network. Repeatable. [default: any]",
+        metavar="AETITLE@NETWORK",
+    ),
+]
+Allow = Annotated[list[str] | None, typer.Option(help="AE title that may send from any address. Repeatable.")]
+Associations = Annotated[int, typer.Option(min=1, max=256, help="Associations at a time; more are rejected.")]
+PerAddress = Annotated[
+    int | None,
+    typer.Option(min=1, max=256, help="Associations of one address. [default: 3/4 of all, at least 2]"),
+]
+Commitment = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Where a peer listens for storage commitment reports. Repeatable. [default: on its association]",
+        metavar="AETITLE=HOST:PORT",
+    ),
+]
+TlsCertificate = Annotated[
+    Path | None, typer.Option(help="PEM file with the certificate chain for DICOM TLS.")
+]
+TlsKey = Annotated[Path | None, typer.Option(help="PEM file with its private key.")]
+TlsCa = Annotated[
+    Path | None,
+    typer.Option(help="PEM file of the authorities that sign the certificates that peers must show."),
+]
+MostMegabytes = Annotated[int, typer.Option(min=1, help="Largest instance, in MiB.")]
 END_SECONDS = 5.0  # for an association to end
 FILES = 256  # besides those of associations: connections without one, database, describing processes
 FILES_PER_ASSOCIATION = 4
@@ -31,24 +65,24 @@ FILES_PER_ASSOCIATION = 4
 
 def receive(
     collection: options.CreatedFolder,
-    aet: receive_options.Aet = "CBIR",
-    port: receive_options.Port = 11112,
-    host: receive_options.Host = "127.0.0.1",
-    peer: receive_options.Peer = None,
-    allow: receive_options.Allow = None,
-    associations: receive_options.Associations = 8,
-    per_address: receive_options.PerAddress = None,
-    commitment: receive_options.Commitment = None,
-    tls_certificate: receive_options.TlsCertificate = None,
-    tls_key: receive_options.TlsKey = None,
-    tls_ca: receive_options.TlsCa = None,
-    frames: intake_options.FramesOption = "all",
-    burned_in: intake_options.BurnedInOption = None,
-    secondary_captures: intake_options.SecondaryCapturesOption = True,
-    study_dates: intake_options.StudyDatesOption = "drop",
-    most_megabytes: receive_options.MostMegabytes = 512,
-    jobs: intake_options.JobsOption = None,
-    profile: intake_options.ProfileOption = None,
+    aet: Aet = "CBIR",
+    port: Port = 11112,
+    host: Host = "127.0.0.1",
+    peer: Peer = None,
+    allow: Allow = None,
+    associations: Associations = 8,
+    per_address: PerAddress = None,
+    commitment: Commitment = None,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
+    tls_ca: TlsCa = None,
+    frames: command_parts.FramesOption = "all",
+    burned_in: command_parts.BurnedInOption = None,
+    secondary_captures: command_parts.SecondaryCapturesOption = True,
+    study_dates: command_parts.StudyDatesOption = "drop",
+    most_megabytes: MostMegabytes = 512,
+    jobs: command_parts.JobsOption = None,
+    profile: command_parts.ProfileOption = None,
 ) -> None:
     """Receive DICOM images (C-STORE) into a collection until stopped.
 
@@ -58,9 +92,9 @@ def receive(
     from cbir.images import Limits
     from cbir.store.index.index_thread import IndexThread
     from cbir.store.index.open_index import open_index
-    from indexer.dicom.instance_filter import InstanceFilter
-    from indexer.dicom.intake import Intake
+    from indexer.describe_instance import InstanceFilter
     from indexer.index_request import open_collection
+    from indexer.intake import Intake
 
     loaded = settings.load(
         dicom_peers=peer,
@@ -81,7 +115,7 @@ def receive(
     logging.getLogger("pynetdicom").setLevel(logging.CRITICAL)  # its messages quote what peers send
     network = load_network_options(loaded, aet, allow or [], associations, per_address)
     instance_filter = InstanceFilter(
-        frames, intake_options.accepts_burned_in(burned_in, loaded), secondary_captures, study_dates
+        frames, command_parts.accepts_burned_in(burned_in, loaded), secondary_captures, study_dates
     )
     limits = replace(Limits.from_settings(loaded), bytes=most_megabytes * 2**20)
     with open_collection(collection, profile) as opened:

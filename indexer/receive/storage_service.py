@@ -5,21 +5,29 @@ import re
 import ssl
 import time
 from collections import Counter
+from functools import cache
 from typing import cast
 
-from pydicom.uid import ExplicitVRLittleEndian, ImplicitVRLittleEndian
+from pydicom.uid import UID, AllTransferSyntaxes, ExplicitVRLittleEndian, ImplicitVRLittleEndian
 from pynetdicom import AE, AllStoragePresentationContexts, evt
 from pynetdicom.events import Event
 from pynetdicom.sop_class import StorageCommitmentPushModel, Verification  # type: ignore[attr-defined]
 
 from cbir.errors import InvalidInput
-from indexer.dicom.describe_instance import Fate
-from indexer.dicom.intake import Intake
+from cbir.images.dicom_frames import DECODED
+from indexer.describe_instance import Fate
+from indexer.intake import Intake
 from indexer.receive.bounded_server import BoundedServer
-from indexer.receive.bounded_socket import PDU_BYTES, BoundedSocket
+from indexer.receive.connection_limits import PDU_BYTES, BoundedSocket
 from indexer.receive.peer_policy import PeerPolicy
 from indexer.receive.storage_commitment import StorageCommitment
-from indexer.receive.transfer_syntaxes import decodable_syntaxes
+
+
+@cache
+def decodable_syntaxes() -> tuple[UID, ...]:
+    """Return the transfer syntaxes of PS3.5 and PS3.6 that `cbir.images` decodes."""
+    return tuple(syntax for syntax in AllTransferSyntaxes if syntax in DECODED)
+
 
 NETWORK_SECONDS = 60  # without a message from the peer
 ACSE_SECONDS = 5  # for the peer to close a connection

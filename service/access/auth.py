@@ -21,7 +21,7 @@ from service.access.security import SAFE_METHODS, allow_frames, is_loopback
 from service.access.sessions import Sessions, User
 from service.access.shared_tokens import open_tokens
 from service.access.token_list import TokensUnreadable
-from service.http import request_body
+from service.http import request_bodies
 from service.http.problems import TooManyRequests, problem_response
 from service.state.database import EXTENSION as STATE
 from service.state.database import StateDatabase
@@ -281,8 +281,8 @@ def check_csrf() -> None:
     if caller is None or caller.session is None or request.method in SAFE_METHODS:
         return
     # Only a plain form is parsed at this point; an upload must not be read before its sender is known.
-    is_form = request.mimetype == request_body.FORM
-    field = request_body.read_form().get(CSRF_FIELD, "") if is_form else ""
+    is_form = request.mimetype == request_bodies.FORM
+    field = request_bodies.read_form().get(CSRF_FIELD, "") if is_form else ""
     sent = request.headers.get(CSRF_HEADER, field)
     if not hmac.compare_digest(sent.encode("utf-8", "surrogatepass"), caller.session.csrf.encode()):
         raise Forbidden(f"{CSRF_HEADER} is missing or wrong; reload the page")

@@ -9,7 +9,7 @@ from werkzeug.wrappers import Response as AnyResponse
 from service.access.auth import LOGGED_IN_PAGE, access_control, check_csrf, cookie_name, identify
 from service.access.caller import current_caller
 from service.access.sessions import User
-from service.http import request_body
+from service.http import request_bodies
 from service.languages import gettext, mark
 
 blueprint = Blueprint("login", __name__)
@@ -41,7 +41,7 @@ def log_in() -> AnyResponse:
     control = access_control()
     if not control.required:
         return redirect("/", HTTPStatus.SEE_OTHER)
-    token = request_body.read_form().get("token", "").strip()
+    token = request_bodies.read_form().get("token", "").strip()
     wait = control.limiter.seconds_to_wait(request.remote_addr or "")
     if wait:
         error = gettext("Too many wrong tokens. Try again in %(wait)s seconds.", wait=wait)

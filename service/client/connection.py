@@ -19,7 +19,6 @@ from service.client.paths import path_in_collection
 SECONDS = 60.0
 JSON = {"Content-Type": "application/json"}
 ID_FORM = re.compile(r"[\w-]+")
-
 ImageData = str | os.PathLike[str] | bytes
 Region = tuple[int, int, int, int]  # as of cbir.images, which takes a second to import
 Window = tuple[float, float]

@@ -19,9 +19,8 @@ from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
 from cbir.store.alias import public_name
 from service.access.caller import caller_key, current_rights
-from service.collections.archive_thumbnails import ArchiveThumbnails
 from service.collections.decoders import Decoders
-from service.collections.lru_cache import LruCache
+from service.collections.image_sources import ArchiveThumbnails, LruCache
 from service.collections.mounted_collection import CollectionHandle
 from service.collections.part_checks import checked_parts, written_folders
 from service.collections.uploads import describe_task

@@ -17,7 +17,7 @@ from cbir.ingest.process_pool import (
 )
 from cbir.settings import Settings
 from service.access.caller import caller_key
-from service.http.fair_turns import FairTurns, NoTurn
+from service.http.concurrency import FairTurns, NoTurn
 from service.http.problems import TooManyRequests
 
 Result = TypeVar("Result")

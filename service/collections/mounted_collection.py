@@ -1,8 +1,9 @@
-"""Handle of a collection that the service has mounted: opening, writing, health."""
+"""Handle of a collection that the service has mounted: opening, writing, health, and the parts that callers see."""
 
 import logging
 import os
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,20 +22,49 @@ from cbir.store.base.schema import COPY, DATABASE
 from cbir.store.index.index_status import IndexStatus
 from cbir.store.index.index_thread import IndexThread
 from cbir.store.index.open_index import CollectionIndex, open_index
+from cbir.store.limited_collection import LimitedCollection
 from cbir.store.postgresql.postgresql_address import NAME as DATABASE_FILE
 from cbir.store.postgresql.postgresql_address import is_in_postgresql
+from cbir.store.records.filter_conditions import parse_filter
 from cbir.store.upkeep.recovery import open_or_fallback
 from cbir.store.writing.writer import Writer
 from service.access.caller import current_rights
 from service.collections.database_watcher import DatabaseWatcher
-from service.collections.limited_searchers import LimitedSearchers
 from service.http.problems import NotReady
+
+MAX_FILTERS = 32  # each holds the rows that it matches
+
+
+class LimitedSearchers:
+    """Searchers of the last label filters used with a collection. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._searchers: OrderedDict[tuple[str, ...], tuple[Searcher, Searcher]] = OrderedDict()
+
+    def get(self, whole: Searcher, where: tuple[str, ...]) -> Searcher:
+        """Return a searcher of the images of `whole` for which the conditions `where` hold."""
+        with self._lock:
+            of, limited = self._searchers.pop(where, (None, None))
+            if of is not whole or limited is None:
+                conditions = [parse_filter(text) for text in where]
+                limited = whole.over(LimitedCollection(whole.collection, conditions))
+                limited.collection.close_when_unused()
+            self._searchers[where] = whole, limited
+            if len(self._searchers) > MAX_FILTERS:
+                self._searchers.popitem(last=False)
+            return limited
+
+    def clear(self) -> None:
+        """Drop all of them, since the collection is opened again."""
+        with self._lock:
+            self._searchers.clear()
+
 
 WRITE_WAIT_SECONDS = 10  # a write waits for earlier writes of this service
 RETRY_SECONDS = 10  # pause before a failed opening is tried again, unless the database file changes
 
 log = logging.getLogger(__name__)
-
 FileIdentity = tuple[int, int]  # device and inode
 FileStates = tuple[tuple[int, int, int, int], ...]  # of each file: device, inode, mtime, size
 

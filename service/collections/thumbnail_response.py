@@ -7,8 +7,8 @@ from cbir.ingest.decoder_tasks import render_thumbnail
 from cbir.store import Collection, Record
 from service.collections.app_state import AppState
 from service.collections.image_sources import decode_source
-from service.http.etag import picture_response
 from service.http.problems import SourceGone
+from service.http.responses import picture_response
 
 
 def thumbnail_response(state: AppState, collection: Collection, image_id: str) -> Response:

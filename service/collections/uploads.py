@@ -1,9 +1,11 @@
-"""Describe and render uploaded files in decoder processes."""
+"""Describe, render and check uploaded files, in decoder processes."""
 
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from threading import Lock
+from weakref import WeakKeyDictionary
 
 from cbir.descriptors.encoders.device_encoder import FEWEST
 from cbir.errors import UnreadableImage
@@ -18,6 +20,7 @@ from cbir.ingest.decoder_tasks import (
     render_query,
 )
 from cbir.ingest.description import DescribedFile, DescribeTask, describe_prepared, refuse
+from cbir.ingest.intake_check import IntakeCheck
 from cbir.ingest.received_files import ReceivedFile
 from cbir.ingest.shared_bytes import SharedBytes, share_bytes
 from cbir.search import QueryImage
@@ -26,8 +29,8 @@ from cbir.store.base import profile as profiles
 from cbir.store.records import originals
 from cbir.store.records.records import add_labels
 from service.collections.decoders import Decoders
-from service.http.rendering_parameters import Rendering
-from service.http.request_params import UPLOAD_NAME
+from service.collections.mounted_collection import CollectionHandle
+from service.http.request_params import UPLOAD_NAME, Rendering
 from service.http.timeouts import Deadline
 
 
@@ -182,3 +185,17 @@ def describe_uploads(
 
 def _choice(decoders: Decoders, shared: SharedBytes, params: Rendering) -> ImageChoice:
     return ImageChoice(shared, UPLOAD_NAME, decoders.limits, params.frame, params.region, params.window)
+
+
+_checks: WeakKeyDictionary[object, IntakeCheck] = WeakKeyDictionary()
+_lock = Lock()
+
+
+def intake_check(handle: CollectionHandle) -> IntakeCheck:
+    """Return the check of the collection that a handle has open; what it compares with is read once."""
+    collection = handle.whole_searcher().collection
+    with _lock:
+        check = _checks.get(collection)
+        if check is None:
+            check = _checks[collection] = IntakeCheck(collection, handle.settings.intake)
+        return check

@@ -1,13 +1,15 @@
-"""Errors as RFC 9457 problem details."""
+"""Errors as RFC 9457 problem details; docs/errors.md and the page /docs/errors are generated from their kinds."""
 
 import errno
 import json
 import logging
 import os
+import tomllib
 import traceback
 from contextlib import ExitStack
 from http import HTTPStatus
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from flask import Flask, Response
 from werkzeug.exceptions import HTTPException
@@ -16,21 +18,59 @@ from cbir import errors
 from cbir.errors import CbirError
 from cbir.store import DatabaseError
 from cbir.store.base.disk_full import is_full
-from service.http.problem_kinds import BY_STATUS, KINDS, problem_type
 from service.state.errors import StateUnavailable
+
+PAGE = "/docs/errors"
+
+
+class ProblemKind(NamedTuple):
+    """Kind of problem. title: the same for all its problems. meaning, remedy: explanation for people."""
+
+    status: HTTPStatus
+    title: str
+    meaning: str
+    remedy: str
+
+
+def _read_kinds() -> dict[str, ProblemKind]:
+    table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    return {name: ProblemKind(**row | {"status": HTTPStatus(row["status"])}) for name, row in table.items()}
+
+
+KINDS = _read_kinds()
+
+# the first kind of a status represents it
+BY_STATUS = {kind.status: name for name, kind in reversed(KINDS.items())}
+
+
+def problem_type(name: str) -> str:
+    """Return the `type` of problems of the kind `name`: the relative address of its explanation."""
+    return f"{PAGE}#{name}"
+
+
+def problem_kinds_markdown() -> str:
+    """Return the text of docs/errors.md."""
+    parts = [
+        "# Errors\n",
+        "Every error response is `application/problem+json` (RFC 9457): `type`, `title`, `status` and a `detail` "
+        "that says what is wrong with this request. `type` is an address relative to the service that shows the "
+        "text here. 429 and 503 come with `Retry-After` in seconds.\n",
+    ]
+    for name, kind in KINDS.items():
+        parts.append(f"## {name}\n\n`{problem_type(name)}`, status {kind.status.value}: {kind.title}.\n")
+        parts.append(f"{kind.meaning}\n\n{kind.remedy}\n")
+    return "\n".join(parts)
+
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 1
 UNEXPECTED = "unexpected error; the log of the service says where"
-
 NOT_HTTP = "the request is not valid HTTP"
-
 OUT_OF_RESOURCES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 SPARE_FILES = 8  # SQLite opens several at a time, and other requests may have closed some meanwhile
 NO_RESOURCES = (
     "the service cannot open more files, or has no free memory, at the moment; try again in a moment"
 )
-
 DISK_FULL = "a disk of the service is full, so this was not done; free some space and repeat the step"
 
 log = logging.getLogger(__name__)
@@ -88,9 +128,9 @@ KIND_BY_ERROR: dict[type[CbirError], str] = {
     errors.StorageFull: "storage-full",
     errors.QueryCancelled: "query-timeout",
 }
+
 RETRYABLE = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
 FORWARDED_HEADERS = {"Allow", "Retry-After", "WWW-Authenticate"}
-
 DEFAULT_DETAILS = {
     HTTPStatus.NOT_FOUND: "this address does not exist",
     HTTPStatus.METHOD_NOT_ALLOWED: "this address does not support the method; see the header Allow",
@@ -108,7 +148,7 @@ def problem_json(status: HTTPStatus, detail: str, kind: str | None = None) -> st
     detail : str
         Message for this request.
     kind : str, optional
-        Key of `problem_kinds.KINDS`; the first kind of the status by default.
+        Key of `KINDS`; the first kind of the status by default.
     """
     name = kind or BY_STATUS.get(status)
     title = KINDS[name].title if name else status.phrase
@@ -133,7 +173,7 @@ def problem_response(status: HTTPStatus, detail: str, kind: str | None = None) -
     detail : str
         Message for this request.
     kind : str, optional
-        Key of `problem_kinds.KINDS`; the first kind of the status by default.
+        Key of `KINDS`; the first kind of the status by default.
     """
     response = Response(problem_json(status, detail, kind), status, mimetype=MEDIA_TYPE)
     if status in RETRYABLE:

@@ -1,4 +1,4 @@
-"""Parameters of requests, from query string, form and JSON."""
+"""Parameters of requests, from query string, form and JSON, and those that choose a part of an image."""
 
 import json
 import re
@@ -11,17 +11,19 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    FiniteFloat,
     ValidationError,
 )
 from werkzeug.datastructures import MultiDict
 from werkzeug.exceptions import UnsupportedMediaType
 
 from cbir.errors import InvalidInput
-from service.http import request_body
 from service.http.collection_paths import add_collection
+from cbir.images import Region
+from service.http import request_bodies
 from service.http.problems import Malformed
+from service.http.request_bodies import MULTIPART
 
-MULTIPART = "multipart/form-data"
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_TYPES = (JSON, MERGE_PATCH)
@@ -145,7 +147,7 @@ class _NameCounter:
 def _json_object() -> dict[str, Any]:
     try:
         body = json.loads(
-            request_body.read_body(request_body.MAX_JSON_BYTES, "a JSON body"),
+            request_bodies.read_body(request_bodies.MAX_JSON_BYTES, "a JSON body"),
             object_pairs_hook=_NameCounter(),
         )
         # half a surrogate pair is valid JSON, but not valid text
@@ -165,3 +167,41 @@ def _first_error(error: ValidationError, names: Iterable[str]) -> str:
     if first["type"] == "extra_forbidden":
         return f"{name}: there is no such parameter; there are: {', '.join(names)}"
     return f"{name}: {first['msg'][0].lower()}{first['msg'][1:]}"
+
+
+def _split_numbers(value: Any) -> Any:
+    """Split numbers with commas, or in several fields of the same name, which generated clients send."""
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        value = ",".join(value)
+    return value.split(",") if isinstance(value, str) else value
+
+
+Numbers = BeforeValidator(_split_numbers)
+
+
+WindowParameter = Annotated[
+    tuple[FiniteFloat, Annotated[FiniteFloat, Field(gt=0)]] | None,
+    Numbers,
+    Field(
+        description="Window of a grey DICOM frame, as center,width in its values; by default that of the file.",
+        examples=[[40.0, 400.0]],
+    ),
+]
+
+
+class Rendering(Parameters):
+    """Parts of an uploaded image."""
+
+    frame: int | None = Field(
+        default=None,
+        ge=1,
+        description="Frame of the file, from 1; the first one by default.",
+        examples=[1],
+    )
+    region: Annotated[Region | None, Numbers] = Field(
+        default=None,
+        description="Part of the frame, as x,y,width,height in pixels from its upper left corner; by default all "
+        "of it.",
+        examples=[[40, 60, 120, 80]],
+    )
+    window: WindowParameter = None

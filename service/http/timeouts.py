@@ -1,23 +1,24 @@
-"""Stop work for clients that left or were cut off.
+"""Stop work for clients that left or were cut off, and searches that take too long.
 
 A thread cannot be stopped from outside. The server answers a request that is older than `request_seconds` itself and
 shuts its connection down. Work is done in stages (wait, decode, describe, search, re-rank); between two stages a
-request whose client has left, or was cut off, ends. Searches end inside stages too (`query_deadline.py`).
+request whose client has left, or was cut off, ends. Searches end inside stages too (`query_deadline`).
 """
 
 import select
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from flask import request
 from werkzeug.exceptions import RequestTimeout
 
 from cbir.search import Stopwatch
+from cbir.system.cancellation import time_limit
 
 PROCESSING = b"HTTP/1.1 102 Processing\r\n\r\n"
 PROBE_MILLISECONDS = 50  # for the reply of the client's system; a later one is noticed by the next check
 HAS_FINISHED_SENDING = getattr(select, "POLLRDHUP", 0)  # Linux only; other systems report less
-
 Item = TypeVar("Item")
 
 
@@ -75,3 +76,14 @@ def _events(connection: Any, events: int, milliseconds: int) -> int:
     poll = select.poll()
     poll.register(connection, events)
     return sum(found for _, found in poll.poll(milliseconds))
+
+
+@contextmanager
+def query_deadline(seconds: float) -> Iterator[Deadline]:
+    """Yield the deadline of a search; within, checkpoints cancel it after `seconds` or when its client has left.
+
+    Raises QueryCancelled for the former, RequestTimeout for the latter.
+    """
+    deadline = Deadline()
+    with time_limit(seconds, deadline.check):
+        yield deadline

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, select, true, update
 from sqlalchemy.exc import IntegrityError
 
-from service.jobs.job_requests import keep_files
 from service.jobs.job_tables import job_files, jobs
+from service.jobs.stored_jobs import keep_files
 from service.state.database import StateDatabase
 from service.state.database_clock import DatabaseTime, database_time, written_time
 

@@ -3,9 +3,16 @@
 from cbir.errors import NotFound, StorageFull
 from service.client.messages import JobInfo
 from service.http.problems import Conflict, TooManyRequests
-from service.jobs.job_history import JobRow, count_jobs, load_jobs
-from service.jobs.job_requests import NewJob, add_job, request_cancel, request_retry
 from service.jobs.job_worker import JobWorker
+from service.jobs.stored_jobs import (
+    JobRow,
+    NewJob,
+    add_job,
+    count_jobs,
+    load_jobs,
+    request_cancel,
+    request_retry,
+)
 from service.state.database import StateDatabase
 from service.state.errors import StateUnavailable
 

@@ -1,13 +1,26 @@
-"""Tables of jobs: the queue, names of files, and the workers that look for jobs."""
+"""Tables of jobs: the queue, names of files, and the workers that look for jobs, with what they lack."""
 
-from sqlalchemy import JSON, Boolean, Column, Index, Table, Text, false, text
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Column,
+    Connection,
+    Index,
+    Table,
+    Text,
+    delete,
+    false,
+    insert,
+    select,
+    text,
+)
 
+from service.state.database import StateDatabase
+from service.state.database_clock import DatabaseTime
 from service.state.schema import WholeNumber, tables
 
 ENDED = ("done", "cancelled", "failed")
-
 _IS_RUNNING = text("state = 'running'")
-
 jobs = Table(
     "jobs",
     tables,
@@ -46,7 +59,6 @@ job_files = Table(
     Column("error", Text),
     Column("keep_until", WholeNumber),  # milliseconds; null while the job has not ended
 )
-
 job_workers = Table(
     "job_workers",
     tables,
@@ -54,3 +66,25 @@ job_workers = Table(
     Column("expires", WholeNumber, nullable=False),  # milliseconds
     Column("obstacles", JSON, nullable=False),  # by job: what the worker lacks for it
 )
+EXPIRY_MS = 15_000  # after which a worker that has not been heard of is gone
+
+
+def save_worker(database: StateDatabase, worker: str, obstacles: dict[str, str]) -> None:
+    """Store in `database` that a worker is looking for jobs. obstacles: what it lacks, by job that it cannot run."""
+    with database.writing() as connection:
+        expired = (job_workers.c.expires <= DatabaseTime()) | (job_workers.c.worker == worker)
+        connection.execute(delete(job_workers).where(expired))
+        expires = DatabaseTime() + EXPIRY_MS
+        connection.execute(insert(job_workers).values(worker=worker, expires=expires, obstacles=obstacles))
+
+
+def remove_worker(database: StateDatabase, worker: str) -> None:
+    """Store that a worker has ended."""
+    with database.writing() as connection:
+        connection.execute(delete(job_workers).where(job_workers.c.worker == worker))
+
+
+def live_obstacles(connection: Connection, now: int) -> dict[str, dict[str, str]]:
+    """Return what each live worker lacks, by worker and job."""
+    rows = connection.execute(select(job_workers).where(job_workers.c.expires > now)).all()
+    return {row.worker: row.obstacles for row in rows}

@@ -1,6 +1,11 @@
-"""Kinds of jobs: from the stored request to what a process does, with the settings of the worker's machine."""
+"""What a worker does for each kind of job, and the identity of a folder, by which it knows it from a copy."""
 
+import json
+import os
+import secrets
+import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -8,12 +13,59 @@ from typing import Any, NamedTuple, Protocol
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cbir.settings import Settings
+from cbir.system.atomic import BINARY
 from cbir.system.features import FeatureUnusable, features
 from cbir.system.threads import cores
 from indexer.index_job import run_index_job
 from indexer.index_request import IndexRequest
-from service.jobs.folder_place import folder_place, has_many_writers
-from service.jobs.job_requests import NewJob
+from service.jobs.stored_jobs import NewJob
+
+NAME = "folder-id.json"
+
+
+def folder_place(folder: Path, *, create: bool = False) -> str | None:
+    """Return the identity of a folder; None if it has none yet, unless it is to be created.
+
+    It is in a file, so that it is the same in all containers and on all machines that mount the folder. A copy of the
+    file has another inode: it is not the same folder. Where the file cannot be written, machine and path identify it.
+    """
+    file = folder / NAME
+    place = _read(file)
+    if place is not None:
+        return place
+    if not os.access(folder, os.W_OK):
+        return f"{socket.gethostname()}:{folder.resolve()}"
+    if create:
+        with suppress(OSError):
+            _write(file)
+        return _read(file) or f"{socket.gethostname()}:{folder.resolve()}"
+    return None
+
+
+def has_many_writers(folder: Path) -> bool:
+    """Return whether several processes may write to the collection in a folder at once: one in PostgreSQL."""
+    return (folder / "database.json").is_file()
+
+
+def _read(file: Path) -> str | None:
+    try:
+        content = json.loads(file.read_bytes())
+        return str(content["id"]) if content["inode"] == file.stat().st_ino else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _write(file: Path) -> None:
+    """Write the file; of processes that do so at once, the last one's stays."""
+    identity = secrets.token_hex(16)
+    partial = file.with_name(f"{NAME}.{identity}")
+    try:
+        with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY, 0o666), "wb") as opened:
+            inode = os.fstat(opened.fileno()).st_ino
+            opened.write(json.dumps({"id": identity, "inode": inode}).encode())
+        partial.replace(file)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 class WorkRequest(Protocol):

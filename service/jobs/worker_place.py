@@ -7,9 +7,8 @@ from pathlib import Path
 
 from cbir.settings import Settings
 from cbir.store.alias import is_alias
-from service.jobs.folder_place import folder_place
 from service.jobs.job_claims import JobCandidate
-from service.jobs.job_work import JobWork, can_read, job_kinds
+from service.jobs.job_work import JobWork, can_read, folder_place, job_kinds
 
 LockFolder = Callable[[str, Path], AbstractContextManager[None]]  # raises CollectionBusy
 

@@ -1,14 +1,51 @@
-"""The language of a request: of the parameter `lang`, the cookie, or the browser; otherwise English."""
+"""The language of a request: of the parameter `lang`, the cookie, or the browser; otherwise English.
 
+Templates are translated into it, and the messages of the pages' scripts are JSON, which translate.js loads.
+"""
+
+import hashlib
+import json
 from datetime import datetime
+from functools import cache
 from urllib.parse import urlencode
 
 from babel.dates import format_date, format_datetime
 from babel.numbers import format_decimal
-from flask import Flask, Response, g, request
+from flask import Blueprint, Flask, Response, g, request
+from werkzeug.exceptions import NotFound
 
-from service.languages import script_catalogue
 from service.languages.catalogues import ENGLISH, Language, languages
+
+blueprint = Blueprint("languages", __name__)
+CACHE_CONTROL = "public, max-age=31536000, immutable"  # the address contains a hash of the content
+
+
+@cache
+def script_json(tag: str) -> bytes:
+    """Return the messages of a language as JSON."""
+    return json.dumps(languages()[tag].script_catalogue._asdict(), ensure_ascii=False).encode()
+
+
+@cache
+def version_of(tag: str) -> str:
+    """Return a hash of the messages of a language, for their address."""
+    return hashlib.sha256(script_json(tag)).hexdigest()[:16]
+
+
+def address_of(tag: str) -> str:
+    """Return the address of the messages of a language."""
+    return f"/languages/{tag}/{version_of(tag)}.json"
+
+
+@blueprint.get("/languages/<tag>/<version>.json")
+def get_script_catalogue(tag: str, version: str) -> Response:
+    """Return the messages of scripts in a language."""
+    if tag not in languages() or version != version_of(tag):
+        raise NotFound("no such catalogue; reload the page")
+    response = Response(script_json(tag), mimetype="application/json")
+    response.headers["Cache-Control"] = CACHE_CONTROL
+    return response
+
 
 COOKIE = "cbir-language"
 COOKIE_SECONDS = 365 * 24 * 3600
@@ -24,7 +61,7 @@ def install(app: Flask) -> None:
     environment.filters |= {"number": format_number, "day": format_day, "time": format_time}
     app.context_processor(_for_templates)
     app.after_request(_add_headers)
-    app.register_blueprint(script_catalogue.blueprint)
+    app.register_blueprint(blueprint)
 
 
 def current_language() -> Language:
@@ -96,7 +133,7 @@ def _for_templates() -> dict[str, object]:
     return {
         "language": language,
         "languages": list(languages().values()),
-        "catalogue": None if language.tag == ENGLISH else script_catalogue.address_of(language.tag),
+        "catalogue": None if language.tag == ENGLISH else address_of(language.tag),
         "address_in": _address_in,
     }
 

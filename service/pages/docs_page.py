@@ -9,7 +9,7 @@ from service.access.auth import access_control
 from service.access.caller import current_rights
 from service.access.scopes import OpenTo
 from service.collections.app_state import AppState
-from service.http.schema_text import describe_schema, mark_up
+from service.http.operations import describe_schema, mark_up
 from service.pages.docs_lines import FILLED_BY_READER, NEEDS, maker_of
 from service.pages.docs_values import known_values
 

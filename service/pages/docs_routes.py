@@ -5,9 +5,8 @@ import json
 from flask import Blueprint, Response, current_app, render_template
 
 from service.collections.app_state import current_state
-from service.http.operations import operation
-from service.http.problem_kinds import KINDS
-from service.http.schema_text import mark_up
+from service.http.operations import mark_up, operation
+from service.http.problems import KINDS
 from service.pages import docs_lines, docs_page
 from service.routes import openapi
 

@@ -13,11 +13,10 @@ from cbir.store import Collection, Record
 from service.collections.app_state import AppState, current_state
 from service.collections.image_sources import decode_source
 from service.http import request_params
-from service.http.etag import picture_response
-from service.http.image_headers import set_image_headers
 from service.http.operations import operation
 from service.http.problems import SourceGone
-from service.http.rendering_parameters import Numbers, WindowParameter
+from service.http.request_params import Numbers, WindowParameter
+from service.http.responses import picture_response, set_image_headers
 from service.routes.image_routes import CollectionParameters, ImageIdInPath
 
 blueprint = Blueprint("pictures", __name__, url_prefix="/v1/images")

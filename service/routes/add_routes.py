@@ -21,13 +21,12 @@ from service.access.caller import actor_name
 from service.access.patient_identifiers import limit_new_patients
 from service.client.messages import AddedImage, AddedImages
 from service.collections.app_state import current_state
-from service.collections.intake_checks import intake_check
 from service.collections.mounted_collection import CollectionHandle
-from service.collections.uploads import describe_uploads
+from service.collections.uploads import describe_uploads, intake_check
 from service.http.operations import IMAGE_FILES, operation
 from service.http.problems import Conflict, Malformed, error_location
+from service.http.request_bodies import uploaded_files
 from service.http.request_params import JSON, request_parameters
-from service.http.uploaded_files import uploaded_files
 from service.routes.image_routes import CollectionParameters, check_labels
 from service.routes.label_limits import check_label_sum, check_new_keys
 

@@ -19,11 +19,11 @@ from service.client.messages import ProblemDetails
 from service.collections.app_state import AppState, current_state
 from service.http import request_params
 from service.http.collection_paths import collection_of_address
-from service.http.label_budget import LabelBudget
 from service.http.operations import json_response, operation
 from service.http.problems import problem_details
+from service.http.request_bodies import uploaded_files
+from service.http.responses import LabelBudget
 from service.http.search_parameters import ById, ByImage, SearchParameters
-from service.http.uploaded_files import uploaded_files
 from service.routes.image_routes import CollectionParameters
 from service.routes.run_search import search_by_id, search_by_upload
 

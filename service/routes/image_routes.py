@@ -22,12 +22,11 @@ from service.access.caller import actor_name, current_rights
 from service.client.messages import ImagePage, ImageRecord, LabelChange
 from service.collections.app_state import current_state
 from service.collections.thumbnail_response import thumbnail_response
-from service.http import label_budget, request_params
-from service.http.etag import check_if_match, make_conditional
-from service.http.label_budget import page_that_fits
+from service.http import request_params, responses
 from service.http.operations import json_response, operation
 from service.http.problems import Malformed, NotAllowed, SourceGone
-from service.http.query_deadline import query_deadline
+from service.http.responses import check_if_match, make_conditional, page_that_fits
+from service.http.timeouts import query_deadline
 from service.routes.image_cursor import check_position, parse_position, write_position
 from service.routes.label_limits import check_label_change
 
@@ -148,7 +147,7 @@ def get_images() -> Response:
     with state.concurrency.admit(), state.concurrency.slot(), query_deadline(state.settings.query_seconds):
         conditions = collection.conditions(params.where)
         limit = params.limit + 1
-        rows = collection.sorted_page(order, after, limit, conditions, scope, label_budget.MAX_ANSWER_LABELS)
+        rows = collection.sorted_page(order, after, limit, conditions, scope, responses.MAX_ANSWER_LABELS)
     page = page_that_fits(rows[: params.limit], lambda row: row[1].labels)
     log_images(record.image_id for _, record in page)
     body = ImagePage(

@@ -16,7 +16,7 @@ from cbir.store.records.record_table import table_header, table_row
 from cbir.system.cancellation import checkpoint
 from service.access.audit import log_images
 from service.access.caller import actor_name
-from service.client.image_set_messages import (
+from service.client.image_messages import (
     DeletedImages,
     ImageIds,
     ImageSet,
@@ -26,10 +26,10 @@ from service.client.image_set_messages import (
 )
 from service.client.messages import ImagePage
 from service.collections.app_state import current_state
-from service.http import label_budget, request_params
-from service.http.label_budget import LabelBudget
+from service.http import request_params, responses
 from service.http.operations import json_response, operation
-from service.http.query_deadline import query_deadline
+from service.http.responses import LabelBudget
+from service.http.timeouts import query_deadline
 from service.routes.image_routes import (
     CollectionParameters,
     Sort,
@@ -138,7 +138,7 @@ def post_records() -> Response:
     body = request_params.json_body(RecordRequest)
     collection = state.searcher(name).collection
     with state.concurrency.admit(), state.concurrency.slot(), query_deadline(state.settings.query_seconds):
-        records, bare = collection.bounded_records_by_id(body.ids, label_budget.MAX_ANSWER_LABELS)
+        records, bare = collection.bounded_records_by_id(body.ids, responses.MAX_ANSWER_LABELS)
     log_images(records)
     items = [
         image_record(collection, records[image_id], name)

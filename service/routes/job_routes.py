@@ -14,7 +14,7 @@ from cbir.store.erasure.patient_erasers import erase_elsewhere
 from cbir.store.upkeep.sent_instances import images_with_pixels_of
 from cbir.system.paths import is_inside
 from cbir.system.threads import cores
-from indexer.index_summary import NAMING_FILES
+from indexer.index_progress import NAMING_FILES
 from service.access.audit import log_images, log_job
 from service.access.caller import actor_name, has_admin_rights
 from service.client.messages import Erased, JobInfo, JobList, JobRequest, RefusedFile
@@ -22,9 +22,9 @@ from service.collections.app_state import current_state
 from service.http.operations import json_response, operation
 from service.http.problems import NotAllowed
 from service.http.request_params import JSON, PATIENT_KEY, json_body, query_parameters, require_json
-from service.jobs.job_history import JobRow
 from service.jobs.job_queue import job_info
 from service.jobs.job_work import new_index_job
+from service.jobs.stored_jobs import JobRow
 from service.routes.image_routes import CollectionParameters
 
 blueprint = Blueprint("jobs", __name__, url_prefix="/v1")

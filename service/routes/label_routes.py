@@ -5,11 +5,11 @@ from typing import Annotated
 from flask import Blueprint, Response
 from pydantic import Field
 
-from service.client.label_messages import LabelFacet, LabelFacets, LabelValueCount, LabelValuePage
+from service.client.image_messages import LabelFacet, LabelFacets, LabelValueCount, LabelValuePage
 from service.collections.app_state import current_state
 from service.http import request_params
 from service.http.operations import json_response, operation
-from service.http.query_deadline import query_deadline
+from service.http.timeouts import query_deadline
 from service.routes.image_routes import CollectionParameters, ImageListParameters
 
 blueprint = Blueprint("labels", __name__, url_prefix="/v1/labels")

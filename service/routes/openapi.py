@@ -15,7 +15,8 @@ from service.access import scopes
 from service.access.scopes import AccessRule
 from service.client.messages import ProblemDetails
 from service.client.paths import COLLECTION_RULE
-from service.http import operations, problem_kinds, problems
+from service.http import operations
+from service.http import problems
 from service.http.collection_paths import PARAMETER, is_of_collection, older_addresses
 from service.http.operations import FILE, Operation
 from service.routes import openapi_parameters
@@ -95,7 +96,7 @@ def build_openapi(app: Flask) -> dict[str, Any]:
         "paths": paths,
         "components": {
             "schemas": dict(sorted(schemas.items())),
-            "responses": {str(int(status)): _problem(status) for status in sorted(problem_kinds.BY_STATUS)},
+            "responses": {str(int(status)): _problem(status) for status in sorted(problems.BY_STATUS)},
             "securitySchemes": {
                 "token": {
                     "type": "http",
@@ -245,11 +246,11 @@ def _reference(model: Any) -> dict[str, str]:
 
 
 def _problem(status: HTTPStatus) -> dict[str, Any]:
-    meanings = [kind.meaning for kind in problem_kinds.KINDS.values() if kind.status == status]
-    name = problem_kinds.BY_STATUS[status]
-    kind = problem_kinds.KINDS[name]
+    meanings = [kind.meaning for kind in problems.KINDS.values() if kind.status == status]
+    name = problems.BY_STATUS[status]
+    kind = problems.KINDS[name]
     example = ProblemDetails(
-        type=problem_kinds.problem_type(name), title=kind.title, status=status, detail=kind.meaning
+        type=problems.problem_type(name), title=kind.title, status=status, detail=kind.meaning
     )
     schema = _reference(ProblemDetails)
     content = {problems.MEDIA_TYPE: {"schema": schema, "example": example.model_dump(mode="json")}}

@@ -18,9 +18,9 @@ from service.collections.app_state import AppState
 from service.collections.image_sources import decode_source
 from service.collections.region_queries import region_of_id, region_of_upload
 from service.collections.uploads import describe_task, describe_upload
-from service.http.query_deadline import query_deadline
 from service.http.request_params import UPLOAD_NAME
 from service.http.search_parameters import ById, ByImage, SearchParameters
+from service.http.timeouts import query_deadline
 from service.routes import metrics_routes, request_history
 from service.routes.search_hooks import hooked_search
 

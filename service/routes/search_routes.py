@@ -6,12 +6,11 @@ from cbir.search import Answer
 from service.collections.app_state import current_state
 from service.collections.uploads import render_upload
 from service.http import request_params
-from service.http.image_headers import set_image_headers
-from service.http.label_budget import LabelBudget
 from service.http.operations import IMAGE_FILES, SERIES_FILES, json_response, operation
-from service.http.rendering_parameters import Rendering
+from service.http.request_bodies import uploaded_examples, uploaded_file
+from service.http.request_params import Rendering
+from service.http.responses import LabelBudget, set_image_headers
 from service.http.search_parameters import ById, ByImage
-from service.http.uploaded_files import uploaded_examples, uploaded_file
 from service.routes.run_search import search_by_id, search_by_upload
 from service.routes.search_hooks import search_hooks
 

@@ -6,12 +6,12 @@ from flask import Blueprint, Response
 from pydantic import Field
 
 from service.access.audit import log_images
-from service.client.series_messages import DicomGroupInfo, DicomGroupPage
+from service.client.image_messages import DicomGroupInfo, DicomGroupPage
 from service.collections.app_state import current_state
-from service.http import label_budget, request_params
-from service.http.label_budget import page_that_fits
+from service.http import request_params, responses
 from service.http.operations import json_response, operation
-from service.http.query_deadline import query_deadline
+from service.http.responses import page_that_fits
+from service.http.timeouts import query_deadline
 from service.routes.image_routes import ImageListParameters
 
 blueprint = Blueprint("series", __name__, url_prefix="/v1/series")
@@ -45,7 +45,7 @@ def get_series() -> Response:
         groups = collection.dicom_groups(params.level, before, params.limit + 1, conditions)
         page = groups[: params.limit]
         middle = [group.middle for group in page]
-        records, bare = collection.bounded_records_by_id(middle, label_budget.MAX_ANSWER_LABELS)
+        records, bare = collection.bounded_records_by_id(middle, responses.MAX_ANSWER_LABELS)
     page = [group for group in page if group.middle not in bare]
     page = page_that_fits(page, lambda group: records[group.middle].labels if group.middle in records else {})
     log_images(group.middle for group in page if group.middle in records)

@@ -28,10 +28,9 @@ from service.access.caller import actor_name
 from service.access.patient_identifiers import limit_new_patients
 from service.collections.app_state import current_state
 from service.collections.decoders import Decoders
-from service.collections.intake_checks import intake_check
 from service.collections.mounted_collection import CollectionHandle
-from service.collections.uploads import describe_uploads
-from service.http import multipart_related
+from service.collections.uploads import describe_uploads, intake_check
+from service.http import request_bodies
 from service.http.operations import FILE, operation
 from service.http.problems import error_location
 from service.http.request_params import query_parameters
@@ -47,7 +46,7 @@ DISCARDED = 0xB006  # elements discarded: nothing of it is stored, and it need n
 NOT_STORED = 0x0110  # processing failure
 OTHER_STUDY = 0xA900  # the data set does not match
 NOT_UNDERSTOOD = 0xC000
-BODY = dict.fromkeys((multipart_related.RELATED, *multipart_related.SINGLE), FILE)
+BODY = dict.fromkeys((request_bodies.RELATED, *request_bodies.SINGLE), FILE)
 STORED = {  # example of a response
     "00081199": {
         "vr": "SQ",
@@ -141,7 +140,7 @@ def _store(study: str) -> Response:
     with state.concurrency.admit():
         params = query_parameters(CollectionParameters)
         handle = state.handle(params.collection)
-        files = multipart_related.dicom_parts(state.settings.max_upload_bytes)
+        files = request_bodies.dicom_parts(state.settings.max_upload_bytes)
         collection = handle.searcher().collection
         instances = [_read_instance(state.decoders, data) for data in files]
         for instance in instances:

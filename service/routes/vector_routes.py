@@ -13,7 +13,7 @@ from cbir.search import example_values as example
 from cbir.search.stored_vectors import read_vectors
 from cbir.store import Collection
 from service.access.audit import log_images
-from service.client.vector_messages import ImageVector, ImageVectors
+from service.client.image_messages import ImageVector, ImageVectors
 from service.collections.app_state import current_state
 from service.http import request_params
 from service.http.operations import json_response, operation

@@ -1,25 +1,67 @@
-"""Accept connections as far as there is room for them."""
+"""Accept connections, also encrypted ones, as far as there is room for them."""
 
 import errno
 import logging
+import os
 import socket
+import ssl
 import time
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from service.server import open_files
+from service.server import server_sizes
 from service.server.client_connection import ClientConnection
 from service.server.connection_loop import ConnectionLoop
-from service.server.tls import TlsContext
+
+log = logging.getLogger(__name__)
+
+
+class TlsContext:
+    """TLS context that reads certificate and key again when their files have changed."""
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        self._paths = certificate, key
+        self._context, self._state = self._read(), self._files_state()
+
+    def current(self) -> ssl.SSLContext:
+        """Return the context for a new connection."""
+        state = self._files_state()
+        if state != self._state:
+            self._state = state
+            try:
+                self._context = self._read()
+            except (OSError, ValueError) as error:
+                log.error(
+                    "tls_certificate or tls_key changed and cannot be used; the earlier stay in use: %s",
+                    error,
+                )
+        return self._context
+
+    def _read(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        # An empty password, so that an encrypted key raises an error instead of prompting.
+        context.load_cert_chain(*self._paths, password="")
+        return context
+
+    def _files_state(self) -> list[tuple[int, int] | None]:
+        states: list[tuple[int, int] | None] = []
+        for path in self._paths:
+            try:
+                stat = os.stat(path)
+            except OSError:
+                states.append(None)
+            else:
+                states.append((stat.st_mtime_ns, stat.st_ino))
+        return states
+
 
 PAUSE_SECONDS = 0.1  # without accepting, while no file is free
 WARNING_SECONDS = 60
 ACCEPTED_AT_ONCE = 32
 DROPPED_AT_ONCE = 16
 OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-
-log = logging.getLogger(__name__)
 
 
 class Acceptor:
@@ -37,7 +79,7 @@ class Acceptor:
 
     def __init__(self, listeners: Sequence[Any], tls: TlsContext | None, loop: ConnectionLoop) -> None:
         self._listeners, self._tls, self._loop = listeners, tls, loop
-        self._room = open_files.connections_allowed(0)
+        self._room = server_sizes.connections_allowed(0)
         self._accepting = False
         self._paused_until = self._warned = 0.0
 
@@ -119,6 +161,6 @@ class Acceptor:
 
     def adapt_to_file_limit(self) -> None:
         """Drop connections if the limit of open files has been lowered."""
-        self._room = open_files.connections_allowed(len(self._loop.table))
+        self._room = server_sizes.connections_allowed(len(self._loop.table))
         while len(self._loop.table) > self._room and self._drop_one():
             pass

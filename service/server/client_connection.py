@@ -10,8 +10,7 @@ from enum import IntEnum
 from threading import Lock
 from typing import IO, Any
 
-from service.server.chunk_scanner import ChunkScanner
-from service.server.request_bytes import RequestBytes
+from service.server.request_bytes import ChunkScanner, RequestBytes
 
 RECEIVE_BYTES = 256 * 2**10  # at least a TLS record, so that none remains unseen in the TLS library
 SEND_BYTES = 256 * 2**10

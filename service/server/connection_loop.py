@@ -9,8 +9,7 @@ from typing import Any
 
 from service.http.problems import error_location
 from service.server.client_connection import ClientConnection
-from service.server.connection_table import ConnectionTable
-from service.server.memory_limits import MemoryLimits
+from service.server.connection_table import ConnectionTable, MemoryLimits
 
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 

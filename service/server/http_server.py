@@ -10,14 +10,13 @@ from cbir.errors import InvalidInput
 from cbir.settings import Settings
 from cbir.system.extras import install_command
 from service.access import startup_checks
-from service.server import open_files
+from service.server import server_sizes
 from service.server.server_sizes import count_threads
 
 if TYPE_CHECKING:
     from flask import Flask
 
 ServerName = Literal["gunicorn", "waitress"]
-
 BACKLOG = 1024  # connections that the system accepts while the service is busy
 
 
@@ -75,7 +74,7 @@ def run_server(
 def open_listener(settings: Settings) -> socket.socket:
     """Open a listening socket; raises InvalidInput for insecure `settings` and for a port in use."""
     startup_checks.check_startup(settings)
-    open_files.prepare_limit(count_threads(settings))
+    server_sizes.prepare_limit(count_threads(settings))
     host, port = settings.host, settings.port
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

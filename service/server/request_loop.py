@@ -1,22 +1,160 @@
-"""Stages of a connection in the main thread: handshake, receiving a request, sending the rest of its answer."""
+"""Stages of a connection in the main thread: handshake, receiving a request, sending the rest of its answer.
 
+The head of a request is for gunicorn's parser; some answers the server gives itself, without the app.
+"""
+
+import logging
 import ssl
 import time
 from collections.abc import Callable
+from enum import Enum
 from http import HTTPStatus
 from typing import Any
 
+from gunicorn.http.body import ChunkedReader, LengthReader
+from gunicorn.http.errors import LimitRequestHeaders, NoMoreData, UnsupportedTransferCoding
+from gunicorn.http.message import Request
+from gunicorn.http.parser import RequestParser
+
+from service.http.problems import (
+    MEDIA_TYPE,
+    NOT_HTTP,
+    RETRY_SECONDS,
+    RETRYABLE,
+    UNEXPECTED,
+    error_location,
+    is_not_http,
+    problem_json,
+)
 from service.server.client_connection import ClientConnection, Stage
 from service.server.connection_loop import READ, WRITE, ConnectionLoop
-from service.server.connection_table import ConnectionTable
-from service.server.memory_limits import MemoryLimits
-from service.server.plain_answers import error_answer, problem_answer
-from service.server.request_reader import Progress, read_request_head, take_body
+from service.server.connection_table import ConnectionTable, MemoryLimits
+from service.server.request_bytes import ChunkScanner, RequestBytes
+
+URI_TOO_LONG = HTTPStatus.REQUEST_URI_TOO_LONG, "the address is too long; send long parameters in the body"
+HEADERS_TOO_LARGE = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too long or too many"
+UNSUPPORTED_CODING = (
+    HTTPStatus.BAD_REQUEST,
+    "bodies are sent with Content-Length or Transfer-Encoding: chunked",
+)
+ANSWERS = {
+    "LimitRequestLine": URI_TOO_LONG,
+    "LimitRequestHeaders": HEADERS_TOO_LARGE,
+    "UnsupportedTransferCoding": UNSUPPORTED_CODING,
+}
+
+log = logging.getLogger(__name__)
+
+
+def problem_answer(status: HTTPStatus, detail: str) -> bytes:
+    """Return a whole HTTP response with a problem of `status` and `detail`; it closes the connection."""
+    text = problem_json(status, detail).encode()
+    retry = f"Retry-After: {RETRY_SECONDS}\r\n" if status in RETRYABLE else ""
+    head = (
+        f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {MEDIA_TYPE}\r\n"
+        f"Content-Length: {len(text)}\r\n{retry}Cache-Control: no-store\r\nConnection: close\r\n\r\n"
+    )
+    return head.encode() + text
+
+
+def error_answer(error: BaseException) -> bytes:
+    """Return the response to an error of gunicorn's parser, or to a defect, which is logged."""
+    if isinstance(error, Exception) and is_not_http(error):
+        return problem_answer(*ANSWERS.get(type(error).__name__, (HTTPStatus.BAD_REQUEST, NOT_HTTP)))
+    log.error("unexpected error: %s", error_location(error))
+    return problem_answer(HTTPStatus.INTERNAL_SERVER_ERROR, UNEXPECTED)
+
+
+MAX_HEAD_BYTES = 64 * 2**10
+HEAD_ENDS = (b"\r\n\r\n", b"\n\n")  # gunicorn's parser refuses the second
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class Progress(Enum):
+    """Result of receiving a piece."""
+
+    incomplete = 1
+    complete = 2
+    too_many_chunks = 3
+
+
+def read_request_head(connection: ClientConnection, config: Any, max_body: int) -> Progress:
+    """Parse the head in `connection.received` once it is complete, and take what there is of the body.
+
+    Parameters
+    ----------
+    connection : ClientConnection
+        Its `request` is set.
+    config : gunicorn.config.Config
+        Limits of the parser.
+    max_body : int
+        Bytes of the largest body allowed. The app refuses larger ones without having received them.
+
+    Raises
+    ------
+    Exception
+        An error of gunicorn's parser, for a head that is malformed or too long.
+    """
+    received = connection.received
+    start = max(0, connection.searched_bytes - 3)
+    ends = [end + len(mark) for mark in HEAD_ENDS if (end := received.find(mark, start)) >= 0]
+    connection.searched_bytes = len(received)
+    if not ends and len(received) <= MAX_HEAD_BYTES:
+        return Progress.incomplete
+    length = min(ends, default=len(received))
+    head, rest = bytes(received[:length]), bytes(received[length:])
+    received.clear()
+    connection.searched_bytes = 0
+    request_bytes = RequestBytes(head)
+    try:
+        request: Request = next(RequestParser(config, request_bytes, connection.client))
+    except (NoMoreData, StopIteration):
+        raise LimitRequestHeaders("max buffer headers") from None
+    codings = [value.strip().lower() for name, value in request.headers if name == "TRANSFER-ENCODING"]
+    if codings not in ([], ["chunked"]):  # gunicorn's parser accepts others, and does not decode them
+        raise UnsupportedTransferCoding(", ".join(codings))
+    connection.request, connection.request_bytes = request, request_bytes
+    reader = request.body.reader
+    if isinstance(reader, ChunkedReader):
+        connection.chunks = ChunkScanner()
+    elif isinstance(reader, LengthReader):
+        connection.missing_bytes = reader.length
+    if connection.missing_bytes > max_body:
+        request_bytes.cut = True
+        return Progress.complete
+    if connection.chunks is None and not connection.missing_bytes:
+        received += rest
+        return Progress.complete
+    if request._expected_100_continue and not rest:
+        connection.send_interim(CONTINUE)
+    connection.enter(Stage.body)
+    return take_body(connection, rest, max_body)
+
+
+def take_body(connection: ClientConnection, data: bytes, max_body: int) -> Progress:
+    """Add `data` to the body of at most `max_body` bytes; what follows the body is kept in `connection.received`."""
+    assert connection.request_bytes
+    chunks = connection.chunks
+    if chunks is None:
+        length = min(connection.missing_bytes, len(data))
+        connection.missing_bytes -= length
+        complete = not connection.missing_bytes
+    else:
+        length = chunks.feed(data)
+        complete = chunks.ended
+        if chunks.too_many_chunks:
+            return Progress.too_many_chunks
+    connection.request_bytes.append(data[:length])
+    if complete:
+        connection.received += data[length:]
+    elif connection.request_bytes.size > max_body + MAX_HEAD_BYTES and chunks is not None:
+        connection.request_bytes.cut = complete = True
+    return Progress.complete if complete else Progress.incomplete
+
 
 SILENT_SECONDS = 10  # for the handshake, and until the first byte
 LINGER_SECONDS = 2  # to discard what a client still sends after its answer
 LINGER_BYTES = 64 * 2**20
-
 NO_MEMORY = "the service holds as many uploads as it has memory for; try again in a moment"
 SMALL_CHUNKS = "the body is sent in too many small chunks"
 

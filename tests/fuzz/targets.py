@@ -56,8 +56,7 @@ def received_instance() -> Iterator[Function]:
     from cbir.images import Limits
     from cbir.ingest.description import DescribeTask
     from cbir.store.base import profile as profiles
-    from indexer.dicom.describe_instance import Fate, InstanceTask, describe_instance
-    from indexer.dicom.instance_filter import InstanceFilter
+    from indexer.describe_instance import Fate, InstanceFilter, InstanceTask, describe_instance
 
     limits = Limits(1_000_000, frame_bytes=8_000_000, bytes=1_000_000, inflated_bytes=1_000_000, frames=50)
     task = InstanceTask(

@@ -3,7 +3,7 @@
 from pydicom import Dataset
 from pydicom.uid import BasicTextSRStorage, ExplicitVRBigEndian, ExplicitVRLittleEndian, RLELossless
 
-from indexer.dicom.describe_instance import Fate
+from indexer.describe_instance import Fate
 from tests.indexer.receiving import file_of, phantom, slices, with_meta
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from indexer.dicom.describe_instance import Fate
+from indexer.describe_instance import Fate
 from tests.indexer.commands import index
 from tests.indexer.damaged import DAMAGED
 from tests.indexer.receiving import instances_in

@@ -11,9 +11,8 @@ from cbir.ingest.description import DescribedFile, DescribeTask, Refusal
 from cbir.ingest.process_pool import ProcessPool, WorkerTimedOut
 from cbir.store.base import profile as profiles
 from indexer.describe_files import TOO_SLOW, FileTask, describe_files
-from indexer.dicom.describe_instance import Fate, InstanceTask, describe_instance
-from indexer.dicom.instance_filter import InstanceFilter
-from indexer.open_file_pool import describe_all
+from indexer.describe_instance import Fate, InstanceFilter, InstanceTask, describe_instance
+from indexer.file_pools import describe_all
 from tests import hostile_images as hostile
 
 DESCRIBE = DescribeTask(profiles.get("huang2012"), bytes(32), Limits())

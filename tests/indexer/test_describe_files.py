@@ -11,7 +11,7 @@ from cbir.images import Limits
 from cbir.ingest.description import DescribeTask, refused_file
 from cbir.store.base import profile as profiles
 from indexer.describe_files import AHEAD, AHEAD_PREPARED, CHUNK, FileTask, describe_in
-from indexer.open_file_pool import describe_all
+from indexer.file_pools import describe_all
 from tests.indexer.conftest import picture
 
 KILLER = "killer.png"

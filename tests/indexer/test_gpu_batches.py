@@ -15,10 +15,9 @@ from cbir.ingest.description import DescribedFile, DescribeTask, describe_prepar
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.system.hardware import device_failure
-from indexer import gpu_batches
+from indexer import file_pools
 from indexer.describe_files import FileTask
-from indexer.gpu_batches import describe_batches
-from indexer.open_file_pool import describe_all
+from indexer.file_pools import describe_all, describe_batches
 from indexer.ray_cluster.node_worker import NodeWorker
 from tests.indexer.commands import call, index
 from tests.indexer.conftest import picture
@@ -44,7 +43,7 @@ def batches(monkeypatch: pytest.MonkeyPatch, stand_in_gpu: None) -> Iterator[lis
         return describe(self, inputs)
 
     monkeypatch.setattr(DeviceNetwork, "describe", watched)
-    monkeypatch.setattr(gpu_batches, "IMAGES_TOGETHER", BATCH)
+    monkeypatch.setattr(file_pools, "IMAGES_TOGETHER", BATCH)
     return seen
 
 
@@ -191,7 +190,7 @@ def test_an_ended_run_ends_the_processes_and_the_thread(monkeypatch):
         def describe_batch(self, inputs):
             return np.zeros((len(inputs), 4), np.float32)
 
-    monkeypatch.setattr(gpu_batches, "IMAGES_TOGETHER", 2)
+    monkeypatch.setattr(file_pools, "IMAGES_TOGETHER", 2)
     before = threading.active_count()
     results = describe_batches(files(), Describes())
     next(results)
@@ -211,7 +210,7 @@ def test_processes_of_a_cluster_leave_the_gpu_alone():
 
 
 def test_large_inputs_make_small_batches(monkeypatch):
-    monkeypatch.setattr(gpu_batches, "MOST_BYTES", 1000)
+    monkeypatch.setattr(file_pools, "MOST_BYTES", 1000)
     file = DescribedFile(vectors=(np.zeros(600, np.uint8),))
-    sizes = [len(sources) for sources, _ in gpu_batches._batches([("path", file)] * 5)]
+    sizes = [len(sources) for sources, _ in file_pools._batches([("path", file)] * 5)]
     assert sizes == [2, 2, 1]

@@ -12,9 +12,7 @@ from cbir.ingest.description import DescribeTask
 from cbir.ingest.image_files import find_images
 from cbir.store.base import profile as profiles
 from cbir.system.paths import is_inside
-from indexer import guarded_read
-from indexer.describe_files import FileTask, describe_files
-from indexer.guarded_read import OUTSIDE, read_inside
+from indexer.describe_files import OUTSIDE, FileTask, describe_files, read_inside
 from tests.indexer.conftest import picture
 
 
@@ -95,7 +93,7 @@ def test_a_link_that_changes_once_the_file_is_open(
         picture(root / "folder" / "out.png", 1)
         return is_inside(path, roots)
 
-    monkeypatch.setattr(guarded_read, "is_inside", change_and_look)
+    monkeypatch.setattr("indexer.describe_files.is_inside", change_and_look)
     with pytest.raises(UnreadableImage, match="index_roots"):
         list(read_inside(root / "folder" / "out.png", [root], Limits()))
     assert is_inside(root / "folder" / "out.png", [root])

@@ -15,7 +15,7 @@ from cbir.store.upkeep.carry_over import open_counterpart
 from indexer.index_images import NoProgress
 from indexer.index_request import IndexRequest
 from indexer.index_run import run_request
-from indexer.redescribe.redescribe_run import RedescribeRun
+from indexer.redescribe_run import RedescribeRun
 from tests.indexer.commands import call
 from tests.indexer.conftest import picture
 

@@ -14,7 +14,7 @@ from cbir.ingest.description import DescribeTask
 from cbir.ingest.process_pool import ProcessPool, WorkerDied, use_one_thread
 from cbir.ingest.shared_bytes import SharedBytes, share_bytes
 from cbir.store.base import profile as profiles
-from indexer.dicom.describe_instance import (
+from indexer.describe_instance import (
     Fate,
     InstanceOutcome,
     InstanceTask,

@@ -15,9 +15,8 @@ from cbir.store import Collection
 from cbir.store.records.add_transaction import Added
 from cbir.store.records.records import Entry
 from cbir.store.writing.writer import Writer
-from indexer.dicom import intake
-from indexer.dicom.describe_instance import Fate
-from indexer.dicom.instance_filter import InstanceFilter
+from indexer import intake
+from indexer.describe_instance import Fate, InstanceFilter
 from indexer.index_request import open_collection
 from tests.indexer.receiving import file_of, slices
 

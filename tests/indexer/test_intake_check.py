@@ -17,10 +17,9 @@ from cbir.store import Collection
 from cbir.store.records import originals
 from cbir.store.upkeep.quarantine_release import read_quarantined, read_quarantined_picture
 from cbir.store.upkeep.verify import verify_content
-from indexer.dicom.describe_instance import Fate
-from indexer.dicom.instance_filter import InstanceFilter
-from indexer.dicom.intake import Intake
+from indexer.describe_instance import Fate, InstanceFilter
 from indexer.index_request import open_collection
+from indexer.intake import Intake
 from tests.indexer.commands import call, index
 from tests.indexer.receiving import file_of, slices, with_meta
 

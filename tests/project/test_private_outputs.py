@@ -38,7 +38,7 @@ ELSEWHERE = {
     "cbir/store/index/stored_neighbours.py": "an empty lock file, in a collection's folder",
     "indexer/ray_cluster/node_worker.py": "a temporary folder, which is its owner's",
     "indexer/ray_cluster/ray_connection.py": "the null device",
-    "service/jobs/folder_place.py": "a random number, in a collection's folder",
+    "service/jobs/job_work.py": "a random number, in a collection's folder",
     "service/languages/update_catalogues.py": "sources, in a checkout",
     "service/write_docs.py": "sources, in a checkout",
 }

@@ -15,11 +15,11 @@ from threading import Event
 from cbir import settings
 from cbir.system.file_lock import try_lock
 from indexer.index_job import run_until_cancelled
-from indexer.throttled_progress import JobProgress
+from indexer.index_progress import JobProgress
 from service.jobs.job_claims import JobCandidate
-from service.jobs.job_requests import NewJob
 from service.jobs.job_work import JobWork
 from service.jobs.job_worker import JobWorker
+from service.jobs.stored_jobs import NewJob
 from service.jobs.worker_place import WorkerPlace
 from service.state.database import open_state
 

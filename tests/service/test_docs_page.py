@@ -12,7 +12,7 @@ from cbir import settings
 from cbir.search import example_values as example
 from service.access.tokens import Scope
 from service.app import create_app
-from service.http.schema_text import describe_schema, mark_up
+from service.http.operations import describe_schema, mark_up
 from service.pages.docs_lines import CHANGING, FILLED_BY_READER, NEEDS, feature_lines
 from tests.service import wards
 from tests.service.wards import Ward

@@ -7,8 +7,8 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from service.http import fair_turns
-from service.http.fair_turns import FairTurns, NoTurn
+from service.http import concurrency
+from service.http.concurrency import FairTurns, NoTurn
 
 
 class Crowd:
@@ -86,7 +86,7 @@ def test_a_place_stays_free_for_others_who_were_here_lately(monkeypatch: pytest.
         assert everyone.order == [0, 1]
         everyone.end(everyone.add("other"))
         assert everyone.order == [0, 1, 4]
-        monkeypatch.setattr(fair_turns, "RECENT_SECONDS", 0.01)
+        monkeypatch.setattr(concurrency, "RECENT_SECONDS", 0.01)
         everyone.end(1)
         assert everyone.order[:3] == [0, 1, 4]
         assert set(everyone.order[3:]) == {2, 3}  # both have begun

@@ -13,7 +13,7 @@ from cbir import settings
 from cbir.images.thumbnail import shrink
 from cbir.store import Collection
 from service.app import create_app
-from service.collections.lru_cache import LruCache
+from service.collections.image_sources import LruCache
 from tests.service.conftest import cbir, problem
 
 

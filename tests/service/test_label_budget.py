@@ -10,7 +10,7 @@ from cbir import settings
 from cbir.store import Collection
 from cbir.store.records import record_rows
 from service.app import create_app
-from service.http import label_budget
+from service.http import responses
 from service.routes import image_set_routes
 from tests.cbir.store.test_search_statements import asked
 from tests.service.conftest import problem
@@ -24,7 +24,7 @@ def client(writable: Path, ids: list[str], monkeypatch: pytest.MonkeyPatch) -> F
     """Client of a service whose images have long labels but for one."""
     with Collection(writable) as collection, collection.writer() as writer:
         writer.set_labels_of(ids[:-1], LABELS)
-    monkeypatch.setattr(label_budget, "MAX_ANSWER_LABELS", BUDGET)
+    monkeypatch.setattr(responses, "MAX_ANSWER_LABELS", BUDGET)
     return create_app(writable, settings.load()).test_client()
 
 
@@ -81,7 +81,7 @@ def test_pages_of_images_end_where_their_labels_would_be_too_long(
     client: FlaskClient, ids: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for budget in (BUDGET, 1):
-        monkeypatch.setattr(label_budget, "MAX_ANSWER_LABELS", budget)
+        monkeypatch.setattr(responses, "MAX_ANSWER_LABELS", budget)
         pages, cursor = [], None
         while not pages or cursor:
             page = client.get("/v1/images", query_string={"cursor": cursor} if cursor else {}).json

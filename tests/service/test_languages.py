@@ -11,11 +11,10 @@ import service
 from cbir.settings import Settings
 from service.app import create_app
 from service.features.federation.merged_answer import PLACES_KEPT, RANKS_MERGED
-from service.http.label_budget import LEFT_OUT
+from service.http.responses import LEFT_OUT
 from service.languages import current_language, gettext, ngettext
 from service.languages.catalogues import Language, forms_of, languages
-from service.languages.request_language import format_day, format_number, format_time
-from service.languages.script_catalogue import address_of
+from service.languages.request_language import address_of, format_day, format_number, format_time
 from service.languages.update_catalogues import extract_messages
 from tests.service.marked_texts import unmarked_in_script, unmarked_in_template
 

@@ -14,7 +14,7 @@ from service import write_docs
 from service.access import scopes
 from service.client import Client
 from service.http import operations
-from service.http.problem_kinds import KINDS, problem_type
+from service.http.problems import KINDS, problem_type
 from service.routes import openapi_parameters
 
 DOCS = Path(__file__).parents[2] / "docs"

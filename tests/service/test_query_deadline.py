@@ -15,7 +15,7 @@ from cbir.errors import QueryCancelled
 from cbir.system.cancellation import with_checkpoints
 from service.app import create_app
 from service.collections.app_state import EXTENSION
-from service.http.query_deadline import query_deadline
+from service.http.timeouts import query_deadline
 from tests.service.conftest import problem
 
 

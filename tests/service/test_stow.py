@@ -20,10 +20,10 @@ from cbir.store import Collection
 from cbir.store.records.add_transaction import Added
 from cbir.store.records.records import Entry
 from cbir.store.writing.writer import Writer
-from indexer.dicom.describe_instance import Fate
+from indexer.describe_instance import Fate
 from service.app import create_app
 from service.client import Client
-from service.http.multipart_related import split_parts
+from service.http.request_bodies import split_parts
 from tests.indexer.damaged import DAMAGED
 from tests.indexer.receiving import instances_in
 from tests.service.conftest import serving

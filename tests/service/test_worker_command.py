@@ -13,7 +13,7 @@ import pytest
 
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
-from service.jobs.job_history import load_jobs
+from service.jobs.stored_jobs import load_jobs
 from service.state.database import StateDatabase
 from tests.held_files import held_files, release
 from tests.postgresql_server import PostgresqlServer, missing_reason

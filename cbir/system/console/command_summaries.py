@@ -24,6 +24,6 @@ SUMMARIES = {  # by the entry point's object, so that a command of another packa
     "service.features.annotate.reader_study.commands:app": "Compare two methods in a blinded reader study.",
     "service.server.state_commands:app": "Check the service's state; move it to PostgreSQL.",
     "service.access.token_commands:app": "Create, list and revoke access tokens.",
-    "service.server.worker_command:run_worker": "Run jobs that services have accepted.",
+    "service.server.service_commands:run_worker": "Run jobs that services have accepted.",
     "service.features.usage.commands:app": "Show, export and delete the usage log of the search page.",
 }

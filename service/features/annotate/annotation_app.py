@@ -23,8 +23,8 @@ from service.features.annotate import (
     severity_api,
 )
 from service.features.annotate.annotation_state import EXTENSION, AnnotationState
-from service.http import compression, problems, request_body
-from service.http.request_body import MAX_JSON_BYTES
+from service.http import problems, request_bodies, responses
+from service.http.request_bodies import MAX_JSON_BYTES
 from service.languages import request_language
 from service.pages import docs_routes
 from service.routes import health_routes
@@ -61,10 +61,10 @@ def create_app(collection: Path, study: Path, settings: Settings) -> Flask:
     app.url_map.merge_slashes = False
     state = app.extensions[STATE] = AppState([collection.resolve()], settings)
     app.extensions[EXTENSION] = AnnotationState(collection.resolve(), study)
-    compression.install(app)
+    responses.install(app)
     problems.install(app)
     security.install(app, settings)
-    request_body.install(app)
+    request_bodies.install(app)
     app.before_request(annotation_page.redirect_to_page)
     database.install(app, state.database)
     auth.install(app, settings)

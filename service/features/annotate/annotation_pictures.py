@@ -12,10 +12,10 @@ from cbir.store import Collection, Record
 from service.collections.app_state import AppState, current_state
 from service.collections.image_sources import decode_source
 from service.http import request_params
-from service.http.etag import picture_response
 from service.http.operations import operation
 from service.http.problems import SourceGone
-from service.http.rendering_parameters import Numbers
+from service.http.request_params import Numbers
+from service.http.responses import picture_response
 from service.http.timeouts import Deadline
 from service.routes.image_routes import ImageIdInPath
 

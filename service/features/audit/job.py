@@ -9,7 +9,7 @@ from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.snapshot.audit_file import drop_audit_file, write_audit_file
 from indexer.index_job import run_until_cancelled
-from indexer.throttled_progress import JobProgress
+from indexer.index_progress import JobProgress
 
 STEPS = 1000  # of a whole audit
 STAGE_ENDS = {"neighbours": 750, "labels": 850, "drift": 1000}  # those before are of duplicates

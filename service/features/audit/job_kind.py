@@ -5,9 +5,8 @@ from typing import Any
 
 from cbir.settings import Settings
 from service.features.audit.job import AuditJobRequest, run_audit_job
-from service.jobs.folder_place import folder_place
-from service.jobs.job_requests import NewJob
-from service.jobs.job_work import JobKind, JobWork, StoredRequest
+from service.jobs.job_work import JobKind, JobWork, StoredRequest, folder_place
+from service.jobs.stored_jobs import NewJob
 
 
 class StoredAuditRequest(StoredRequest):

@@ -16,8 +16,8 @@ from service.features.audit.checks.audit_messages import Audit, AuditRequest, Au
 from service.features.audit.job_kind import new_audit_job
 from service.http.operations import json_response, operation
 from service.http.request_params import JSON, json_body, query_parameters, require_json
-from service.jobs.job_history import JobRow
 from service.jobs.job_queue import job_info
+from service.jobs.stored_jobs import JobRow
 from service.routes.image_routes import CollectionParameters
 
 blueprint = Blueprint("audits", __name__, url_prefix="/v1/audit")

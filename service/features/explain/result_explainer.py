@@ -21,7 +21,7 @@ from service.collections.thumbnail_response import load_thumbnail
 from service.collections.uploads import describe_task, describe_upload
 from service.features.explain.messages import ResultExplanation
 from service.http.problems import SourceGone
-from service.http.rendering_parameters import Rendering
+from service.http.request_params import Rendering
 
 DIGITS = 3  # of values in responses
 

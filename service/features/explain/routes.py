@@ -14,10 +14,9 @@ from service.features.explain.messages import Explanations
 from service.features.explain.result_explainer import ResultExplainer
 from service.http import request_params
 from service.http.operations import IMAGE_FILES, json_response, operation
-from service.http.query_deadline import query_deadline
-from service.http.rendering_parameters import Numbers, Rendering
-from service.http.request_params import MAX_NAME_CHARACTERS, as_list
-from service.http.uploaded_files import uploaded_file
+from service.http.request_bodies import uploaded_file
+from service.http.request_params import MAX_NAME_CHARACTERS, Numbers, Rendering, as_list
+from service.http.timeouts import query_deadline
 
 blueprint = Blueprint("explain", __name__, url_prefix="/v1")
 

@@ -27,9 +27,8 @@ from service.features.federation.exchange.site_messages import (
 from service.http import request_params
 from service.http.operations import json_response, operation
 from service.http.problems import SourceGone
-from service.http.query_deadline import query_deadline
-from service.http.rerank_parameters import AsObject
-from service.http.search_parameters import Vector
+from service.http.search_parameters import AsObject, Vector
+from service.http.timeouts import query_deadline
 from service.routes import metrics_routes
 from service.routes.image_routes import CollectionParameters
 

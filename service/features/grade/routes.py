@@ -13,9 +13,9 @@ from service.collections.uploads import describe_upload
 from service.features.grade.grader_cache import grader_cache
 from service.http import request_params
 from service.http.operations import IMAGE_FILES, json_response, operation
-from service.http.query_deadline import query_deadline
-from service.http.rendering_parameters import Rendering
-from service.http.uploaded_files import uploaded_file
+from service.http.request_bodies import uploaded_file
+from service.http.request_params import Rendering
+from service.http.timeouts import query_deadline
 
 blueprint = Blueprint("grade", __name__, url_prefix="/v1")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cbir.store import Collection
 from indexer.index_job import run_until_cancelled
-from indexer.throttled_progress import JobProgress
+from indexer.index_progress import JobProgress
 from service.features.map.layout.collection_map import compute_map, store_map
 
 

@@ -4,9 +4,8 @@ from pathlib import Path
 
 from service.features.map.job import MapRequest, run_map_job
 from service.features.map.layout import tsne
-from service.jobs.folder_place import folder_place
-from service.jobs.job_requests import NewJob
-from service.jobs.job_work import JobKind, JobWork, StoredRequest
+from service.jobs.job_work import JobKind, JobWork, StoredRequest, folder_place
+from service.jobs.stored_jobs import NewJob
 
 MAP = JobKind(
     StoredRequest,

@@ -15,8 +15,8 @@ from cbir.system.cancellation import locked
 from service.collections.app_state import AppState
 from service.features.map.job_kind import new_map_job
 from service.features.map.layout.collection_map import current_places, is_outdated
-from service.jobs.job_history import JobRow
 from service.jobs.job_queue import JobQueue
+from service.jobs.stored_jobs import JobRow
 
 log = logging.getLogger(__name__)
 

@@ -33,9 +33,9 @@ from service.features.monailabel.segmentation_files import (
     segmentations,
     store_segmentation,
 )
-from service.http import request_body, request_params
+from service.http import request_bodies, request_params
 from service.http.problems import problem_response
-from service.http.query_deadline import query_deadline
+from service.http.timeouts import query_deadline
 from service.routes.image_routes import check_own_filter
 from service.routes.label_limits import check_label_change
 
@@ -86,7 +86,9 @@ def get_info() -> Response:
 @blueprint.post("/activelearning/<strategy>")
 def post_activelearning(strategy: str) -> Response:
     """Return the image to annotate next, an empty object if all are annotated. Other fields are not used."""
-    _json_object(request_body.read_body(request_body.MAX_JSON_BYTES, "a request").decode(errors="replace"))
+    _json_object(
+        request_bodies.read_body(request_bodies.MAX_JSON_BYTES, "a request").decode(errors="replace")
+    )
     state = current_state()
     with state.concurrency.admit(), state.concurrency.slot(), query_deadline(state.settings.query_seconds):
         record = choose_sample(strategy, state.searcher(None))
@@ -185,7 +187,7 @@ def get_auth() -> Response:
 def post_auth_token() -> Response:
     """Check the token that came as `password`, and return it as plugins expect; the user name is not used."""
     control = access_control()
-    form = request_body.read_form()
+    form = request_bodies.read_form()
     if not control.required:
         return jsonify({"access_token": None, "token_type": None})
     if wait := control.limiter.seconds_to_wait(request.remote_addr or ""):

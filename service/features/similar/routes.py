@@ -22,9 +22,9 @@ from service.features.similar.messages import similar_message
 from service.features.similar.similar import SimilarGroups, SimilarRequest, find_similar
 from service.http.operations import View, json_response, operation
 from service.http.problems import Malformed
-from service.http.query_deadline import query_deadline
 from service.http.request_params import MAX_NAME_CHARACTERS, Where, as_list, query_parameters
-from service.http.rerank_parameters import AsAssignments
+from service.http.search_parameters import AsAssignments
+from service.http.timeouts import query_deadline
 from service.routes import dicom_json, metrics_routes
 from service.routes.image_routes import CollectionParameters
 

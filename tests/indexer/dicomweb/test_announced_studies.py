@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from cbir.errors import ArchiveFailed
-from indexer.dicomweb.archive_session import open_session
-from indexer.dicomweb.dicomweb_archive import ArchiveStudy, DicomwebArchive
-from indexer.dicomweb.orthanc_changes import OrthancChanges
-from indexer.dicomweb.study_filter import StudyFilter
+from indexer.dicomweb.archive_items import ArchiveStudy, StudyFilter
+from indexer.dicomweb.archive_requests import open_session
+from indexer.dicomweb.dicomweb_archive import DicomwebArchive
+from indexer.dicomweb.orthanc_lists import OrthancChanges
 from tests.indexer.dicomweb.small_archive import SmallArchive, serving
 from tests.indexer.receiving import slices
 from tests.service.conftest import refusal

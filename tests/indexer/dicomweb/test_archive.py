@@ -11,16 +11,15 @@ from cbir import settings
 from cbir.errors import ArchiveFailed, InvalidInput
 from cbir.images import Limits
 from cbir.ingest.archive_client import PASSWORD, TOKEN, USER
-from indexer.dicom.instance_filter import InstanceFilter
-from indexer.dicom.intake import Intake
-from indexer.dicomweb import archive_pages, repeated_requests
-from indexer.dicomweb.archive_items import ArchiveItem
-from indexer.dicomweb.archive_session import open_session
+from indexer.describe_instance import InstanceFilter
+from indexer.dicomweb import archive_requests
+from indexer.dicomweb.archive_items import ArchiveItem, StudyFilter
+from indexer.dicomweb.archive_requests import open_session
 from indexer.dicomweb.crawl import Crawl
 from indexer.dicomweb.dicomweb_archive import DicomwebArchive
-from indexer.dicomweb.orthanc_changes import OrthancChanges
-from indexer.dicomweb.study_filter import StudyFilter
+from indexer.dicomweb.orthanc_lists import OrthancChanges
 from indexer.index_request import open_collection
+from indexer.intake import Intake
 from tests.indexer.commands import call, without_progress
 from tests.indexer.dicomweb.small_archive import SmallArchive, basic, certificate, serving
 from tests.indexer.receiving import instances_in, slices
@@ -171,8 +170,8 @@ def test_a_token_that_cannot_be_sent_is_told_of_and_not_shown(
 def test_an_archive_that_dies_between_pages_is_gone_on_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive_pages, "PAGE", 4)
-    monkeypatch.setattr(repeated_requests, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(archive_requests, "PAGE", 4)
+    monkeypatch.setattr(archive_requests, "PAUSE_SECONDS", 0.01)
     monkeypatch.setattr("indexer.dicomweb.crawl.BATCH", 4)
     archive = SmallArchive(list(slices(10, 32)))
     place = tmp_path / "collection"

@@ -21,16 +21,16 @@ from cbir.store.records.records import Entry, hash_patient
 from cbir.store.upkeep.quarantine_release import read_quarantined
 from cbir.store.upkeep.sent_instances import stored_copies
 from cbir.store.writing.writer import Writer
-from indexer.dicom.instance_filter import InstanceFilter
-from indexer.dicom.intake import Intake
-from indexer.dicomweb import repeated_requests
+from indexer.describe_instance import InstanceFilter
+from indexer.dicomweb import archive_requests
 from indexer.dicomweb.archive_comparison import ArchiveComparison, ComparisonOptions
-from indexer.dicomweb.archive_session import open_session
-from indexer.dicomweb.compared_copies import compare_all
+from indexer.dicomweb.archive_items import StudyFilter
+from indexer.dicomweb.archive_requests import open_session
+from indexer.dicomweb.compare_command import compare_all
 from indexer.dicomweb.crawl import Crawl
 from indexer.dicomweb.dicomweb_archive import DicomwebArchive
-from indexer.dicomweb.study_filter import StudyFilter
 from indexer.index_request import open_collection
+from indexer.intake import Intake
 from tests.indexer.dicomweb.small_archive import SmallArchive, serving
 from tests.indexer.dicomweb.test_item_failures import covers
 from tests.indexer.receiving import slices
@@ -39,7 +39,7 @@ from tests.postgresql_server import PostgresqlServer
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeated_requests, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(archive_requests, "PAUSE_SECONDS", 0.01)
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])

@@ -13,21 +13,15 @@ import requests
 from cbir import settings
 from cbir.errors import ArchiveFailed
 from cbir.images import Limits
-from indexer.dicom.describe_instance import Fate
-from indexer.dicom.instance_filter import InstanceFilter
-from indexer.dicom.intake import Intake
-from indexer.dicomweb import archive_pages, postponed_studies, repeated_requests
-from indexer.dicomweb.archive_items import ArchiveDenied, ArchiveItem, ItemRefused
-from indexer.dicomweb.archive_session import open_session
-from indexer.dicomweb.crawl import Crawl
-from indexer.dicomweb.dicomweb_archive import ArchiveStudy, DicomwebArchive
-from indexer.dicomweb.orthanc_changes import OrthancChanges
-from indexer.dicomweb.orthanc_lists import OrthancLists
-from indexer.dicomweb.postponed_studies import PostponedStudies
-from indexer.dicomweb.refused_items import RefusedItems
-from indexer.dicomweb.repeated_requests import RepeatedRequests
-from indexer.dicomweb.study_filter import StudyFilter
+from indexer.describe_instance import Fate, InstanceFilter
+from indexer.dicomweb import archive_requests, crawl
+from indexer.dicomweb.archive_items import ArchiveDenied, ArchiveItem, ArchiveStudy, ItemRefused, StudyFilter
+from indexer.dicomweb.archive_requests import RepeatedRequests, open_session
+from indexer.dicomweb.crawl import Crawl, PostponedStudies, RefusedItems
+from indexer.dicomweb.dicomweb_archive import DicomwebArchive
+from indexer.dicomweb.orthanc_lists import OrthancChanges, OrthancLists
 from indexer.index_request import open_collection
+from indexer.intake import Intake
 from tests.indexer.dicomweb.small_archive import SmallArchive, serving
 from tests.indexer.dicomweb.test_orthanc import count, until
 from tests.indexer.receiving import instances_in, slices
@@ -37,7 +31,7 @@ MOST = 2**20
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeated_requests, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(archive_requests, "PAUSE_SECONDS", 0.01)
 
 
 @pytest.fixture
@@ -77,7 +71,7 @@ def covers(path: str, place: int) -> bool:
 def test_a_page_that_fails_is_halved_until_one_result_is_left(
     small: SmallArchive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive_pages, "PAGE", 4)
+    monkeypatch.setattr(archive_requests, "PAGE", 4)
     small.failure = lambda path: 500 if covers(path, 6) else 0
     rows: list[tuple[str, ...]] = []
     with crawling(small, tmp_path / "collection", rows) as crawl:
@@ -95,7 +89,7 @@ def test_a_page_that_fails_is_halved_until_one_result_is_left(
 def test_a_list_that_always_fails_ends(
     small: SmallArchive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(archive_pages, "MOST_GAPS", 5)
+    monkeypatch.setattr(archive_requests, "MOST_GAPS", 5)
     rows: list[tuple[str, ...]] = []
     with crawling(small, tmp_path / "collection", rows) as crawl:
         small.failure = lambda path: 500 if "/instances?" in path else 0
@@ -215,7 +209,7 @@ def test_an_instance_that_brings_the_archive_down_is_refused(small: SmallArchive
         with pytest.raises(ItemRefused, match="the archive answered 500"):
             archive.fetch(ArchiveItem(small.study, small.series, "1.2"))
     assert lines[0].startswith("the archive does not answer: it answered 503")
-    assert len(lines) == 2 * repeated_requests.TRIES
+    assert len(lines) == 2 * archive_requests.TRIES
     assert lines[-1] == "the archive answers again"
 
 
@@ -256,7 +250,7 @@ def test_dates_of_announced_studies(day: str | None, matches: bool) -> None:
 
 
 def test_a_later_silence_is_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeated_requests, "SILENT", 5)
+    monkeypatch.setattr(archive_requests, "SILENT", 5)
     problems: list[str] = []
     fails = [True]
 
@@ -270,7 +264,7 @@ def test_a_later_silence_is_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ArchiveFailed, match="stopped answering: down"):
         repeated(request)
     assert repeated(request) == "answer"
-    time.sleep(6 * repeated_requests.PAUSE_SECONDS)
+    time.sleep(6 * archive_requests.PAUSE_SECONDS)
     problems[:], fails[:] = ["down"], [True]
     assert repeated(request) == "answer", "the archive was silent for a moment"
 
@@ -299,7 +293,7 @@ def test_lists_of_orthanc_that_do_not_go_on_end(small: SmallArchive) -> None:
 
 def test_pauses_grow_until_a_study_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(postponed_studies.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(crawl.time, "monotonic", lambda: now[0])
     studies, study = PostponedStudies(1.0), ArchiveStudy("1.2", 5)
     studies.postpone(study)
     for pause in (1.0, 2.0, 4.0):

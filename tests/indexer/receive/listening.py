@@ -14,13 +14,12 @@ from pynetdicom.sop_class import StorageCommitmentPushModel, Verification
 
 from cbir import settings
 from cbir.images import Limits
-from indexer.dicom.instance_filter import InstanceFilter
-from indexer.dicom.intake import Intake
+from indexer.describe_instance import InstanceFilter
 from indexer.index_request import open_collection
+from indexer.intake import Intake
 from indexer.receive.bounded_server import BoundedServer
-from indexer.receive.commitment_peers import CommitmentPeers
 from indexer.receive.peer_policy import PeerPolicy
-from indexer.receive.storage_commitment import StorageCommitment
+from indexer.receive.storage_commitment import CommitmentPeers, StorageCommitment
 from indexer.receive.storage_service import start_storage_service
 
 OTHER = "127.0.0.2"

@@ -11,7 +11,7 @@ from threading import Event, Thread
 import pytest
 from pynetdicom.pdu import A_ASSOCIATE_RQ
 
-from indexer.receive import association_request, connection_limits
+from indexer.receive import bounded_server, connection_limits
 from indexer.receive.bounded_server import BoundedServer
 from indexer.receive.connection_limits import PendingConnections
 from indexer.receive.peer_policy import PeerPolicy
@@ -88,7 +88,7 @@ class Holder(Thread):
 def test_associations_beside_connections_that_are_held_open(
     server: BoundedServer, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(association_request, "REQUEST_SECONDS", LONG)
+    monkeypatch.setattr(bounded_server, "REQUEST_SECONDS", LONG)
     holder = Holder(port_of(server))
     holder.start()
     try:
@@ -111,7 +111,7 @@ def test_associations_beside_connections_that_are_held_open(
 def test_what_is_no_request_is_answered_with_an_abort_at_once(
     server: BoundedServer, data: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(association_request, "REQUEST_SECONDS", LONG)
+    monkeypatch.setattr(bounded_server, "REQUEST_SECONDS", LONG)
     with connect(port_of(server), data) as connection:
         began = time.monotonic()
         connection.settimeout(60)
@@ -132,7 +132,7 @@ def test_a_malformed_request_is_answered_with_an_abort(server: BoundedServer) ->
 def test_an_incomplete_request_is_cut_in_time(
     server: BoundedServer, data: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(association_request, "REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(bounded_server, "REQUEST_SECONDS", 0.5)
     with connect(port_of(server), data) as connection:
         assert is_cut(connection, 30)
 
@@ -140,7 +140,7 @@ def test_an_incomplete_request_is_cut_in_time(
 def test_a_request_byte_by_byte_is_cut_in_time(
     server: BoundedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(association_request, "REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(bounded_server, "REQUEST_SECONDS", 0.5)
     began = time.monotonic()
     with connect(port_of(server), b"\x01\0\0\0\x04\0") as connection, suppress(OSError):
         while time.monotonic() - began < 30:

@@ -11,7 +11,7 @@ from pynetdicom.presentation import build_context
 
 from cbir.store import Collection
 from cbir.store.upkeep.verify import verify_collection
-from indexer.dicom.describe_instance import Fate
+from indexer.describe_instance import Fate
 from indexer.receive.storage_service import MISMATCH, STATUS
 from tests.e2e.test_full_disk import disk, fill, make_room
 from tests.indexer.damaged import DAMAGED

@@ -33,10 +33,9 @@ from cbir.images import Limits
 from cbir.ingest.description import DescribeTask
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
-from indexer.dicom.describe_instance import InstanceTask, describe_instance
-from indexer.dicom.instance_filter import InstanceFilter
+from indexer.describe_instance import InstanceFilter, InstanceTask, describe_instance
 from indexer.receive.receive_command import receive
-from indexer.receive.transfer_syntaxes import decodable_syntaxes
+from indexer.receive.storage_service import decodable_syntaxes
 from tests.indexer.receive.listening import associate
 from tests.indexer.receiving import (
     Receiver,

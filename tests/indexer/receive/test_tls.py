@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from cbir.errors import InvalidInput
-from indexer.receive import association_request
+from indexer.receive import bounded_server
+from indexer.receive.network_options import client_context, server_context
 from indexer.receive.peer_policy import PeerPolicy
-from indexer.receive.tls_contexts import client_context, server_context
 from tests.indexer.dicomweb.small_archive import certificate
 from tests.indexer.receive.listening import OTHER, associate, listening, port_of
 from tests.indexer.receiving import file_of, instances_in, receiver, slices
@@ -72,7 +72,7 @@ def test_versions_and_certificates(tmp_path: Path, signed: tuple[Path, Path]) ->
 def test_handshakes_do_not_wait_for_each_other(
     tmp_path: Path, signed: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(association_request, "REQUEST_SECONDS", 40.0)
+    monkeypatch.setattr(bounded_server, "REQUEST_SECONDS", 40.0)
     with listening(tmp_path / "collection", PeerPolicy("CBIR"), tls=server_context(*signed)) as server:
         port, ours = port_of(server), client_context(*signed, signed[0])
         silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(12)]

@@ -10,7 +10,7 @@ import pytest
 
 from service.http.timeouts import is_closed
 from service.server.client_connection import ClientConnection
-from service.server.request_reader import CONTINUE
+from service.server.request_loop import CONTINUE
 
 
 @pytest.fixture

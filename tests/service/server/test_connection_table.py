@@ -7,9 +7,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from service.server.client_addresses import ClientAddresses
 from service.server.client_connection import ClientConnection, Stage
-from service.server.connection_table import ConnectionTable
+from service.server.connection_table import ClientAddresses, ConnectionTable
 
 PROXY = "10.0.0.1"
 Connect = Callable[..., ClientConnection]

@@ -6,9 +6,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from service.server.client_addresses import ClientAddresses
 from service.server.client_connection import ClientConnection, Stage
-from service.server.memory_limits import MemoryLimits
+from service.server.connection_table import ClientAddresses, MemoryLimits
 
 MIB = 2**20
 PROXY = "10.0.0.1"

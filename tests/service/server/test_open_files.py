@@ -5,22 +5,22 @@ import sys
 
 import pytest
 
-from service.server.open_files import HEADROOM, MAX_CONNECTIONS
+from service.server.server_sizes import HEADROOM, MAX_CONNECTIONS
 
 resource = pytest.importorskip("resource")
 
 PREPARE = """
 import resource, sys
 from cbir.errors import InvalidInput
-from service.server import open_files
+from service.server import server_sizes
 soft, hard = map(int, sys.argv[1:])
 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 try:
-    open_files.prepare_limit(threads=80)
+    server_sizes.prepare_limit(threads=80)
 except InvalidInput as error:
     print(error)
 else:
-    print(*resource.getrlimit(resource.RLIMIT_NOFILE), open_files.connections_allowed(0))
+    print(*resource.getrlimit(resource.RLIMIT_NOFILE), server_sizes.connections_allowed(0))
 """
 
 

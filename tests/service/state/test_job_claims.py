@@ -11,7 +11,7 @@ from sqlalchemy import select, update
 from sqlalchemy.exc import IntegrityError
 
 from cbir import settings
-from service.jobs import job_history
+from service.jobs import stored_jobs
 from service.jobs.job_claims import (
     MAX_ATTEMPTS,
     JobClaim,
@@ -23,10 +23,16 @@ from service.jobs.job_claims import (
     hand_back,
     renew_claim,
 )
-from service.jobs.job_history import JobRow, forget_files, load_jobs
-from service.jobs.job_requests import NewJob, add_job, request_cancel, request_retry
-from service.jobs.job_tables import job_files, jobs
-from service.jobs.job_workers import EXPIRY_MS, remove_worker, save_worker
+from service.jobs.job_tables import EXPIRY_MS, job_files, jobs, remove_worker, save_worker
+from service.jobs.stored_jobs import (
+    JobRow,
+    NewJob,
+    add_job,
+    forget_files,
+    load_jobs,
+    request_cancel,
+    request_retry,
+)
 from service.state.database import StateDatabase, open_state
 from service.state.database_clock import database_time
 from tests.postgresql_server import PostgresqlServer
@@ -280,7 +286,7 @@ def test_job_says_what_it_waits_for(database: StateDatabase) -> None:
 def test_history_is_bounded_and_loses_no_job_that_has_not_ended(
     database: StateDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(job_history, "MAX_JOBS", 3)
+    monkeypatch.setattr(stored_jobs, "MAX_JOBS", 3)
     waiting = add(database)
     ended = [add(database) for _ in range(5)]
     for name in ended:

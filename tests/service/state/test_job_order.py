@@ -8,7 +8,7 @@ import pytest
 
 from cbir import settings
 from service.jobs.job_claims import claim_job, claimable_jobs, finish_job
-from service.jobs.job_history import count_jobs, load_jobs
+from service.jobs.stored_jobs import count_jobs, load_jobs
 from service.state.database import StateDatabase, open_state
 from tests.service.state.test_job_claims import DONE, LONG_MS, add
 

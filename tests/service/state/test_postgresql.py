@@ -20,8 +20,7 @@ from service.access.sessions import Sessions, User
 from service.access.shared_tokens import SharedTokens
 from service.access.tokens import Scope, TokenStore
 from service.features.saved.cases.tables import QueryPicture, Viewer, add_case, list_cases, read_picture
-from service.jobs.job_history import load_jobs
-from service.jobs.job_requests import NewJob, add_job
+from service.jobs.stored_jobs import NewJob, add_job, load_jobs
 from service.state import schema, token_uses
 from service.state.database import StateDatabase, open_state
 from service.state.errors import StateUnavailable

@@ -14,7 +14,7 @@ from service.collections.uploads import render_stored_query
 from service.features.saved.cases import tables as saved_cases
 from service.features.saved.cases.messages import CaseSearch, NewCase
 from service.features.saved.cases.tables import QueryPicture
-from service.http.rendering_parameters import Rendering
+from service.http.request_params import Rendering
 from service.state.database import state_database
 
 PICTURE_SIDE = 2048  # pixels of the longer side of a stored query

@@ -25,10 +25,10 @@ from service.features.saved.cases.visible_cases import (
     list_visible_cases,
 )
 from service.http import request_params
-from service.http.etag import picture_response
 from service.http.operations import IMAGE_FILES, json_response, operation
 from service.http.problems import SourceGone
-from service.http.uploaded_files import uploaded_file
+from service.http.request_bodies import uploaded_file
+from service.http.responses import picture_response
 from service.routes.image_routes import CollectionParameters, check_cursor
 from service.state.database import state_database
 

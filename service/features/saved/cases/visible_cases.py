@@ -14,8 +14,8 @@ from service.collections.app_state import current_state
 from service.features.saved.cases import tables as saved_cases
 from service.features.saved.cases.messages import CaseContent, CaseHit, CasePage, CaseSummary, SavedCase
 from service.features.saved.cases.tables import Viewer
-from service.http.label_budget import LabelBudget
 from service.http.problems import NotReady
+from service.http.responses import LabelBudget
 from service.state.database import state_database
 
 

@@ -37,8 +37,8 @@ from service.features.saved.cohorts.visible_cohorts import (
     list_visible_cohorts,
 )
 from service.http import request_params
-from service.http.label_budget import LabelBudget
 from service.http.operations import json_response, operation
+from service.http.responses import LabelBudget
 from service.routes.image_routes import CollectionParameters, check_cursor
 from service.state.database import state_database
 

@@ -14,9 +14,9 @@ from service.collections.app_state import current_state
 from service.features.saved.cohorts import tables as saved_cohorts
 from service.features.saved.cohorts.messages import CohortPage, CohortSummary, JudgedCohortImage, SavedCohort
 from service.features.saved.cohorts.tables import CohortViewer
-from service.http import label_budget
-from service.http.label_budget import LabelBudget
+from service.http import responses
 from service.http.problems import NotReady
+from service.http.responses import LabelBudget
 from service.state.database import state_database
 
 
@@ -71,7 +71,7 @@ def find_visible_cohort(cohort_id: str, label_bytes: int | None = None) -> Visib
     judged = saved_cohorts.read_judgements(database, row.number)
     searcher = current_state().searcher(row.collection)
     records, bare = searcher.collection.bounded_records_by_id(
-        (image.image_id for image in judged), label_bytes or label_budget.MAX_ANSWER_LABELS
+        (image.image_id for image in judged), label_bytes or responses.MAX_ANSWER_LABELS
     )
     visible = [image for image in judged if image.image_id in records]
     if _is_hidden(row, visible):

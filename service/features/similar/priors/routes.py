@@ -17,11 +17,11 @@ from service.access.audit import log_images
 from service.collections.app_state import current_state
 from service.features.similar.priors.messages import PriorAnswer, prior_message
 from service.features.similar.routes import DICOM_JSON, UID, StudyUid, accepted_type
-from service.http.label_budget import LabelBudget
 from service.http.operations import json_response, operation
 from service.http.problems import Malformed
-from service.http.query_deadline import query_deadline
 from service.http.request_params import Where, query_parameters
+from service.http.responses import LabelBudget
+from service.http.timeouts import query_deadline
 from service.routes import dicom_json
 from service.routes.image_routes import CollectionParameters, ImageIdInPath
 

@@ -21,7 +21,7 @@ from cbir.search import Searcher
 from cbir.search.prior_studies import PriorRequest, find_priors
 from cbir.store import Collection
 from cbir.store.records.dicom_instances import DicomScope
-from indexer.dicom.describe_instance import InstanceTask, describe_instance
+from indexer.describe_instance import InstanceTask, describe_instance
 from indexer.index_images import index_images
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app

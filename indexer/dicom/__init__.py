@@ -1,1 +1,0 @@
-"""DICOM instances that come over the network."""
