@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-SIDE = 64  # pixels, in the commands
+SMALL_CNN_SIDE = 64  # pixels, in the commands
 LOSSES = ("ranknet", "s-ndcg", "sodeep-spearman")
 LARGEST_GRADIENT = 5.0  # norm
 SEEDS = 1 << 10

@@ -32,7 +32,7 @@ from cbir.learn.grading.picture_maps import Show
 from cbir.learn.grading.severity_ranker import SeverityRanker
 from cbir.learn.grading.stored_grading import StoredGrading, read_stored_grading, store_grading
 from cbir.learn.grading.stored_network import store_network
-from cbir.learn.grading.tuned_cnn_ranker import SIDE, TunedCnnRanker
+from cbir.learn.grading.tuned_cnn_ranker import TUNED_CNN_SIDE, TunedCnnRanker
 from cbir.learn.models.linear.ranking_estimator import RankingEstimator
 from cbir.learn.severity.grey_images import read_grey_image
 from cbir.search import QueryImage, image_links
@@ -177,7 +177,7 @@ def fit_grader(
     where: Sequence[str] = (),
     smoothing: Smoothing = "auto",
     coverage: float = 0.9,
-    side: int = SIDE,
+    side: int = TUNED_CNN_SIDE,
     show: Show = lambda stage, done, total: None,
 ) -> StoredGrading:
     """Fit a ranker to the graded images of a collection, and store it there.

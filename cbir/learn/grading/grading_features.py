@@ -11,7 +11,7 @@ from cbir.descriptors.encoder_descriptor import encoder_of
 from cbir.errors import InvalidInput
 from cbir.images import Image
 from cbir.images.pad_resize import pad_resize
-from cbir.learn.grading.cnn_ranker import SIDE, CnnRanker
+from cbir.learn.grading.cnn_ranker import SMALL_CNN_SIDE, CnnRanker
 from cbir.learn.grading.graded_cases import GradedCases
 from cbir.learn.grading.picture_maps import PictureMaps, Show, check_size
 from cbir.learn.grading.severity_ranker import SeverityRanker
@@ -42,7 +42,7 @@ def case_features(collection: Collection, ranker: str, cases: GradedCases) -> Fl
         If an image has no picture or no severity, and the ranker needs it.
     """
     if ranker == CnnRanker.name:
-        pictures = case_pictures(collection, cases, SIDE, lambda done, total: None)
+        pictures = case_pictures(collection, cases, SMALL_CNN_SIDE, lambda done, total: None)
         return pictures.reshape(len(cases), -1).astype(np.float32)
     if ranker != SeverityRanker.name:
         return cases.vectors

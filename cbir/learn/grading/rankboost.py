@@ -12,7 +12,7 @@ from cbir.learn.models.linear.ranking_lists import ListSize, assign_lists
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-MOST = 1.0 - 1e-9  # of |r|: a ranker without error would have infinite weight
+MOST = 1.0 - 1e-9  # of a quality: a ranker without error would have infinite weight
 
 
 class RankBoost(FeatureRanker):

@@ -24,7 +24,7 @@ from cbir.system.extras import install_command
 
 Floats = NDArray[np.float64]
 
-SIDE = 320  # pixels, in the commands
+TUNED_CNN_SIDE = 320  # pixels, in the commands
 SAMPLE = 400  # images to choose windows and the scale with
 
 

@@ -1,11 +1,10 @@
 """Ranking functions that are linear in the features, in RBF kernels at landmarks, or in tuned kernel features."""
 
 from abc import abstractmethod
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics.pairwise import rbf_kernel
 
 from cbir.errors import InvalidInput
 from cbir.learn.models.linear.kernel_map import Tuning, fit_kernel_map, kernels, project_features
@@ -16,8 +15,8 @@ Integers = NDArray[np.int64]
 Kernel = Literal["linear", "rbf", "auto"]
 
 KERNELS = ("linear", "rbf", "auto")
-LANDMARKS = 300  # images, at most
-LEAST = 1e-10  # eigenvalue of the landmarks' kernel matrix
+RBF_LANDMARKS = 300  # images, at most
+LEAST_EIGENVALUE = 1e-10  # eigenvalue of the landmarks' kernel matrix
 
 
 class KernelRanker(FeatureRanker):
@@ -57,12 +56,13 @@ class KernelRanker(FeatureRanker):
             self.landmarks_ = np.empty((0, Z.shape[1]))
             self.coef_ = self._weights(Z, grades, groups)
         else:
-            rows = np.random.default_rng(self.seed).permutation(len(Z))[:LANDMARKS]
+            rows = np.random.default_rng(self.seed).permutation(len(Z))[:RBF_LANDMARKS]
             self.landmarks_ = Z[np.sort(rows)].astype(np.float32).astype(np.float64)  # shorter in storage
-            values, vectors = np.linalg.eigh(_kernels(self.landmarks_, self.landmarks_))
-            root = vectors / np.sqrt(np.maximum(values, LEAST))
-            root[:, values <= LEAST] = 0.0
-            self.coef_ = root @ self._weights(_kernels(Z, self.landmarks_) @ root, grades, groups)
+            width = 1.0 / Z.shape[1]  # the share of a standardised feature in the squared distance
+            values, vectors = np.linalg.eigh(kernels(self.landmarks_, self.landmarks_, width))
+            root = vectors / np.sqrt(np.maximum(values, LEAST_EIGENVALUE))
+            root[:, values <= LEAST_EIGENVALUE] = 0.0
+            self.coef_ = root @ self._weights(kernels(Z, self.landmarks_, width) @ root, grades, groups)
 
     def _learn_tuned(self, Z: Floats, grades: Floats, groups: Integers) -> None:
         features = fit_kernel_map(Z, grades, groups, self.seed, self.tuning)
@@ -88,12 +88,7 @@ class KernelRanker(FeatureRanker):
             return Z @ self.coef_
         if hasattr(self, "axes_"):
             return kernels(project_features(Z, self.axes_), self.landmarks_, self.tuning_[0]) @ self.coef_
-        return _kernels(Z, self.landmarks_) @ self.coef_
+        return kernels(Z, self.landmarks_, 1.0 / Z.shape[1]) @ self.coef_
 
     def _scores(self, Z: Floats) -> Floats:
         return self._products(Z)
-
-
-def _kernels(Z: Floats, landmarks: Floats) -> Floats:
-    """Return the kernels (n, m), scaled by 1 / d, the share of a standardised feature in the squared distance."""
-    return cast(Floats, rbf_kernel(Z, landmarks, gamma=1.0 / Z.shape[1]))

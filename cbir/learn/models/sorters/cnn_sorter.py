@@ -13,7 +13,7 @@ from cbir.learn.models.sorters.sorter import Sorter
 from cbir.learn.models.sorters.synthetic_scores import draw_scores
 
 PADDING = -1.5  # below every score, so that padding ranks behind and leaves the other ranks unchanged
-COUNT = 0.1  # contribution of a score to a bin
+BIN_COUNT = 0.1  # contribution of a score to a bin
 BLOCKS = 8
 DEEPEST = 12
 LONGEST = 243
@@ -117,7 +117,7 @@ class CnnSorter(Sorter):
         middles = torch.linspace(-1, 1, bins, device=scores.device)[:, None]
         values = padded.new_zeros(len(padded), channels, scores.shape[1])
         shares = (1 - (padded[:, None, :] - middles).abs() / width).clamp(min=0)
-        values[:, :bins] = COUNT * shares.sum(dim=2, keepdim=True)
+        values[:, :bins] = BIN_COUNT * shares.sum(dim=2, keepdim=True)
         values[:, bins + 2] = padded[:, : scores.shape[1]] - PADDING
         return self._read(values, scores)
 
@@ -165,7 +165,7 @@ class CnnSorter(Sorter):
         first.bias[:current] = 1 + width - width * torch.arange(current)
         first.bias[current] = -PADDING
         for edge, share in enumerate((1, -2, 1)):  # a triangle over two bins, from three hinges
-            second.weight[counted, counted + edge] = share * COUNT / width
+            second.weight[counted, counted + edge] = share * BIN_COUNT / width
         for layer in sums:
             layer.weight[counted, counted] = 1
         for layer in (second, *sums):
@@ -174,10 +174,10 @@ class CnnSorter(Sorter):
         seventh.weight[counted + bins, current] = -1
         seventh.bias[counted + bins] = torch.linspace(-1, 1, bins) - PADDING
         eighth.weight[counted, counted] = 1
-        eighth.weight[counted, counted + bins] = -STEEPNESS * COUNT / width
+        eighth.weight[counted, counted + bins] = -STEEPNESS * BIN_COUNT / width
         eighth.weight[-1, :bins] = 1
-        last.weight[0, :bins] = -1 / (COUNT * self.length)
-        last.weight[0, -1] = 1 / (COUNT * self.length)
+        last.weight[0, :bins] = -1 / (BIN_COUNT * self.length)
+        last.weight[0, -1] = 1 / (BIN_COUNT * self.length)
         last.bias.fill_(0.5 / self.length)
         values = self._padded(draw_scores(EXAMPLES, self.length, torch.Generator().manual_seed(0)), 1)
         for block in self.blocks:

@@ -10,7 +10,7 @@ from cbir.errors import InvalidInput
 from cbir.learn.models.sorters.score_scaling import scale_to_range
 from cbir.learn.models.sorters.sorter import Sorter
 
-COUNT = 3e-4  # contribution of a score to a cell: hundreds stay where tanh is linear
+CELL_COUNT = 3e-4  # contribution of a score to a cell: hundreds stay where tanh is linear
 SATURATED = 12.0
 # Steepness of comparisons over the width of a bin; more of it gives stairs without slopes
 COUNTING_STEEPNESS, SELECTING_STEEPNESS = 2.0, 4.0
@@ -88,7 +88,7 @@ class LstmSorter(Sorter):
                 weights.zero_()
             inputs, forgets, candidate, outputs = bias.view(4, hidden)
             into_candidate, into_outputs = into.view(4, hidden)[2:]
-            inputs.fill_(math.log(COUNT))
+            inputs.fill_(math.log(CELL_COUNT))
             for saturated in (forgets, candidate[used:], outputs[used:]):
                 saturated.fill_(SATURATED)
             into_candidate[:used] = COUNTING_STEEPNESS / width
@@ -97,7 +97,7 @@ class LstmSorter(Sorter):
             outputs[:used] = -SELECTING_STEEPNESS / width * torch.cat([edges[:-1], edges[1:]])
             into_outputs[[0, used - 1]] = 0  # scores beyond the outer edges belong to the outer bins
             outputs[0], outputs[used - 1] = SATURATED, -SATURATED
-        once = 0.5 / (COUNT * self.length)
+        once = 0.5 / (CELL_COUNT * self.length)
         counters = torch.full((hidden - used,), once / (hidden - used))
         signs = torch.ones(bins)
         self.last.weight[0] = torch.cat([once * signs, -once * signs, counters] * 2)
