@@ -15,10 +15,20 @@ MOVED = {  # those that the documentation of 1.0 names
     "cbir.datasets": "cbir.evaluation.datasets",
     "cbir.grading": "cbir.learn.grading",
     "cbir.losses": "cbir.learn.losses",
+    "cbir.losses.classification": "cbir.learn.losses.embedding_losses",
+    "cbir.losses.metric_learning": "cbir.learn.losses.embedding_losses",
+    "cbir.losses.ordinal_loss": "cbir.learn.losses.embedding_losses",
+    "cbir.losses.ranknet": "cbir.learn.losses.score_losses",
+    "cbir.losses.s_ndcg_loss": "cbir.learn.losses.score_losses",
+    "cbir.losses.score_loss": "cbir.learn.losses.score_losses",
+    "cbir.losses.similarity_loss": "cbir.learn.losses.embedding_losses",
+    "cbir.losses.toprank": "cbir.learn.losses.score_losses",
     "cbir.models": "cbir.learn.models",
     "cbir.models.backbones": "cbir.descriptors.networks.backbones",
     "cbir.models.embedding_head": "cbir.descriptors.networks.embedding_head",
+    "cbir.models.linear.kernel_map": "cbir.learn.models.linear.kernel_ranker",
     "cbir.severity": "cbir.learn.severity",
+    "cbir.training": "cbir.learn.training",
 }
 
 

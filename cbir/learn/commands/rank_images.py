@@ -68,7 +68,7 @@ def _ranked(
     """Return a row per image, highest score first, and a line for each file that could not be read."""
     from cbir.images import Limits
     from cbir.ingest.image_files import find_images
-    from cbir.learn.training.network_scoring import score_pictures
+    from cbir.learn.models.scoring_network import score_pictures
     from cbir.learn.training.picture_loading import load_pictures
 
     ranker.to(device)

@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.learn.models.linear.list_measures import kendall_tau
 from cbir.learn.models.linear.ranking_estimator import LinearRanker
-from cbir.learn.models.linear.ranking_lists import ListSize, assign_lists
+from cbir.learn.models.linear.ranking_lists import ListSize, assign_lists, kendall_tau
 
 Floats = NDArray[np.float64]
 

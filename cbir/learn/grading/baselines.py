@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from cbir.errors import InvalidInput
 from cbir.learn.grading.ordinal_regression import OrdinalRegression, number_levels
 from cbir.learn.grading.tuned_features import TunedFeatures
-from cbir.learn.models.linear.input_checks import check_features, check_graded, number_groups
-from cbir.learn.models.linear.kernel_map import Tuning
+from cbir.learn.models.linear.kernel_ranker import Tuning
+from cbir.learn.models.linear.ranking_estimator import check_features, check_graded, number_groups
 
 Floats = NDArray[np.float64]
 
@@ -30,7 +30,7 @@ class RegressionGrader(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         Options of the SVR.
     kernel : str
         "rbf": support vector regression as Li et al. 2009 for cataract, with memory and time quadratic in n; "auto":
-        ridge regression on tuned kernel features (`cbir.learn.models.linear.kernel_map`).
+        ridge regression on tuned kernel features (`cbir.learn.models.linear.kernel_ranker`).
     tuning : (float, float), optional
         Width and ridge for "auto", instead of tuned ones.
     """

@@ -44,7 +44,7 @@ class CnnRanker(FeatureRanker):
     rate, weight_decay : float
         Of AdamW; the rate falls along a cosine.
     mirror : bool
-        See `cbir.learn.training.augmentation`.
+        See `cbir.learn.training.samplers`.
     list_size : int, optional
         Images per list of `score`.
     seed : int
@@ -83,7 +83,7 @@ class CnnRanker(FeatureRanker):
         self._train(pictures, grades)
 
     def _scores(self, Z: Floats) -> Floats:
-        from cbir.learn.training.network_scoring import score_pictures
+        from cbir.learn.models.scoring_network import score_pictures
 
         return score_pictures(self.network_, _pictures(Z))  # type: ignore[arg-type]
 
@@ -91,9 +91,8 @@ class CnnRanker(FeatureRanker):
         import torch
 
         from cbir.learn.losses import ON_SCORES
-        from cbir.learn.training.augmentation import augment_images
-        from cbir.learn.training.network_scoring import to_network_input
-        from cbir.learn.training.samplers import BalancedSampler
+        from cbir.learn.models.scoring_network import to_network_input
+        from cbir.learn.training.samplers import BalancedSampler, augment_images
         from cbir.learn.training.training_loop import run_training_loop
 
         levels, classes = np.unique(grades, return_inverse=True)

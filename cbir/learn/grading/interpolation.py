@@ -15,8 +15,7 @@ from cbir.learn.grading.graded_list import GradedList, Smoothing
 from cbir.learn.grading.left_out_scores import FOLD_STAGE, FOLDS, left_out_scores
 from cbir.learn.grading.picture_maps import PictureMaps, Show
 from cbir.learn.grading.s_ndcg_ranker import SNdcgRanker
-from cbir.learn.models.linear.input_checks import check_graded, number_groups
-from cbir.learn.models.linear.ranking_estimator import RankingEstimator
+from cbir.learn.models.linear.ranking_estimator import RankingEstimator, check_graded, number_groups
 
 Floats = NDArray[np.float64]
 

@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from cbir.errors import InvalidInput
 from cbir.learn.grading.tuned_features import TunedFeatures
-from cbir.learn.models.linear.input_checks import check_features, check_graded, number_groups
-from cbir.learn.models.linear.kernel_map import Tuning
+from cbir.learn.models.linear.kernel_ranker import Tuning
+from cbir.learn.models.linear.ranking_estimator import check_features, check_graded, number_groups
 
 Floats = NDArray[np.float64]
 
@@ -31,7 +31,7 @@ class OrdinalRegression(BaseEstimator):  # type: ignore[misc]  # scikit-learn ha
     ridge : float
         Factor of |coef|^2 / 2, which is added to minus the sum of the log likelihoods.
     kernel : str
-        "linear": standardised features; "auto": tuned kernel features (`cbir.learn.models.linear.kernel_map`).
+        "linear": standardised features; "auto": tuned kernel features (`cbir.learn.models.linear.kernel_ranker`).
     tuning : (float, float), optional
         Width and ridge for "auto", instead of tuned ones.
     """

@@ -8,10 +8,15 @@ from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
 from cbir.learn.grading.s_ndcg_objective import NARROWEST, mean_s_ndcg
-from cbir.learn.models.linear.kernel_map import Tuning
-from cbir.learn.models.linear.kernel_ranker import Kernel, KernelRanker
-from cbir.learn.models.linear.list_measures import mean_or_nan, ndcg_gains, ndcg_of_lists
-from cbir.learn.models.linear.ranking_lists import ListSize, assign_lists, rows_by_list
+from cbir.learn.models.linear.kernel_ranker import Kernel, KernelRanker, Tuning
+from cbir.learn.models.linear.ranking_lists import (
+    ListSize,
+    assign_lists,
+    mean_or_nan,
+    ndcg_gains,
+    ndcg_of_lists,
+    rows_by_list,
+)
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

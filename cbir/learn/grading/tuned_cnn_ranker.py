@@ -16,9 +16,8 @@ from cbir.learn.grading.grading_network import GradingNetwork
 from cbir.learn.grading.image_window import WHOLE, WINDOWS, parse_windows
 from cbir.learn.grading.network_mean import NetworkMean
 from cbir.learn.grading.picture_maps import PictureMaps
-from cbir.learn.models.linear.input_checks import check_graded, number_groups
-from cbir.learn.models.linear.kernel_map import left_out_error
-from cbir.learn.models.linear.ranking_estimator import RankingEstimator
+from cbir.learn.models.linear.kernel_ranker import left_out_error
+from cbir.learn.models.linear.ranking_estimator import RankingEstimator, check_graded, number_groups
 from cbir.learn.models.linear.ranking_lists import ListSize
 from cbir.system.extras import install_command
 

@@ -5,7 +5,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.learn.models.linear.kernel_map import KernelMap, Tuning, fit_kernel_map
+from cbir.learn.models.linear.kernel_ranker import KernelMap, Tuning, fit_kernel_map
 
 Floats = NDArray[np.float64]
 

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cbir.errors import InvalidInput
+from cbir.learn.models.scoring_network import to_network_input
 from cbir.learn.severity.bayesian_network import BayesianNetwork
 from cbir.learn.severity.sampled_network import SampledNetwork
 from cbir.learn.severity.sampled_ranker import SampledRanker
-from cbir.learn.training.augmentation import augment_images
-from cbir.learn.training.network_scoring import to_network_input
+from cbir.learn.training.samplers import augment_images
 
 Pictures = NDArray[np.uint8]
 

@@ -10,11 +10,10 @@ from torch import nn
 
 from cbir.errors import InvalidInput
 from cbir.learn.losses import ON_SCORES, ScoreLoss, embedding_loss, option_names
-from cbir.learn.losses.parallel_loss import PARALLEL_LOSSES
-from cbir.learn.losses.similarity_loss import SimilarityLoss
+from cbir.learn.losses.embedding_losses import SimilarityLoss
+from cbir.learn.losses.score_losses import PARALLEL_LOSSES
 from cbir.learn.models import sorters
-from cbir.learn.models.sorters import PairwiseSorter, Sorter
-from cbir.learn.models.sorters.sorter_files import read_sorter_card
+from cbir.learn.models.sorters import PairwiseSorter, Sorter, read_sorter_card
 
 SCORE_LOSSES: dict[str, type[ScoreLoss]] = {member.name: member for member in ON_SCORES}
 

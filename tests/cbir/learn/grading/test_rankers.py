@@ -18,9 +18,16 @@ from cbir.learn.grading.s_ndcg_objective import s_ndcg
 from cbir.learn.grading.s_ndcg_ranker import hold_out_groups
 from cbir.learn.grading.smooth_steps import SmoothSteps
 from cbir.learn.losses import SNdcgLoss
-from cbir.learn.models.linear.list_measures import kendall_tau, mean_or_nan, ndcg, ndcg_gains, ndcg_of_lists
-from cbir.learn.models.linear.pair_sums import Pairs
-from cbir.learn.models.linear.ranking_lists import assign_lists, rows_by_list
+from cbir.learn.models.linear.ranking_lists import (
+    Pairs,
+    assign_lists,
+    kendall_tau,
+    mean_or_nan,
+    ndcg,
+    ndcg_gains,
+    ndcg_of_lists,
+    rows_by_list,
+)
 from tests.cbir.learn.grading.cases import drawn
 
 CASES = st.integers(2, 25).flatmap(

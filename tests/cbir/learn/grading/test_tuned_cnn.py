@@ -26,8 +26,11 @@ torch = pytest.importorskip("torch", reason="torch, of the extra deep, is not in
 torch.set_num_threads(1)
 
 from cbir.descriptors.networks.backbones.efficientnet_lite_network import EfficientNetLiteNetwork  # noqa: E402
-from cbir.learn.models.lite_tail import LiteTail  # noqa: E402
-from cbir.learn.training.ordinal_tuning import TuningOptions, tune_on_grades  # noqa: E402
+from cbir.learn.training.ordinal_tuning import (  # noqa: E402
+    LiteTail,
+    TuningOptions,
+    tune_on_grades,
+)
 
 ENCODER = "lite0-max"
 

@@ -137,7 +137,7 @@ def test_the_service_s_picture_gets_the_same_grade(collection):
 
 def test_torch_is_not_needed(collection, monkeypatch):
     monkeypatch.setitem(sys.modules, "cbir.learn.training.ordinal_tuning", None)
-    monkeypatch.setitem(sys.modules, "cbir.learn.models.lite_tail", None)
+    monkeypatch.setitem(sys.modules, "cbir.learn.training.ordinal_tuning", None)
     image = next(iter(read_images(collection.parent / "new.png")))
     with Collection(collection) as opened:
         assert Grader(opened, "grade").by_image(image).graded == COUNT

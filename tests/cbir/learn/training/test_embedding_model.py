@@ -14,7 +14,7 @@ from cbir.descriptors.networks import embedding_card
 from cbir.descriptors.networks.onnx_network import load_onnx_network
 from cbir.errors import CbirError, InvalidInput, NotFound
 from cbir.images import from_array, read_images
-from cbir.learn.training.network_scoring import apply_network
+from cbir.learn.models.scoring_network import apply_network
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.base.descriptor_model import model_problem

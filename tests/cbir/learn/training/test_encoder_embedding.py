@@ -17,7 +17,7 @@ from cbir.descriptors.networks.embedding_head import EmbeddingHead
 from cbir.descriptors.networks.model_files import load_weights
 from cbir.errors import InvalidInput
 from cbir.images import read_images
-from cbir.learn.models.scoring_network import ScoringNetwork
+from cbir.learn.models.scoring_network import ScoringNetwork, apply_network
 from cbir.learn.training.embedding_training import (
     EmbeddingData,
     EmbeddingRecipe,
@@ -26,7 +26,6 @@ from cbir.learn.training.embedding_training import (
     train_embedding,
 )
 from cbir.learn.training.fine_tuning import build_trainable, check_trainable, parameter_groups
-from cbir.learn.training.network_scoring import apply_network
 from cbir.learn.training.training_loop import run_training_loop
 from tests.cbir.learn.training.stripes import weights_of
 

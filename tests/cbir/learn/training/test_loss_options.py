@@ -11,10 +11,9 @@ from cbir.api.main import app
 from cbir.descriptors.networks import embedding_card
 from cbir.errors import InvalidInput, NotFound
 from cbir.learn.losses import names
-from cbir.learn.losses.parallel_loss import AbsoluteErrorLoss, SoftMarginLoss
+from cbir.learn.losses.score_losses import AbsoluteErrorLoss, SoftMarginLoss
 from cbir.learn.models import sorters
-from cbir.learn.models.sorters import LstmSorter, PairwiseSorter
-from cbir.learn.models.sorters.sorter_files import save_sorter
+from cbir.learn.models.sorters import LstmSorter, PairwiseSorter, save_sorter
 from cbir.learn.training.embedding_training import EmbeddingRecipe, train_embedding
 from cbir.learn.training.loss_options import LossOptions
 from tests.cbir.learn.training.stripes import SHORT, command, made

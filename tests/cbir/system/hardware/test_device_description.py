@@ -12,10 +12,10 @@ from cbir.descriptors.embedding_descriptor import DEVICE_TOLERANCE, EmbeddingDes
 from cbir.descriptors.networks import embedder as models
 from cbir.descriptors.networks.embedder import Embedder
 from cbir.errors import DeviceFailed
+from cbir.learn.models import scoring_network
+from cbir.learn.models.scoring_network import apply_network
 from cbir.learn.severity import sampled_ranker
 from cbir.learn.severity.value_ranker import ValueRanker
-from cbir.learn.training import network_scoring
-from cbir.learn.training.network_scoring import apply_network
 from cbir.learn.training.training_loop import run_training_loop
 from cbir.system.hardware import device, device_failure
 from tests.cbir.system.hardware.device_errors import ERRORS, failing
@@ -161,7 +161,7 @@ class Meter(torch.nn.Module):
 def test_pictures_are_sent_by_their_bytes(inputs, monkeypatch, free):
     """As many as a part of the free memory holds, and fewer where that was too many."""
     give_memory(monkeypatch, free)
-    monkeypatch.setattr(network_scoring, "to_network_input", on_the_cpu(network_scoring.to_network_input))
+    monkeypatch.setattr(scoring_network, "to_network_input", on_the_cpu(scoring_network.to_network_input))
     network = Meter(40)
     values = apply_network(network, np.stack(inputs), "cuda")
     assert values == pytest.approx(np.stack(inputs).mean(axis=(1, 2)) / 255, abs=1e-6)
