@@ -33,7 +33,7 @@ from cbir.evaluation.metrics.roc import auc, roc
 from cbir.evaluation.metrics.top_precision import pos_at_top
 from cbir.ingest.manifest import Manifest
 from cbir.learn.models.scoring_network import ScoringNetwork, score_pictures
-from cbir.learn.severity.value_network import principal_projection
+from cbir.learn.severity.severity_networks import principal_projection
 from cbir.learn.training.labelled_examples import read_ranker_examples, split_by_positive
 from cbir.learn.training.loss_options import LossOptions
 from cbir.learn.training.picture_loading import LoadedPictures, load_features, load_pictures

@@ -18,7 +18,7 @@ MODULES = (
     "cbir.descriptors.encoders.device_encoder",
     "cbir.learn.training.sorter_training",
     "cbir.learn.training.embedding_training",
-    "cbir.learn.severity.bayesian_ranker",
+    "cbir.learn.severity.severity_rankers",
     "cbir.descriptors.embedding_descriptor",
 )
 

@@ -14,6 +14,10 @@ MOVED = {  # those that the documentation of 1.0 names
     "cbir.client": "service.client",
     "cbir.datasets": "cbir.evaluation.datasets",
     "cbir.grading": "cbir.learn.grading",
+    "cbir.grading.adarank": "cbir.learn.grading.boosted_rankers",
+    "cbir.grading.rankboost": "cbir.learn.grading.boosted_rankers",
+    "cbir.grading.severity_ranker": "cbir.learn.grading",
+    "cbir.grading.tuned_cnn_ranker": "cbir.learn.grading.cnn_ranker",
     "cbir.losses": "cbir.learn.losses",
     "cbir.losses.classification": "cbir.learn.losses.embedding_losses",
     "cbir.losses.metric_learning": "cbir.learn.losses.embedding_losses",
@@ -28,6 +32,8 @@ MOVED = {  # those that the documentation of 1.0 names
     "cbir.models.embedding_head": "cbir.descriptors.networks.embedding_head",
     "cbir.models.linear.kernel_map": "cbir.learn.models.linear.kernel_ranker",
     "cbir.severity": "cbir.learn.severity",
+    "cbir.severity.bayesian_ranker": "cbir.learn.severity.severity_rankers",
+    "cbir.severity.stored_network": "cbir.learn.severity.severity_rankers",
     "cbir.training": "cbir.learn.training",
 }
 

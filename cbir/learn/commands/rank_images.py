@@ -12,7 +12,7 @@ import typer
 from typer import Argument, Option
 
 from cbir import settings
-from cbir.learn.commands.require_torch import require_torch
+from cbir.learn.commands.train_models import require_torch
 from cbir.search import command_options as options
 from cbir.system.console.output import StageBars, print_json
 from cbir.system.console.printable import echo

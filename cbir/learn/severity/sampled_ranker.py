@@ -15,9 +15,8 @@ from torch import Tensor, nn
 from cbir.descriptors.networks.model_files import save_model
 from cbir.errors import InvalidInput
 from cbir.learn.losses import ranknet_loss
-from cbir.learn.severity.judged_pairs import JudgedPairs, check_judged_pairs
-from cbir.learn.severity.sampled_network import SampledNetwork
-from cbir.learn.severity.severity_estimate import SeverityEstimate
+from cbir.learn.severity.judged_pairs import JudgedPairs, SeverityEstimate, check_judged_pairs
+from cbir.learn.severity.severity_networks import SampledNetwork
 from cbir.learn.training.training_loop import run_training_loop
 from cbir.system.atomic import private_folder
 from cbir.system.hardware.device_failure import device_failures

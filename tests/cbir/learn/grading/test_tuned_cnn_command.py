@@ -15,7 +15,7 @@ from cbir.errors import InvalidInput
 from cbir.images import read_images
 from cbir.images.pad_resize import pad_resize
 from cbir.learn.grading.grader import Grader
-from cbir.learn.grading.stored_network import StoredNetwork
+from cbir.learn.grading.stored_grading import StoredNetwork
 from cbir.store import Collection
 from tests.cbir.learn.grading.test_tuned_cnn import drawn
 

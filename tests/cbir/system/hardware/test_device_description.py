@@ -15,7 +15,7 @@ from cbir.errors import DeviceFailed
 from cbir.learn.models import scoring_network
 from cbir.learn.models.scoring_network import apply_network
 from cbir.learn.severity import sampled_ranker
-from cbir.learn.severity.value_ranker import ValueRanker
+from cbir.learn.severity.severity_rankers import ValueRanker
 from cbir.learn.training.training_loop import run_training_loop
 from cbir.system.hardware import device, device_failure
 from tests.cbir.system.hardware.device_errors import ERRORS, failing

@@ -11,10 +11,8 @@ import torch
 from cbir.descriptors.networks import backbones, embedding_card
 from cbir.descriptors.networks.embedder import Embedder, save_embedder
 from cbir.errors import InvalidInput, NotFound
-from cbir.learn.severity.bayesian_network import BayesianNetwork
-from cbir.learn.severity.bayesian_ranker import BayesianRanker
-from cbir.learn.severity.stored_network import load_severity_ranker
-from cbir.learn.severity.unit_dropout import UnitDropout
+from cbir.learn.severity.severity_networks import BayesianNetwork, UnitDropout
+from cbir.learn.severity.severity_rankers import BayesianRanker, load_severity_ranker
 from tests.service.features.annotate.active.drawn import SIDE, draw, judged
 
 PICTURES, GRADES = draw(90)

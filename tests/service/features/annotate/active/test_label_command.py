@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 from cbir.api.main import app
 from cbir.errors import InvalidInput, NotFound
 from cbir.learn.severity import stored_ranker
-from cbir.learn.severity.bayesian_ranker import BayesianRanker
-from cbir.learn.severity.grey_images import read_grey_images
-from cbir.learn.severity.severity_labels import severity_by_id
+from cbir.learn.severity.severity_rankers import BayesianRanker
+from cbir.learn.severity.stored_images import read_grey_images
+from cbir.learn.severity.stored_ranker import severity_by_id
 from cbir.store.base.severity_model import read_severity_conditions
 from service.features.annotate.study import study_models, study_plan
 from tests.service.features.annotate.active.drawn import SIDE, collection_of, draw, judged

@@ -17,8 +17,8 @@ from cbir.images import from_array
 from cbir.learn.grading import grader, make_ranker
 from cbir.learn.grading.grader import Grader
 from cbir.learn.severity import stored_ranker
-from cbir.learn.severity.grey_images import read_grey_images
-from cbir.learn.severity.severity_labels import severity_by_id
+from cbir.learn.severity.stored_images import read_grey_images
+from cbir.learn.severity.stored_ranker import severity_by_id
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.records.add_transaction import AddTransaction
