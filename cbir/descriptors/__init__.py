@@ -51,9 +51,9 @@ def get(name: str, model: Path | None = None, device: Device = "auto") -> Descri
     network: Batched
     if SLIT_LAMP.fullmatch(name):
         return SlitLampDescriptor(name, model)
-    if embedding_descriptor.NAME.fullmatch(name):
+    if embedding_descriptor.EMBEDDING_NAME.fullmatch(name):
         network = EmbeddingDescriptor(network_name, model, device)
-    elif encoder_descriptor.NAME.fullmatch(name):
+    elif encoder_descriptor.ENCODER_NAME.fullmatch(name):
         network = EncoderDescriptor(network_name, device)
     else:
         _check_name(name)

@@ -24,7 +24,7 @@ from cbir.system.hardware.device_failure import device_failures, on_gpu_or_cpu
 from cbir.system.hardware.device_memory import free_cached_memory, full_precision, in_pieces, network_batch
 
 # Hash of the weights, dimensions, and the descriptor that is concatenated: see `concatenated`.
-NAME = re.compile(r"embedding:([0-9a-f]{16}):([0-9]{1,4})(?:\+([a-z0-9_]+))?")
+EMBEDDING_NAME = re.compile(r"embedding:([0-9a-f]{16}):([0-9]{1,4})(?:\+([a-z0-9_]+))?")
 JOIN = "+"  # between the folder of a model and the name of a descriptor
 BATCH = 64  # images per run of the network on a CPU
 DEVICE_TOLERANCE = 1e-4  # largest difference of a value between a GPU and a CPU, of vectors of length 1
@@ -64,7 +64,7 @@ class EmbeddingDescriptor:
         InvalidInput
             If `name` is not the name of an embedding.
         """
-        match = NAME.fullmatch(name)
+        match = EMBEDDING_NAME.fullmatch(name)
         if match is None or match[3]:
             raise InvalidInput(f"{name!r} is not the name of an embedding")
         self.name = name
@@ -151,7 +151,7 @@ def _load_network(name: str, folder: Path, device: str) -> OnnxNetwork:
         network = load_onnx_network(folder, card)
         if network is None:
             raise InvalidInput(
-                f"{folder / embedding_card.ONNX} or onnxruntime is missing; copy the whole folder"
+                f"{folder / embedding_card.EMBEDDING_ONNX} or onnxruntime is missing; copy the whole folder"
             )
         return network
     network = load_onnx_network(folder, card) if device == "cpu" else None

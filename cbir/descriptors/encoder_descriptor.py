@@ -18,7 +18,7 @@ from cbir.images.volume import VolumeGrid
 from cbir.system.hardware.device import Device
 
 # Encoder, hash of its card, dimensions, and the descriptor that is concatenated: see `concatenated`.
-NAME = re.compile(
+ENCODER_NAME = re.compile(
     rf"encoder:({encoder_card.NAME.pattern}):([0-9a-f]{{16}}):([0-9]{{1,5}})(?:\+([a-z0-9_]+))?"
 )
 
@@ -38,7 +38,7 @@ def encoder_of(name: str) -> Encoder | None:
 
     Raises InvalidInput if there is no such encoder, or one with other weights or parameters.
     """
-    match = NAME.fullmatch(name)
+    match = ENCODER_NAME.fullmatch(name)
     if match is None:
         return None
     encoder = encoders.get(match[1])
@@ -55,7 +55,7 @@ def volume_grid(name: str) -> VolumeGrid | None:
 
     Only built-in encoders describe series.
     """
-    match = NAME.fullmatch(name)
+    match = ENCODER_NAME.fullmatch(name)
     card = built_in.CARDS.get(match[1]) if match else None
     shape = card.input if card else None
     return shape.grid if isinstance(shape, VolumeInput) else None
@@ -72,7 +72,7 @@ class EncoderDescriptor:
 
         Raises InvalidInput if it is no such name.
         """
-        match = NAME.fullmatch(name)
+        match = ENCODER_NAME.fullmatch(name)
         if match is None or match[4]:
             raise InvalidInput(f"{name!r} is not the name of an encoder's descriptor")
         self.name = name

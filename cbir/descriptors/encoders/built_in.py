@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from cbir.descriptors.encoders.efficientnet_lite import EfficientNetLite
 from cbir.descriptors.encoders.encoder_card import EncoderCard, EncoderInput, EncoderOutput, VolumeInput
-from cbir.descriptors.encoders.inflated_resnet import OUTPUT, InflatedResNet
+from cbir.descriptors.encoders.inflated_resnet import RESNET_OUTPUT, InflatedResNet
 from cbir.descriptors.encoders.state_dict import parse_state_dict
 from cbir.descriptors.networks.model_card import read_verified
 from cbir.descriptors.networks.packaged_weights import ASTRA, DEVIATION, LITE0, LITE1, MEAN, PackagedWeights
@@ -72,7 +72,7 @@ CT_VOLUME = EncoderCard(
     sha256=ASTRA.sha256,
     licence="MIT",
     input=VolumeInput(width=224, height=224, depth=160, spacing=(1.5, 1.5, 3.0)),
-    outputs=(EncoderOutput(tensor=OUTPUT, pooling="none", dimensions=2048),),
+    outputs=(EncoderOutput(tensor=RESNET_OUTPUT, pooling="none", dimensions=2048),),
 )
 CARDS = {card.name: card for card, _ in _ENCODERS} | {CT_VOLUME.name: CT_VOLUME}
 _WEIGHTS = {card.name: weights for card, weights in _ENCODERS}

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from cbir.descriptors.encoders.onnx_messages import write_model, write_node, write_tensor
 
-EPSILON = 1e-3  # of the batch norms
+LITE_EPSILON = 1e-3  # of the batch norms
 STRIDES = (1, 2, 2, 2, 1, 2, 1)  # of the first block of each stage
 REPEATS = (1, 2, 2, 3, 3, 4, 1)  # blocks of each stage
 # By stage, with 112 channels, 192 and 320; sides of their maps are 1/16 of the input's, 1/32 and 1/32
 OUTPUTS = {5: "middle", 6: "late", 7: "last"}
-INPUT = "images"
+LITE_INPUT = "images"
 
 
 class _Map(NamedTuple):
@@ -62,7 +62,7 @@ class EfficientNetLite:
         first = {name: stage for stage, name in OUTPUTS.items()}.get(after or "", 0) + 1
         block = sum(self._repeats[: first - 1])
         if after is None:
-            source = _Map(INPUT, 3, self._side)
+            source = _Map(LITE_INPUT, 3, self._side)
             current = self._convolve("_conv_stem", "_bn0", source, stride=2)
         else:
             channels = self._weights[f"_blocks.{block - 1}._project_conv.weight"].shape[0]
@@ -120,5 +120,5 @@ class EfficientNetLite:
             self._weights[f"{norm}.{name}"].astype(np.float64)
             for name in ("weight", "bias", "running_mean", "running_var")
         )
-        scale /= np.sqrt(variance + EPSILON)
+        scale /= np.sqrt(variance + LITE_EPSILON)
         return weight * scale[:, None, None, None], shift - mean * scale

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from cbir.descriptors.encoders.onnx_messages import write_model, write_node, write_tensor
 from cbir.errors import InvalidInput
 
-EPSILON = 1e-5  # of the batch norms
-INPUT, OUTPUT = "voxels", "mean"
+RESNET_EPSILON = 1e-5  # of the batch norms
+RESNET_INPUT, RESNET_OUTPUT = "voxels", "mean"
 LAYERS = 4  # the first block of each but the first halves the sides
 
 
@@ -41,7 +41,7 @@ class InflatedResNet:
         Raises InvalidInput if a tensor of the network is missing.
         """
         try:
-            current = self._convolve("conv1", "bn1", INPUT, stride=(1, 2, 2))
+            current = self._convolve("conv1", "bn1", RESNET_INPUT, stride=(1, 2, 2))
             current = self._add(
                 "MaxPool", [current], "maxpool", kernel_shape=(3,) * 3, pads=(1,) * 6, strides=(2,) * 3
             )
@@ -55,8 +55,10 @@ class InflatedResNet:
         except KeyError as error:
             raise InvalidInput(f"the weights lack the tensor {error.args[0]}") from error
         pooled = self._add("GlobalAveragePool", [current], "pooled")
-        self._add("Flatten", [pooled], OUTPUT)
-        return write_model(self._nodes, self._tensors, {INPUT: (1, 1, *self._shape)}, {OUTPUT: (1, values)})
+        self._add("Flatten", [pooled], RESNET_OUTPUT)
+        return write_model(
+            self._nodes, self._tensors, {RESNET_INPUT: (1, 1, *self._shape)}, {RESNET_OUTPUT: (1, values)}
+        )
 
     def _add_block(self, prefix: str, source: str, stride: int) -> str:
         current = self._convolve(f"{prefix}conv1", f"{prefix}bn1", source)
@@ -77,7 +79,7 @@ class InflatedResNet:
     ) -> str:
         """Add a convolution with its batch norm, and ReLU unless `activate` is False; return its output."""
         weight, bias = self._fold(layer, norm)
-        if source == INPUT:
+        if source == RESNET_INPUT:
             weight = weight.sum(axis=1, keepdims=True)
         names = f"{layer}.weight", f"{layer}.bias"
         self._tensors += [
@@ -98,6 +100,6 @@ class InflatedResNet:
             self._weights[f"{norm}.{name}"].astype(np.float64)
             for name in ("weight", "bias", "running_mean", "running_var")
         )
-        scale /= np.sqrt(variance + EPSILON)
+        scale /= np.sqrt(variance + RESNET_EPSILON)
         weight = self._weights[f"{layer}.weight"] * scale.astype(np.float32).reshape(-1, 1, 1, 1, 1)
         return weight, (shift - mean * scale).astype(np.float32)

@@ -45,17 +45,17 @@ def read_graph(content: bytes) -> OnnxGraph:
         elif number == INITIALIZER:
             name, weights[name] = _read_weights(value)
         elif number == _INPUT:
-            inputs += [_text(name) for field, name in read_fields(value) if field == 1]
+            inputs += [_decoded(name) for field, name in read_fields(value) if field == 1]
     (source,) = [name for name in inputs if name not in weights]
     return OnnxGraph(tuple(nodes), weights, source)
 
 
 def _read_node(message: bytes) -> OnnxNode:
     fields = list(read_fields(message))
-    (output,) = [_text(value) for number, value in fields if number == 2]
+    (output,) = [_decoded(value) for number, value in fields if number == 2]
     return OnnxNode(
-        operator=_text(dict(fields).get(4, b"")),
-        inputs=tuple(_text(value) for number, value in fields if number == 1),
+        operator=_decoded(dict(fields).get(4, b"")),
+        inputs=tuple(_decoded(value) for number, value in fields if number == 1),
         output=output,
         attributes=dict(_read_attribute(value) for number, value in fields if number == 5),
     )
@@ -64,13 +64,13 @@ def _read_node(message: bytes) -> OnnxNode:
 def _read_attribute(message: bytes) -> tuple[str, tuple[int, ...] | None]:
     fields = list(read_fields(message))
     numbers = [item for number, value in fields if number in (_INT, _INTS) for item in _integers(value)]
-    return _text(dict(fields)[1]), tuple(numbers) if numbers else None
+    return _decoded(dict(fields)[1]), tuple(numbers) if numbers else None
 
 
 def _read_weights(message: bytes) -> tuple[str, NDArray[np.float32]]:
     fields = list(read_fields(message))
     by_number = dict(fields)
-    name = _text(by_number[8])
+    name = _decoded(by_number[8])
     if by_number.get(2) != FLOAT or _RAW not in by_number:
         raise ValueError(f"the weights {name} are not float32")
     shape = [item for number, value in fields if number == 1 for item in _integers(value)]
@@ -88,5 +88,5 @@ def _integers(value: Any) -> Iterator[int]:
         yield from _integers(number)
 
 
-def _text(value: Any) -> str:
+def _decoded(value: Any) -> str:
     return bytes(value).decode()

@@ -6,7 +6,7 @@ from typing import Any, cast
 from torch import Tensor, nn
 
 from cbir.descriptors.networks.backbones import build_backbone
-from cbir.descriptors.networks.embedding_card import CARD, WEIGHTS, read_embedding_card
+from cbir.descriptors.networks.embedding_card import EMBEDDING_CARD, EMBEDDING_WEIGHTS, read_embedding_card
 from cbir.descriptors.networks.embedding_head import EmbeddingHead
 from cbir.descriptors.networks.model_files import load_weights, save_model
 from cbir.descriptors.networks.onnx_network import export_onnx
@@ -68,7 +68,7 @@ class Embedder(nn.Module):
 
 
 def save_embedder(embedder: Embedder, folder: Path, facts: dict[str, Any]) -> None:
-    """Write the weights, the ONNX export and the card of an embedder.
+    """Write the weights, the EMBEDDING_ONNX export and the card of an embedder.
 
     Parameters
     ----------
@@ -80,7 +80,12 @@ def save_embedder(embedder: Embedder, folder: Path, facts: dict[str, Any]) -> No
         Further fields of the card.
     """
     exported = export_onnx(embedder, embedder.side, embedder.channels, folder)
-    save_model(embedder, folder / WEIGHTS, folder / CARD, {"model": embedder.options, **exported, **facts})
+    save_model(
+        embedder,
+        folder / EMBEDDING_WEIGHTS,
+        folder / EMBEDDING_CARD,
+        {"model": embedder.options, **exported, **facts},
+    )
 
 
 def load_embedder(folder: Path) -> Embedder:
@@ -89,4 +94,4 @@ def load_embedder(folder: Path) -> Embedder:
     Raises NotFound if there is none, InvalidInput if weights and card do not match.
     """
     card = read_embedding_card(folder)
-    return load_weights(folder / WEIGHTS, card["sha256"], lambda: Embedder(**card["model"])).eval()
+    return load_weights(folder / EMBEDDING_WEIGHTS, card["sha256"], lambda: Embedder(**card["model"])).eval()

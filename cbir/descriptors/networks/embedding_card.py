@@ -5,16 +5,16 @@ from typing import Any
 
 from cbir.descriptors.networks.model_card import read_model_card
 
-WEIGHTS, CARD = "embedding.safetensors", "embedding.json"
-ONNX = "embedding.onnx"  # the same network for onnxruntime, if the library onnx was there
-OUTPUT = "vectors"  # of that network
+EMBEDDING_WEIGHTS, EMBEDDING_CARD = "embedding.safetensors", "embedding.json"
+EMBEDDING_ONNX = "embedding.onnx"  # the same network for onnxruntime, if the library onnx was there
+EMBEDDING_OUTPUT = "vectors"  # of that network
 SIDES = (32, 1024)
 DIMENSIONS = (2, 4096)
 
 
 def has_embedding(folder: Path) -> bool:
     """Return whether `folder` has the card of an embedding."""
-    return (folder / CARD).is_file()
+    return (folder / EMBEDDING_CARD).is_file()
 
 
 def read_embedding_card(folder: Path) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def read_embedding_card(folder: Path) -> dict[str, Any]:
     has it. Raises NotFound if there is none, InvalidInput if it is something else.
     """
     command = f"`cbir train embedding --out {folder}`"
-    return read_model_card(folder / CARD, "an embedding", command, _is_embedding_card)
+    return read_model_card(folder / EMBEDDING_CARD, "an embedding", command, _is_embedding_card)
 
 
 def _is_embedding_card(card: Any) -> bool:

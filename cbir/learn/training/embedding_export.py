@@ -1,4 +1,4 @@
-"""Embedding of a frozen encoder and a trained head as one ONNX network, compared with both."""
+"""Embedding of a frozen encoder and a trained head as one EMBEDDING_ONNX network, compared with both."""
 
 import hashlib
 from itertools import count
@@ -13,7 +13,12 @@ from onnx import TensorProto, helper, numpy_helper
 from cbir.descriptors.encoders import Encoder
 from cbir.descriptors.encoders.encoder_network import normalise_pixels, run_session
 from cbir.descriptors.encoders.pooling import pooling_matrix
-from cbir.descriptors.networks.embedding_card import CARD, ONNX, OUTPUT, WEIGHTS
+from cbir.descriptors.networks.embedding_card import (
+    EMBEDDING_CARD,
+    EMBEDDING_ONNX,
+    EMBEDDING_OUTPUT,
+    EMBEDDING_WEIGHTS,
+)
 from cbir.descriptors.networks.embedding_head import EmbeddingHead
 from cbir.descriptors.networks.model_files import save_model
 from cbir.descriptors.networks.onnx_session import open_onnx_session
@@ -21,13 +26,13 @@ from cbir.errors import InvalidInput
 from cbir.system.atomic import write_bytes
 
 TOLERANCE = 1e-4  # of vectors of length 1
-LARGEST = 2**31 - 2**24  # bytes of an encoder's network; an ONNX file has at most 2 GiB
+LARGEST = 2**31 - 2**24  # bytes of an encoder's network; an EMBEDDING_ONNX file has at most 2 GiB
 
 
 def save_encoder_embedding(
     head: EmbeddingHead, encoder: Encoder, folder: Path, facts: dict[str, Any]
 ) -> None:
-    """Write the head's weights, encoder and head as ONNX, and the card.
+    """Write the head's weights, encoder and head as EMBEDDING_ONNX, and the card.
 
     Parameters
     ----------
@@ -47,18 +52,18 @@ def save_encoder_embedding(
     """
     content = _append_head(encoder, head.eval())
     _compare(content, encoder, head)
-    write_bytes(folder / ONNX, content)
+    write_bytes(folder / EMBEDDING_ONNX, content)
     card = {
         "model": {"encoder": encoder.name, "head": head.options, "dimensions": head.size},
         "encoder": encoder.card.model_dump(mode="json"),
         "input": encoder.image_input.model_dump(mode="json"),
         "onnx_sha256": hashlib.sha256(content).hexdigest(),
     }
-    save_model(head, folder / WEIGHTS, folder / CARD, {**card, **facts})
+    save_model(head, folder / EMBEDDING_WEIGHTS, folder / EMBEDDING_CARD, {**card, **facts})
 
 
 def _append_head(encoder: Encoder, head: EmbeddingHead) -> bytes:
-    """Return the encoder's ONNX network with its pooling and the head behind it, and OUTPUT as the only output."""
+    """Return the encoder's EMBEDDING_ONNX network with its pooling and the head behind it, and EMBEDDING_OUTPUT as the only output."""
     source = encoder.store().read_bytes()
     if len(source) > LARGEST:
         raise InvalidInput(f"the network of {encoder.name} is too large to get a head")
@@ -77,7 +82,7 @@ def _append_head(encoder: Encoder, head: EmbeddingHead) -> bytes:
         return output
 
     def unit(name: str, length: int) -> str:
-        # Operators that are the same in all versions of ONNX; as in torch, a vector of zeros stays one
+        # Operators that are the same in all versions of EMBEDDING_ONNX; as in torch, a vector of zeros stays one
         squares = add("MatMul", add("Mul", name, name), np.ones((length, 1), np.float32))
         return add("Div", name, add("Max", add("Sqrt", squares), np.array([1e-12], np.float32)))
 
@@ -103,9 +108,9 @@ def _append_head(encoder: Encoder, head: EmbeddingHead) -> bytes:
         kept = add("Mul", unit(projected, head.directions), np.array([head.kept**0.5], np.float32))
         learnt = add("Mul", vector, np.array([(1 - head.kept) ** 0.5], np.float32))
         vector = add("Concat", learnt, kept, axis=1)
-    graph.node.append(helper.make_node("Identity", [vector], [OUTPUT]))
+    graph.node.append(helper.make_node("Identity", [vector], [EMBEDDING_OUTPUT]))
     del graph.output[:]
-    graph.output.append(helper.make_tensor_value_info(OUTPUT, TensorProto.FLOAT, [1, head.size]))
+    graph.output.append(helper.make_tensor_value_info(EMBEDDING_OUTPUT, TensorProto.FLOAT, [1, head.size]))
     return bytes(model.SerializeToString())
 
 
@@ -118,12 +123,14 @@ def _output_shapes(source: bytes, encoder: Encoder) -> dict[str, tuple[int, ...]
 def _compare(content: bytes, encoder: Encoder, head: EmbeddingHead) -> None:
     session, network = open_onnx_session(content, threads=1), encoder.open_network(threads=1)
     for seed in range(2):
-        vector = run_session(session, [OUTPUT], _trial(encoder, seed))[OUTPUT]
+        vector = run_session(session, [EMBEDDING_OUTPUT], _trial(encoder, seed))[EMBEDDING_OUTPUT]
         values = network.describe(_trial_pixels(encoder, seed))
         with torch.inference_mode():
             expected = head(torch.from_numpy(values)[None]).numpy()
         if not np.abs(vector - expected).max() <= TOLERANCE:
-            raise InvalidInput(f"{encoder.name} with its head gives other vectors as ONNX than with torch")
+            raise InvalidInput(
+                f"{encoder.name} with its head gives other vectors as EMBEDDING_ONNX than with torch"
+            )
 
 
 def _trial(encoder: Encoder, seed: int) -> np.ndarray[Any, Any]:

@@ -14,7 +14,7 @@ from cbir.system.atomic import copy_file
 
 FOLDER = "model"
 # The card comes last: it marks the model as complete.
-FILES = (embedding_card.WEIGHTS, embedding_card.ONNX, embedding_card.CARD)
+FILES = (embedding_card.EMBEDDING_WEIGHTS, embedding_card.EMBEDDING_ONNX, embedding_card.EMBEDDING_CARD)
 
 
 def store_descriptor_model(folder: Path, profile: Profile) -> None:
@@ -37,7 +37,7 @@ def copy_model(source: Path, target: Path) -> None:
     target.mkdir(mode=folder_mode(target.parent), exist_ok=True)
     copied = []
     for name in FILES if embedding_card.has_embedding(source) else (lens_card.LENS_CARD,):
-        if name == embedding_card.ONNX and not (source / name).exists():
+        if name == embedding_card.EMBEDDING_ONNX and not (source / name).exists():
             continue  # torch runs the model then
         copy_file(source / name, target / name)
         (target / name).chmod(file_mode(target))
@@ -70,7 +70,7 @@ def model_problem(folder: Path, profile: Profile) -> str | None:
             return f"files of the model are missing or have changed: {', '.join(changed)}"
         if slit_lamp_descriptor.SLIT_LAMP.fullmatch(profile.descriptor):
             return _lens_problem(folder, profile)
-        name = embedding_descriptor.NAME.fullmatch(profile.descriptor)
+        name = embedding_descriptor.EMBEDDING_NAME.fullmatch(profile.descriptor)
         return _embedding_problem(folder, name[1]) if name else None
     except (CbirError, OSError) as error:
         return f"the model cannot be read: {error}"
@@ -83,13 +83,17 @@ def _lens_problem(folder: Path, profile: Profile) -> str | None:
 
 def _embedding_problem(folder: Path, digest_start: str) -> str | None:
     card = embedding_card.read_embedding_card(folder / FOLDER)
-    digest = _sha256(folder / FOLDER / embedding_card.WEIGHTS)
-    exported = folder / FOLDER / embedding_card.ONNX
+    digest = _sha256(folder / FOLDER / embedding_card.EMBEDDING_WEIGHTS)
+    exported = folder / FOLDER / embedding_card.EMBEDDING_ONNX
     used = "onnx_sha256" in card and exported.exists()  # else torch computes
     damaged = used and _sha256(exported) != card["onnx_sha256"]
     if digest != card["sha256"] or digest[:16] != digest_start:
         return "the model is not the one that computed the vectors"
-    return f"{embedding_card.ONNX} of the model is not the file that its card describes" if damaged else None
+    return (
+        f"{embedding_card.EMBEDDING_ONNX} of the model is not the file that its card describes"
+        if damaged
+        else None
+    )
 
 
 def _sha256(path: Path) -> str:

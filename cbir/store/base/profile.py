@@ -82,7 +82,7 @@ class Profile(BaseModel):
     @property
     def has_model(self) -> bool:
         """True if the descriptor is a trained model that the collection keeps a copy of."""
-        names = (embedding_descriptor.NAME, slit_lamp_descriptor.SLIT_LAMP)
+        names = (embedding_descriptor.EMBEDDING_NAME, slit_lamp_descriptor.SLIT_LAMP)
         return any(name.fullmatch(self.descriptor) for name in names)
 
     @property
@@ -110,7 +110,7 @@ def settings_of_new(profile: Profile) -> dict[str, Any]:
         return {}
     if profile.is_projected:
         return deepcopy(PROJECTED_EPRF)
-    is_embedding = embedding_descriptor.NAME.fullmatch(profile.descriptor)
+    is_embedding = embedding_descriptor.EMBEDDING_NAME.fullmatch(profile.descriptor)
     return deepcopy(UNIT_EPRF) if is_embedding else {}
 
 
@@ -129,7 +129,7 @@ def get(name: str, weights: dict[str, float] | None = None) -> Profile:
                 name=title, descriptor=descriptor, normalisation="project", weights=beside | (weights or {})
             )
             return profile.model_copy(update={"rerank": settings_of_new(profile)})
-        if not embedding_descriptor.NAME.fullmatch(descriptor):
+        if not embedding_descriptor.EMBEDDING_NAME.fullmatch(descriptor):
             return Profile(name=title, descriptor=descriptor, model=model, weights=weights or {})
         others = parts[1:]
         profile = Profile(

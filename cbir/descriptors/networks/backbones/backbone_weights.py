@@ -8,7 +8,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, load_file
 from torch import Tensor, nn
 
-from cbir.descriptors.networks.embedding_card import WEIGHTS, read_embedding_card
+from cbir.descriptors.networks.embedding_card import EMBEDDING_WEIGHTS, read_embedding_card
 from cbir.descriptors.networks.model_card import read_verified
 from cbir.errors import InvalidInput, NotFound
 
@@ -29,7 +29,7 @@ def read_named_weights(path: Path) -> dict[str, Tensor]:
     """Read a state dict as `read_state_dict` does, by the names that the file gives."""
     content = None
     if path.is_dir():
-        content = read_verified(path / WEIGHTS, read_embedding_card(path)["sha256"])
+        content = read_verified(path / EMBEDDING_WEIGHTS, read_embedding_card(path)["sha256"])
     elif not path.is_file():
         raise NotFound(f"there are no weights {path}")
     try:

@@ -34,8 +34,8 @@ class TestFiles:
 
     def test_other_weights(self, tmp_path):
         models.save_embedder(made(), tmp_path, {})
-        content = (tmp_path / embedding_card.WEIGHTS).read_bytes()
-        (tmp_path / embedding_card.WEIGHTS).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        content = (tmp_path / embedding_card.EMBEDDING_WEIGHTS).read_bytes()
+        (tmp_path / embedding_card.EMBEDDING_WEIGHTS).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
         with pytest.raises(InvalidInput, match="not the file that its card describes"):
             models.load_embedder(tmp_path)
 
@@ -59,7 +59,7 @@ class TestFiles:
         ],
     )
     def test_cards_that_are_none(self, card, tmp_path):
-        (tmp_path / embedding_card.CARD).write_text(card)
+        (tmp_path / embedding_card.EMBEDDING_CARD).write_text(card)
         with pytest.raises(InvalidInput, match="not the card of an embedding"):
             embedding_card.read_embedding_card(tmp_path)
 
@@ -84,7 +84,7 @@ class TestDescriptor:
             expected = models.load_embedder(model)(torch.from_numpy(pixels)).numpy()
         assert load_onnx_network(model, card)(pixels) == pytest.approx(expected, abs=1e-5)
         assert load_onnx_network(model, {"sha256": card["sha256"]}) is None
-        (tmp_path / embedding_card.ONNX).write_bytes(b"other")
+        (tmp_path / embedding_card.EMBEDDING_ONNX).write_bytes(b"other")
         with pytest.raises(InvalidInput, match="not the file that its card describes"):
             load_onnx_network(tmp_path, card)
 
@@ -135,13 +135,13 @@ class TestDescriptor:
                 ["index", str(images), "--profile", str(tmp_path), "--collection", str(collection)],
                 catch_exceptions=False,
             )
-        exported = collection / "model" / embedding_card.ONNX
+        exported = collection / "model" / embedding_card.EMBEDDING_ONNX
         if exported.exists():
             content = exported.read_bytes()
             exported.write_bytes(content[:-1])
-            assert embedding_card.ONNX in verify_collection(opened)[0]
+            assert embedding_card.EMBEDDING_ONNX in verify_collection(opened)[0]
             exported.write_bytes(content)
-        weights = collection / "model" / embedding_card.WEIGHTS
+        weights = collection / "model" / embedding_card.EMBEDDING_WEIGHTS
         weights.write_bytes(weights.read_bytes()[:-1])
         assert "model" in (model_problem(collection, opened.profile) or "")
         assert "model" in verify_collection(opened)[0]
