@@ -68,7 +68,7 @@ class Embedder(nn.Module):
 
 
 def save_embedder(embedder: Embedder, folder: Path, facts: dict[str, Any]) -> None:
-    """Write the weights, the EMBEDDING_ONNX export and the card of an embedder.
+    """Write the weights, the ONNX export and the card of an embedder.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""EMBEDDING_ONNX export of embedders and their inference by onnxruntime: twice as fast on a CPU as torch, which it replaces."""
+"""ONNX export of embedders and their inference by onnxruntime: twice as fast on a CPU as torch, which it replaces."""
 
 import hashlib
 import warnings
@@ -19,13 +19,13 @@ from cbir.system.atomic import write_bytes
 if TYPE_CHECKING:
     from torch import nn
 
-LARGEST_NETWORK = (1 << 31) - 1  # bytes; EMBEDDING_ONNX files have no more
+LARGEST_NETWORK = (1 << 31) - 1  # bytes; ONNX files have no more
 
 OnnxNetwork = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 
 
 def export_onnx(network: "nn.Module", side: int, channels: int, folder: Path) -> dict[str, str]:
-    """Write an embedder as EMBEDDING_ONNX.
+    """Write an embedder as ONNX.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def export_onnx(network: "nn.Module", side: int, channels: int, folder: Path) ->
 
 
 def load_onnx_network(folder: Path, card: dict[str, Any]) -> OnnxNetwork | None:
-    """Load the EMBEDDING_ONNX network that `card` describes in `folder`: (n, channels, height, width) float32 to vectors.
+    """Load the ONNX network that `card` describes in `folder`: (n, channels, height, width) float32 to vectors.
 
     Returns None if there is no export or no onnxruntime. Raises InvalidInput if the file is not the one of the card.
     """

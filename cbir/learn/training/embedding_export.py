@@ -1,4 +1,4 @@
-"""Embedding of a frozen encoder and a trained head as one EMBEDDING_ONNX network, compared with both."""
+"""Embedding of a frozen encoder and a trained head as one ONNX network, compared with both."""
 
 import hashlib
 from itertools import count
@@ -26,13 +26,13 @@ from cbir.errors import InvalidInput
 from cbir.system.atomic import write_bytes
 
 TOLERANCE = 1e-4  # of vectors of length 1
-LARGEST = 2**31 - 2**24  # bytes of an encoder's network; an EMBEDDING_ONNX file has at most 2 GiB
+LARGEST = 2**31 - 2**24  # bytes of an encoder's network; an ONNX file has at most 2 GiB
 
 
 def save_encoder_embedding(
     head: EmbeddingHead, encoder: Encoder, folder: Path, facts: dict[str, Any]
 ) -> None:
-    """Write the head's weights, encoder and head as EMBEDDING_ONNX, and the card.
+    """Write the head's weights, encoder and head as ONNX, and the card.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def save_encoder_embedding(
 
 
 def _append_head(encoder: Encoder, head: EmbeddingHead) -> bytes:
-    """Return the encoder's EMBEDDING_ONNX network with its pooling and the head behind it, and EMBEDDING_OUTPUT as the only output."""
+    """Return the encoder's ONNX network with its pooling and the head behind it as the only output."""
     source = encoder.store().read_bytes()
     if len(source) > LARGEST:
         raise InvalidInput(f"the network of {encoder.name} is too large to get a head")
@@ -82,7 +82,7 @@ def _append_head(encoder: Encoder, head: EmbeddingHead) -> bytes:
         return output
 
     def unit(name: str, length: int) -> str:
-        # Operators that are the same in all versions of EMBEDDING_ONNX; as in torch, a vector of zeros stays one
+        # Operators that are the same in all versions of ONNX; as in torch, a vector of zeros stays one
         squares = add("MatMul", add("Mul", name, name), np.ones((length, 1), np.float32))
         return add("Div", name, add("Max", add("Sqrt", squares), np.array([1e-12], np.float32)))
 
@@ -128,9 +128,7 @@ def _compare(content: bytes, encoder: Encoder, head: EmbeddingHead) -> None:
         with torch.inference_mode():
             expected = head(torch.from_numpy(values)[None]).numpy()
         if not np.abs(vector - expected).max() <= TOLERANCE:
-            raise InvalidInput(
-                f"{encoder.name} with its head gives other vectors as EMBEDDING_ONNX than with torch"
-            )
+            raise InvalidInput(f"{encoder.name} with its head gives other vectors as ONNX than with torch")
 
 
 def _trial(encoder: Encoder, seed: int) -> np.ndarray[Any, Any]:
