@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from cbir.descriptors import encoders
-from cbir.descriptors.networks.backbones import Backbone
-from cbir.descriptors.networks.toprank_cnn import FEATURES
+from cbir.descriptors.networks.backbones import FEATURES, Backbone
 from cbir.evaluation.metrics.roc import auc, roc
 from cbir.evaluation.metrics.top_precision import pos_at_top
 from cbir.ingest.manifest import Manifest

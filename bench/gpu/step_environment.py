@@ -19,7 +19,7 @@ MODULES = (
     "cbir.learn.training.sorter_training",
     "cbir.learn.training.embedding_training",
     "cbir.learn.severity.severity_rankers",
-    "cbir.descriptors.embedding_descriptor",
+    "cbir.descriptors.network_descriptors",
 )
 
 

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from cbir.descriptors.query_image import select_frame
+from cbir.descriptors.descriptor import select_frame
 from cbir.errors import InvalidInput, NotFound
 from cbir.images import Image, Limits, Region, crop, decode, from_array
 from cbir.images.volume import VolumeGrid

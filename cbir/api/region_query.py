@@ -5,7 +5,7 @@ from typing import Any
 
 from cbir.api.collection_images import CollectionImages
 from cbir.api.query_input import read_example, require_id
-from cbir.descriptors.query_image import describe_query
+from cbir.descriptors.descriptor import describe_query
 from cbir.errors import InvalidInput, NotFound
 from cbir.images import Image, Region
 from cbir.ingest.query_file import QueryOptions

@@ -37,9 +37,8 @@ def fit_slit_lamp(
     format: Printed = OutputFormat.text,
 ) -> None:
     """Learn to find the lens in slit-lamp images from images with outlines."""
-    from cbir.descriptors.lens_outlines import read_outlines
-    from cbir.descriptors.slit_lamp.lens_finder import fit_lens_finder
-    from cbir.descriptors.slit_lamp.stored_lens_finder import write_lens_finder
+    from cbir.descriptors.lens_files import read_outlines
+    from cbir.descriptors.slit_lamp.lens_finder import fit_lens_finder, write_lens_finder
     from cbir.images import Limits
 
     limits, pictures, contours = Limits.from_settings(settings.load()), [], []
@@ -98,9 +97,8 @@ def measure_slit_lamp(
     format: Annotated[Literal["text", "csv", "json"], Option(help="Output format.")] = "text",
 ) -> None:
     """Print the six features of the lens in slit-lamp images; intensities and colours are from 0 to 1."""
-    from cbir.descriptors.slit_lamp.lens_features import FEATURES, measure_lens
-    from cbir.descriptors.slit_lamp.outline_picture import draw_outline
-    from cbir.descriptors.slit_lamp.stored_lens_finder import load_lens_finder
+    from cbir.descriptors.slit_lamp import FEATURES, draw_outline, measure_lens
+    from cbir.descriptors.slit_lamp.lens_finder import load_lens_finder
     from cbir.images import Limits, read_images
     from cbir.images.thumbnail import encode_image
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir import descriptors, settings
-from cbir.descriptors.encoder_descriptor import encoder_of
+from cbir.descriptors.network_descriptors import encoder_of
 from cbir.errors import InvalidInput
 from cbir.images import Image
 from cbir.images.pad_resize import pad_resize

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.descriptors.encoders import built_in
-from cbir.descriptors.encoders.efficientnet_lite import EfficientNetLite
 from cbir.descriptors.encoders.encoder_network import run_session
+from cbir.descriptors.encoders.network_writers import EfficientNetLite
 from cbir.descriptors.networks.onnx_session import open_onnx_session
 from cbir.errors import InvalidInput
 from cbir.learn.grading.picture_maps import MIDDLE, NetworkTrunk, PictureMaps

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cbir.descriptors.encoder_descriptor import encoder_descriptor_name, encoder_of
+from cbir.descriptors.network_descriptors import encoder_descriptor_name, encoder_of
 from cbir.descriptors.networks.model_card import read_model_card
 from cbir.descriptors.networks.model_files import load_weights
 from cbir.errors import InvalidInput

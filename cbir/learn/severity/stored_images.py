@@ -11,8 +11,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from cbir import settings
 from cbir.descriptors import encoders
-from cbir.descriptors.encoder_descriptor import encoder_descriptor_name, encoder_of
 from cbir.descriptors.encoders.feature_cache import FeatureCache
+from cbir.descriptors.network_descriptors import encoder_descriptor_name, encoder_of
 from cbir.errors import CbirError, InvalidInput
 from cbir.images import Image, Limits, decode
 from cbir.images.pad_resize import pad_resize

@@ -11,15 +11,14 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from cbir.descriptors.encoders import Encoder
-from cbir.descriptors.encoders.encoder_network import normalise_pixels, run_session
-from cbir.descriptors.encoders.pooling import pooling_matrix
-from cbir.descriptors.networks.embedding_card import (
+from cbir.descriptors.encoders.encoder_network import normalise_pixels, pooling_matrix, run_session
+from cbir.descriptors.networks.embedder import EmbeddingHead
+from cbir.descriptors.networks.model_card import (
     EMBEDDING_CARD,
     EMBEDDING_ONNX,
     EMBEDDING_OUTPUT,
     EMBEDDING_WEIGHTS,
 )
-from cbir.descriptors.networks.embedding_head import EmbeddingHead
 from cbir.descriptors.networks.model_files import save_model
 from cbir.descriptors.networks.onnx_session import open_onnx_session
 from cbir.errors import InvalidInput

@@ -15,8 +15,7 @@ import torchvision
 
 import cbir
 from cbir.descriptors import encoders
-from cbir.descriptors.networks.embedder import Embedder, save_embedder
-from cbir.descriptors.networks.embedding_head import KEPT, EmbeddingHead
+from cbir.descriptors.networks.embedder import KEPT, Embedder, EmbeddingHead, save_embedder
 from cbir.evaluation.report.svg_figure import require_matplotlib
 from cbir.ingest.manifest import Manifest
 from cbir.learn.losses import ORDINAL

@@ -11,8 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cbir.descriptors.networks.embedder import Embedder
-from cbir.descriptors.networks.embedding_head import KEPT, EmbeddingHead
+from cbir.descriptors.networks.embedder import KEPT, Embedder, EmbeddingHead
 from cbir.errors import InvalidInput
 from cbir.evaluation.metrics.vector_retrieval import RetrievalScores, evaluate_vectors
 from cbir.learn.losses.embedding_losses import SimilarityLoss

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from cbir.descriptors.networks.backbones.efficientnet_lite_network import EPSILON, STAGES
+from cbir.descriptors.networks.efficientnet_lite_network import EPSILON, STAGES
 from cbir.errors import InvalidInput
 from cbir.learn.training.training_loop import run_training_loop
 

@@ -9,9 +9,9 @@ from torch import nn
 
 from cbir.descriptors import encoders
 from cbir.descriptors.encoders import built_in
+from cbir.descriptors.encoders.built_in import parse_state_dict
 from cbir.descriptors.encoders.feature_cache import FeatureCache
-from cbir.descriptors.encoders.inflated_resnet import RESNET_INPUT, InflatedResNet
-from cbir.descriptors.encoders.state_dict import parse_state_dict
+from cbir.descriptors.encoders.network_writers import RESNET_INPUT, InflatedResNet
 from cbir.descriptors.networks.onnx_session import open_onnx_session
 from cbir.descriptors.networks.packaged_weights import ASTRA
 from cbir.errors import InvalidInput, UnreadableImage

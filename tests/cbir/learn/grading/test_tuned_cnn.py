@@ -6,8 +6,8 @@ import pytest
 from sklearn.base import clone
 
 from cbir.descriptors.encoders import built_in
-from cbir.descriptors.encoders.efficientnet_lite import EfficientNetLite
 from cbir.descriptors.encoders.encoder_network import normalise_pixels, run_session
+from cbir.descriptors.encoders.network_writers import EfficientNetLite
 from cbir.descriptors.networks.onnx_session import open_onnx_session
 from cbir.errors import InvalidInput
 from cbir.learn.grading import make_ranker
@@ -28,7 +28,7 @@ from cbir.learn.grading.stored_grading import PackedTensor, pack
 torch = pytest.importorskip("torch", reason="torch, of the extra deep, is not installed")
 torch.set_num_threads(1)
 
-from cbir.descriptors.networks.backbones.efficientnet_lite_network import EfficientNetLiteNetwork  # noqa: E402
+from cbir.descriptors.networks.efficientnet_lite_network import EfficientNetLiteNetwork  # noqa: E402
 from cbir.learn.training.ordinal_tuning import (  # noqa: E402
     LiteTail,
     TuningOptions,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from cbir.descriptors import embedding_descriptor
-from cbir.descriptors.embedding_descriptor import DEVICE_TOLERANCE, EmbeddingDescriptor, descriptor_name
+from cbir.descriptors import network_descriptors
+from cbir.descriptors.network_descriptors import DEVICE_TOLERANCE, EmbeddingDescriptor, descriptor_name
 from cbir.descriptors.networks import embedder as models
 from cbir.descriptors.networks.embedder import Embedder
 from cbir.errors import DeviceFailed
@@ -51,15 +51,15 @@ def give_memory(monkeypatch, free):
 @pytest.fixture
 def gpu(monkeypatch):
     """A GPU that passes its trial; the network runs where it can."""
-    load = embedding_descriptor._torch_network
+    load = network_descriptors._torch_network
     monkeypatch.setattr(device, "_tried", lambda library, needs_driver=False: None)
     monkeypatch.setattr(device, "gpu_name", lambda: "Test GPU")
     if HERE == "cpu":
         give_memory(monkeypatch, 1 << 34)
-    monkeypatch.setattr(embedding_descriptor, "_torch_network", lambda path, name: load(path, HERE))
-    embedding_descriptor._load_network.cache_clear()
+    monkeypatch.setattr(network_descriptors, "_torch_network", lambda path, name: load(path, HERE))
+    network_descriptors._load_network.cache_clear()
     yield
-    embedding_descriptor._load_network.cache_clear()
+    network_descriptors._load_network.cache_clear()
 
 
 def described(folder, inputs, setting):
@@ -96,7 +96,7 @@ def test_embeddings_say_where_they_run(folder, gpu, monkeypatch):
     describe = EmbeddingDescriptor(descriptor_name(folder), folder)
     assert describe.batches_on_gpu()
     assert not EmbeddingDescriptor(describe.name, folder, "cpu").batches_on_gpu()
-    monkeypatch.setattr(embedding_descriptor, "_encoder_input", lambda *_: "an input")  # began as an encoder
+    monkeypatch.setattr(network_descriptors, "_encoder_input", lambda *_: "an input")  # began as an encoder
     assert not describe.batches_on_gpu()
 
 
@@ -113,7 +113,7 @@ def test_a_failure_leads_to_the_description_of_the_cpu(
         with device_failure.device_failures("weights of an embedding", name):
             return failing(error)()
 
-    monkeypatch.setattr(embedding_descriptor, "_torch_network", load)
+    monkeypatch.setattr(network_descriptors, "_torch_network", load)
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             assert (described(folder, inputs, "auto") == expected).all()
@@ -126,7 +126,7 @@ def test_a_failure_leads_to_the_description_of_the_cpu(
 def test_batches_that_do_not_fit_are_halved(folder, inputs, gpu, monkeypatch):
     expected, run, sizes = (
         described(folder, inputs, "cuda"),
-        embedding_descriptor._torch_network(folder, "cuda"),
+        network_descriptors._torch_network(folder, "cuda"),
         [],
     )
 
@@ -136,8 +136,8 @@ def test_batches_that_do_not_fit_are_halved(folder, inputs, gpu, monkeypatch):
             raise ERRORS["memory"]()
         return run(images)
 
-    embedding_descriptor._load_network.cache_clear()
-    monkeypatch.setattr(embedding_descriptor, "_torch_network", lambda path, name: small)
+    network_descriptors._load_network.cache_clear()
+    monkeypatch.setattr(network_descriptors, "_torch_network", lambda path, name: small)
     assert described(folder, inputs, "cuda") == pytest.approx(expected, abs=1e-5)
     assert sizes[:5] == [150, 75, 37, 18, 9]
     assert device_failure.failure_count() == 0

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cbir.api.main import app
-from cbir.descriptors.query_image import describe_query
+from cbir.descriptors.descriptor import describe_query
 from cbir.errors import InvalidInput, NotFound
 from cbir.images import from_array
 from cbir.learn.grading import grader, make_ranker

@@ -1,6 +1,6 @@
 """EfficientNet-Lite as torch layers, by the names of its published weights, so that it can be trained further.
 
-`cbir.descriptors.encoders.efficientnet_lite` writes the same network as ONNX, and says where it comes from.
+`cbir.descriptors.encoders.network_writers` writes the same network as ONNX, and says where it comes from.
 """
 
 from typing import NamedTuple, Self, cast
@@ -13,7 +13,9 @@ from cbir.descriptors.networks.packaged_weights import DEVIATION, LITE0, LITE1, 
 from cbir.descriptors.networks.window_means import window_means
 
 EPSILON, MOMENTUM = 1e-3, 0.01  # of the batch norms
+
 STEM = 32  # channels
+
 # Kernel, stride of the first block, expansion, channels and blocks of each stage
 STAGES = ((3, 1, 1, 16, 1), (3, 2, 6, 24, 2), (5, 2, 6, 40, 2), (3, 2, 6, 80, 3), (5, 1, 6, 112, 3),
           (5, 2, 6, 192, 4), (3, 1, 6, 320, 1))  # fmt: skip
@@ -40,8 +42,11 @@ class LiteNetwork(NamedTuple):
 
 
 _MIDDLE, _LAST = PooledStage(5, 3, 0.5), PooledStage(7, 2, 0.6)
+
 _MEANS = (PooledStage(5, 1, 1.0), PooledStage(7, 1, 1.0))
+
 _MAXIMA = (PooledStage(6, 1, 1.0, is_max=True), PooledStage(7, 1, 1.0, is_max=True))
+
 # By the names of the built-in encoders, whose cards have the same outputs
 LITE_NETWORKS = {
     "lite0": LiteNetwork(LITE0, (_MIDDLE,)),
