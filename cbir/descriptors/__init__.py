@@ -46,7 +46,6 @@ class Huang2012:
 
 
 _MEMBERS: tuple[Descriptor, ...] = (ColorLayout(), EdgeHistogram(), EdgeHistogram150(), Tamura(), Huang2012())
-
 _BY_NAME = {member.name: member for member in _MEMBERS}
 
 

@@ -15,9 +15,7 @@ from cbir.descriptors.descriptor import Part, Parts
 from cbir.images import Image
 
 SIDE = 4  # sub-images per row and column
-
 KINDS = 5  # vertical, horizontal, 45 degrees, 135 degrees, non-directional
-
 BINS = SIDE * SIDE * KINDS
 
 # (5, 8): dequantised values by kind of edge
@@ -30,17 +28,12 @@ LEVELS = np.array(
         [0.006778, 0.051667, 0.108650, 0.166257, 0.224226, 0.285691, 0.356375, 0.450972],
     ]
 )
-
 _BORDERS = (LEVELS[:, :-1] + LEVELS[:, 1:]) / 2.0
 
 _STRIP = 2**22  # pixels whose sums are computed at a time
-
 _BLOCKS = 1100  # target number of blocks
-
 _THRESHOLD = 11.0  # minimum edge strength of a block
-
 _SHORTEST = 70  # pixels; an image with a shorter side is enlarged
-
 _LONGEST = 16384  # pixels; enlarging does not go beyond
 
 

@@ -18,11 +18,8 @@ from cbir.errors import InvalidInput
 Floats = NDArray[np.float64]
 
 OUTLINE_COLUMNS = ("path", "x", "y")
-
 LANDMARKS = (8, 128)  # of an outline
-
 MOST_IMAGES = 2000
-
 MOST_BYTES = 64 << 20
 
 
@@ -95,11 +92,8 @@ def format_outlines(outlines: Iterable[tuple[str, Floats]]) -> str:
 
 
 LENS_CARD = "slit_lamp.json"
-
 VERSION = 1
-
 LEVELS, PROFILE = 4, 8  # of the shape model: levels of the pyramid, values of a profile
-
 MODES = 100  # at most: a card stays below the largest that is read
 
 

@@ -33,13 +33,10 @@ from cbir.system.hardware.device import Device, resolve_device
 from cbir.system.hardware.device_failure import device_failures, on_gpu_or_cpu
 from cbir.system.hardware.device_memory import free_cached_memory, full_precision, in_pieces, network_batch
 
-# Hash of the weights, dimensions, and the descriptor that is concatenated: see `concatenated`.
+# Hash of the weights, dimensions, and the descriptor that is concatenated: see `Concatenated`.
 EMBEDDING_NAME = re.compile(r"embedding:([0-9a-f]{16}):([0-9]{1,4})(?:\+([a-z0-9_]+))?")
-
 JOIN = "+"  # between the folder of a model and the name of a descriptor
-
 BATCH = 64  # images per run of the network on a CPU
-
 DEVICE_TOLERANCE = 1e-4  # largest difference of a value between a GPU and a CPU, of vectors of length 1
 
 
@@ -190,7 +187,7 @@ def _torch_network(folder: Path, device: str) -> OnnxNetwork:
     return run
 
 
-# Encoder, hash of its card, dimensions, and the descriptor that is concatenated: see `concatenated`.
+# Encoder, hash of its card, dimensions, and the descriptor that is concatenated: see `Concatenated`.
 ENCODER_NAME = re.compile(
     rf"encoder:({encoder_card.NAME.pattern}):([0-9a-f]{{16}}):([0-9]{{1,5}})(?:\+([a-z0-9_]+))?"
 )

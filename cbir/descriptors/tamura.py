@@ -77,9 +77,7 @@ class Scratch(threading.local):
 
 
 LARGEST = 32  # 2^5, the side of the largest window
-
 _EXACT_16 = 16  # sums of windows up to this side fit 16 bits: 16 * 16 * 255 = 65280
-
 _scratch = Scratch()
 
 
@@ -147,22 +145,15 @@ def _doubled(sums: NDArray[Any], side: int) -> NDArray[Any]:
 
 
 BINS = 16  # directions over pi
-
 THRESHOLD = 12  # of (|dH| + |dV|) / 2
-
 DISTANCE = 4  # pixels between the members of a pair
-
 DIFFERENCES = BINS // 2 + 1  # circular differences of two directions, 0..8 bins
-
 _STEEPEST = 3 * 255  # largest |dH| or |dV|
-
 _NONE = 255  # direction of a pixel that is not on an edge
-
 _RUN = 1 << 17  # pixels per pass
 
 # histograms of long runs of one value are slow: pixels that are not on an edge are spread over 160..255
 _SPREAD = np.resize(np.arange(BINS * (DIFFERENCES + 1), 256, dtype=np.uint8), _RUN)
-
 _BOX, _DIFFERENCE = np.ones(3, np.float32), np.array([-1, 0, 1], np.float32)
 
 
@@ -181,7 +172,6 @@ def _direction_table() -> NDArray[np.uint8]:
 
 
 _ANGLES = np.arange(BINS) * np.pi / BINS
-
 _STEPS = np.rint(DISTANCE * np.stack([np.sin(_ANGLES), np.cos(_ANGLES)], axis=1)).astype(int).tolist()
 
 
@@ -247,17 +237,12 @@ def _add_pair_differences(bordered: NDArray[np.uint8]) -> None:
 
 
 SIDE = 4  # sub-images per row and column, for regularity
-
 _CONTRAST_SCALE = 128.0
 
 _LEVELS = np.arange(256, dtype=np.float64)
-
 _DIRECTIONS = np.arange(BINS)
-
 _TURNS = (_DIRECTIONS[:, None] - _DIRECTIONS) % BINS
-
 _SQUARED_ANGLES = (np.minimum(_TURNS, _TURNS.T) * np.pi / BINS) ** 2
-
 _COSINES = np.cos(2.0 * np.pi * np.arange(DIFFERENCES) / BINS)
 
 
@@ -266,7 +251,7 @@ class Tamura:
     roughness (coarseness + contrast).
 
     All six are defined for every image: a flat one gives 1, 0, 0, 0, 1, 1. Computed at full resolution, without
-    random sampling. Choices that the paper leaves open: windows of 1 x 1 pixel and the border (`tamura_coarseness`),
+    random sampling. Choices that the paper leaves open: windows of 1 x 1 pixel and the border (`best_sizes`),
     the sample variance (contrast), peaks and normalisation (directionality), 4 x 4 sub-images and the scale of each
     feature (regularity).
     """

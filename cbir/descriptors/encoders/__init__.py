@@ -26,11 +26,9 @@ from cbir.system.suggestion import did_you_mean
 __all__ = ["Encoder", "EncoderCard", "get", "is_encoder", "names"]
 
 HUBS = ("torchvision", "timm", "hf")
-
 LONGEST_NAME = 64  # of an encoder
 
 _WORD = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,95}"
-
 _ADDRESS = re.compile(rf"(torchvision|timm):({_WORD})|(hf):({_WORD}/{_WORD})")
 
 

@@ -23,13 +23,9 @@ from cbir.descriptors.networks.packaged_weights import ASTRA, DEVIATION, LITE0, 
 from cbir.errors import InvalidInput
 
 MAGIC, PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
-
 BFLOAT16 = np.dtype([("bits", "<u2")])  # the upper half of a float32; NumPy has no such type
-
 _STORAGES = {"FloatStorage": np.dtype("<f4"), "LongStorage": np.dtype("<i8"), "BFloat16Storage": BFLOAT16}
-
 ZIP = b"PK\x03\x04"
-
 LARGEST_PICKLE = 1 << 24
 
 
@@ -142,32 +138,21 @@ TRAINED = (
     "Finds the same view of the same organ best in radiographs, then in CT, MR and, worst, ultrasound; "
     "weak at findings within an organ. "
 )
-
 PLACES = "Compares what is at the same place: rotated, mirrored or shifted images are far from the original."
-
 PLACES_AND_MAXIMA = (
     "Compares what is at the same place, and less what is anywhere in the image: for images of all kinds, "
     "cells among them; rotated or mirrored images are still some way from the original."
 )
-
 NO_PLACES = (
     "Compares what is somewhere in the image: for cells or tissue, weaker where places mean something."
 )
-
 MIDDLE = EncoderOutput(tensor="middle", pooling="grid", grid=3, window=0.5, dimensions=1008)
-
 LAST = EncoderOutput(tensor="last", pooling="grid", grid=2, window=0.6, dimensions=1280)
-
 MIDDLE_MEAN = EncoderOutput(tensor="middle", pooling="global", dimensions=112)
-
 LAST_MEAN = EncoderOutput(tensor="last", pooling="global", dimensions=320)
-
 WEIGHTED_MIDDLE = MIDDLE.model_copy(update={"weight": 1.4})
-
 LATE_MAX = EncoderOutput(tensor="late", pooling="max", dimensions=192)
-
 LAST_MAX = EncoderOutput(tensor="last", pooling="max", dimensions=320)
-
 MIDDLE_LAST_AND_MAXIMA = (WEIGHTED_MIDDLE, LAST, LATE_MAX, LAST_MAX)
 
 
@@ -196,7 +181,6 @@ _ENCODERS = (
     (_card("lite1", "EfficientNet-Lite1 up to its middle", LITE1, MIDDLE), LITE1),
     (_card("lite1-whole", "EfficientNet-Lite1, middle and last block", LITE1, MIDDLE, LAST), LITE1),
 )
-
 CT_VOLUME = EncoderCard(
     name="ct-volume",
     title="Inflated ResNet-152 for CT series",
@@ -210,9 +194,7 @@ CT_VOLUME = EncoderCard(
     input=VolumeInput(width=224, height=224, depth=160, spacing=(1.5, 1.5, 3.0)),
     outputs=(EncoderOutput(tensor=RESNET_OUTPUT, pooling="none", dimensions=2048),),
 )
-
 CARDS = {card.name: card for card, _ in _ENCODERS} | {CT_VOLUME.name: CT_VOLUME}
-
 _WEIGHTS = {card.name: weights for card, weights in _ENCODERS}
 
 

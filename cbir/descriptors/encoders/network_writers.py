@@ -23,14 +23,11 @@ from cbir.descriptors.encoders.onnx_messages import write_model, write_node, wri
 from cbir.errors import InvalidInput
 
 LITE_EPSILON = 1e-3  # of the batch norms
-
 STRIDES = (1, 2, 2, 2, 1, 2, 1)  # of the first block of each stage
-
 REPEATS = (1, 2, 2, 3, 3, 4, 1)  # blocks of each stage
 
 # By stage, with 112 channels, 192 and 320; sides of their maps are 1/16 of the input's, 1/32 and 1/32
 OUTPUTS = {5: "middle", 6: "late", 7: "last"}
-
 LITE_INPUT = "images"
 
 
@@ -136,9 +133,7 @@ class EfficientNetLite:
 
 
 RESNET_EPSILON = 1e-5  # of the batch norms
-
 RESNET_INPUT, RESNET_OUTPUT = "voxels", "mean"
-
 LAYERS = 4  # the first block of each but the first halves the sides
 
 

@@ -12,11 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 OPSET, IR_VERSION = 13, 8
-
 FLOAT = 1  # TensorProto.DataType
-
 INT, INTS = 2, 7  # AttributeProto.AttributeType
-
 GRAPH, INITIALIZER = 7, 5  # fields of ModelProto and GraphProto
 
 _BYTES = 2  # wire type of strings, bytes and messages
@@ -141,9 +138,7 @@ def _value(name: str, shape: Sequence[int]) -> bytes:
 
 
 _NODE, _INPUT = 1, 11  # fields of GraphProto; others as in `onnx_messages`
-
 _INT, _INTS = 3, 8  # fields of AttributeProto
-
 _RAW = 9  # field of TensorProto
 
 

@@ -25,9 +25,7 @@ from cbir.errors import InvalidInput
 __all__ = ["Backbone", "build_backbone", "names"]
 
 CHANNELS = (16, 32, 64)
-
 POOLED_SIDE = 2  # positions per side after the convolutions
-
 FEATURES = 128
 
 
@@ -129,7 +127,6 @@ def fcn10(channels: int) -> tuple[nn.Module, int]:
 
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, as the weights expect
-
 OLD_NAMES = re.compile(r"(denselayer\d+\.(?:norm|conv))\.([12]\.)")  # of DenseNets before torch 0.4
 
 
@@ -182,7 +179,6 @@ TORCHVISION_NETWORKS: dict[str, Callable[[], tuple[nn.Module, int]]] = {
     "resnet50": _resnet(torchvision.models.resnet50),
     "mobilenetv3": _mobilenetv3,
 }
-
 PUBLISHED_AS = {"mobilenetv3": "mobilenet_v3_large"}
 
 
@@ -207,9 +203,7 @@ def modernise_names(state: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 SMALL_NETWORKS = {"small": small, "fcn10": fcn10}
-
 TOPRANK = "toprank"  # has a fully connected layer in place of pooling
-
 IMAGENET = "imagenet"
 
 

@@ -13,7 +13,6 @@ from cbir.descriptors.networks.packaged_weights import DEVIATION, LITE0, LITE1, 
 from cbir.descriptors.networks.window_means import window_means
 
 EPSILON, MOMENTUM = 1e-3, 0.01  # of the batch norms
-
 STEM = 32  # channels
 
 # Kernel, stride of the first block, expansion, channels and blocks of each stage
@@ -42,9 +41,7 @@ class LiteNetwork(NamedTuple):
 
 
 _MIDDLE, _LAST = PooledStage(5, 3, 0.5), PooledStage(7, 2, 0.6)
-
 _MEANS = (PooledStage(5, 1, 1.0), PooledStage(7, 1, 1.0))
-
 _MAXIMA = (PooledStage(6, 1, 1.0, is_max=True), PooledStage(7, 1, 1.0, is_max=True))
 
 # By the names of the built-in encoders, whose cards have the same outputs

@@ -16,9 +16,7 @@ from cbir.descriptors.networks.model_files import load_weights, save_model
 from cbir.descriptors.networks.onnx_session import export_onnx
 
 KEPT = 0.7  # of the squared length: see bench/results/embeddings.md
-
 TINY = 1e-12
-
 SMOOTHING = 0.1  # of the variance within classes, as a share of its mean
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from cbir.errors import InvalidInput, NotFound
 
 LARGEST_FILE = 1 << 30  # bytes
-
 LARGEST_CARD = 1 << 20
 
 
@@ -82,13 +81,9 @@ def read_verified(path: Path, sha256: str, largest: int = LARGEST_FILE) -> bytes
 
 
 EMBEDDING_WEIGHTS, EMBEDDING_CARD = "embedding.safetensors", "embedding.json"
-
 EMBEDDING_ONNX = "embedding.onnx"  # the same network for onnxruntime, if the library onnx was there
-
 EMBEDDING_OUTPUT = "vectors"  # of that network
-
 SIDES = (32, 1024)
-
 DIMENSIONS = (2, 4096)
 
 

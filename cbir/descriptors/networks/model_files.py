@@ -81,7 +81,6 @@ def load_weights(weights: Path, sha256: str, build: Callable[[], M], largest: in
 
 
 PREFIXES = ("module.", "model.", "backbone.", "network.")  # that trainers add to names
-
 NETWORK = "network."  # prefix of the layers before the pooling in our embeddings
 
 

@@ -19,26 +19,17 @@ Floats = NDArray[np.float64]
 FEATURES = ("mean_intensity", "hue", "saturation", "value", "sulcus_intensity", "lentil_ratio")
 
 SAMPLES = 256  # of the profile
-
 BAND = 0.06  # height of the band around the axis that a profile averages, in lens lengths
-
 LINES = 9
-
 REFLEX = (0.945, 0.985)  # of the axis, from the anterior pole
-
 REFLEX_BAND = 0.08  # in lens lengths
-
 ORDER, RIPPLE, CUTOFF = 4, 0.5, 0.12  # of the Chebyshev filter: decibels, and share of the Nyquist frequency
-
 WITHIN = (
     0.12,
     0.82,
 )  # of the axis, between the capsule and the posterior reflex, which outshines the nucleus
-
 MIDDLE = (0.32, 0.55)  # where the sulcus may be
-
 INNER = 0.25  # share of a part at either end that belongs to its slope
-
 DARKEST = 1e-3
 
 
@@ -117,7 +108,6 @@ def _reflex(pixels: NDArray[np.uint8], anterior: Floats, posterior: Floats) -> t
 
 
 SIDE = 1024  # longest side in pixels
-
 OUTLINE, AXIS, POLE = (0, 255, 128), (255, 255, 0), (255, 0, 255)
 
 

@@ -24,7 +24,6 @@ from cbir.system.atomic import atomic_text, private_folder
 Floats = NDArray[np.float64]
 
 FOLDS = 5  # of the images that measure what a model finds in new ones
-
 SMALLEST = 2 * LEAST  # images, so that each fold learns from enough
 
 # The limit of the misfit is a multiple of this quantile of left-out images, so that a failed search among them does

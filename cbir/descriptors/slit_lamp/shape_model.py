@@ -63,21 +63,13 @@ def principal_modes(aligned: Floats, share: float) -> tuple[Floats, Floats]:
 Picture = NDArray[np.uint8] | NDArray[np.float64]
 
 LEAST = 5  # annotated images
-
 HEIGHT = 240  # rows that images are scaled to: of lens contours it gives a third of a row
-
 ASPECT = 4.0  # of an image, at most
-
 LEVELS = 4  # of the pyramid, each half the size of the one before
-
 HALF = 4  # pixels of a profile to either side of its landmark
-
 SEARCH = 4  # pixels that a landmark may move to either side in one round
-
 ROUNDS = 12  # at each level
-
 DEVIATIONS = 3.0  # of a mode, at most
-
 SETTLED = 0.05  # pixels: a move below this ends a level
 
 

@@ -53,9 +53,7 @@ class TunedFeatures:
 
 
 LEAST = 1e-300  # least probability
-
 NARROWEST = -20.0  # least logarithm of a gap between thresholds
-
 MOST_LEVELS = 50
 
 

@@ -31,11 +31,8 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 SMALL_CNN_SIDE = 64  # pixels, in the commands
-
 LOSSES = ("ranknet", "s-ndcg", "sodeep-spearman")
-
 LARGEST_GRADIENT = 5.0  # norm
-
 SEEDS = 1 << 10
 
 
@@ -144,7 +141,6 @@ def _pictures(features: Floats) -> NDArray[np.uint8]:
 
 
 TUNED_CNN_SIDE = 320  # pixels, in the commands
-
 SAMPLE = 400  # images to choose windows and the scale with
 
 

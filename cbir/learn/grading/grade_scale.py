@@ -64,17 +64,11 @@ def measure_agreement(predicted: Floats, grades: Floats, levels: Floats, ndcg: f
 
 
 MOST_LEVELS = 20
-
 FEWEST_IMAGES = 40
-
 FEWEST_PER_LEVEL = 5
-
 CANDIDATES = 100  # quantiles of the scores that a threshold may take
-
 ROUNDS = 10  # at most
-
 MOST_STRETCHED = 2.0
-
 FLAT = 0.8  # of the way from a grade to the threshold next to it
 
 

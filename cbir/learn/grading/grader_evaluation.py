@@ -38,9 +38,7 @@ from cbir.learn.models.linear.ranking_lists import ListSize, assign_lists, mean_
 from cbir.system.suggestion import did_you_mean
 
 Floats = NDArray[np.float64]
-
 Integers = NDArray[np.int64]
-
 Split = tuple[Integers, Integers]
 
 # classes have no order; five more networks take too long

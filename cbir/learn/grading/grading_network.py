@@ -15,15 +15,11 @@ from cbir.learn.grading.picture_maps import MIDDLE, NetworkTrunk, PictureMaps
 from cbir.system.cancellation import checkpoint
 
 LAST = "last"
-
 EPSILON = 1e-5  # of torch's LayerNorm
-
 HEAD = ("head.norm.weight", "head.norm.bias", "head.output.weight", "head.output.bias")
 
 Floats = NDArray[np.float64]
-
 Maps = NDArray[np.float16]
-
 Tensors = Mapping[str, NDArray[np.float16]]
 
 

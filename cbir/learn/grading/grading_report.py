@@ -16,9 +16,7 @@ from cbir.system.atomic import atomic_text, private_folder
 Floats = NDArray[np.float64]
 
 BINS_PER_GRADE, MAX_BINS = 4, 400
-
 JITTER = 0.12  # of a grade, so that equal grades do not cover each other
-
 MAX_POINTS = 3000
 
 

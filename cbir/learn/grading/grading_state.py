@@ -19,11 +19,8 @@ from cbir.store.records.filter_conditions import parse_filters
 from cbir.system.cancellation import checkpoint
 
 FEWEST_IMAGES = 100  # with fewer, the range is not known
-
 REFERENCES = 5000  # images, at most
-
 SAMPLE = 500  # images whose distances give the limit, at most
-
 SHARE = 0.99  # of graded images that are within the limit
 
 

@@ -17,9 +17,7 @@ from cbir.learn.grading.s_ndcg_ranker import SNdcgRanker
 from cbir.learn.models.linear.ranking_estimator import RankingEstimator, check_graded, number_groups
 
 Floats = NDArray[np.float64]
-
 Integers = NDArray[np.int64]
-
 Smoothing = int | Literal["auto", "thresholds"]
 
 AUTO = 16  # "auto" is this fraction of the list
@@ -71,7 +69,6 @@ def _width(smoothing: Smoothing, count: int) -> int:
 
 
 FOLDS = 5
-
 FOLD_STAGE = "fitting without a fifth of the images"
 
 

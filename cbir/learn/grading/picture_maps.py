@@ -22,7 +22,6 @@ from cbir.system.cancellation import checkpoint
 Picture = NDArray[np.uint8]
 
 AUTO = "auto"
-
 WHOLE = "whole"
 
 
@@ -92,9 +91,7 @@ def network_input(picture: NDArray[np.uint8], window: str, side: int, mirrored: 
 
 
 LARGEST = 1 << 32  # bytes of the pictures
-
 Integers = NDArray[np.int64]
-
 Show = Callable[[str, int, int], None]
 
 

@@ -21,9 +21,7 @@ from cbir.learn.models.linear.ranking_lists import (
 Floats = NDArray[np.float64]
 
 EXACT = 1024  # longest list whose pairs are formed
-
 SPACING = 0.02  # of the grid, where tanh has slope 1: an error below 4e-5 per pair
-
 MOST = 2**17  # grid points
 
 
@@ -140,15 +138,10 @@ def mean_s_ndcg(
 
 
 ALPHA = {"sigmoid": 12.0, "paper": 0.001}
-
 FUNCTIONS = ("linear", "exponential")
-
 STARTS = ("regression", "zero")
-
 HIGHEST = 30.0  # of the exponent of an exponential ranking function
-
 RIDGE = 0.1  # added to the variances in the decorrelation of features
-
 HALVINGS = 6  # of a step that does not climb, at most
 
 

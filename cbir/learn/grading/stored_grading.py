@@ -19,7 +19,6 @@ from cbir.learn.grading.picture_maps import PictureMaps
 from cbir.learn.models.linear.ranking_estimator import FeatureRanker
 
 PART = 256  # images whose maps are read at a time
-
 Natural = Annotated[int, Field(ge=0, le=1 << 24)]
 
 
@@ -174,9 +173,7 @@ def pack(values: NDArray[Any]) -> PackedTensor:
 Floats = NDArray[np.float64]
 
 INTEGERS = ("features_",)
-
 PACKED = ("axes_", "landmarks_")  # have the precision of float32
-
 FORMAT = 1
 
 

@@ -158,7 +158,6 @@ class RankNetLoss(ScoreLoss):
 
 
 ALPHA = {"sigmoid": 2.0, "paper": 0.001}
-
 NARROWEST = 1e-3  # least standard deviation of the scores
 
 

@@ -17,7 +17,6 @@ from cbir.system.hardware.device_failure import device_failures
 from cbir.system.hardware.device_memory import full_precision, in_pieces, network_batch
 
 WEIGHTS, CARD = "ranker.safetensors", "ranker.json"
-
 SIDES = (32, 1024)
 
 

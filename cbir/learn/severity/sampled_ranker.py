@@ -238,7 +238,7 @@ class SampledRanker(ABC):
     def save(self, folder: Path, facts: dict[str, Any] | None = None) -> None:
         """Write weights and card of the fitted ranker to `folder`; `facts` are further fields of the card.
 
-        `stored_network.load_severity_ranker` loads them.
+        `severity_rankers.load_severity_ranker` loads them.
         """
         private_folder(folder)
         settings = {name: value for name, value in asdict(cast(Any, self)).items() if name not in LOCAL}

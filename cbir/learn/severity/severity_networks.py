@@ -147,7 +147,6 @@ def _flatten(network: nn.Module) -> list[nn.Module]:
 
 
 TINY = 1e-12
-
 MOST_ROWS = 4096  # that directions are fitted on
 
 

@@ -236,9 +236,7 @@ def _describe_files(collection: Collection, encoder: str, records: list[Record],
 
 
 DEFAULT = "lite0-whole"  # for collections of a descriptor
-
 NO_ENCODER = "none"
-
 OF_PICTURES = ("backbone", "side", "weights")
 
 

@@ -72,7 +72,6 @@ def ranker_side(ranker: "SampledRanker") -> int | None:
 
 
 LABEL = "severity"
-
 DECIMALS = 4
 
 

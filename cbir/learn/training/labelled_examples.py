@@ -145,13 +145,9 @@ def _is_number(text: str) -> bool:
 
 
 PARTS = ("training", "validation", "test")
-
 SHARES = (0.6, 0.2, 0.2)
-
 Shares = tuple[float, float, float]
-
 Parts = dict[str, NDArray[np.int64]]
-
 Strata = dict[Any, list[list[int]]]
 
 

@@ -168,17 +168,11 @@ def _column(bias: Tensor, like: Tensor) -> Tensor:
 
 
 BATCH = 32
-
 WEIGHT_DECAY, DROPOUT = 0.05, 0.3
-
 HEAD_RATE = 3.0  # times that of the blocks
-
 WARM_UP = 30  # steps
-
 AVERAGED = 0.99  # of the weights' moving average
-
 ERASED = 0.3  # share of the maps from which a patch is erased
-
 LARGEST_GRADIENT = 5.0  # norm
 
 Batch = Callable[[NDArray[np.int64], NDArray[np.bool_]], NDArray[np.float16]]

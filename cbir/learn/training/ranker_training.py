@@ -23,7 +23,6 @@ from cbir.learn.training.samplers import BatchSampler, PositiveNegativeSampler, 
 from cbir.learn.training.training_run import SEEDS, ProgressCallback, TrainingRun
 
 LAST_LAYERS = ("rank-svm", "top-push")
-
 PENALTIES = (1e-2, 1e-1, 1.0, 1e1, 1e2)  # C and lambda: Zheng et al., section 4.3
 
 
@@ -76,15 +75,10 @@ def refit_last_layer(
 
 
 RANKING = tuple(SCORE_LOSSES)  # batches of few positives and many negatives
-
 METHODS = (*RANKING, "cross-entropy", "focal", *LAST_LAYERS)
-
 POWERS = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # p of toprank: Zheng et al., section 4.3
-
 FOCAL_GAMMA, FOCAL_WEIGHTS = 2.0, (0.75, 0.25)  # Zheng et al., section 5.4
-
 RATE_FACTORS = {"focal": 5.0}  # focal loss has small slopes and would not converge at the same rate
-
 MOMENTUM = 0.9
 
 

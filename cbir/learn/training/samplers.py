@@ -164,13 +164,9 @@ class _Deck:
 
 
 ROTATION = 10.0  # degrees
-
 SHIFT = 0.06  # of the side
-
 ZOOM = 0.1
-
 BRIGHTNESS = 0.1  # of full white
-
 CONTRAST = 0.15
 
 

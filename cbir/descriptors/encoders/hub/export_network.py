@@ -23,9 +23,7 @@ from cbir.descriptors.networks.onnx_session import open_onnx_session
 from cbir.errors import InvalidInput
 
 INPUT, OUTPUT = "images", "features"
-
 GRAPH_SIZE = 1 << 24  # bytes beside the weights, at most
-
 TOLERANCE = 1e-3  # of the greatest value
 
 

@@ -117,12 +117,9 @@ LAYOUTS = {
     CONFIG: ("model.safetensors", "pytorch_model.bin"),
     OPEN_CLIP_CONFIG: ("open_clip_model.safetensors", "open_clip_pytorch_model.bin"),
 }
-
 TOKENIZERS = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json", "merges.txt",
               "vocab.txt")  # fmt: skip
-
 OTHERS = ("preprocessor_config.json", "processor_config.json", "README.md", *TOKENIZERS)
-
 LARGEST_CONFIG = 1 << 24  # bytes
 
 

@@ -32,11 +32,8 @@ from cbir.descriptors.networks.model_files import load_weights_into, read_state_
 from cbir.errors import InvalidInput
 
 PREFIX = "text."  # of the weights of a tower of its own class
-
 NOT_TEXT = ("visual.", "logit_")
-
 CONTEXT_LENGTH = 77  # where the configuration gives none
-
 PUNCTUATION = r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~]"""
 
 
@@ -132,7 +129,6 @@ def byte_pairs(library: SimpleTokenizer) -> Tokenizer:
 
 
 TOWER = "visual."  # prefix of its weights
-
 _FITS: dict[str, Fit] = {"shortest": "crop", "squash": "squash", "longest": "letterbox"}  # by resize mode
 
 

@@ -19,7 +19,6 @@ from cbir.descriptors.encoders.hub.hub_network import Fit, HubNetwork, HubText, 
 from cbir.errors import InvalidInput
 
 TOKENIZER = "tokenizer.json"
-
 LONGEST = 512  # tokens; some models have no limit
 
 
@@ -62,7 +61,6 @@ def load_transformers_text(model: nn.Module, folder: Path) -> HubText:
 
 
 CLASS_TOKENS = ("cls_token", "class_embedding")  # names of their parameters
-
 PREPROCESSING = ("preprocessor_config.json", "processor_config.json")
 
 

@@ -12,19 +12,13 @@ from cbir.learn.models.linear.ranking_estimator import FeatureRanker
 from cbir.system.cancellation import checkpoint
 
 Floats = NDArray[np.float64]
-
 Integers = NDArray[np.int64]
 
 COMPONENTS = 256  # of the PCA, at most
-
 LANDMARKS = 800  # images, at most
-
 SAMPLE = 1000  # images to choose width and ridge with, at most
-
 WIDTHS = (0.0, 0.25, 0.5, 1.0, 2.0)
-
 RIDGES = tuple(np.logspace(-2.5, 1.5, 13).tolist())
-
 LEAST = 1e-9  # eigenvalue, as a share of the largest
 
 
@@ -189,7 +183,6 @@ def left_out_residuals(values: Floats, vectors: Floats, targets: Floats, members
 Kernel = Literal["linear", "rbf", "auto"]
 
 KERNELS = ("linear", "rbf", "auto")
-
 RBF_LANDMARKS = 300  # images, at most
 
 LEAST_EIGENVALUE = 1e-10  # eigenvalue of the landmarks' kernel matrix

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from cbir.errors import InvalidInput
 
 ListSize = int | None  # None: all images in one list
-
 LEAST = 2
 
 
@@ -57,7 +56,6 @@ def rows_by_list(lists: NDArray[np.int64]) -> list[NDArray[np.int64]]:
 
 
 Floats = NDArray[np.float64]
-
 Integers = NDArray[np.int64]
 
 

@@ -22,9 +22,7 @@ __all__ = [
 ]
 
 TRAINABLE_SORTERS: dict[str, type[LstmSorter] | type[CnnSorter]] = {"lstm": LstmSorter, "cnn": CnnSorter}
-
 WEIGHTS = "sorter.safetensors"  # in the folder of `cbir train sorter`
-
 LARGEST = 64 << 20  # bytes of weights
 
 
@@ -65,7 +63,6 @@ def _is_sorter_card(card: Any) -> bool:
 
 
 SHIPPED = Path(__file__).parent / "weights"
-
 UNTRAINED: dict[str, type[PairwiseSorter] | type[HandcraftedSorter]] = {
     member.name: member for member in (PairwiseSorter, HandcraftedSorter)
 }

@@ -61,7 +61,6 @@ class Sorter(nn.Module):
 
 
 FEW = 256  # scores; up to here comparing all pairs is faster than sorting
-
 PAIRS_AT_ONCE = {"cpu": 1 << 20, "cuda": 64 << 20}  # bytes; 1 MiB stays in a core's cache
 
 

@@ -65,7 +65,6 @@ def _evenly_spaced(count: int, length: int, generator: torch.Generator) -> Tenso
 
 
 CELL_COUNT = 3e-4  # contribution of a score to a cell: hundreds stay where tanh is linear
-
 SATURATED = 12.0
 
 # Steepness of comparisons over the width of a bin; more of it gives stairs without slopes
@@ -161,17 +160,11 @@ class LstmSorter(Sorter):
 
 
 PADDING = -1.5  # below every score, so that padding ranks behind and leaves the other ranks unchanged
-
 BIN_COUNT = 0.1  # contribution of a score to a bin
-
 BLOCKS = 8
-
 DEEPEST = 12
-
 LONGEST = 243
-
 EXAMPLES = 1000
-
 STEEPNESS = 8.0  # scores in a bin that fade out over the width of one; more of it gives stairs without slopes
 
 
