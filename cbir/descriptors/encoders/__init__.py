@@ -101,13 +101,6 @@ class TextTower:
         return np.asarray(self._session.run([VECTOR], feed)[0][0], np.float32)
 
 
-def has_text_tower(card: EncoderCard, folder: Path) -> bool:
-    """Return whether texts can be described: the encoder has a stored text tower, and tokenizers is installed."""
-    if card.text is None or find_spec("tokenizers") is None:
-        return False
-    return all(path.is_file() for path in text_paths(folder, card))
-
-
 @lru_cache(maxsize=4)
 def load_text_tower(card: EncoderCard, folder: Path) -> TextTower:
     """Return the text tower of a card in a folder of encoders, from memory if it was used before."""
@@ -159,8 +152,10 @@ class Encoder:
 
     @property
     def has_text(self) -> bool:
-        """True if texts can be described too."""
-        return has_text_tower(self.card, self.folder)
+        """True if texts can be described too: there is a stored text tower, and tokenizers is installed."""
+        if self.card.text is None or find_spec("tokenizers") is None:
+            return False
+        return all(path.is_file() for path in text_paths(self.folder, self.card))
 
     def describe_text(self, text: str) -> NDArray[np.float32]:
         """Return the vector (dimensions,) of a text, which is compared with those of images by their cosine.

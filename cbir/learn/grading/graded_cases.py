@@ -19,7 +19,7 @@ from cbir.learn.grading.cnn_ranker import SMALL_CNN_SIDE, CnnRanker
 from cbir.learn.grading.picture_maps import PictureMaps, Show, check_size
 from cbir.learn.severity import stored_ranker
 from cbir.learn.severity.stored_images import read_grey_images
-from cbir.learn.severity.stored_ranker import LABEL, severity_by_id
+from cbir.learn.severity.stored_ranker import LABEL
 from cbir.search import QueryImage
 from cbir.store import Collection, Record
 from cbir.store.records.filter_conditions import Condition
@@ -156,7 +156,7 @@ def case_features(collection: Collection, ranker: str, cases: GradedCases) -> Fl
         return pictures.reshape(len(cases), -1).astype(np.float32)
     if ranker != SeverityRanker.name:
         return cases.vectors
-    severities = severity_by_id(collection)
+    severities = collection.numeric_labels(LABEL)
     without = [image_id for image_id in cases.image_ids if image_id not in severities]
     if without:
         raise InvalidInput(

@@ -113,8 +113,3 @@ def write_severity(
     with collection.writer(who) as writer:
         texts = (f"{value:.{DECIMALS}f}" for value in (severities.round(DECIMALS) + 0.0).tolist())  # no -0
         return writer.label_images(LABEL, dict(zip(ids, texts, strict=True)))
-
-
-def severity_by_id(collection: Collection) -> dict[str, float]:
-    """Return the severity label of the images in `collection` that have one, by image id."""
-    return collection.numeric_labels(LABEL)
