@@ -176,8 +176,8 @@ def _try_network(session: Any, fields: Mapping[str, Any], model: Path) -> tuple[
     for tensor in tensors:
         _check_outputs(tensor, first[tensor], second[tensor])
     completed = [_complete_output(output, first[str(output.get("tensor"))].shape) for output in outputs]
-    given = {"title": fields["name"], "source": model.name, **fields}
-    card = _validated(EncoderCard, {**given, "input": shape, "outputs": completed})
+    card_fields = {"title": fields["name"], "source": model.name, **fields}
+    card = _validated(EncoderCard, {**card_fields, "input": shape, "outputs": completed})
     check_values(EncoderNetwork(session, card), card)
     assumed = [field for field in ("licence",) if field not in fields]
     assumed += [f"input.{name}" for name in EncoderInput.model_fields

@@ -131,8 +131,8 @@ def train_embedding_command(
             "--backbone": backbone != "small", "--weights": weights, "--pooling": pooling != "gem",
             "--side": side != 64, "--mirror": mirror and not fine_tune,
         }  # fmt: skip
-        if given := [name for name, value in ignored.items() if value]:
-            raise InvalidInput(f"--encoder decides about {given[0]} itself; leave out one of them")
+        if refused := [name for name, value in ignored.items() if value]:
+            raise InvalidInput(f"--encoder decides about {refused[0]} itself; leave out one of them")
     epochs = epochs or (5 if encoder else 40)
     if rate is None:
         rate = 1e-3 if encoder else 2e-3
@@ -314,11 +314,11 @@ def sorter(
             raise InvalidInput(f"{', '.join(refused)}: for --kind {other}, not {kind}")
     recipe = SorterRecipe(start, epochs, batch, rate, halve_every, seed, slope)
     torch.manual_seed(seed)
-    chosen = {name: size for name, size in sizes[kind].items() if size is not None}
+    network_sizes = {name: size for name, size in sizes[kind].items() if size is not None}
     if kind == "lstm":
-        network: LstmSorter | CnnSorter = LstmSorter(length=length, **chosen)
+        network: LstmSorter | CnnSorter = LstmSorter(length=length, **network_sizes)
     else:
-        network = CnnSorter(length=length, **chosen)
+        network = CnnSorter(length=length, **network_sizes)
 
     with StageBars() as bars, device_failures("networks", device):
 

@@ -171,29 +171,29 @@ def _with_network(
     collection: Collection,
     cases: GradedCases,
     stored: StoredGrading,
-    kept: StoredNetwork,
+    trained: StoredNetwork,
     network: NetworkMean,
     generation: int,
 ) -> GradingState:
     """Take the scores of images in training from the grader; score later ones, or leave them out without a file."""
-    graded = kept.graded()
-    row_of = {content: row for row, content in enumerate(kept.content_hashes)}
+    graded = trained.graded()
+    row_of = {content: row for row, content in enumerate(trained.content_hashes)}
     scores, values, rows = [], [], []
     pixels = settings.load().max_pixels
     for position, content in enumerate(cases.content_hashes.tolist()):
         if content in row_of:
-            score, found = float(graded.grades[row_of[content]]), graded.values[row_of[content]]
+            score, row_values = float(graded.grades[row_of[content]]), graded.values[row_of[content]]
         else:
             checkpoint()
             picture = read_grey_image(
-                collection, collection.record(cases.image_ids[position]), kept.side, pixels
+                collection, collection.record(cases.image_ids[position]), trained.side, pixels
             )
             if picture is None:
                 continue
-            score, found = network.grade(picture)
+            score, row_values = network.grade(picture)
         rows.append(position)
         scores.append(score)
-        values.append(found)
+        values.append(row_values)
     if not rows:
         raise InvalidInput("no graded image has a file any more; put the files back where they were indexed")
     cases = cases.select(np.array(rows))

@@ -119,7 +119,7 @@ def left_out_scores(
     if "networks" in grader.get_params():
         fixed["networks"] = 1
     is_aligned = getattr(grader, "predicts_grades", False)
-    own = np.zeros(1) if is_aligned else grader_scores(grader, X)
+    unaligned = np.zeros(1) if is_aligned else grader_scores(grader, X)
     scores = np.empty(len(grades))
     for fold, (train, test) in enumerate(group_folds(grades, groups, FOLDS, seed)):
         show(FOLD_STAGE, fold, FOLDS)
@@ -130,13 +130,13 @@ def left_out_scores(
         if is_aligned:
             scores[test] = grader_scores(partial, X[test])
             continue
-        known = grader_scores(partial, X[train])
-        if (spread := known.std()) <= 0.0:
+        training_scores = grader_scores(partial, X[train])
+        if (spread := training_scores.std()) <= 0.0:
             return None
-        scores[test] = (grader_scores(partial, X[test]) - known.mean()) / spread
+        scores[test] = (grader_scores(partial, X[test]) - training_scores.mean()) / spread
     if is_aligned:
         return scores
-    return cast(Floats, own.mean() + scores * own.std())
+    return cast(Floats, unaligned.mean() + scores * unaligned.std())
 
 
 @dataclass(frozen=True)

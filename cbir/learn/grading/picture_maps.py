@@ -152,8 +152,8 @@ class PictureMaps:
         originals = [self._all_maps(window, bool(flip)) for flip in (False, True) if (mirrored == flip).any()]
         if len(originals) == 1:
             return originals[0][self._rows[rows]]
-        chosen = self._rows[rows]
-        return np.stack([originals[int(flip)][row] for row, flip in zip(chosen, mirrored, strict=True)])
+        numbers = self._rows[rows]
+        return np.stack([originals[int(flip)][row] for row, flip in zip(numbers, mirrored, strict=True)])
 
     def _all_maps(self, window: str, mirrored: bool) -> NDArray[np.float16]:
         key = window, mirrored

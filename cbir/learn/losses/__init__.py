@@ -96,9 +96,9 @@ def embedding_loss(name: str, dimensions: int, classes: int, **options: Any) -> 
     InvalidInput
         If the name or an option is unknown, or an option is out of range.
     """
-    known = option_names(name)
-    if unknown := [option for option in options if option not in known]:
-        listed = ", ".join(known) or "none"
+    accepted = option_names(name)
+    if unknown := [option for option in options if option not in accepted]:
+        listed = ", ".join(accepted) or "none"
         raise InvalidInput(f"the loss {name} does not take {', '.join(unknown)}; its options: {listed}")
     loss = _maker(name, dimensions, classes)(**options)
     return SimilarityLoss(loss) if isinstance(loss, ScoreLoss) else loss

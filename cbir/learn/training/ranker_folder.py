@@ -77,10 +77,10 @@ def train_every_power(
         best = outcome["history"][outcome["best_epoch"] - 1]
         measures = {"p": p, "pos_at_top": best["pos_at_top"], "auc": best["auc"]}
         candidates.append((measures, outcome, trained.state_dict()))
-    chosen, outcome, weights = max(candidates, key=lambda of: (of[0]["pos_at_top"], of[0]["auc"]))
+    best_measures, outcome, weights = max(candidates, key=lambda of: (of[0]["pos_at_top"], of[0]["auc"]))
     network.to(run.device).load_state_dict(weights)
     network.eval()
-    return {**outcome, "p": chosen["p"], "powers": [measures for measures, *_ in candidates]}
+    return {**outcome, "p": best_measures["p"], "powers": [measures for measures, *_ in candidates]}
 
 
 INTENDED_USE = (
