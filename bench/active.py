@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 
 from cbir.descriptors import encoders
 from cbir.evaluation.grouped_folds import group_folds
-from cbir.learn.severity.new_ranker import new_ranker
 from cbir.learn.severity.sampled_ranker import SampledRanker
+from cbir.learn.severity.severity_rankers import new_ranker
 from cbir.learn.training.picture_loading import load_features, load_pictures
 from service.features.annotate.active import strategies
 from service.features.annotate.active.pair_selection import starting_pairs

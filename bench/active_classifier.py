@@ -7,9 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from cbir.learn.severity.sampled_network import SampledNetwork
 from cbir.learn.severity.sampled_ranker import SampledRanker
-from cbir.learn.severity.value_network import ValueNetwork
+from cbir.learn.severity.severity_networks import SampledNetwork, ValueNetwork
 from cbir.learn.training.training_loop import run_training_loop
 
 IMAGES_PER_PAIR = 2

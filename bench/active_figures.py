@@ -19,7 +19,7 @@ from sklearn.manifold import TSNE
 
 from cbir.evaluation.report.charts import scatter_chart
 from cbir.evaluation.report.svg_figure import standalone_svg
-from cbir.learn.severity.new_ranker import new_ranker
+from cbir.learn.severity.severity_rankers import new_ranker
 from service.features.annotate.active import strategies
 from service.features.annotate.active.pair_selection import first_pairs, select_pairs
 from service.features.annotate.active.simulation import answers

@@ -30,8 +30,7 @@ from numpy.typing import NDArray
 
 from cbir import descriptors, rerank
 from cbir.descriptors import encoders
-from cbir.descriptors.networks.embedder import Embedder
-from cbir.descriptors.networks.embedding_head import KEPT, EmbeddingHead
+from cbir.descriptors.networks.embedder import KEPT, Embedder, EmbeddingHead
 from cbir.evaluation.metrics.vector_retrieval import RetrievalScores
 from cbir.gallery import knn, whitening
 from cbir.gallery.gallery import Gallery
@@ -40,6 +39,7 @@ from cbir.gallery.ranking import rank
 from cbir.images import read_images
 from cbir.ingest.manifest import Manifest
 from cbir.learn.losses import ORDINAL, names
+from cbir.learn.models.scoring_network import apply_network
 from cbir.learn.training.embedding_training import (
     EmbeddingData,
     EmbeddingRecipe,
@@ -47,10 +47,8 @@ from cbir.learn.training.embedding_training import (
     initial_head,
     train_embedding,
 )
-from cbir.learn.training.labelled_examples import read_class_examples
+from cbir.learn.training.labelled_examples import PARTS, read_class_examples, split_by_class
 from cbir.learn.training.loss_options import LossOptions
-from cbir.learn.training.network_scoring import apply_network
-from cbir.learn.training.patient_split import PARTS, split_by_class
 from cbir.learn.training.picture_loading import load_features, load_pictures
 from cbir.store.base import normalisation, profile
 

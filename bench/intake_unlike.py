@@ -18,7 +18,7 @@ import numpy as np
 from statsmodels.stats.proportion import proportion_confint
 
 from bench.foreign_pictures import foreign_pictures
-from cbir.descriptors.encoder_descriptor import encoder_of
+from cbir.descriptors.network_descriptors import encoder_of
 from cbir.gallery.vector_blocks import Floats, Rows
 from cbir.images import read_images
 from cbir.ingest.checks.collection_check import FAMILIAR, UNLIKE, patient_numbers

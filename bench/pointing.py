@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from cbir import settings
 from cbir.descriptors.encoders import Encoder
 from cbir.images import Image
-from cbir.learn.severity.grey_images import read_stored_image
+from cbir.learn.severity.stored_images import read_stored_image
 from cbir.search.regions.explanation import explaining_encoder
 from cbir.search.regions.feature_cells import Area, FeatureCells, feature_cells
 from cbir.search.regions.match_map import match_maps

@@ -19,7 +19,7 @@ import pointing
 
 from cbir import settings
 from cbir.images import Image, crop
-from cbir.learn.severity.grey_images import read_stored_image
+from cbir.learn.severity.stored_images import read_stored_image
 from cbir.search.region_search import compare_cells
 from cbir.search.regions.feature_cells import Area
 from cbir.search.regions.region_cells import region_encoder, template_of

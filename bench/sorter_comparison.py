@@ -24,9 +24,8 @@ from cbir.descriptors import encoders
 from cbir.ingest.manifest import Manifest
 from cbir.learn.losses import SpearmanLoss
 from cbir.learn.models import sorters
-from cbir.learn.severity.value_network import principal_projection
-from cbir.learn.training.labelled_examples import read_class_examples
-from cbir.learn.training.patient_split import PARTS, split_by_class
+from cbir.learn.severity.severity_networks import principal_projection
+from cbir.learn.training.labelled_examples import PARTS, read_class_examples, split_by_class
 from cbir.learn.training.picture_loading import load_features
 from cbir.learn.training.samplers import ShuffledSampler
 

@@ -21,10 +21,9 @@ from torch import Tensor, nn
 from cbir.evaluation.report.charts import line_chart
 from cbir.evaluation.report.svg_figure import standalone_svg
 from cbir.learn.losses import MapLoss
-from cbir.learn.losses.score_loss import ScoreLoss
+from cbir.learn.losses.score_losses import ScoreLoss
 from cbir.learn.models import sorters
-from cbir.learn.models.sorters import CnnSorter, exact_ranks
-from cbir.learn.models.sorters.sorter_files import read_sorter_card
+from cbir.learn.models.sorters import CnnSorter, exact_ranks, read_sorter_card
 from cbir.learn.training.sorter_training import SorterRecipe, train_sorter
 
 LENGTH, POINTS, FEATURES, RELEVANT = 100, 2000, 10, 0.2

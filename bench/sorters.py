@@ -25,7 +25,7 @@ from cbir.images import read_images
 from cbir.ingest.image_files import find_images
 from cbir.learn.models import sorters
 from cbir.learn.models.sorters import LstmSorter, PairwiseSorter, exact_ranks
-from cbir.learn.models.sorters.synthetic_scores import draw_scores
+from cbir.learn.models.sorters.trainable_sorters import draw_scores
 
 Ranks = Callable[[Tensor], Tensor]
 SECONDS = 2.0  # per measurement, at most

@@ -27,25 +27,23 @@ from numpy.typing import NDArray
 from torch import nn
 
 from cbir.descriptors import encoders
-from cbir.descriptors.networks.backbones import Backbone
-from cbir.descriptors.networks.toprank_cnn import FEATURES
+from cbir.descriptors.networks.backbones import FEATURES, Backbone
 from cbir.evaluation.metrics.roc import auc, roc
 from cbir.evaluation.metrics.top_precision import pos_at_top
 from cbir.ingest.manifest import Manifest
-from cbir.learn.models.scoring_network import ScoringNetwork
-from cbir.learn.severity.value_network import principal_projection
-from cbir.learn.training.labelled_examples import read_ranker_examples
-from cbir.learn.training.last_layer import LAST_LAYERS, refit_last_layer
+from cbir.learn.models.scoring_network import ScoringNetwork, score_pictures
+from cbir.learn.severity.severity_networks import principal_projection
+from cbir.learn.training.labelled_examples import read_ranker_examples, split_by_positive
 from cbir.learn.training.loss_options import LossOptions
-from cbir.learn.training.network_scoring import score_pictures
-from cbir.learn.training.patient_split import split_by_positive
 from cbir.learn.training.picture_loading import LoadedPictures, load_features, load_pictures
 from cbir.learn.training.ranker_training import (
+    LAST_LAYERS,
     POWERS,
     RANKING,
     RankerImages,
     RankerRecipe,
     RunOptions,
+    refit_last_layer,
     train_ranker,
 )
 

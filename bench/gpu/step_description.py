@@ -17,11 +17,15 @@ import torch
 from step_results import DEVICES, SMALL, attempt
 
 from cbir.descriptors import encoders
-from cbir.descriptors.embedding_descriptor import DEVICE_TOLERANCE, EmbeddingDescriptor, descriptor_name
-from cbir.descriptors.encoder_descriptor import EncoderDescriptor
+from cbir.descriptors.encoders import load_content
 from cbir.descriptors.encoders.device_encoder import FEWEST, PRECISIONS, least_cosine
 from cbir.descriptors.encoders.device_network import DeviceNetwork, read_known_graph
-from cbir.descriptors.encoders.encoder import load_content
+from cbir.descriptors.network_descriptors import (
+    DEVICE_TOLERANCE,
+    EmbeddingDescriptor,
+    EncoderDescriptor,
+    descriptor_name,
+)
 from cbir.descriptors.networks import embedder as models
 from cbir.descriptors.networks.embedder import Embedder
 from cbir.images import Image, Limits

@@ -18,8 +18,8 @@ MODULES = (
     "cbir.descriptors.encoders.device_encoder",
     "cbir.learn.training.sorter_training",
     "cbir.learn.training.embedding_training",
-    "cbir.learn.severity.bayesian_ranker",
-    "cbir.descriptors.embedding_descriptor",
+    "cbir.learn.severity.severity_rankers",
+    "cbir.descriptors.network_descriptors",
 )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from step_results import DEVICES, SMALL, attempt
 
-from cbir.learn.severity.bayesian_ranker import BayesianRanker
+from cbir.learn.severity.severity_rankers import BayesianRanker
 
 BACKBONE, SIDE = ("small", 64) if SMALL else ("densenet169", 224)
 STEPS = {"cpu": 4, "cuda": 32}  # batches of 16 pairs

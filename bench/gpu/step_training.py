@@ -10,10 +10,10 @@ import torch
 from step_results import DEVICES, SMALL, attempt
 
 from cbir.descriptors.networks.embedder import Embedder
+from cbir.learn.models.scoring_network import apply_network
 from cbir.learn.models.sorters import CnnSorter, LstmSorter
 from cbir.learn.training.embedding_training import EmbeddingData, EmbeddingRecipe, train_embedding
-from cbir.learn.training.network_scoring import apply_network
-from cbir.learn.training.patient_split import split_by_class
+from cbir.learn.training.labelled_examples import split_by_class
 from cbir.learn.training.sorter_training import SorterRecipe, train_sorter
 
 EPOCHS = {"cpu": 0.002 if SMALL else 0.02, "cuda": 0.3}  # of sorters; a CPU needs minutes for one

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from cbir import descriptors, settings
 from cbir.api.query_input import read_example
-from cbir.descriptors.encoder_descriptor import volume_grid
+from cbir.descriptors.network_descriptors import volume_grid
 from cbir.images import Limits, Region
 from cbir.images.image import Window
 from cbir.ingest.query_file import QueryOptions

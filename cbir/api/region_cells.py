@@ -12,7 +12,7 @@ from cbir import settings
 from cbir.descriptors.encoders import Encoder
 from cbir.errors import InvalidInput
 from cbir.gallery.vector_blocks import Rows, spread_rows
-from cbir.learn.severity.grey_images import read_stored_image
+from cbir.learn.severity.stored_images import read_stored_image
 from cbir.search.regions.feature_cells import FeatureCells, feature_cells
 from cbir.search.regions.region_cells import fit_cell_projection, region_encoder, stored_cells
 from cbir.store import Collection

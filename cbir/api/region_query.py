@@ -5,11 +5,11 @@ from typing import Any
 
 from cbir.api.collection_images import CollectionImages
 from cbir.api.query_input import read_example, require_id
-from cbir.descriptors.query_image import describe_query
+from cbir.descriptors.descriptor import describe_query
 from cbir.errors import InvalidInput, NotFound
 from cbir.images import Image, Region
 from cbir.ingest.query_file import QueryOptions
-from cbir.learn.severity.grey_images import read_stored_image
+from cbir.learn.severity.stored_images import read_stored_image
 from cbir.search.query_kinds import list_examples
 from cbir.search.region_search import RegionQuery
 from cbir.search.regions.explanation import region_area

@@ -7,7 +7,7 @@ from cbir.api.query_input import read_example, require_id
 from cbir.errors import NotFound
 from cbir.images import Image, Region, crop
 from cbir.ingest.query_file import QueryOptions
-from cbir.learn.severity.grey_images import read_stored_image
+from cbir.learn.severity.stored_images import read_stored_image
 from cbir.search.regions.explanation import Explanation, explain_parts, explaining_encoder, region_area
 from cbir.search.regions.feature_cells import WHOLE, feature_cells
 from cbir.search.regions.query_scales import best_match_maps, query_cells

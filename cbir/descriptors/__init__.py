@@ -3,22 +3,47 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from cbir.descriptors import embedding_descriptor, encoder_descriptor, encoders
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.descriptors import encoders, network_descriptors
 from cbir.descriptors.color_layout import ColorLayout
-from cbir.descriptors.concatenated import Concatenated
-from cbir.descriptors.descriptor import Batched, Descriptor
-from cbir.descriptors.edge_histogram import EdgeHistogram
-from cbir.descriptors.edge_histogram_150 import EdgeHistogram150
-from cbir.descriptors.embedding_descriptor import JOIN, EmbeddingDescriptor, descriptor_name
-from cbir.descriptors.encoder_descriptor import EncoderDescriptor, encoder_descriptor_name
-from cbir.descriptors.huang2012 import Huang2012
-from cbir.descriptors.networks import embedding_card
-from cbir.descriptors.networks.lens_card import has_lens_model
+from cbir.descriptors.descriptor import Batched, Descriptor, Part, Parts
+from cbir.descriptors.edge_histogram import EdgeHistogram, EdgeHistogram150
+from cbir.descriptors.lens_files import has_lens_model
+from cbir.descriptors.network_descriptors import (
+    JOIN,
+    Concatenated,
+    EmbeddingDescriptor,
+    EncoderDescriptor,
+    descriptor_name,
+    encoder_descriptor_name,
+)
+from cbir.descriptors.networks import model_card
 from cbir.descriptors.slit_lamp_descriptor import SLIT_LAMP, SlitLampDescriptor, slit_lamp_name
 from cbir.descriptors.tamura import Tamura
 from cbir.errors import InvalidInput
+from cbir.images import Image
 from cbir.system.hardware.device import Device
 from cbir.system.suggestion import did_you_mean
+
+
+class Huang2012:
+    """Concatenation of `color_layout` (12), `tamura` (6) and `edge_histogram_150` (150).
+
+    The paper gives only the total, 168; this is the split that adds up with each descriptor in its standard form.
+    The parts have very different ranges: standardise them before computing distances.
+    """
+
+    name = "huang2012"
+    dimensions = 168
+    parts: Parts = (Part("color_layout", 0, 12), Part("tamura", 12, 18), Part("edge_histogram", 18, 168))
+    _members = (ColorLayout(), Tamura(), EdgeHistogram150())
+
+    def __call__(self, image: Image) -> NDArray[np.float32]:
+        """Describe `image`: shape (168,), float32."""
+        return np.concatenate([member(image) for member in self._members])
+
 
 _MEMBERS: tuple[Descriptor, ...] = (ColorLayout(), EdgeHistogram(), EdgeHistogram150(), Tamura(), Huang2012())
 _BY_NAME = {member.name: member for member in _MEMBERS}
@@ -51,9 +76,9 @@ def get(name: str, model: Path | None = None, device: Device = "auto") -> Descri
     network: Batched
     if SLIT_LAMP.fullmatch(name):
         return SlitLampDescriptor(name, model)
-    if embedding_descriptor.NAME.fullmatch(name):
+    if network_descriptors.EMBEDDING_NAME.fullmatch(name):
         network = EmbeddingDescriptor(network_name, model, device)
-    elif encoder_descriptor.NAME.fullmatch(name):
+    elif network_descriptors.ENCODER_NAME.fullmatch(name):
         network = EncoderDescriptor(network_name, device)
     else:
         _check_name(name)
@@ -93,9 +118,9 @@ def resolve_descriptor(text: str) -> ResolvedDescriptor:
                 f"there is no trained embedding in {path}; `cbir train embedding` makes one, "
                 f"and `cbir encoder list` shows the pretrained ones"
             )
-    if not embedding_card.has_embedding(Path(path)):
+    if not model_card.has_embedding(Path(path)):
         name = encoder_descriptor_name(path)
-        if join and encoder_descriptor.volume_grid(name):
+        if join and network_descriptors.volume_grid(name):
             raise InvalidInput(f"{path} describes CT series, {other} single images: use {path} alone")
         return ResolvedDescriptor(name + join + other, text, None)
     folder = Path(path).resolve()
@@ -104,7 +129,7 @@ def resolve_descriptor(text: str) -> ResolvedDescriptor:
 
 def _is_network(text: str) -> bool:
     is_encoder = text not in _BY_NAME and encoders.is_encoder(text)
-    return is_encoder or embedding_card.has_embedding(Path(text))
+    return is_encoder or model_card.has_embedding(Path(text))
 
 
 def _resolve_name(name: str) -> str:

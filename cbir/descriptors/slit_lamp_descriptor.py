@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.descriptors.descriptor import Part, Parts
-from cbir.descriptors.networks.lens_card import read_lens_card
+from cbir.descriptors.lens_files import read_lens_card
 from cbir.errors import InvalidInput
 from cbir.images import Image
 
@@ -48,7 +48,7 @@ class SlitLampDescriptor:
 
 @lru_cache(maxsize=2)
 def _load_finder(name: str, folder: Path) -> "LensFinder":
-    from cbir.descriptors.slit_lamp.stored_lens_finder import load_lens_finder  # scipy loads slowly
+    from cbir.descriptors.slit_lamp.lens_finder import load_lens_finder  # scipy loads slowly
 
     if slit_lamp_name(folder) != name:
         raise InvalidInput(f"{folder} now holds another model than {name}")

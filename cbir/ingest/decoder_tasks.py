@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from cbir.descriptors.query_image import QueryImage, describe_query, select_frame
+from cbir.descriptors.descriptor import QueryImage, describe_query, select_frame
 from cbir.errors import InvalidInput, NotEnoughMemory, UnreadableImage
 from cbir.images import Image, Limits, Region, crop, decode, read_images
 from cbir.images.bit_depth import apply_window

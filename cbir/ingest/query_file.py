@@ -7,7 +7,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
-from cbir.descriptors.query_image import select_frame
+from cbir.descriptors.descriptor import select_frame
 from cbir.errors import InvalidInput
 from cbir.images import Image, Limits, Region, crop, read_images
 from cbir.images.image import Window

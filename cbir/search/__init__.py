@@ -25,7 +25,7 @@ from cbir.search.search_models import (
 )
 
 if TYPE_CHECKING:
-    from cbir.descriptors.query_image import QueryImage, describe_query, select_frame
+    from cbir.descriptors.descriptor import QueryImage, describe_query, select_frame
     from cbir.search.ranked_images import RankedImages
     from cbir.search.search_request import Request
     from cbir.search.searcher import Searcher
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from cbir.search.text_search import can_search_by_text
 
 MODULES = {
-    "QueryImage": "cbir.descriptors.query_image",
+    "QueryImage": "cbir.descriptors.descriptor",
     "RankedImages": "cbir.search.ranked_images",
     "Request": "cbir.search.search_request",
     "Searcher": "cbir.search.searcher",
     "Stopwatch": "cbir.search.stopwatch",
     "can_search_by_text": "cbir.search.text_search",
-    "describe_query": "cbir.descriptors.query_image",
-    "select_frame": "cbir.descriptors.query_image",
+    "describe_query": "cbir.descriptors.descriptor",
+    "select_frame": "cbir.descriptors.descriptor",
 }
 
 __all__ = [

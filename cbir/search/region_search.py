@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cbir.descriptors.query_image import QueryImage
+from cbir.descriptors.descriptor import QueryImage
 from cbir.errors import InvalidInput
 from cbir.gallery.ranking import top_k
 from cbir.gallery.vector_blocks import Rows

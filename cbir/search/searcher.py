@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cbir.descriptors.query_image import QueryImage
+from cbir.descriptors.descriptor import QueryImage
 from cbir.errors import InvalidInput
 from cbir.gallery.nearest_distances import OUTLIER
 from cbir.gallery.vector_blocks import Floats

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.descriptors.encoder_descriptor import encoder_of
 from cbir.descriptors.encoders import Encoder
+from cbir.descriptors.network_descriptors import encoder_of
 from cbir.errors import CbirError, InvalidInput
 from cbir.gallery.ranking import top_k
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import cbir
-from cbir.descriptors.encoder_descriptor import encoder_of
+from cbir.descriptors.network_descriptors import encoder_of
 from cbir.errors import CbirError
 from cbir.ingest.description import DescribeTask
 from cbir.ingest.process_pool import ProcessPool, WorkerDied, WorkerTimedOut, use_one_thread_silently

@@ -1,6 +1,6 @@
 """Regions of images of requests, to search for anywhere in the images of a collection."""
 
-from cbir.descriptors.query_image import QueryImage
+from cbir.descriptors.descriptor import QueryImage
 from cbir.errors import InvalidInput
 from cbir.images import decode
 from cbir.search.region_search import RegionQuery

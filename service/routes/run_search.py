@@ -5,7 +5,7 @@ from functools import partial
 
 from flask import request
 
-from cbir.descriptors.query_image import QueryImage
+from cbir.descriptors.descriptor import QueryImage
 from cbir.errors import InvalidInput
 from cbir.ingest.decoder_tasks import describe_choice
 from cbir.search import Answer, Searcher

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from flask import Response
 
-from cbir.descriptors.query_image import QueryImage
+from cbir.descriptors.descriptor import QueryImage
 from cbir.errors import InvalidInput
 from cbir.search import Answer, Request, Searcher
 from cbir.system.features import features

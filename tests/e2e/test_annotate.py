@@ -82,7 +82,7 @@ def answer(truth: dict[str, float], pair: tuple[str, str]) -> str:
 
 def accuracy(study: Path, after: int) -> float:
     """Share of pairs of joints that nobody has seen, which the ranker learnt after that round puts in order."""
-    from cbir.learn.severity.stored_network import load_severity_ranker
+    from cbir.learn.severity.severity_rankers import load_severity_ranker
 
     severities = np.random.default_rng(7).uniform(0, 1, UNSEEN)
     images = np.stack([joint(severity, 10_000 + number) for number, severity in enumerate(severities)])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from cbir.descriptors.encoders import built_in, encoder_files
 from cbir.descriptors.encoders.encoder_card import VolumeInput
-from cbir.descriptors.encoders.inflated_resnet import INPUT, OUTPUT
+from cbir.descriptors.encoders.network_writers import RESNET_INPUT, RESNET_OUTPUT
 from cbir.descriptors.encoders.onnx_messages import write_model, write_node
 
 
@@ -15,8 +15,8 @@ def write_block_means(folder: Path) -> None:
     sides = card.input.depth, card.input.width, card.input.height
     block = tuple(side // count for side, count in zip(sides, (8, 16, 16), strict=True))
     nodes = [
-        write_node("AveragePool", [INPUT], "blocks", kernel_shape=block, strides=block),
-        write_node("Flatten", ["blocks"], OUTPUT),
+        write_node("AveragePool", [RESNET_INPUT], "blocks", kernel_shape=block, strides=block),
+        write_node("Flatten", ["blocks"], RESNET_OUTPUT),
     ]
-    network = write_model(nodes, [], {INPUT: (1, 1, *sides)}, {OUTPUT: (1, 2048)})
+    network = write_model(nodes, [], {RESNET_INPUT: (1, 1, *sides)}, {RESNET_OUTPUT: (1, 2048)})
     encoder_files.write_network(folder, card, network)

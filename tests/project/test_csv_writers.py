@@ -6,7 +6,7 @@ WRITERS = ("csv.writer(", "DictWriter(")
 GUARDED = ("harmless_cell(", "map(harmless_cell", "csv_rows(", "table_row(", "reader_answer_rows(")
 READ_BACK = {
     "cbir/evaluation/datasets/irma/phantom_release.py": "labels of drawn images, for cbir.evaluation.datasets.irma",
-    "cbir/descriptors/lens_outlines.py": "outlines, read by the same module",
+    "cbir/descriptors/lens_files.py": "outlines, read by the same module",
     "cbir/evaluation/datasets/manifest_writer.py": "for cbir index --labels, which needs the paths",
     "cbir/evaluation/datasets/phantoms/lens_files.py": "labels of drawn images, for cbir index --labels",
     "cbir/evaluation/datasets/phantoms/phantom_files.py": "labels of drawn images, for cbir index --labels",

@@ -7,8 +7,7 @@ from tests.project.sources import sources
 AS_IT_IS = {
     "service/features/annotate/commands/export_study.py": "csv and JSON",
     "service/features/similar/command.py": "JSON",
-    "cbir/learn/commands/fit_grader.py": "JSON",
-    "cbir/learn/commands/predict_grade.py": "JSON",
+    "cbir/learn/commands/grade_commands.py": "JSON",
     "cbir/system/console/output.py": "JSON",
     "cbir/api/commands/search_images.py": "JSON, a TREC run and HTML",
     "cbir/learn/commands/train_models.py": "JSON",

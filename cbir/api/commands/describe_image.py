@@ -51,7 +51,7 @@ def describe_image(
 
 
 def _read(path: Path, frame: int, descriptor: str, limits: "Limits") -> "Image":
-    from cbir.descriptors.encoder_descriptor import volume_grid
+    from cbir.descriptors.network_descriptors import volume_grid
     from cbir.images import read_images
     from cbir.ingest.query_volume import read_query_volume
 

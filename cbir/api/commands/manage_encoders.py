@@ -79,7 +79,7 @@ def store_encoder(
 ) -> None:
     """Fetch the weights of an encoder, convert them to ONNX now rather than with the first image, and print where."""
     from cbir.descriptors import encoders
-    from cbir.descriptors.encoders.hub_address import is_hub_address, parse_hub_address
+    from cbir.descriptors.encoders import is_hub_address, parse_hub_address
 
     choices = (source, stored_name, fit, grid)
     if is_hub_address(name):

@@ -10,18 +10,80 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
-from cbir.descriptors.encoders.encoder_card import EncoderCard, EncoderInput
+from cbir.descriptors import encoders
+from cbir.descriptors.encoders import encoder_files
+from cbir.descriptors.encoders.encoder_card import NAME, EncoderCard, EncoderInput
 from cbir.descriptors.encoders.encoder_network import EncoderNetwork, normalise_pixels, run_session
-from cbir.descriptors.encoders.external_data import has_external_data
-from cbir.descriptors.encoders.fit_image import fit_image
-from cbir.descriptors.encoders.new_encoder import check_name, check_values, store_new, trial_images
+from cbir.descriptors.encoders.fit_image import fit_image, fit_input
+from cbir.descriptors.encoders.onnx_messages import has_external_data
 from cbir.descriptors.networks.model_card import LARGEST_CARD, LARGEST_FILE
 from cbir.descriptors.networks.onnx_session import open_onnx_session
-from cbir.errors import InvalidInput, NotFound
+from cbir.errors import InvalidInput, NotFound, UndescribableImage
+from cbir.images import Image
+
+
+def check_name(name: str, folder: Path) -> None:
+    """Raise InvalidInput unless a new encoder in `folder` can have this name."""
+    if not NAME.fullmatch(name):
+        raise InvalidInput(f"an encoder's name has a-z, 0-9, '_', '.' and '-', 64 at most; not {name!r}")
+    if name in encoders.names(folder):
+        raise InvalidInput(
+            f"there is an encoder {name} already; choose another name, for a network of a hub with --name"
+        )
+
+
+def check_values(network: EncoderNetwork, card: EncoderCard) -> None:
+    """Raise InvalidInput unless a network gives values that can be stored for images of all kinds."""
+    for title, image in trial_images().items():
+        try:
+            network.describe(fit_input(image, card))
+        except UndescribableImage as error:
+            raise InvalidInput(f"tried on a {title} image: {error}") from error
+
+
+def store_new(
+    card: EncoderCard, content: bytes, folder: Path, text: encoder_files.TextFiles | None = None
+) -> Path:
+    """Store a new encoder.
+
+    Parameters
+    ----------
+    card : EncoderCard
+        Its card.
+    content : bytes
+        The ONNX network.
+    folder : Path
+        Folder of encoders.
+    text : TextFiles, optional
+        Text tower that the card describes.
+
+    Returns
+    -------
+    Path
+        Path of the network.
+
+    Raises
+    ------
+    InvalidInput
+        If its name is taken.
+    """
+    with encoder_files.hold_folder(folder):
+        check_name(card.name, folder)
+        return encoder_files.write_network(folder, card, content, text)
+
+
+def trial_images() -> dict[str, Image]:
+    """Return images that a new network is tried on, by what they show."""
+    noise = np.random.default_rng(0).integers(0, 256, (96, 128, 3), np.uint8)
+    slope = np.linspace(0, 255, 96 * 128).astype(np.uint8).reshape(96, 128)
+    uniform = {"black": np.zeros((96, 128), np.uint8), "white": np.full((96, 128), 255, np.uint8)}
+    return {title: Image(pixels) for title, pixels in {"random": noise, "smooth": slope, **uniform}.items()}
+
 
 Model = TypeVar("Model", bound=BaseModel)
 
 FLOAT = "tensor(float)"
+
 # Of ImageNet in torchvision and timm, which most networks were trained with
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -114,8 +176,8 @@ def _try_network(session: Any, fields: Mapping[str, Any], model: Path) -> tuple[
     for tensor in tensors:
         _check_outputs(tensor, first[tensor], second[tensor])
     completed = [_complete_output(output, first[str(output.get("tensor"))].shape) for output in outputs]
-    given = {"title": fields["name"], "source": model.name, **fields}
-    card = _validated(EncoderCard, {**given, "input": shape, "outputs": completed})
+    card_fields = {"title": fields["name"], "source": model.name, **fields}
+    card = _validated(EncoderCard, {**card_fields, "input": shape, "outputs": completed})
     check_values(EncoderNetwork(session, card), card)
     assumed = [field for field in ("licence",) if field not in fields]
     assumed += [f"input.{name}" for name in EncoderInput.model_fields

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.descriptors.encoders.encoder import Encoder, load_content
+from cbir.descriptors.encoders import Encoder, load_content
+from cbir.descriptors.encoders.add_encoder import trial_images
 from cbir.descriptors.encoders.encoder_card import EncoderCard, VolumeInput
 from cbir.descriptors.encoders.encoder_network import GREATEST_VALUE
-from cbir.descriptors.encoders.fit_image import fit_image
-from cbir.descriptors.encoders.fit_volume import Prepared
-from cbir.descriptors.encoders.new_encoder import trial_images
+from cbir.descriptors.encoders.fit_image import Prepared, fit_image
 from cbir.images import Image
 from cbir.system.hardware.device import Device, resolve_device
 from cbir.system.hardware.device_failure import device_failures, on_gpu_or_cpu

@@ -15,10 +15,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from cbir.descriptors.encoders.encoder_card import EncoderCard, EncoderOutput, VolumeInput
-from cbir.descriptors.encoders.encoder_network import pixel_factors
-from cbir.descriptors.encoders.fit_volume import Prepared, normalise_voxels
-from cbir.descriptors.encoders.onnx_graph import OnnxGraph, OnnxNode, read_graph
-from cbir.descriptors.encoders.pooling import pooling_matrix
+from cbir.descriptors.encoders.encoder_network import pixel_factors, pooling_matrix
+from cbir.descriptors.encoders.fit_image import Prepared, normalise_voxels
+from cbir.descriptors.encoders.onnx_messages import OnnxGraph, OnnxNode, read_graph
 from cbir.system.cancellation import checkpoint, locked
 from cbir.system.hardware.device_memory import IMAGES_TOGETHER, full_precision, in_pieces
 
@@ -113,7 +112,7 @@ class DeviceNetwork:
         return values
 
     def _pool(self, number: int, output: EncoderOutput, values: Tensor) -> Tensor:
-        """Pool a map (n, channels, height, width) as `cbir.descriptors.encoders.pooling` does."""
+        """Pool a map (n, channels, height, width) as `cbir.descriptors.encoders.encoder_network` does."""
         if number not in self._matrices:
             matrix = pooling_matrix(output, (1, *values.shape[1:]))
             self._matrices[number] = None if matrix is None else torch.from_numpy(matrix).to(self._device)

@@ -13,7 +13,7 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.descriptors.encoders.encoder import Encoder
+from cbir.descriptors.encoders import Encoder
 from cbir.images import Image
 from cbir.system.atomic import atomic_binary, private_folder
 

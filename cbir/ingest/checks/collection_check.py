@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from cbir.descriptors.encoder_descriptor import encoder_of
+from cbir.descriptors.network_descriptors import encoder_of
 from cbir.errors import NotFound
 from cbir.gallery.knn import compare_all
 from cbir.gallery.nearest_distances import NEAREST, NearestDistances, nearest_of

@@ -13,8 +13,7 @@ from cbir.system.console.output import OutputFormat, Printed, StageBars, print_j
 
 if TYPE_CHECKING:
     from cbir.learn.grading.graded_cases import GradedCases
-    from cbir.learn.grading.grader_evaluation import GraderEvaluation, Split
-    from cbir.learn.grading.interval_coverage import IntervalCoverage
+    from cbir.learn.grading.grader_evaluation import GraderEvaluation, IntervalCoverage, Split
 
 
 def evaluate_graders(
@@ -77,9 +76,8 @@ def evaluate_graders(
     from cbir.evaluation.grouped_folds import group_folds
     from cbir.learn import grading
     from cbir.learn.grading import grader_evaluation as measuring
-    from cbir.learn.grading.graded_cases import read_graded_cases, require_grades
-    from cbir.learn.grading.grading_features import case_features, picture_maps
-    from cbir.learn.grading.interval_coverage import measure_interval_coverage
+    from cbir.learn.grading.graded_cases import case_features, picture_maps, read_graded_cases, require_grades
+    from cbir.learn.grading.grader_evaluation import measure_interval_coverage
     from cbir.learn.grading.ranker_options import RankerOptions, parse_list_size
     from cbir.store import Collection
 

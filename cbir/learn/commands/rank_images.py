@@ -12,7 +12,7 @@ import typer
 from typer import Argument, Option
 
 from cbir import settings
-from cbir.learn.commands.require_torch import require_torch
+from cbir.learn.commands.train_models import require_torch
 from cbir.search import command_options as options
 from cbir.system.console.output import StageBars, print_json
 from cbir.system.console.printable import echo
@@ -68,7 +68,7 @@ def _ranked(
     """Return a row per image, highest score first, and a line for each file that could not be read."""
     from cbir.images import Limits
     from cbir.ingest.image_files import find_images
-    from cbir.learn.training.network_scoring import score_pictures
+    from cbir.learn.models.scoring_network import score_pictures
     from cbir.learn.training.picture_loading import load_pictures
 
     ranker.to(device)

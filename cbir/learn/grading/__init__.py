@@ -1,15 +1,16 @@
 """Grading by ranking (Huang et al. 2010): place a new case among graded ones. A new ranker is a file and a line."""
 
-from typing import Any
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.learn.grading.adarank import AdaRank
-from cbir.learn.grading.cnn_ranker import CnnRanker
-from cbir.learn.grading.rankboost import RankBoost
+from cbir.learn.grading.boosted_rankers import AdaRank, RankBoost
+from cbir.learn.grading.cnn_ranker import CnnRanker, TunedCnnRanker
 from cbir.learn.grading.s_ndcg_ranker import SNdcgRanker
-from cbir.learn.grading.severity_ranker import SeverityRanker
-from cbir.learn.grading.tuned_cnn_ranker import TunedCnnRanker
-from cbir.learn.models.linear.ranking_estimator import RankingEstimator
+from cbir.learn.models.linear.ranking_estimator import LinearRanker, RankingEstimator
+from cbir.learn.models.linear.ranking_lists import ListSize
 from cbir.learn.models.linear.ranking_svm import RankingSVM
 from cbir.system.suggestion import did_you_mean
 
@@ -26,6 +27,27 @@ __all__ = [
     "make_ranker",
     "names",
 ]
+
+Floats = NDArray[np.float64]
+
+
+class SeverityRanker(LinearRanker):
+    """Order images by their severity, which is the only feature; grades are not used.
+
+    `X` is (n, 1): the label `severity` of images in the collection, and for a new image the output of the
+    collection's severity ranker. `list_size` and `seed` are for the lists of `score`.
+    """
+
+    name: ClassVar[str] = "severity"
+
+    def __init__(self, list_size: ListSize = 20, seed: int = 0) -> None:
+        self.list_size, self.seed = list_size, seed
+
+    def _learn(self, Z: Floats, grades: Floats, groups: NDArray[np.int64]) -> None:
+        if Z.shape[1] != 1:
+            raise InvalidInput(f"{self.name} orders images by one value each, not by {Z.shape[1]}")
+        self.coef_ = np.ones(1)
+
 
 MEMBERS: tuple[type[RankingEstimator], ...] = (SNdcgRanker, RankingSVM, AdaRank, RankBoost)
 

@@ -1,16 +1,27 @@
-"""A network as a ranking function, trained end to end on batches of graded pictures."""
+"""Networks as ranking functions: a small one trained end to end, and a pretrained one that is trained further."""
 
 import math
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import chain, repeat
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
+from cbir.descriptors.encoders import built_in
 from cbir.errors import InvalidInput
-from cbir.learn.models.linear.ranking_estimator import FeatureRanker
+from cbir.learn.grading.grade_scale import MOST_LEVELS, expected_grade_scale
+from cbir.learn.grading.grading_network import GradingNetwork, NetworkMean
+from cbir.learn.grading.picture_maps import WHOLE, WINDOWS, PictureMaps, parse_windows
+from cbir.learn.models.linear.kernel_ranker import left_out_error
+from cbir.learn.models.linear.ranking_estimator import (
+    FeatureRanker,
+    RankingEstimator,
+    check_graded,
+    number_groups,
+)
 from cbir.learn.models.linear.ranking_lists import ListSize
 from cbir.system.extras import install_command
 
@@ -19,7 +30,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-SIDE = 64  # pixels, in the commands
+SMALL_CNN_SIDE = 64  # pixels, in the commands
 LOSSES = ("ranknet", "s-ndcg", "sodeep-spearman")
 LARGEST_GRADIENT = 5.0  # norm
 SEEDS = 1 << 10
@@ -44,7 +55,7 @@ class CnnRanker(FeatureRanker):
     rate, weight_decay : float
         Of AdamW; the rate falls along a cosine.
     mirror : bool
-        See `cbir.learn.training.augmentation`.
+        See `cbir.learn.training.samplers`.
     list_size : int, optional
         Images per list of `score`.
     seed : int
@@ -83,7 +94,7 @@ class CnnRanker(FeatureRanker):
         self._train(pictures, grades)
 
     def _scores(self, Z: Floats) -> Floats:
-        from cbir.learn.training.network_scoring import score_pictures
+        from cbir.learn.models.scoring_network import score_pictures
 
         return score_pictures(self.network_, _pictures(Z))  # type: ignore[arg-type]
 
@@ -91,9 +102,8 @@ class CnnRanker(FeatureRanker):
         import torch
 
         from cbir.learn.losses import ON_SCORES
-        from cbir.learn.training.augmentation import augment_images
-        from cbir.learn.training.network_scoring import to_network_input
-        from cbir.learn.training.samplers import BalancedSampler
+        from cbir.learn.models.scoring_network import to_network_input
+        from cbir.learn.training.samplers import BalancedSampler, augment_images
         from cbir.learn.training.training_loop import run_training_loop
 
         levels, classes = np.unique(grades, return_inverse=True)
@@ -128,3 +138,128 @@ def _pictures(features: Floats) -> NDArray[np.uint8]:
     if side * side != features.shape[1] or not in_range:
         raise InvalidInput("this ranker takes square pictures with values from 0 to 255, row by row")
     return features.astype(np.uint8).reshape(-1, side, side)
+
+
+TUNED_CNN_SIDE = 320  # pixels, in the commands
+SAMPLE = 400  # images to choose windows and the scale with
+
+
+@dataclass(eq=False, repr=False)
+class TunedCnnRanker(RankingEstimator):
+    """Score pictures by an encoder whose last blocks are trained on grades. The scores are expected grades.
+
+    `fit` needs the extra deep, `predict` does not. `X` is a `PictureMaps`, or pictures (n, side, side) uint8.
+
+    Parameters
+    ----------
+    encoder : str
+        Encoder made from EfficientNet-Lite.
+    blocks : int
+        Last blocks of the network to train, of those behind its middle; more than there are: all of them.
+    epochs : int
+        Passes through the pictures.
+    rate : float
+        Highest learning rate of the blocks.
+    mirror : bool
+        Train on mirror images too, and average over them: for images whose left and right are alike.
+    window : str
+        Names in `cbir.learn.grading.picture_maps.WINDOWS` with commas between: the part of each image that a network
+        sees, for each in turn. "auto": the one whose frozen vectors grade left-out groups with the least squared
+        errors, and the whole image, or the next best if that is the best.
+    networks : int
+        Networks whose scores are averaged, each with a seed of its own.
+    list_size : int, optional
+        Images per list of `score`.
+    seed : int
+        Seed of the training.
+
+    Attributes
+    ----------
+    grade_scale_ : GradeScale
+        Scale of the scores, from those of at most 400 of the images.
+    """
+
+    name: ClassVar[str] = CnnRanker.name
+    predicts_grades: ClassVar[bool] = True
+
+    encoder: str = "lite0-max"
+    blocks: int = 5
+    epochs: int = 5
+    rate: float = 3e-4
+    mirror: bool = False
+    window: str = "auto"
+    networks: int = 1
+    list_size: ListSize = 20
+    seed: int = 0
+
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
+        """Choose the windows and train the blocks; see `RankingEstimator.fit`."""
+        pictures = X if isinstance(X, PictureMaps) else PictureMaps(np.asarray(X), self.encoder)
+        _, grades = check_graded(np.zeros((len(pictures), 1)), y)
+        self._check_options()
+        levels, positions = np.unique(grades, return_inverse=True)
+        if not 2 <= len(levels) <= MOST_LEVELS:
+            raise InvalidInput(
+                f"a network learns from 2 to {MOST_LEVELS} different grades; there are {len(levels)}: round them, or "
+                "choose another ranker"
+            )
+        windows = parse_windows(self.window) or self._best_windows(
+            pictures, grades, number_groups(groups, len(grades))
+        )
+        self.window_ = ",".join(windows)
+        self.network_ = NetworkMean(
+            [
+                self._tuned(pictures, levels, positions, windows[number % len(windows)], self.seed + number)
+                for number in range(self.networks)
+            ]
+        )
+        rows = pictures.sample(SAMPLE, self.seed)
+        self.grade_scale_ = expected_grade_scale(
+            self.network_.grade_all(pictures[rows]), grades[rows], levels
+        )
+        self.n_features_in_ = pictures.pictures.shape[1]
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """Return the expected grades (n,) of pictures."""
+        check_is_fitted(self, "network_")
+        return self.network_.grade_all(
+            X if isinstance(X, PictureMaps) else PictureMaps(np.asarray(X), self.encoder)
+        )
+
+    def _check_options(self) -> None:
+        parse_windows(self.window)
+        if not (min(self.blocks, self.epochs, self.networks) >= 1 and self.rate > 0):
+            raise InvalidInput("tuning needs at least one block, epoch and network, and a rate above 0")
+        if find_spec("torch") is None:
+            raise InvalidInput(f"the ranker {self.name} needs torch: {install_command('deep')}")
+
+    def _best_windows(
+        self, pictures: PictureMaps, grades: Floats, groups: NDArray[np.int64]
+    ) -> tuple[str, ...]:
+        rows, errors = pictures.sample(SAMPLE, self.seed), {}
+        for window in WINDOWS:
+            vectors = pictures.vectors(window, rows).astype(np.float64)
+            deviation = vectors.std(axis=0)
+            standardised = (vectors - vectors.mean(axis=0)) / np.where(deviation > 0.0, deviation, np.inf)
+            errors[window] = left_out_error(standardised, grades[rows], groups[rows])
+        best, *others = sorted(errors, key=errors.__getitem__)
+        return best, WHOLE if WHOLE in others else others[0]
+
+    def _tuned(
+        self, pictures: PictureMaps, levels: Floats, positions: NDArray[np.int64], window: str, seed: int
+    ) -> GradingNetwork:
+        from cbir.learn.training.ordinal_tuning import TuningOptions, tune_on_grades
+
+        weights, source = built_in.read_lite_weights(self.encoder)
+        tensors = tune_on_grades(
+            weights,
+            source.deeper,
+            lambda rows, mirrored: pictures.maps(window, rows, mirrored),
+            -(-source.side // 16),
+            positions[:, None] > np.arange(len(levels) - 1),
+            TuningOptions(self.blocks, self.epochs, self.rate, self.mirror, seed),
+            lambda done, total: pictures.show("training", done, total),
+        )
+        stored = {name: values.astype(np.float16) for name, values in tensors.items()}
+        return GradingNetwork(self.encoder, stored, levels, window, self.mirror)

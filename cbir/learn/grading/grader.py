@@ -15,26 +15,24 @@ from cbir.errors import InvalidInput, NotFound
 from cbir.images import Image
 from cbir.images.pad_resize import pad_resize
 from cbir.learn.grade import Grade, GradedNeighbour
-from cbir.learn.grading.cnn_ranker import CnnRanker
-from cbir.learn.grading.graded_cases import read_graded_cases, require_grades
-from cbir.learn.grading.graded_list import GradedList, Smoothing
-from cbir.learn.grading.grading_features import (
+from cbir.learn.grading import SeverityRanker
+from cbir.learn.grading.cnn_ranker import TUNED_CNN_SIDE, CnnRanker, TunedCnnRanker
+from cbir.learn.grading.graded_cases import (
     case_features,
     image_features,
     other_encoder,
     picture_maps,
     picture_side,
+    read_graded_cases,
     record_features,
+    require_grades,
 )
 from cbir.learn.grading.grading_state import GradingState, load_grading_state
-from cbir.learn.grading.interpolation import GradeInterpolator, locate_scores
+from cbir.learn.grading.interpolation import GradedList, GradeInterpolator, Smoothing, locate_scores
 from cbir.learn.grading.picture_maps import Show
-from cbir.learn.grading.severity_ranker import SeverityRanker
-from cbir.learn.grading.stored_grading import StoredGrading, read_stored_grading, store_grading
-from cbir.learn.grading.stored_network import store_network
-from cbir.learn.grading.tuned_cnn_ranker import SIDE, TunedCnnRanker
+from cbir.learn.grading.stored_grading import StoredGrading, read_stored_grading, store_grading, store_network
 from cbir.learn.models.linear.ranking_estimator import RankingEstimator
-from cbir.learn.severity.grey_images import read_grey_image
+from cbir.learn.severity.stored_images import read_grey_image
 from cbir.search import QueryImage, image_links
 from cbir.store import Collection
 from cbir.store.base import severity_model
@@ -177,7 +175,7 @@ def fit_grader(
     where: Sequence[str] = (),
     smoothing: Smoothing = "auto",
     coverage: float = 0.9,
-    side: int = SIDE,
+    side: int = TUNED_CNN_SIDE,
     show: Show = lambda stage, done, total: None,
 ) -> StoredGrading:
     """Fit a ranker to the graded images of a collection, and store it there.

@@ -1,17 +1,18 @@
-"""Last stages of a network that were tuned on grades, run by onnxruntime: maps to expected grades. Needs no torch."""
+"""Last stages of networks that were tuned on grades, run by onnxruntime: maps to expected grades. Needs no torch."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cbir.descriptors.encoders import built_in
-from cbir.descriptors.encoders.efficientnet_lite import EfficientNetLite
 from cbir.descriptors.encoders.encoder_network import run_session
+from cbir.descriptors.encoders.network_writers import EfficientNetLite
 from cbir.descriptors.networks.onnx_session import open_onnx_session
 from cbir.errors import InvalidInput
-from cbir.learn.grading.network_trunk import MIDDLE
+from cbir.learn.grading.picture_maps import MIDDLE, NetworkTrunk, PictureMaps
+from cbir.system.cancellation import checkpoint
 
 LAST = "last"
 EPSILON = 1e-5  # of torch's LayerNorm
@@ -79,3 +80,38 @@ def mean_and_max(maps: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
     """Return mean and maximum (n, 2 channels) of each channel of maps (n, channels, height, width)."""
     values = maps.astype(np.float32)
     return np.concatenate([values.mean(axis=(2, 3)), values.max(axis=(2, 3))], axis=1)
+
+
+class NetworkMean:
+    """Mean of the expected grades of `networks`, at least one, of the same encoder. Thread-safe."""
+
+    def __init__(self, networks: Sequence[GradingNetwork]) -> None:
+        self.networks = tuple(networks)
+        self._trunk = NetworkTrunk(self.networks[0].encoder)
+
+    def grade(self, picture: NDArray[np.uint8]) -> tuple[float, NDArray[np.float32]]:
+        """Return the expected grade of a grey picture (side, side), and values (224,) of the first network's window.
+
+        Raises InvalidInput if it is no such picture.
+        """
+        if picture.ndim != 2 or picture.shape[0] != picture.shape[1] or picture.dtype != np.uint8:
+            raise InvalidInput("the grader was fitted to pictures, which this is not; send the image again")
+        maps = {
+            window: np.stack([self._trunk.maps(picture, window, flip) for flip in network.orientations()])
+            for window, network in {network.window: network for network in self.networks}.items()
+        }
+        grades = [network.grade(maps[network.window]) for network in self.networks]
+        return float(np.mean(grades)), mean_and_max(maps[self.networks[0].window][:1])[0]
+
+    def grade_all(self, pictures: PictureMaps) -> NDArray[np.float64]:
+        """Return the expected grades (n,) of pictures."""
+        grades = np.empty((len(self.networks), len(pictures)))
+        for row in range(len(pictures)):
+            checkpoint()
+            for number, network in enumerate(self.networks):
+                flips = np.array(network.orientations())
+                grades[number, row] = network.grade(
+                    pictures.maps(network.window, np.full(len(flips), row), flips)
+                )
+            pictures.show("grading", row + 1, len(pictures))
+        return cast(NDArray[np.float64], grades.mean(axis=0))

@@ -1,24 +1,93 @@
-"""A fitted grader, loaded with the graded images of its collection."""
+"""A fitted grader, loaded with the graded images of its collection; it refuses images that are unlike them."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics.pairwise import euclidean_distances
 
 from cbir import settings
 from cbir.errors import InvalidInput
-from cbir.learn.grading.graded_cases import GradedCases, read_graded_cases, require_grades
-from cbir.learn.grading.grading_features import case_features
-from cbir.learn.grading.network_mean import NetworkMean
-from cbir.learn.grading.severity_ranker import SeverityRanker
-from cbir.learn.grading.stored_grading import StoredGrading
-from cbir.learn.grading.stored_network import StoredNetwork
-from cbir.learn.grading.training_range import TrainingRange, fit_training_range
+from cbir.learn.grading import SeverityRanker
+from cbir.learn.grading.graded_cases import GradedCases, case_features, read_graded_cases, require_grades
+from cbir.learn.grading.grading_network import NetworkMean
+from cbir.learn.grading.stored_grading import StoredGrading, StoredNetwork
 from cbir.learn.models.linear.ranking_estimator import FeatureRanker
-from cbir.learn.severity.grey_images import read_grey_image
+from cbir.learn.severity.stored_images import read_grey_image
 from cbir.store import Collection
 from cbir.store.records.filter_conditions import parse_filters
 from cbir.system.cancellation import checkpoint
+
+FEWEST_IMAGES = 100  # with fewer, the range is not known
+REFERENCES = 5000  # images, at most
+SAMPLE = 500  # images whose distances give the limit, at most
+SHARE = 0.99  # of graded images that are within the limit
+
+
+class TrainingRange(NamedTuple):
+    """Graded images, and the distance to the nearest one that few of them exceed.
+
+    Attributes
+    ----------
+    rows : (m,) int64
+        Rows of the graded images that serve as references.
+    values : (m, d) float32
+        Their standardised features.
+    limit : float
+        The 99th percentile of the distance of a graded image to the nearest one of another patient.
+    """
+
+    rows: NDArray[np.int64]
+    values: NDArray[np.float32]
+    limit: float
+
+    def check(self, values: NDArray[np.float32], keep: NDArray[np.bool_]) -> None:
+        """Raise InvalidInput if an image is farther from the graded images than the limit.
+
+        Parameters
+        ----------
+        values : (d,) float32
+            Its standardised features.
+        keep : (n,) bool
+            Graded images that it may be compared with.
+        """
+        others = self.values[keep[self.rows]]
+        if not len(others):
+            return
+        distance = float(euclidean_distances(values[None], others).min())
+        if distance > self.limit:
+            raise InvalidInput(
+                f"no grade: the image is unlike the graded ones. Its distance to the nearest is {distance:.1f}; "
+                f"{SHARE:.0%} of the graded images are within {self.limit:.1f} of one of another patient"
+            )
+
+
+def fit_training_range(values: NDArray[np.float32], patients: NDArray[np.str_]) -> TrainingRange | None:
+    """Measure the distances between graded images.
+
+    Parameters
+    ----------
+    values : (n, d) float32
+        Standardised features.
+    patients : (n,) str
+        Patient of each.
+
+    Returns
+    -------
+    TrainingRange or None
+        None if there are fewer than 100 images, or those of one patient only.
+    """
+    order = np.random.default_rng(0).permutation(len(values))
+    rows = np.sort(order[:REFERENCES])
+    sample = np.sort(order[:SAMPLE])
+    distances = cast(NDArray[np.float32], euclidean_distances(values[sample], values[rows]))
+    distances[patients[sample][:, None] == patients[rows]] = np.inf
+    nearest = distances.min(axis=1, initial=np.inf)
+    nearest = nearest[np.isfinite(nearest)]
+    if len(values) < FEWEST_IMAGES or not len(nearest):
+        return None
+    return TrainingRange(rows, values[rows], float(np.quantile(nearest, SHARE)))
+
 
 Floats = NDArray[np.float64]
 
@@ -102,29 +171,29 @@ def _with_network(
     collection: Collection,
     cases: GradedCases,
     stored: StoredGrading,
-    kept: StoredNetwork,
+    trained: StoredNetwork,
     network: NetworkMean,
     generation: int,
 ) -> GradingState:
     """Take the scores of images in training from the grader; score later ones, or leave them out without a file."""
-    graded = kept.graded()
-    row_of = {content: row for row, content in enumerate(kept.content_hashes)}
+    graded = trained.graded()
+    row_of = {content: row for row, content in enumerate(trained.content_hashes)}
     scores, values, rows = [], [], []
     pixels = settings.load().max_pixels
     for position, content in enumerate(cases.content_hashes.tolist()):
         if content in row_of:
-            score, found = float(graded.grades[row_of[content]]), graded.values[row_of[content]]
+            score, row_values = float(graded.grades[row_of[content]]), graded.values[row_of[content]]
         else:
             checkpoint()
             picture = read_grey_image(
-                collection, collection.record(cases.image_ids[position]), kept.side, pixels
+                collection, collection.record(cases.image_ids[position]), trained.side, pixels
             )
             if picture is None:
                 continue
-            score, found = network.grade(picture)
+            score, row_values = network.grade(picture)
         rows.append(position)
         scores.append(score)
-        values.append(found)
+        values.append(row_values)
     if not rows:
         raise InvalidInput("no graded image has a file any more; put the files back where they were indexed")
     cases = cases.select(np.array(rows))

@@ -1,24 +1,142 @@
-"""Grading by ranking: a ranker, the graded images in its order, and grades interpolated between neighbours."""
+"""Grading by ranking: a ranker, the graded images in its order, grades interpolated between neighbours (eq. 10)."""
 
 from dataclasses import dataclass, replace
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.ndimage import median_filter
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from cbir.errors import InvalidInput
 from cbir.evaluation.grouped_folds import group_folds
 from cbir.learn.grading.grade_scale import GradeScale, fit_grade_scale, half_width
-from cbir.learn.grading.graded_list import GradedList, Smoothing
-from cbir.learn.grading.left_out_scores import FOLD_STAGE, FOLDS, left_out_scores
 from cbir.learn.grading.picture_maps import PictureMaps, Show
 from cbir.learn.grading.s_ndcg_ranker import SNdcgRanker
-from cbir.learn.models.linear.input_checks import check_graded, number_groups
-from cbir.learn.models.linear.ranking_estimator import RankingEstimator
+from cbir.learn.models.linear.ranking_estimator import RankingEstimator, check_graded, number_groups
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Smoothing = int | Literal["auto", "thresholds"]
+
+AUTO = 16  # "auto" is this fraction of the list
+
+
+class GradedList:
+    """Graded images sorted by score.
+
+    Parameters
+    ----------
+    scores, grades : (n,) float64
+        Of the graded images, in any order.
+    smoothing : int, "auto" or "thresholds"
+        Odd width of a median filter over the grades, for scores that order grades only roughly; the median minimises
+        the mean absolute error. 1: the neighbours' grades themselves, as in eq. 10. "auto": a sixteenth of the list.
+        "thresholds": grades come from a `GradeScale`; where there is none, as "auto".
+    """
+
+    def __init__(self, scores: Floats, grades: Floats, smoothing: Smoothing = 1) -> None:
+        self.order: Integers = np.lexsort((grades, scores))
+        self.scores, sorted_grades = scores[self.order], grades[self.order]
+        width = min(_width(smoothing, len(scores)), 2 * len(scores) - 1)
+        smoothed = median_filter(sorted_grades, width, mode="reflect") if width > 1 else sorted_grades
+        self._levels, tied, counts = np.unique(self.scores, return_inverse=True, return_counts=True)
+        self._grades = np.bincount(tied, smoothed) / counts
+
+    def grades(self, scores: Floats) -> Floats:
+        """Interpolate the grades (m,) of new `scores` (m,), constant beyond both ends.
+
+        Graded images with equal scores count with their mean grade.
+        """
+        return np.interp(scores, self._levels, self._grades)
+
+    def neighbours(self, scores: Floats) -> tuple[Integers, Integers]:
+        """Return rows (m,) of the graded images next below or equal to `scores` (m,), and next above; -1: none."""
+        above = np.searchsorted(self.scores, scores, "right")
+        rows = np.concatenate([[-1], self.order, [-1]])
+        return rows[above], rows[above + 1]
+
+
+def _width(smoothing: Smoothing, count: int) -> int:
+    if smoothing in ("auto", "thresholds"):
+        return 2 * (count // (2 * AUTO)) + 1
+    if isinstance(smoothing, bool) or not isinstance(smoothing, int) or smoothing < 1 or smoothing % 2 == 0:
+        raise InvalidInput(
+            f"smoothing is an odd number of images from 1, auto or thresholds, not {smoothing!r}"
+        )
+    return smoothing
+
+
+FOLDS = 5
+FOLD_STAGE = "fitting without a fifth of the images"
+
+
+def grader_scores(grader: Any, X: Floats | PictureMaps) -> Floats:
+    """Return scores (n,) of features `X` (n, d) by a fitted ranker or baseline."""
+    return cast(Floats, getattr(grader, "decision_function", grader.predict)(X))
+
+
+def left_out_scores(
+    grader: Any,
+    X: Floats | PictureMaps,
+    grades: Floats,
+    groups: Integers,
+    seed: int = 0,
+    show: Show = lambda stage, done, total: None,
+) -> Floats | None:
+    """Score each image by a grader fitted to four fifths of the groups, on the scale of the grader of all images.
+
+    Scores of different graders have no common unit: they are aligned by the mean and deviation that each has on its
+    own training images, unless they are expected grades. Width and ridge, and the window, of `grader` are kept.
+    One network stands for the mean of several.
+
+    Parameters
+    ----------
+    grader : estimator
+        Fitted to all images.
+    X : (n, d) float64 or PictureMaps
+        Features.
+    grades : (n,) float64
+        Grades.
+    groups : (n,) int
+        Images of one group, such as a patient, are left out together.
+    seed : int
+        Of the folds.
+    show : callable
+        Progress callback: stage, folds done and their number.
+
+    Returns
+    -------
+    (n,) float64 or None
+        None if there are too few groups, or training images without a difference.
+    """
+    if len(np.unique(groups)) < FOLDS:
+        return None
+    fixed = {
+        name: getattr(grader, f"{name}_") for name in ("tuning", "window") if hasattr(grader, f"{name}_")
+    }
+    if "networks" in grader.get_params():
+        fixed["networks"] = 1
+    is_aligned = getattr(grader, "predicts_grades", False)
+    unaligned = np.zeros(1) if is_aligned else grader_scores(grader, X)
+    scores = np.empty(len(grades))
+    for fold, (train, test) in enumerate(group_folds(grades, groups, FOLDS, seed)):
+        show(FOLD_STAGE, fold, FOLDS)
+        if len(np.unique(grades[train])) < 2:
+            return None
+        members = np.unique(groups[train], return_inverse=True)[1]
+        partial = clone(grader).set_params(**fixed).fit(X[train], grades[train], members)
+        if is_aligned:
+            scores[test] = grader_scores(partial, X[test])
+            continue
+        training_scores = grader_scores(partial, X[train])
+        if (spread := training_scores.std()) <= 0.0:
+            return None
+        scores[test] = (grader_scores(partial, X[test]) - training_scores.mean()) / spread
+    if is_aligned:
+        return scores
+    return cast(Floats, unaligned.mean() + scores * unaligned.std())
 
 
 @dataclass(frozen=True)

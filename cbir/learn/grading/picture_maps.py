@@ -1,19 +1,94 @@
-"""Pictures of graded images with what a pretrained network makes of them, each computed once."""
+"""Windows of graded pictures with what a pretrained network makes of them, each computed once."""
 
 import math
 import os
 from collections.abc import Callable
 from tempfile import TemporaryFile
-from typing import Self
+from typing import Any, NamedTuple, Self, cast
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from cbir.descriptors import encoders
-from cbir.descriptors.encoders.encoder_network import EncoderNetwork
+from cbir.descriptors.encoders import built_in
+from cbir.descriptors.encoders.encoder_card import EncoderInput
+from cbir.descriptors.encoders.encoder_network import EncoderNetwork, normalise_pixels, run_session
+from cbir.descriptors.encoders.network_writers import EfficientNetLite
+from cbir.descriptors.networks.onnx_session import open_onnx_session
 from cbir.errors import InvalidInput
-from cbir.learn.grading.network_trunk import NetworkTrunk, network_input
 from cbir.system.cancellation import checkpoint
+
+Picture = NDArray[np.uint8]
+
+AUTO = "auto"
+WHOLE = "whole"
+
+
+class ImageWindow(NamedTuple):
+    """Part of an image: its edges as shares of height and width."""
+
+    top: float
+    bottom: float
+    left: float
+    right: float
+
+
+WINDOWS = {
+    WHOLE: ImageWindow(0, 1, 0, 1),
+    "middle-rows": ImageWindow(0.25, 0.75, 0, 1),
+    "middle-columns": ImageWindow(0, 1, 0.25, 0.75),
+    "centre": ImageWindow(0.2, 0.8, 0.2, 0.8),
+    "upper": ImageWindow(0, 0.5, 0, 1),
+    "lower": ImageWindow(0.5, 1, 0, 1),
+}
+
+
+def parse_windows(text: str) -> tuple[str, ...]:
+    """Return names of WINDOWS that are separated by commas, none for "auto"; raise InvalidInput for others."""
+    names = () if text == AUTO else tuple(text.split(","))
+    for name in names:
+        if name not in WINDOWS:
+            raise InvalidInput(f"there is no window {name!r}; there are: {', '.join((AUTO, *WINDOWS))}")
+    return names
+
+
+def cut_window(picture: Picture, name: str, side: int) -> Picture:
+    """Scale the window `name` of a square grey `picture` to (side, side); its sides may be scaled differently."""
+    window, size = WINDOWS[name], len(picture)
+    top, bottom, left, right = (round(share * size) for share in window)
+    cut = np.ascontiguousarray(picture[top:bottom, left:right])
+    interpolation = cv2.INTER_AREA if min(cut.shape) >= side else cv2.INTER_LINEAR
+    return cast(Picture, cv2.resize(cut, (side, side), interpolation=interpolation))
+
+
+MIDDLE = "middle"  # output of the network whose maps are kept
+
+
+class NetworkTrunk:
+    """Stages of an encoder made from EfficientNet-Lite, up to the maps that tuned blocks take. Thread-safe.
+
+    Raises InvalidInput if the weights of the encoder are missing.
+    """
+
+    def __init__(self, encoder: str) -> None:
+        weights, source = built_in.read_lite_weights(encoder)
+        content = EfficientNetLite(weights, source.side, source.deeper).write({MIDDLE})
+        self._session = open_onnx_session(content)
+        self._input = cast(EncoderInput, built_in.CARDS[encoder].input)
+
+    def maps(self, picture: NDArray[np.uint8], window: str, mirrored: bool) -> NDArray[np.float16]:
+        """Return maps (112, side, side) of the window of a square grey picture, perhaps mirrored."""
+        pixels = network_input(picture, window, self._input.width, mirrored)
+        maps = run_session(self._session, [MIDDLE], normalise_pixels(pixels, self._input))[MIDDLE]
+        return cast(NDArray[np.float16], maps[0].astype(np.float16))
+
+
+def network_input(picture: NDArray[np.uint8], window: str, side: int, mirrored: bool) -> NDArray[np.uint8]:
+    """Return the window of a grey picture as three equal channels, (side, side, 3), perhaps mirrored."""
+    cut: NDArray[Any] = cut_window(picture, window, side)
+    return np.repeat((cut[:, ::-1] if mirrored else cut)[:, :, None], 3, axis=2)
+
 
 LARGEST = 1 << 32  # bytes of the pictures
 Integers = NDArray[np.int64]
@@ -77,8 +152,8 @@ class PictureMaps:
         originals = [self._all_maps(window, bool(flip)) for flip in (False, True) if (mirrored == flip).any()]
         if len(originals) == 1:
             return originals[0][self._rows[rows]]
-        chosen = self._rows[rows]
-        return np.stack([originals[int(flip)][row] for row, flip in zip(chosen, mirrored, strict=True)])
+        numbers = self._rows[rows]
+        return np.stack([originals[int(flip)][row] for row, flip in zip(numbers, mirrored, strict=True)])
 
     def _all_maps(self, window: str, mirrored: bool) -> NDArray[np.float16]:
         key = window, mirrored

@@ -6,15 +6,12 @@ from typing import Any
 
 from cbir.descriptors.encoders.built_in import check_trainable_encoder
 from cbir.errors import InvalidInput
-from cbir.learn.grading.adarank import AdaRank
-from cbir.learn.grading.baselines import ClassificationGrader, RegressionGrader
+from cbir.learn.grading.baselines import ClassificationGrader, OrdinalRegression, RegressionGrader
+from cbir.learn.grading.boosted_rankers import AdaRank, RankBoost
 from cbir.learn.grading.cnn_ranker import LOSSES as CNN_LOSSES
-from cbir.learn.grading.cnn_ranker import CnnRanker
-from cbir.learn.grading.image_window import parse_windows
-from cbir.learn.grading.ordinal_regression import OrdinalRegression
-from cbir.learn.grading.rankboost import RankBoost
+from cbir.learn.grading.cnn_ranker import TUNED_CNN_SIDE, CnnRanker, TunedCnnRanker
+from cbir.learn.grading.picture_maps import parse_windows
 from cbir.learn.grading.s_ndcg_ranker import SNdcgRanker
-from cbir.learn.grading.tuned_cnn_ranker import SIDE, TunedCnnRanker
 from cbir.learn.models.linear.ranking_svm import LOSSES as SVM_LOSSES
 from cbir.learn.models.linear.ranking_svm import RankingSVM
 
@@ -105,7 +102,7 @@ class RankerOptions:
 
     def picture_side(self) -> int:
         """Return the side of the pictures of cnn in pixels."""
-        return SIDE if self.side is None else self.side
+        return TUNED_CNN_SIDE if self.side is None else self.side
 
     def smooths(self, name: str) -> bool:
         """Return whether a ranker or baseline grades by thresholds or neighbours, not by itself."""

@@ -5,16 +5,137 @@ from typing import ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.signal import fftconvolve
 
 from cbir.errors import InvalidInput
-from cbir.learn.grading.s_ndcg_objective import NARROWEST, mean_s_ndcg
-from cbir.learn.models.linear.kernel_map import Tuning
-from cbir.learn.models.linear.kernel_ranker import Kernel, KernelRanker
-from cbir.learn.models.linear.list_measures import mean_or_nan, ndcg_gains, ndcg_of_lists
-from cbir.learn.models.linear.ranking_lists import ListSize, assign_lists, rows_by_list
+from cbir.learn.models.linear.kernel_ranker import Kernel, KernelRanker, Tuning
+from cbir.learn.models.linear.ranking_lists import (
+    ListSize,
+    assign_lists,
+    mean_or_nan,
+    ndcg_gains,
+    ndcg_of_lists,
+    rows_by_list,
+)
 
 Floats = NDArray[np.float64]
+
+EXACT = 1024  # longest list whose pairs are formed
+SPACING = 0.02  # of the grid, where tanh has slope 1: an error below 4e-5 per pair
+MOST = 2**17  # grid points
+
+
+class SmoothSteps:
+    """Sums over y of tanh(u_y - u_x), and of its slope, for values u (n,); O(n log n) for large n."""
+
+    def __init__(self, values: Floats) -> None:
+        self.exact = len(values) <= EXACT
+        if self.exact:
+            self._tanh = np.tanh(values[None, :] - values[:, None])
+            self._slope = 1.0 - self._tanh**2
+            return
+        low = float(values.min())
+        reach = float(values.max()) - low
+        self._spacing = max(SPACING, reach / MOST)
+        self._size = int(reach / self._spacing) + 2
+        positions = (values - low) / self._spacing
+        self._cell = positions.astype(np.int64)
+        self._share = positions - self._cell
+        offsets = self._spacing * np.arange(1 - self._size, self._size)
+        self._kernel = np.tanh(offsets)
+
+    def ranks(self) -> Floats:
+        """Return (n,) the sum over y of tanh(u_y - u_x)."""
+        if self.exact:
+            return cast(Floats, self._tanh.sum(axis=1))
+        return self._convolved(np.ones(len(self._cell)), -self._kernel)
+
+    def slopes(self, weights: Floats) -> Floats:
+        """Return (n,) the sum over y of weights_y tanh'(u_y - u_x), with `weights` (n,)."""
+        if self.exact:
+            return self._slope @ weights
+        return self._convolved(weights, 1.0 - self._kernel**2)
+
+    def _convolved(self, weights: Floats, kernel: Floats) -> Floats:
+        grid = np.bincount(self._cell, weights * (1.0 - self._share), self._size)
+        grid += np.bincount(self._cell + 1, weights * self._share, self._size)
+        middle = fftconvolve(kernel, grid)[self._size - 1 : 2 * self._size - 1]
+        return cast(Floats, middle[self._cell] * (1.0 - self._share) + middle[self._cell + 1] * self._share)
+
+
 Integers = NDArray[np.int64]
+
+NARROWEST = 1e-9  # least spread of scores
+
+
+def s_ndcg(scores: Floats, gain: Floats, form: str, alpha: float) -> tuple[float, Floats]:
+    """Compute S-NDCG (eq. 8) of a list and its gradient (eq. 9 without the ranking function).
+
+    Parameters
+    ----------
+    scores, gain : (n,) float64
+        Scores and gains.
+    form : str
+        "sigmoid" or "paper", see `SNdcgRanker`.
+    alpha : float
+        Steepness.
+
+    Returns
+    -------
+    float
+        S-NDCG; nan if no gain is above 0.
+    (n,) float64
+        Its gradient with respect to the scores.
+
+    Raises
+    ------
+    InvalidInput
+        If the scores leave the domain of the logarithm.
+    """
+    best = np.sort(gain)[::-1] @ (1.0 / np.log2(np.arange(2.0, len(gain) + 2.0)))
+    if best <= 0.0:
+        return float("nan"), np.zeros(len(scores))
+    smooth = form == "sigmoid"
+    centred = scores - scores.mean()
+    spread = max(float(np.sqrt(np.mean(centred**2))), NARROWEST) if smooth else 1.0
+    steps = SmoothSteps(scores * (alpha / spread))
+    positions = 1.0 + steps.ranks()
+    if smooth:
+        positions = 1.0 + (positions - 1.0 + len(scores) - 1.0) / 2.0
+    elif positions.min() <= 0.0:
+        raise InvalidInput(
+            "the scores leave the domain of s-ndcg as printed (a position is not above 0); use a smaller alpha or "
+            "rate, or the form sigmoid"
+        )
+    value = float((gain / np.log2(1.0 + positions)).sum() / best)
+    by_position = -gain / (np.log2(1.0 + positions) ** 2 * (1.0 + positions) * np.log(2.0) * best)
+    slopes = steps.slopes(by_position) - by_position * steps.slopes(np.ones(len(scores)))
+    slopes *= alpha / spread * (0.5 if smooth else 1.0)
+    if smooth:  # the spread changes with the scores
+        slopes -= centred * (float(slopes @ centred) / (len(scores) * spread**2))
+    return value, slopes
+
+
+def mean_s_ndcg(
+    scores: Floats, gain: Floats, lists: list[Integers], form: str, alpha: float
+) -> tuple[float, Floats]:
+    """Compute the mean S-NDCG of lists, and its gradient with respect to the scores.
+
+    Parameters
+    ----------
+    scores, gain : (n,) float64
+        Scores and gains of all images.
+    lists : list of (m,) int
+        Rows of each list; those without gain count as 0.
+    form, alpha
+        As for `s_ndcg`, which also raises.
+    """
+    total, slopes = 0.0, np.zeros(len(scores))
+    for rows in lists:
+        value, slopes[rows] = s_ndcg(scores[rows], gain[rows], form, alpha)
+        total += 0.0 if np.isnan(value) else value
+    return total / len(lists), slopes / len(lists)
+
 
 ALPHA = {"sigmoid": 12.0, "paper": 0.001}
 FUNCTIONS = ("linear", "exponential")

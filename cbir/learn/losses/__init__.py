@@ -1,4 +1,4 @@
-"""Losses that train a network to rank. A new one is a file and a line here.
+"""Losses that train a network to rank. A new one is a class and a line here.
 
 `ScoreLoss` and its subclasses take scores and relevance (batch, d). `embedding_loss` makes losses on embeddings
 (n, k) and labels (n,) by name, those on scores included.
@@ -11,15 +11,23 @@ from typing import Any
 from torch import nn
 
 from cbir.errors import InvalidInput
-from cbir.learn.losses.classification import ClassificationLoss, focal_loss
-from cbir.learn.losses.metric_learning import METRIC_LOSSES, MetricLoss
-from cbir.learn.losses.ordinal_loss import OrdinalLoss
-from cbir.learn.losses.ranknet import RankNetLoss, ranknet_loss
-from cbir.learn.losses.s_ndcg_loss import SNdcgLoss
-from cbir.learn.losses.score_loss import ScoreLoss
-from cbir.learn.losses.similarity_loss import SimilarityLoss
+from cbir.learn.losses.embedding_losses import (
+    METRIC_LOSSES,
+    ClassificationLoss,
+    MetricLoss,
+    OrdinalLoss,
+    SimilarityLoss,
+    focal_loss,
+)
+from cbir.learn.losses.score_losses import (
+    PosAtTopLoss,
+    RankNetLoss,
+    ScoreLoss,
+    SNdcgLoss,
+    TopRankLoss,
+    ranknet_loss,
+)
 from cbir.learn.losses.sodeep import MapLoss, RecallLoss, SpearmanLoss
-from cbir.learn.losses.toprank import PosAtTopLoss, TopRankLoss
 
 __all__ = [
     "ClassificationLoss",
@@ -88,9 +96,9 @@ def embedding_loss(name: str, dimensions: int, classes: int, **options: Any) -> 
     InvalidInput
         If the name or an option is unknown, or an option is out of range.
     """
-    known = option_names(name)
-    if unknown := [option for option in options if option not in known]:
-        listed = ", ".join(known) or "none"
+    accepted = option_names(name)
+    if unknown := [option for option in options if option not in accepted]:
+        listed = ", ".join(accepted) or "none"
         raise InvalidInput(f"the loss {name} does not take {', '.join(unknown)}; its options: {listed}")
     loss = _maker(name, dimensions, classes)(**options)
     return SimilarityLoss(loss) if isinstance(loss, ScoreLoss) else loss

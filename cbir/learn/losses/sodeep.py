@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from cbir.errors import InvalidInput
-from cbir.learn.losses.score_loss import ScoreLoss, mean_where
+from cbir.learn.losses.score_losses import ScoreLoss, mean_where
 from cbir.learn.models.sorters import PairwiseSorter, Sorter, exact_ranks, load
 
 NARROW = 0.05  # temperature of the pairwise sorter under mAP

@@ -1,14 +1,20 @@
-"""Scoring networks: one score per image, higher for images like the positives in training; and their folders."""
+"""Network with one score for each picture: its files, and how pictures pass through it and other networks."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cbir.descriptors.networks.backbones import build_backbone
 from cbir.descriptors.networks.model_card import read_model_card
 from cbir.descriptors.networks.model_files import load_weights, save_model
 from cbir.errors import InvalidInput
+from cbir.system.hardware.device_failure import device_failures
+from cbir.system.hardware.device_memory import full_precision, in_pieces, network_batch
 
 WEIGHTS, CARD = "ranker.safetensors", "ranker.json"
 SIDES = (32, 1024)
@@ -88,3 +94,102 @@ def _is_ranker_card(card: Any) -> bool:
     options = card["ranker"]
     has_texts = isinstance(options["backbone"], str) and isinstance(card["sha256"], str)
     return has_texts and isinstance(options["side"], int) and SIDES[0] <= options["side"] <= SIDES[1]
+
+
+BATCH = 256  # pictures, on a CPU
+
+
+def to_network_input(pictures: NDArray[Any], device: str) -> Tensor:
+    """Return what a network takes, float32 on `device`.
+
+    `pictures` are grey, (n, height, width) uint8, or have colours, (n, height, width, 3): they become (n, channels,
+    height, width) from 0 to 1. Values of an encoder, (n, d), stay as they are.
+    """
+    values = torch.from_numpy(pictures).to(device)
+    if values.ndim == 2:
+        return values.float()
+    return (values[:, None] if values.ndim == 3 else values.permute(0, 3, 1, 2)).float() / 255.0
+
+
+def score_pictures(
+    network: ScoringNetwork, pictures: NDArray[np.uint8], device: str = "cpu"
+) -> NDArray[np.float64]:
+    """Score pictures.
+
+    Parameters
+    ----------
+    network : ScoringNetwork
+        On `device`.
+    pictures : (n, side, side) uint8
+        Grey pictures.
+    device : str
+        cpu or cuda.
+
+    Returns
+    -------
+    (n,) float64
+    """
+    return apply_network(network, pictures, device).astype(np.float64)
+
+
+def picture_features(
+    network: ScoringNetwork, pictures: NDArray[np.uint8], device: str = "cpu"
+) -> NDArray[np.float64]:
+    """Compute the input of the network's last layer.
+
+    Parameters
+    ----------
+    network : ScoringNetwork
+        On `device`.
+    pictures : (n, side, side) uint8
+        Grey pictures.
+    device : str
+        cpu or cuda.
+
+    Returns
+    -------
+    (n, k) float64
+    """
+    return apply_network(network, pictures, device, network.features).astype(np.float64)
+
+
+@torch.no_grad()
+def apply_network(
+    network: nn.Module,
+    pictures: NDArray[Any],
+    device: str = "cpu",
+    function: Callable[[Tensor], Tensor] | None = None,
+) -> NDArray[np.float32]:
+    """Apply a network to pictures in evaluation mode.
+
+    Parameters
+    ----------
+    network : nn.Module
+        Put into evaluation mode, and back.
+    pictures : (n, height, width), (n, height, width, 3) or (n, d)
+        See `to_network_input`.
+    device : str
+        cpu or cuda.
+    function : callable, optional
+        A method of the network, in place of `forward`.
+
+    Returns
+    -------
+    (n, ...) float32
+    """
+    was_training = network.training
+    network.eval()
+    compute = function or network
+
+    def run(rows: slice) -> NDArray[np.float32]:
+        values: NDArray[np.float32] = compute(to_network_input(pictures[rows], device)).float().cpu().numpy()
+        return values
+
+    try:
+        with full_precision(), device_failures("network", device):
+            on_gpu = device != "cpu" and len(pictures)
+            size = network_batch(to_network_input(pictures[:1], device).nbytes) if on_gpu else BATCH
+            outputs = list(in_pieces(run, len(pictures), size))
+    finally:
+        network.train(was_training)
+    return np.concatenate(outputs)

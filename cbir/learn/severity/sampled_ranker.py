@@ -15,9 +15,8 @@ from torch import Tensor, nn
 from cbir.descriptors.networks.model_files import save_model
 from cbir.errors import InvalidInput
 from cbir.learn.losses import ranknet_loss
-from cbir.learn.severity.judged_pairs import JudgedPairs, check_judged_pairs
-from cbir.learn.severity.sampled_network import SampledNetwork
-from cbir.learn.severity.severity_estimate import SeverityEstimate
+from cbir.learn.severity.judged_pairs import JudgedPairs, SeverityEstimate, check_judged_pairs
+from cbir.learn.severity.severity_networks import SampledNetwork
 from cbir.learn.training.training_loop import run_training_loop
 from cbir.system.atomic import private_folder
 from cbir.system.hardware.device_failure import device_failures
@@ -239,7 +238,7 @@ class SampledRanker(ABC):
     def save(self, folder: Path, facts: dict[str, Any] | None = None) -> None:
         """Write weights and card of the fitted ranker to `folder`; `facts` are further fields of the card.
 
-        `stored_network.load_severity_ranker` loads them.
+        `severity_rankers.load_severity_ranker` loads them.
         """
         private_folder(folder)
         settings = {name: value for name, value in asdict(cast(Any, self)).items() if name not in LOCAL}

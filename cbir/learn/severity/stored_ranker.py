@@ -1,8 +1,10 @@
-"""Storage of a severity ranker inside a collection, for the severity of new images."""
+"""Severity in a collection: its ranker, and the label that it gives to images."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.store import Collection
@@ -41,7 +43,7 @@ def load_stored_ranker(collection: Collection) -> "SampledRanker":
     """Load the ranker of `collection`; raise NotFound if it has none, InvalidInput without torch."""
     try:
         from cbir.learn.severity.sampled_ranker import CARD
-        from cbir.learn.severity.stored_network import load_severity_ranker
+        from cbir.learn.severity.severity_rankers import load_severity_ranker
     except ModuleNotFoundError as error:
         raise InvalidInput(f"severity of new images needs torch: {install_command('deep')}") from error
     # A last good copy uses the ranker of its collection.
@@ -67,3 +69,47 @@ def ranker_descriptor(ranker: "SampledRanker") -> str | None:
 def ranker_side(ranker: "SampledRanker") -> int | None:
     """Return the side of the pictures that `ranker` takes; None if it takes values of a descriptor."""
     return getattr(ranker, "side", None)
+
+
+LABEL = "severity"
+DECIMALS = 4
+
+
+def write_severity(
+    collection: Collection, ids: Sequence[str], values: ArrayLike, who: str = "command line"
+) -> int:
+    """Label images with their severity, in one transaction.
+
+    Vectors and snapshots are unchanged; readers see the labels in their next search. Images that were deleted in the
+    meantime are skipped.
+
+    Parameters
+    ----------
+    collection : Collection
+    ids : sequence of str
+        Ids of n images.
+    values : (n,) float
+        Severities.
+    who : str
+        Author in the history.
+
+    Returns
+    -------
+    int
+        Number of changed labels.
+
+    Raises
+    ------
+    InvalidInput
+        If a severity is not finite or an id occurs twice.
+    CollectionBusy
+        If another process writes to the collection.
+    """
+    severities = np.asarray(values, np.float64)
+    if severities.shape != (len(ids),) or not np.isfinite(severities).all():
+        raise InvalidInput(f"{len(ids)} images need as many finite severities")
+    if len(set(ids)) != len(ids):
+        raise InvalidInput("an image id occurs twice")
+    with collection.writer(who) as writer:
+        texts = (f"{value:.{DECIMALS}f}" for value in (severities.round(DECIMALS) + 0.0).tolist())  # no -0
+        return writer.label_images(LABEL, dict(zip(ids, texts, strict=True)))

@@ -11,10 +11,14 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 
 from cbir.descriptors.encoders import Encoder
-from cbir.descriptors.encoders.encoder_network import normalise_pixels, run_session
-from cbir.descriptors.encoders.pooling import pooling_matrix
-from cbir.descriptors.networks.embedding_card import CARD, ONNX, OUTPUT, WEIGHTS
-from cbir.descriptors.networks.embedding_head import EmbeddingHead
+from cbir.descriptors.encoders.encoder_network import normalise_pixels, pooling_matrix, run_session
+from cbir.descriptors.networks.embedder import EmbeddingHead
+from cbir.descriptors.networks.model_card import (
+    EMBEDDING_CARD,
+    EMBEDDING_ONNX,
+    EMBEDDING_OUTPUT,
+    EMBEDDING_WEIGHTS,
+)
 from cbir.descriptors.networks.model_files import save_model
 from cbir.descriptors.networks.onnx_session import open_onnx_session
 from cbir.errors import InvalidInput
@@ -47,18 +51,18 @@ def save_encoder_embedding(
     """
     content = _append_head(encoder, head.eval())
     _compare(content, encoder, head)
-    write_bytes(folder / ONNX, content)
+    write_bytes(folder / EMBEDDING_ONNX, content)
     card = {
         "model": {"encoder": encoder.name, "head": head.options, "dimensions": head.size},
         "encoder": encoder.card.model_dump(mode="json"),
         "input": encoder.image_input.model_dump(mode="json"),
         "onnx_sha256": hashlib.sha256(content).hexdigest(),
     }
-    save_model(head, folder / WEIGHTS, folder / CARD, {**card, **facts})
+    save_model(head, folder / EMBEDDING_WEIGHTS, folder / EMBEDDING_CARD, {**card, **facts})
 
 
 def _append_head(encoder: Encoder, head: EmbeddingHead) -> bytes:
-    """Return the encoder's ONNX network with its pooling and the head behind it, and OUTPUT as the only output."""
+    """Return the encoder's ONNX network with its pooling and the head behind it as the only output."""
     source = encoder.store().read_bytes()
     if len(source) > LARGEST:
         raise InvalidInput(f"the network of {encoder.name} is too large to get a head")
@@ -103,9 +107,9 @@ def _append_head(encoder: Encoder, head: EmbeddingHead) -> bytes:
         kept = add("Mul", unit(projected, head.directions), np.array([head.kept**0.5], np.float32))
         learnt = add("Mul", vector, np.array([(1 - head.kept) ** 0.5], np.float32))
         vector = add("Concat", learnt, kept, axis=1)
-    graph.node.append(helper.make_node("Identity", [vector], [OUTPUT]))
+    graph.node.append(helper.make_node("Identity", [vector], [EMBEDDING_OUTPUT]))
     del graph.output[:]
-    graph.output.append(helper.make_tensor_value_info(OUTPUT, TensorProto.FLOAT, [1, head.size]))
+    graph.output.append(helper.make_tensor_value_info(EMBEDDING_OUTPUT, TensorProto.FLOAT, [1, head.size]))
     return bytes(model.SerializeToString())
 
 
@@ -118,7 +122,7 @@ def _output_shapes(source: bytes, encoder: Encoder) -> dict[str, tuple[int, ...]
 def _compare(content: bytes, encoder: Encoder, head: EmbeddingHead) -> None:
     session, network = open_onnx_session(content, threads=1), encoder.open_network(threads=1)
     for seed in range(2):
-        vector = run_session(session, [OUTPUT], _trial(encoder, seed))[OUTPUT]
+        vector = run_session(session, [EMBEDDING_OUTPUT], _trial(encoder, seed))[EMBEDDING_OUTPUT]
         values = network.describe(_trial_pixels(encoder, seed))
         with torch.inference_mode():
             expected = head(torch.from_numpy(values)[None]).numpy()

@@ -15,11 +15,11 @@ import torchvision
 
 import cbir
 from cbir.descriptors import encoders
-from cbir.descriptors.networks.embedder import Embedder, save_embedder
-from cbir.descriptors.networks.embedding_head import KEPT, EmbeddingHead
+from cbir.descriptors.networks.embedder import KEPT, Embedder, EmbeddingHead, save_embedder
 from cbir.evaluation.report.svg_figure import require_matplotlib
 from cbir.ingest.manifest import Manifest
 from cbir.learn.losses import ORDINAL
+from cbir.learn.models.scoring_network import apply_network
 from cbir.learn.training.embedding_export import save_encoder_embedding
 from cbir.learn.training.embedding_report import ReportedEmbedding, write_embedding_report
 from cbir.learn.training.embedding_training import (
@@ -36,9 +36,13 @@ from cbir.learn.training.fine_tuning import (
     load_trainable_pictures,
     trained_encoder,
 )
-from cbir.learn.training.labelled_examples import ClassExample, order_classes, read_class_examples
-from cbir.learn.training.network_scoring import apply_network
-from cbir.learn.training.patient_split import Parts, split_by_class
+from cbir.learn.training.labelled_examples import (
+    ClassExample,
+    Parts,
+    order_classes,
+    read_class_examples,
+    split_by_class,
+)
 from cbir.learn.training.picture_loading import (
     StageCallback,
     TrainingImages,

@@ -11,15 +11,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cbir.descriptors.networks.embedder import Embedder
-from cbir.descriptors.networks.embedding_head import KEPT, EmbeddingHead
+from cbir.descriptors.networks.embedder import KEPT, Embedder, EmbeddingHead
 from cbir.errors import InvalidInput
 from cbir.evaluation.metrics.vector_retrieval import RetrievalScores, evaluate_vectors
-from cbir.learn.losses.similarity_loss import SimilarityLoss
+from cbir.learn.losses.embedding_losses import SimilarityLoss
+from cbir.learn.models.scoring_network import apply_network
 from cbir.learn.training.fine_tuning import parameter_groups
+from cbir.learn.training.labelled_examples import Parts
 from cbir.learn.training.loss_options import DEFAULT_OPTIONS, LossOptions
-from cbir.learn.training.network_scoring import apply_network
-from cbir.learn.training.patient_split import Parts
 from cbir.learn.training.samplers import BalancedSampler
 from cbir.learn.training.training_run import SEEDS, History, ProgressCallback, TrainingRun
 
@@ -47,7 +46,7 @@ class EmbeddingRecipe:
     patience : int
         Epochs without a better validation mAP after which training ends.
     augment, mirror : bool
-        See `cbir.learn.training.augmentation`.
+        See `cbir.learn.training.samplers`.
     seed : int
         0 to 1023.
     trunk : float

@@ -11,12 +11,11 @@ from cbir import settings
 from cbir.descriptors.encoders import Encoder
 from cbir.descriptors.encoders.fit_image import fit_image
 from cbir.descriptors.networks.backbones import IMAGENET
-from cbir.descriptors.networks.backbones.efficientnet_lite_network import (
+from cbir.descriptors.networks.efficientnet_lite_network import (
     LITE_NETWORKS,
     EfficientNetLiteNetwork,
 )
-from cbir.descriptors.networks.embedder import Embedder
-from cbir.descriptors.networks.embedding_head import EmbeddingHead
+from cbir.descriptors.networks.embedder import Embedder, EmbeddingHead
 from cbir.errors import InvalidInput
 from cbir.images import Limits
 from cbir.learn.training.picture_loading import StageCallback, TrainingImages, load_described

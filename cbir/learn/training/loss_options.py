@@ -10,11 +10,10 @@ from torch import nn
 
 from cbir.errors import InvalidInput
 from cbir.learn.losses import ON_SCORES, ScoreLoss, embedding_loss, option_names
-from cbir.learn.losses.parallel_loss import PARALLEL_LOSSES
-from cbir.learn.losses.similarity_loss import SimilarityLoss
+from cbir.learn.losses.embedding_losses import SimilarityLoss
+from cbir.learn.losses.score_losses import PARALLEL_LOSSES
 from cbir.learn.models import sorters
-from cbir.learn.models.sorters import PairwiseSorter, Sorter
-from cbir.learn.models.sorters.sorter_files import read_sorter_card
+from cbir.learn.models.sorters import PairwiseSorter, Sorter, read_sorter_card
 
 SCORE_LOSSES: dict[str, type[ScoreLoss]] = {member.name: member for member in ON_SCORES}
 
@@ -88,18 +87,18 @@ class LossOptions:
             return SimilarityLoss(self.build_score_loss(loss))
         allowed = option_names(loss)
         self.refuse_others(loss, allowed)
-        given = {name: value for name, value in self.given().items() if name in allowed}
-        return embedding_loss(loss, dimensions, classes, **given)
+        options = {name: value for name, value in self.given_options().items() if name in allowed}
+        return embedding_loss(loss, dimensions, classes, **options)
 
     def build_score_loss(self, loss: str) -> ScoreLoss:
         """Make a loss on scores, one of SCORE_LOSSES. Raises as `build` does."""
         allowed = option_names(loss)
         of_sorter = ("tune_sorter", "temperature") if "sorter" in allowed else ()
         self.refuse_others(loss, (*allowed, *of_sorter, "parallel", "parallel_epochs"))
-        if self.parallel is None and "parallel_epochs" in self.given():
+        if self.parallel is None and "parallel_epochs" in self.given_options():
             raise InvalidInput("--parallel-epochs needs --parallel l1 or --parallel soft-margin")
-        options = {name: value for name, value in self.given().items() if name in allowed}
-        if self.given().keys() & {"sorter", *of_sorter}:
+        options = {name: value for name, value in self.given_options().items() if name in allowed}
+        if self.given_options().keys() & {"sorter", *of_sorter}:
             options["sorter"] = self._load_sorter()
         return SCORE_LOSSES[loss](**options)
 
@@ -109,11 +108,11 @@ class LossOptions:
 
     def refuse_others(self, loss: str, allowed: Collection[str]) -> None:
         """Raise InvalidInput, with their names, if there are options that are not among `allowed`."""
-        if refused := [option_flag(name) for name in self.given() if name not in allowed]:
+        if refused := [option_flag(name) for name in self.given_options() if name not in allowed]:
             listed = ", ".join(option_flag(name) for name in allowed if name != "weights") or "no options"
             raise InvalidInput(f"the loss {loss} does not take {', '.join(refused)}; it takes {listed}")
 
-    def given(self) -> dict[str, Any]:
+    def given_options(self) -> dict[str, Any]:
         """Return the options that differ from their defaults."""
         return {
             name: value for name, value in asdict(self).items() if value != getattr(DEFAULT_OPTIONS, name)
@@ -121,7 +120,7 @@ class LossOptions:
 
     def facts(self) -> dict[str, Any]:
         """Return the given options for a model's card: of a sorter's file the name and hash, not the folder."""
-        facts = {name: "inf" if value == math.inf else value for name, value in self.given().items()}
+        facts = {name: "inf" if value == math.inf else value for name, value in self.given_options().items()}
         if self.sorter and self.sorter not in sorters.names():
             card = read_sorter_card(sorters.sorter_weights(self.sorter))
             facts |= {"sorter": Path(self.sorter).name, "sorter_sha256": card["sha256"]}

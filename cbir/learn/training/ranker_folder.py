@@ -1,7 +1,8 @@
-"""Train a ranker from a manifest into a folder with its weights, card and report."""
+"""`cbir train ranker`: from a manifest to a folder with the ranker, the best of several powers, and its report."""
 
 import hashlib
-from dataclasses import asdict, dataclass
+from copy import deepcopy
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +14,74 @@ from cbir.descriptors.networks.backbones import IMAGENET
 from cbir.evaluation.report.ranker_report import ScoredImages, write_ranker_report
 from cbir.evaluation.report.svg_figure import require_matplotlib
 from cbir.ingest.manifest import Manifest
-from cbir.learn.models.scoring_network import ScoringNetwork, save_scoring_network
-from cbir.learn.training.labelled_examples import read_ranker_examples
-from cbir.learn.training.network_scoring import picture_features, score_pictures
-from cbir.learn.training.patient_split import split_by_positive
+from cbir.learn.models.scoring_network import (
+    ScoringNetwork,
+    picture_features,
+    save_scoring_network,
+    score_pictures,
+)
+from cbir.learn.training.labelled_examples import read_ranker_examples, split_by_positive
 from cbir.learn.training.picture_loading import StageCallback, load_training_images
-from cbir.learn.training.power_choice import chooses_power, train_every_power
 from cbir.learn.training.ranker_training import (
+    POWERS,
     RankerImages,
     RankerRecipe,
     RunOptions,
     recipe_loss,
     train_ranker,
 )
+
+
+def chooses_power(recipe: RankerRecipe) -> bool:
+    """Return True if the recipe leaves the p of toprank to validation."""
+    return recipe.method == "toprank" and recipe.options.p is None
+
+
+def train_every_power(
+    network: ScoringNetwork, images: RankerImages, recipe: RankerRecipe, run: RunOptions
+) -> dict[str, Any]:
+    """Train the network with each of POWERS; keep that of the best validation Pos@Top, then AUC.
+
+    Zheng et al., Top-rank CNN, section 4.3. A training that was interrupted continues.
+
+    Parameters
+    ----------
+    network : ScoringNetwork
+        Every training starts from its weights; it ends with those of the best.
+    images : RankerImages
+        See `train_ranker`.
+    recipe : RankerRecipe
+        Of toprank, without p.
+    run : RunOptions
+        The folder gets a folder with a checkpoint for each p; `progress` receives the steps of all trainings, and the
+        best Pos@Top of the present one.
+
+    Returns
+    -------
+    dict
+        That of `train_ranker` for the best training, with "p", and "powers": p, Pos@Top and AUC of each.
+    """
+    candidates: list[tuple[dict[str, float], dict[str, Any], dict[str, Any]]] = []
+    for number, p in enumerate(POWERS):
+
+        def show(step: int, steps: int, loss: float, best: float, before: int = number) -> None:
+            run.progress(before * steps + step, len(POWERS) * steps, loss, best)
+
+        trained = deepcopy(network)
+        outcome = train_ranker(
+            trained,
+            images,
+            replace(recipe, options=replace(recipe.options, p=p)),
+            run._replace(folder=run.folder / f"p-{p:g}", progress=show),
+        )
+        best = outcome["history"][outcome["best_epoch"] - 1]
+        measures = {"p": p, "pos_at_top": best["pos_at_top"], "auc": best["auc"]}
+        candidates.append((measures, outcome, trained.state_dict()))
+    best_measures, outcome, weights = max(candidates, key=lambda of: (of[0]["pos_at_top"], of[0]["auc"]))
+    network.to(run.device).load_state_dict(weights)
+    network.eval()
+    return {**outcome, "p": best_measures["p"], "powers": [measures for measures, *_ in candidates]}
+
 
 INTENDED_USE = (
     "Research: bringing images that look like the positives of its training to the top of a worklist. Not a medical "

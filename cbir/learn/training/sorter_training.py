@@ -11,15 +11,10 @@ from torch import Tensor
 
 from cbir import __version__
 from cbir.errors import InvalidInput
-from cbir.learn.models.sorters.cnn_sorter import CnnSorter
-from cbir.learn.models.sorters.exact import exact_ranks
-from cbir.learn.models.sorters.lstm_sorter import LstmSorter
-from cbir.learn.models.sorters.score_scaling import scale_to_range
-from cbir.learn.models.sorters.sorter import Sorter
-from cbir.learn.models.sorters.sorter_files import WEIGHTS, save_sorter
-from cbir.learn.models.sorters.synthetic_scores import draw_scores
-from cbir.learn.training.checkpoint import read_checkpoint, write_checkpoint
-from cbir.learn.training.training_loop import run_training_loop
+from cbir.learn.models.sorters import WEIGHTS, save_sorter
+from cbir.learn.models.sorters.sorter import Sorter, exact_ranks
+from cbir.learn.models.sorters.trainable_sorters import CnnSorter, LstmSorter, draw_scores, scale_to_range
+from cbir.learn.training.training_loop import read_checkpoint, run_training_loop, write_checkpoint
 from cbir.system.atomic import private_folder
 
 EPOCH = 100_000  # vectors

@@ -15,11 +15,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cbir.errors import InvalidInput
-from cbir.learn.training.augmentation import augment_images
-from cbir.learn.training.checkpoint import read_checkpoint, write_checkpoint
-from cbir.learn.training.network_scoring import to_network_input
-from cbir.learn.training.samplers import BatchSampler
-from cbir.learn.training.training_loop import run_training_loop
+from cbir.learn.models.scoring_network import to_network_input
+from cbir.learn.training.samplers import BatchSampler, augment_images
+from cbir.learn.training.training_loop import read_checkpoint, run_training_loop, write_checkpoint
 from cbir.system.atomic import private_folder
 
 FORMAT = 4  # of checkpoints

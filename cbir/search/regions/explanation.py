@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from cbir import descriptors
-from cbir.descriptors.embedding_descriptor import JOIN
-from cbir.descriptors.encoder_descriptor import encoder_of
 from cbir.descriptors.encoders import Encoder
+from cbir.descriptors.network_descriptors import JOIN, encoder_of
 from cbir.errors import InvalidInput
 from cbir.search.regions.feature_cells import Area, Floats
 from cbir.search.regions.match_map import MatchMaps

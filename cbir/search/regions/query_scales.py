@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 from cbir.descriptors.encoders import Encoder
-from cbir.descriptors.encoders.fit_volume import Prepared
+from cbir.descriptors.encoders.fit_image import Prepared
 from cbir.search.regions.feature_cells import WHOLE, Area, FeatureCells, feature_cells
 from cbir.search.regions.match_map import MatchMaps, match_maps
 

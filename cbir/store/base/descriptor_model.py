@@ -4,8 +4,8 @@ import hashlib
 from contextlib import suppress
 from pathlib import Path
 
-from cbir.descriptors import embedding_descriptor, slit_lamp_descriptor
-from cbir.descriptors.networks import embedding_card, lens_card
+from cbir.descriptors import lens_files, network_descriptors, slit_lamp_descriptor
+from cbir.descriptors.networks import model_card
 from cbir.errors import CbirError, InvalidInput
 from cbir.store.base.file_manifest import changed_files, write_sums
 from cbir.store.base.permissions import file_mode, folder_mode
@@ -14,7 +14,7 @@ from cbir.system.atomic import copy_file
 
 FOLDER = "model"
 # The card comes last: it marks the model as complete.
-FILES = (embedding_card.WEIGHTS, embedding_card.ONNX, embedding_card.CARD)
+FILES = (model_card.EMBEDDING_WEIGHTS, model_card.EMBEDDING_ONNX, model_card.EMBEDDING_CARD)
 
 
 def store_descriptor_model(folder: Path, profile: Profile) -> None:
@@ -29,15 +29,15 @@ def store_descriptor_model(folder: Path, profile: Profile) -> None:
 
 def has_model(folder: Path) -> bool:
     """Return whether `folder` has a model."""
-    return embedding_card.has_embedding(folder) or lens_card.has_lens_model(folder)
+    return model_card.has_embedding(folder) or lens_files.has_lens_model(folder)
 
 
 def copy_model(source: Path, target: Path) -> None:
     """Copy the files of a model from the folder `source` to the folder `target`, each atomically."""
     target.mkdir(mode=folder_mode(target.parent), exist_ok=True)
     copied = []
-    for name in FILES if embedding_card.has_embedding(source) else (lens_card.LENS_CARD,):
-        if name == embedding_card.ONNX and not (source / name).exists():
+    for name in FILES if model_card.has_embedding(source) else (lens_files.LENS_CARD,):
+        if name == model_card.EMBEDDING_ONNX and not (source / name).exists():
             continue  # torch runs the model then
         copy_file(source / name, target / name)
         (target / name).chmod(file_mode(target))
@@ -58,8 +58,8 @@ def with_model(profile: Profile, folder: Path) -> Profile:
 
 
 def _descriptor_name(folder: Path) -> str:
-    if embedding_card.has_embedding(folder):
-        return embedding_descriptor.descriptor_name(folder)
+    if model_card.has_embedding(folder):
+        return network_descriptors.descriptor_name(folder)
     return slit_lamp_descriptor.slit_lamp_name(folder)
 
 
@@ -70,7 +70,7 @@ def model_problem(folder: Path, profile: Profile) -> str | None:
             return f"files of the model are missing or have changed: {', '.join(changed)}"
         if slit_lamp_descriptor.SLIT_LAMP.fullmatch(profile.descriptor):
             return _lens_problem(folder, profile)
-        name = embedding_descriptor.NAME.fullmatch(profile.descriptor)
+        name = network_descriptors.EMBEDDING_NAME.fullmatch(profile.descriptor)
         return _embedding_problem(folder, name[1]) if name else None
     except (CbirError, OSError) as error:
         return f"the model cannot be read: {error}"
@@ -82,14 +82,18 @@ def _lens_problem(folder: Path, profile: Profile) -> str | None:
 
 
 def _embedding_problem(folder: Path, digest_start: str) -> str | None:
-    card = embedding_card.read_embedding_card(folder / FOLDER)
-    digest = _sha256(folder / FOLDER / embedding_card.WEIGHTS)
-    exported = folder / FOLDER / embedding_card.ONNX
+    card = model_card.read_embedding_card(folder / FOLDER)
+    digest = _sha256(folder / FOLDER / model_card.EMBEDDING_WEIGHTS)
+    exported = folder / FOLDER / model_card.EMBEDDING_ONNX
     used = "onnx_sha256" in card and exported.exists()  # else torch computes
     damaged = used and _sha256(exported) != card["onnx_sha256"]
     if digest != card["sha256"] or digest[:16] != digest_start:
         return "the model is not the one that computed the vectors"
-    return f"{embedding_card.ONNX} of the model is not the file that its card describes" if damaged else None
+    return (
+        f"{model_card.EMBEDDING_ONNX} of the model is not the file that its card describes"
+        if damaged
+        else None
+    )
 
 
 def _sha256(path: Path) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from cbir import descriptors
-from cbir.descriptors import embedding_descriptor, encoder_descriptor, slit_lamp_descriptor
+from cbir.descriptors import network_descriptors, slit_lamp_descriptor
 from cbir.descriptors.descriptor import Descriptor
 from cbir.errors import InvalidInput
 from cbir.images.volume import VolumeGrid
@@ -82,13 +82,13 @@ class Profile(BaseModel):
     @property
     def has_model(self) -> bool:
         """True if the descriptor is a trained model that the collection keeps a copy of."""
-        names = (embedding_descriptor.NAME, slit_lamp_descriptor.SLIT_LAMP)
+        names = (network_descriptors.EMBEDDING_NAME, slit_lamp_descriptor.SLIT_LAMP)
         return any(name.fullmatch(self.descriptor) for name in names)
 
     @property
     def volume_grid(self) -> VolumeGrid | None:
         """Grid of the CT series that the profile describes; None if it describes images."""
-        return encoder_descriptor.volume_grid(self.descriptor)
+        return network_descriptors.volume_grid(self.descriptor)
 
     def load_descriptor(self, device: Device = "auto") -> Descriptor:
         """Return the descriptor, with its model, whose network describes batches on `device`."""
@@ -106,11 +106,11 @@ class Profile(BaseModel):
 
 def settings_of_new(profile: Profile) -> dict[str, Any]:
     """Return the settings of EPRF that a new collection with the descriptor of this profile stores."""
-    if embedding_descriptor.JOIN in profile.descriptor:
+    if network_descriptors.JOIN in profile.descriptor:
         return {}
     if profile.is_projected:
         return deepcopy(PROJECTED_EPRF)
-    is_embedding = embedding_descriptor.NAME.fullmatch(profile.descriptor)
+    is_embedding = network_descriptors.EMBEDDING_NAME.fullmatch(profile.descriptor)
     return deepcopy(UNIT_EPRF) if is_embedding else {}
 
 
@@ -129,7 +129,7 @@ def get(name: str, weights: dict[str, float] | None = None) -> Profile:
                 name=title, descriptor=descriptor, normalisation="project", weights=beside | (weights or {})
             )
             return profile.model_copy(update={"rerank": settings_of_new(profile)})
-        if not embedding_descriptor.NAME.fullmatch(descriptor):
+        if not network_descriptors.EMBEDDING_NAME.fullmatch(descriptor):
             return Profile(name=title, descriptor=descriptor, model=model, weights=weights or {})
         others = parts[1:]
         profile = Profile(

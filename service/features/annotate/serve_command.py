@@ -189,7 +189,7 @@ def _choose_encoder(
     collection: "Collection", folder: Path, encoder: str | None, options: dict[str, Any]
 ) -> str | None:
     """Return the encoder of a study, "none" for pictures, None to leave that of a stored plan."""
-    from cbir.learn.severity.encoder_choice import choose_encoder
+    from cbir.learn.severity.stored_images import choose_encoder
     from service.features.annotate.study import study_plan
 
     if encoder is None and (folder / study_plan.FILE).exists() and not any(options.values()):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cbir.descriptors.query_image import QueryImage
+from cbir.descriptors.descriptor import QueryImage
 from cbir.errors import InvalidInput
 from cbir.gallery.vector_blocks import Floats
 from cbir.search import Answer, Request, Searcher

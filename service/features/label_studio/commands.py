@@ -46,7 +46,7 @@ def export_pairs(
     are of patients. Pairs with text in the pixels are left out.
     """
     from cbir import settings
-    from cbir.learn.severity.encoder_choice import NO_ENCODER, choose_encoder
+    from cbir.learn.severity.stored_images import NO_ENCODER, choose_encoder
     from cbir.store import Collection
     from cbir.system.atomic import private_folder
     from service.features.annotate import study_options

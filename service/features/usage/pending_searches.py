@@ -7,7 +7,7 @@ from threading import Lock
 import numpy as np
 from flask import Response, current_app, g, request
 
-from cbir.descriptors.query_image import QueryImage
+from cbir.descriptors.descriptor import QueryImage
 from cbir.search import Answer, Searcher
 from cbir.settings import Settings
 from service.collections.app_state import current_state

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from cbir import descriptors
 from cbir.api.main import app
 from cbir.descriptors.descriptor import Batched
-from cbir.descriptors.networks import embedder, embedding_card
+from cbir.descriptors.networks import embedder, model_card
 from cbir.errors import InvalidInput
 from cbir.images import Limits, read_images
 from cbir.ingest.description import DescribeTask
@@ -171,7 +171,7 @@ def test_indexed_searched_and_verified_without_the_original(model, images, tmp_p
     stored, collection = shutil.copytree(model, tmp_path / "stripes"), tmp_path / "c"
     run("index", images, "--profile", f"{stored}+huang2012", "--collection", collection)
     shutil.rmtree(stored)
-    digest = embedding_card.read_embedding_card(model)["sha256"][:16]
+    digest = model_card.read_embedding_card(model)["sha256"][:16]
     with Collection(collection) as opened:
         assert opened.profile.descriptor == f"embedding:{digest}:{SIZE}+huang2012"
         assert model_problem(collection, opened.profile) is None

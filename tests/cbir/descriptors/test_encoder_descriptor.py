@@ -11,8 +11,8 @@ from cbir import descriptors
 from cbir.api.main import app
 from cbir.descriptors import encoders
 from cbir.descriptors.descriptor import Batched
-from cbir.descriptors.encoder_descriptor import EncoderDescriptor, encoder_descriptor_name
 from cbir.descriptors.encoders import built_in
+from cbir.descriptors.network_descriptors import EncoderDescriptor, encoder_descriptor_name
 from cbir.descriptors.networks import packaged_weights
 from cbir.errors import InvalidInput
 from cbir.images import Image

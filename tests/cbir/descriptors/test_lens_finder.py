@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 
 from cbir import descriptors
-from cbir.descriptors.networks.embedding_card import CARD
-from cbir.descriptors.networks.lens_card import LENS_CARD, lens_model_hash, read_lens_card
-from cbir.descriptors.slit_lamp import ActiveShapeModel, measure_lens
-from cbir.descriptors.slit_lamp.lens_finder import fit_lens_finder, to_grey
-from cbir.descriptors.slit_lamp.outline_picture import AXIS, OUTLINE, draw_outline
-from cbir.descriptors.slit_lamp.stored_lens_finder import load_lens_finder, write_lens_finder
+from cbir.descriptors.lens_files import LENS_CARD, lens_model_hash, read_lens_card
+from cbir.descriptors.networks.model_card import EMBEDDING_CARD
+from cbir.descriptors.slit_lamp import AXIS, OUTLINE, ActiveShapeModel, draw_outline, measure_lens
+from cbir.descriptors.slit_lamp.lens_finder import (
+    fit_lens_finder,
+    load_lens_finder,
+    to_grey,
+    write_lens_finder,
+)
 from cbir.descriptors.slit_lamp_descriptor import slit_lamp_name
 from cbir.errors import InvalidInput, NotFound, UnreadableImage
 from cbir.evaluation.datasets.phantoms import draw_phantom
@@ -174,7 +177,7 @@ class TestFiles:
             load_lens_finder(tmp_path).find(Image(draw_lenses(1, 1)[0].pixels))
 
     def test_a_folder_that_is_taken(self, tmp_path):
-        (tmp_path / CARD).touch()
+        (tmp_path / EMBEDDING_CARD).touch()
         with pytest.raises(InvalidInput, match="holds a trained embedding"):
             write_model(tmp_path)
         (tmp_path / "file").touch()

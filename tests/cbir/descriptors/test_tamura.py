@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cbir import descriptors
-from cbir.descriptors import tamura_directions, tiles
-from cbir.descriptors.tamura_coarseness import best_sizes
+from cbir.descriptors import tamura as texture
+from cbir.descriptors.tamura import best_sizes
 from cbir.images import Image
 from tests.cbir.descriptors.pictures import draw, images
 
@@ -132,9 +132,9 @@ def test_larger_images_equal_the_slow_form(kind, shape):
 def test_tiles_leave_no_trace(kind, monkeypatch):
     image = Image(draw(kind, (150, 131), 5))
     whole = tamura(image)
-    monkeypatch.setattr(tiles, "ROWS", 17)
-    monkeypatch.setattr(tiles, "COLUMNS", 23)
-    monkeypatch.setattr(tamura_directions, "_RUN", 101)
+    monkeypatch.setattr(texture, "ROWS", 17)
+    monkeypatch.setattr(texture, "COLUMNS", 23)
+    monkeypatch.setattr(texture, "_RUN", 101)
     assert tamura(image).tolist() == whole.tolist()
 
 

@@ -10,7 +10,8 @@ from cbir.system.moved_imports import MOVED, present_name
 
 
 def test_names_of_submodules() -> None:
-    assert present_name("cbir.models.sorters.exact") == "cbir.learn.models.sorters.exact"
+    assert present_name("cbir.models.linear.ranking_svm") == "cbir.learn.models.linear.ranking_svm"
+    assert present_name("cbir.losses.toprank") == "cbir.learn.losses.score_losses"
     assert present_name("cbir.models.backbones") == "cbir.descriptors.networks.backbones"
     assert present_name("cbir.search") is None
     assert [name for name in MOVED.values() if find_spec(name) is None] == []
@@ -25,6 +26,7 @@ def test_names_of_submodules() -> None:
             "from cbir.grading.interpolation import GradeInterpolator",
             "import cbir.learn.grading.interpolation",
         ),
+        ("import cbir.losses.ranknet", "import cbir.learn.losses.score_losses"),
         ("import cbir.models.linear.top_push", "import cbir.learn.models.linear.top_push"),
     ],
 )

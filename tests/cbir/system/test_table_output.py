@@ -107,7 +107,7 @@ def test_the_list_of_encoders_names_extras_and_descriptors() -> None:
 import sys
 from cbir.descriptors import encoders
 from cbir.errors import InvalidInput
-from cbir.descriptors.encoders.encoder import Encoder
+from cbir.descriptors.encoders import Encoder
 def missing(self): raise InvalidInput("torch is missing: pip install '.[volume]'")
 Encoder.check_available = missing
 from cbir.api.main import app

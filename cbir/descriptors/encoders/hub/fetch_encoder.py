@@ -7,20 +7,27 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from cbir.descriptors.encoders import HubAddress
+from cbir.descriptors.encoders.add_encoder import check_name, check_values, store_new
 from cbir.descriptors.encoders.encoder_card import EncoderCard, EncoderInput, EncoderOutput
 from cbir.descriptors.encoders.encoder_network import EncoderNetwork
-from cbir.descriptors.encoders.hub.export_network import OUTPUT, export_network, run_torch, trial_inputs
-from cbir.descriptors.encoders.hub.export_text import export_text
-from cbir.descriptors.encoders.hub.hub_network import Fit, HubNetwork, file_sha256
-from cbir.descriptors.encoders.hub.network_files import (
+from cbir.descriptors.encoders.hub.export_network import (
+    OUTPUT,
+    export_network,
+    export_text,
+    run_torch,
+    trial_inputs,
+)
+from cbir.descriptors.encoders.hub.hub_network import (
     CONFIG,
+    Fit,
+    HubNetwork,
     NetworkFiles,
     fetch_network_files,
+    file_sha256,
     first_line,
     open_network_files,
 )
-from cbir.descriptors.encoders.hub_address import HubAddress
-from cbir.descriptors.encoders.new_encoder import check_name, check_values, store_new
 from cbir.descriptors.networks.onnx_session import open_onnx_session
 from cbir.errors import CbirError, InvalidInput
 

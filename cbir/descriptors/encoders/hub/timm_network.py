@@ -8,10 +8,9 @@ import timm.data
 import torch
 from torch import Tensor, nn
 
-from cbir.descriptors.encoders.hub.hub_network import Fit, HubNetwork, make_input
-from cbir.descriptors.encoders.hub.network_files import NetworkFiles
-from cbir.descriptors.encoders.hub_address import HubAddress
-from cbir.descriptors.networks.backbones.backbone_weights import read_named_weights
+from cbir.descriptors.encoders import HubAddress
+from cbir.descriptors.encoders.hub.hub_network import Fit, HubNetwork, NetworkFiles, make_input
+from cbir.descriptors.networks.model_files import read_named_weights
 from cbir.errors import InvalidInput
 
 _FITS: dict[str, Fit] = {"center": "crop", "squash": "squash", "border": "letterbox"}  # by crop mode

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cbir.descriptors.lens_outlines import format_outlines
+from cbir.descriptors.lens_files import format_outlines
 from cbir.evaluation.datasets.phantoms.lens_phantom import LensPhantom, check_height, draw_lens
 from cbir.evaluation.datasets.phantoms.phantom_files import check_numbers, writable_folder, write_file
 from cbir.images.thumbnail import encode_image

@@ -7,10 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.learn.models.linear.kernel_map import Tuning
-from cbir.learn.models.linear.kernel_ranker import Kernel, KernelRanker
-from cbir.learn.models.linear.pair_sums import Pairs
-from cbir.learn.models.linear.ranking_lists import ListSize, assign_lists
+from cbir.learn.models.linear.kernel_ranker import Kernel, KernelRanker, Tuning
+from cbir.learn.models.linear.ranking_lists import ListSize, Pairs, assign_lists
 
 Floats = NDArray[np.float64]
 

@@ -1,15 +1,13 @@
-"""Sorters: differentiable modules that map scores (batch, d) to ranks (batch, d), 1 for the largest."""
+"""Sorters: differentiable modules that map scores (batch, d) to ranks (batch, d), 1 for the largest; their files."""
 
 from pathlib import Path
+from typing import Any
 
+from cbir.descriptors.networks.model_card import read_model_card
+from cbir.descriptors.networks.model_files import load_weights, save_model
 from cbir.errors import NotFound
-from cbir.learn.models.sorters import sorter_files
-from cbir.learn.models.sorters.cnn_sorter import CnnSorter
-from cbir.learn.models.sorters.exact import exact_ranks
-from cbir.learn.models.sorters.handcrafted_sorter import HandcraftedSorter
-from cbir.learn.models.sorters.lstm_sorter import LstmSorter
-from cbir.learn.models.sorters.pairwise_sorter import PairwiseSorter
-from cbir.learn.models.sorters.sorter import Sorter
+from cbir.learn.models.sorters.sorter import HandcraftedSorter, PairwiseSorter, Sorter, exact_ranks
+from cbir.learn.models.sorters.trainable_sorters import CnnSorter, LstmSorter
 
 __all__ = [
     "CnnSorter",
@@ -23,6 +21,47 @@ __all__ = [
     "sorter_weights",
 ]
 
+TRAINABLE_SORTERS: dict[str, type[LstmSorter] | type[CnnSorter]] = {"lstm": LstmSorter, "cnn": CnnSorter}
+WEIGHTS = "sorter.safetensors"  # in the folder of `cbir train sorter`
+LARGEST = 64 << 20  # bytes of weights
+
+
+def save_sorter(sorter: LstmSorter | CnnSorter, weights: Path, facts: dict[str, Any]) -> None:
+    """Write a sorter's weights and, beside them, its card.
+
+    Parameters
+    ----------
+    sorter : LstmSorter or CnnSorter
+        The sorter.
+    weights : Path
+        File with the suffix .safetensors; the card has the suffix .json.
+    facts : dict
+        Further fields of the card.
+    """
+    facts = {"sorter": sorter.name, "options": sorter.options, **facts}
+    save_model(sorter, weights, weights.with_suffix(".json"), facts)
+
+
+def read_sorter_card(weights: Path) -> dict[str, Any]:
+    """Read the card beside `weights`. Raises NotFound if there is none, InvalidInput if it is something else."""
+    path = weights.with_suffix(".json")
+    return read_model_card(path, "a sorter", f"`cbir train sorter --out {path.parent}`", _is_sorter_card)
+
+
+def load_sorter(weights: Path) -> LstmSorter | CnnSorter:
+    """Load a sorter from its weights and the card beside them.
+
+    Raises NotFound if one of the two is missing, InvalidInput if they do not match.
+    """
+    card = read_sorter_card(weights)
+    kind = TRAINABLE_SORTERS[card["sorter"]]
+    return load_weights(weights, card["sha256"], lambda: kind(**card["options"]), LARGEST)
+
+
+def _is_sorter_card(card: Any) -> bool:
+    return card["sorter"] in TRAINABLE_SORTERS and isinstance(card["options"], dict) and "sha256" in card
+
+
 SHIPPED = Path(__file__).parent / "weights"
 UNTRAINED: dict[str, type[PairwiseSorter] | type[HandcraftedSorter]] = {
     member.name: member for member in (PairwiseSorter, HandcraftedSorter)
@@ -31,7 +70,7 @@ UNTRAINED: dict[str, type[PairwiseSorter] | type[HandcraftedSorter]] = {
 
 def names() -> tuple[str, ...]:
     """Return the names that `load` accepts."""
-    return (*UNTRAINED, *sorter_files.TRAINABLE_SORTERS)
+    return (*UNTRAINED, *TRAINABLE_SORTERS)
 
 
 def load(name: str | Path, frozen: bool = True) -> Sorter:
@@ -42,10 +81,10 @@ def load(name: str | Path, frozen: bool = True) -> Sorter:
     """
     if name in UNTRAINED:
         sorter: Sorter = UNTRAINED[str(name)]()
-    elif name in sorter_files.TRAINABLE_SORTERS:
-        sorter = sorter_files.load_sorter(SHIPPED / f"{name}.safetensors")
+    elif name in TRAINABLE_SORTERS:
+        sorter = load_sorter(SHIPPED / f"{name}.safetensors")
     elif Path(name).suffix == ".safetensors" or Path(name).is_dir():
-        sorter = sorter_files.load_sorter(sorter_weights(name))
+        sorter = load_sorter(sorter_weights(name))
     else:
         listed = ", ".join(names())
         raise NotFound(
@@ -57,4 +96,4 @@ def load(name: str | Path, frozen: bool = True) -> Sorter:
 
 def sorter_weights(name: str | Path) -> Path:
     """Return the weights of a sorter that `cbir train sorter` wrote into the folder, or the file, `name`."""
-    return Path(name) / sorter_files.WEIGHTS if Path(name).is_dir() else Path(name)
+    return Path(name) / WEIGHTS if Path(name).is_dir() else Path(name)

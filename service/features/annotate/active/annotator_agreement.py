@@ -143,7 +143,7 @@ def _pairwise(
     common = [answers for answers in shared if first in answers and second in answers]
     ours, theirs = ([answers[who] for answers in common] for who in (first, second))
     if quadratic:
-        from cbir.learn.grading.grade_agreement import quadratic_kappa  # imports scikit-learn
+        from cbir.learn.grading.grade_scale import quadratic_kappa  # imports scikit-learn
 
         kappa = quadratic_kappa(np.array(ours), np.array(theirs)) if common else float("nan")
         weighted = None if np.isnan(kappa) else kappa

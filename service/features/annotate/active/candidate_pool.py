@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.learn.severity.severity_estimate import SeverityEstimate
+from cbir.learn.severity.judged_pairs import SeverityEstimate
 
 Rows = NDArray[np.int64]
 Mask = NDArray[np.bool_]

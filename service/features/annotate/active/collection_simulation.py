@@ -11,9 +11,9 @@ from cbir.errors import InvalidInput
 from cbir.evaluation.grouped_folds import group_folds
 from cbir.learn.grading.graded_cases import parse_grade
 from cbir.learn.severity import stored_ranker
-from cbir.learn.severity.ranker_inputs import read_ranker_inputs
 from cbir.learn.severity.sampled_ranker import SampledRanker
-from cbir.learn.severity.severity_labels import write_severity
+from cbir.learn.severity.severity_rankers import read_ranker_inputs
+from cbir.learn.severity.stored_ranker import write_severity
 from cbir.store import Collection, Record
 from cbir.store.records.filter_conditions import Condition
 from service.features.annotate.active.candidate_pool import Rows

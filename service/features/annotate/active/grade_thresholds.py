@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.learn.grading.ordinal_regression import MOST_LEVELS, OrdinalRegression
+from cbir.learn.grading.baselines import MOST_LEVELS, OrdinalRegression
 
 Floats = NDArray[np.floating]
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.learn.severity.severity_estimate import SeverityEstimate
+from cbir.learn.severity.judged_pairs import SeverityEstimate
 from service.features.annotate.active import strategies
 from service.features.annotate.active.candidate_pool import CandidatePool, Pair, Rows, pair_up
 

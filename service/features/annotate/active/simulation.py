@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
+from cbir.learn.severity.judged_pairs import SeverityEstimate
 from cbir.learn.severity.sampled_ranker import SampledRanker
-from cbir.learn.severity.severity_estimate import SeverityEstimate
 from service.features.annotate.active import strategies
 from service.features.annotate.active.candidate_pool import Rows
 from service.features.annotate.active.grade_thresholds import fit_grade_thresholds

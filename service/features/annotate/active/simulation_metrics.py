@@ -9,8 +9,8 @@ from sklearn.metrics import precision_recall_fscore_support
 
 from cbir.errors import InvalidInput
 from cbir.evaluation.metrics.roc import auc
-from cbir.learn.grading.grade_agreement import nearest_level
-from cbir.learn.models.linear.list_measures import mean_or_nan
+from cbir.learn.grading.grade_scale import nearest_level
+from cbir.learn.models.linear.ranking_lists import mean_or_nan
 from service.features.annotate.active.candidate_pool import Rows
 
 Floats = NDArray[np.floating]

@@ -5,8 +5,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from cbir.learn.severity.judged_pairs import SeverityEstimate
 from cbir.learn.severity.sampled_ranker import SampledRanker
-from cbir.learn.severity.severity_estimate import SeverityEstimate
 from service.features.annotate.active import strategies
 
 

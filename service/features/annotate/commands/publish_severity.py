@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Option
 
 from cbir.errors import InvalidInput
-from cbir.learn.commands.require_torch import require_torch
+from cbir.learn.commands.train_models import require_torch
 from cbir.search import command_options as options
 from cbir.store.collection_address import address_or_folder
 from cbir.system.console.output import StageBars
@@ -19,8 +19,8 @@ def publish_severity(
     """Write the results of a study to the collection: the label `severity` of its images, and the ranker."""
     require_torch("cpu", 0)
     from cbir.learn.severity import stored_ranker
-    from cbir.learn.severity.severity_labels import LABEL, write_severity
-    from cbir.learn.severity.stored_network import load_severity_ranker
+    from cbir.learn.severity.severity_rankers import load_severity_ranker
+    from cbir.learn.severity.stored_ranker import LABEL, write_severity
     from cbir.store import Collection
     from cbir.store.base.severity_model import read_ranker_conditions
     from service.features.annotate.study import study_models, study_plan

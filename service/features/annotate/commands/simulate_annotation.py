@@ -8,7 +8,7 @@ from typer import Option
 
 from cbir.errors import InvalidInput
 from cbir.learn.commands.grade_options import Column
-from cbir.learn.commands.require_torch import require_torch
+from cbir.learn.commands.train_models import require_torch
 from cbir.search import command_options as options
 from cbir.system.console.output import OutputFormat, Printed, StageBars, print_json
 from cbir.system.console.printable import echo
@@ -80,8 +80,8 @@ def simulate_annotation(
     from cbir.store.records.filter_conditions import parse_filters
 
     require_torch(device, threads)
-    from cbir.learn.severity.encoder_choice import choose_encoder
-    from cbir.learn.severity.new_ranker import new_ranker
+    from cbir.learn.severity.severity_rankers import new_ranker
+    from cbir.learn.severity.stored_images import choose_encoder
     from service.features.annotate.active import strategies
     from service.features.annotate.active.collection_simulation import load_graded_images, publish_ranker
     from service.features.annotate.active.simulation import SimulationPlan

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from cbir.errors import InvalidInput
-from cbir.learn.severity.severity_labels import LABEL as SEVERITY
+from cbir.learn.severity.stored_ranker import LABEL as SEVERITY
 from cbir.store import Collection
 from service.features.annotate.study.study_results import ImageResult
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.learn.severity.severity_estimate import SeverityEstimate
+from cbir.learn.severity.judged_pairs import SeverityEstimate
 from service.features.annotate.active.judgement_journal import ImageGrade
 from service.features.annotate.active.strategies.severity_bins import BINS, severity_bins, take_turns
 from service.features.annotate.study.study_plan import StudyPlan

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir import settings
-from cbir.learn.severity.grey_images import read_grey_image
+from cbir.learn.severity.stored_images import read_grey_image
 from cbir.store import Collection
 from service.features.annotate.study.study_files import read_arrays, write_arrays
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.learn.severity.severity_estimate import SeverityEstimate
+from cbir.learn.severity.judged_pairs import SeverityEstimate
 from cbir.store import Collection
 from cbir.store.base import severity_model
 from cbir.store.base.permissions import share_with_group

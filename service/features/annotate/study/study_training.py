@@ -77,7 +77,7 @@ def train_study(collection: Path, study: Path, after: int, stop: Stop) -> bool:
     ------
     CbirError
     """
-    from cbir.learn.severity import ranker_inputs
+    from cbir.learn.severity import severity_rankers
     from service.features.annotate.active.strategy_severity import severity_for_strategy  # imports torch
 
     settings = study_plan.read_plan(study)
@@ -88,7 +88,7 @@ def train_study(collection: Path, study: Path, after: int, stop: Stop) -> bool:
         if settings.encoder is None:
             ids, images = read_study_images(opened, ids, settings.side, study / CACHE, stop)
         else:
-            encoded = ranker_inputs.read_ranker_inputs(opened, ranker, where)
+            encoded = severity_rankers.read_ranker_inputs(opened, ranker, where)
             ids, images = [record.image_id for record in encoded.records], encoded.inputs
     entries = judgement_journal.read_journal(journal_path(study))
     pairs, labels = training_pairs(judgement_journal.valid_judgements(entries), ids)
@@ -106,7 +106,7 @@ def train_study(collection: Path, study: Path, after: int, stop: Stop) -> bool:
 
 
 def _new_ranker(plan: study_plan.StudyPlan) -> "SampledRanker":
-    from cbir.learn.severity.new_ranker import new_ranker
+    from cbir.learn.severity.severity_rankers import new_ranker
 
     names = ("passes", "epochs", "steps", "seed", *(() if plan.encoder else ("backbone", "side", "weights")))
     return new_ranker(plan.encoder, {name: getattr(plan, name) for name in names})

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cbir.errors import CbirError
 from cbir.images import Image, decode
-from cbir.learn.severity.grey_images import read_stored_image
+from cbir.learn.severity.stored_images import read_stored_image
 from cbir.store import Collection, Record
 
 SIDE = 64  # of the squares that are kept in memory

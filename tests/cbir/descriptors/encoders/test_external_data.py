@@ -5,8 +5,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from cbir.descriptors.encoders.add_encoder import add_encoder
-from cbir.descriptors.encoders.external_data import has_external_data
-from cbir.descriptors.encoders.onnx_messages import write_model, write_node
+from cbir.descriptors.encoders.onnx_messages import has_external_data, write_model, write_node
 from cbir.errors import InvalidInput
 
 

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 from cbir import descriptors
 from cbir.api.main import app
 from cbir.descriptors import encoders
-from cbir.descriptors.encoders.hub_address import parse_hub_address
+from cbir.descriptors.encoders import parse_hub_address
 from cbir.errors import InvalidInput
 from tests.cbir.descriptors.encoders.onnx_models import store_brightness
 

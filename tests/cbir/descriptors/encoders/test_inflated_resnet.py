@@ -9,9 +9,9 @@ from torch import nn
 
 from cbir.descriptors import encoders
 from cbir.descriptors.encoders import built_in
+from cbir.descriptors.encoders.built_in import parse_state_dict
 from cbir.descriptors.encoders.feature_cache import FeatureCache
-from cbir.descriptors.encoders.inflated_resnet import INPUT, InflatedResNet
-from cbir.descriptors.encoders.state_dict import parse_state_dict
+from cbir.descriptors.encoders.network_writers import RESNET_INPUT, InflatedResNet
 from cbir.descriptors.networks.onnx_session import open_onnx_session
 from cbir.descriptors.networks.packaged_weights import ASTRA
 from cbir.errors import InvalidInput, UnreadableImage
@@ -85,7 +85,9 @@ def test_gives_what_torch_gives(network, tmp_path, options, kind):
     with torch.inference_mode():
         expected = network.float()(x).numpy()
     session = open_onnx_session(InflatedResNet(weights, SHAPE).write())
-    np.testing.assert_allclose(session.run(None, {INPUT: x.numpy()})[0], expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        session.run(None, {RESNET_INPUT: x.numpy()})[0], expected, rtol=1e-4, atol=1e-5
+    )
 
 
 def test_weights_with_facts_beside_them(network, tmp_path):
@@ -149,7 +151,9 @@ def test_the_real_network_finds_a_body_again():
         x, y, z = np.meshgrid(axis(80, 3.0) + shift, axis(80, 3.0), axis(48, 6.0), indexing="ij")
         values = body(x, y, z, seed) + np.random.default_rng(shift).normal(0, 20, x.shape)
         values = (np.clip(values, -1000, 1000) + 1000) / 2000
-        return session.run(None, {INPUT: values.transpose(2, 0, 1)[None, None].astype(np.float32)})[0][0]
+        return session.run(None, {RESNET_INPUT: values.transpose(2, 0, 1)[None, None].astype(np.float32)})[0][
+            0
+        ]
 
     vectors = [describe(1), describe(1, shift=6), describe(2), describe(2, shift=6)]
     vectors = np.array(vectors) - np.mean(vectors, axis=0)

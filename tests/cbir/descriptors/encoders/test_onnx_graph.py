@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from cbir.descriptors.encoders.onnx_graph import read_graph
-from cbir.descriptors.encoders.onnx_messages import write_model, write_node, write_tensor
+from cbir.descriptors.encoders.onnx_messages import read_graph, write_model, write_node, write_tensor
 
 
 def test_layers_that_were_written_are_read():

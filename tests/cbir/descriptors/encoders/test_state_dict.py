@@ -10,8 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from cbir.descriptors.encoders.built_in import weights_path
-from cbir.descriptors.encoders.state_dict import MAGIC, PROTOCOL, parse_state_dict
+from cbir.descriptors.encoders.built_in import MAGIC, PROTOCOL, parse_state_dict, weights_path
 from cbir.errors import InvalidInput
 
 HEAD = [MAGIC, PROTOCOL, {"little_endian": True}]
@@ -68,7 +67,7 @@ def test_small_file():
         ("torch.storage", "_load_from_bytes"),
         ("collections", "namedtuple"),
         ("numpy", "load"),
-        ("cbir.descriptors.encoders.state_dict", "parse_state_dict"),
+        ("cbir.descriptors.encoders.built_in", "parse_state_dict"),
     ],
 )
 def test_other_globals_are_refused(module, name, tmp_path):

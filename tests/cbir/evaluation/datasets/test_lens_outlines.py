@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from cbir.descriptors import lens_outlines
-from cbir.descriptors.lens_outlines import format_outlines, read_outlines
+from cbir.descriptors import lens_files
+from cbir.descriptors.lens_files import format_outlines, read_outlines
 from cbir.errors import InvalidInput
 
 SQUARE = np.array([[2, 5], [2, 2], [5, 2], [8, 2], [8, 5], [8, 8], [5, 8], [2.5, 8.25]])
@@ -62,9 +62,9 @@ def test_files_that_cannot_be_read(tmp_path, monkeypatch):
     with pytest.raises(InvalidInput, match="not UTF-8"):
         read_outlines(tmp_path / "latin.csv")
     path = written(tmp_path, "path,x,y\n" + rows("a", 8) + rows("b", 8) + rows("c", 8))
-    monkeypatch.setattr(lens_outlines, "MOST_IMAGES", 2)
+    monkeypatch.setattr(lens_files, "MOST_IMAGES", 2)
     with pytest.raises(InvalidInput, match="3 images, at most 2"):
         read_outlines(path)
-    monkeypatch.setattr(lens_outlines, "MOST_BYTES", 20)
+    monkeypatch.setattr(lens_files, "MOST_BYTES", 20)
     with pytest.raises(InvalidInput, match="larger than"):
         read_outlines(path)

@@ -12,9 +12,9 @@ from cbir.errors import InvalidInput
 from cbir.evaluation.grouped_folds import group_folds
 from cbir.learn import grading
 from cbir.learn.grading import baselines
-from cbir.learn.grading.figures import error_histogram, grade_scatter, ndcg_boxes
-from cbir.learn.grading.grade_agreement import measure_agreement, nearest_level, quadratic_kappa
+from cbir.learn.grading.grade_scale import measure_agreement, nearest_level, quadratic_kappa
 from cbir.learn.grading.grader_evaluation import compare_graders, evaluate_grader
+from cbir.learn.grading.grading_report import error_histogram, grade_scatter, ndcg_boxes
 from tests.cbir.learn.grading.cases import drawn
 
 

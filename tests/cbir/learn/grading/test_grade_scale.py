@@ -7,11 +7,9 @@ import pytest
 
 from cbir.evaluation.grouped_folds import group_folds
 from cbir.learn import grading
-from cbir.learn.grading.grade_agreement import nearest_level, quadratic_kappa
-from cbir.learn.grading.grade_scale import fit_grade_scale
+from cbir.learn.grading.grade_scale import fit_grade_scale, nearest_level, quadratic_kappa
 from cbir.learn.grading.grader_evaluation import evaluate_grader
-from cbir.learn.grading.interpolation import GradeInterpolator
-from cbir.learn.grading.left_out_scores import left_out_scores
+from cbir.learn.grading.interpolation import GradeInterpolator, left_out_scores
 from cbir.learn.grading.stored_grading import read_stored_grading, store_grading
 from tests.cbir.learn.grading.cases import drawn
 

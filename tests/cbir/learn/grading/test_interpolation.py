@@ -9,8 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 from cbir.errors import InvalidInput
 from cbir.learn.grading import RankBoost, RankingSVM
-from cbir.learn.grading.graded_list import GradedList
-from cbir.learn.grading.interpolation import GradeInterpolator
+from cbir.learn.grading.interpolation import GradedList, GradeInterpolator
 from tests.cbir.learn.grading.cases import drawn
 
 LIST = GradedList(np.array([3.0, 1.0, 2.0, 2.0]), np.array([5.0, 1.0, 2.0, 4.0]))

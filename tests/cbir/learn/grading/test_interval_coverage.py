@@ -5,9 +5,9 @@ import pytest
 
 from cbir.evaluation.grouped_folds import group_folds
 from cbir.learn import grading
+from cbir.learn.grading.grader_evaluation import measure_interval_coverage
+from cbir.learn.grading.grading_state import fit_training_range
 from cbir.learn.grading.interpolation import GradeInterpolator
-from cbir.learn.grading.interval_coverage import measure_interval_coverage
-from cbir.learn.grading.training_range import fit_training_range
 from tests.cbir.learn.grading.cases import drawn
 
 

@@ -10,7 +10,7 @@ import pytest
 from cbir.errors import InvalidInput
 from cbir.learn import grading
 from cbir.learn.commands.evaluate_graders import evaluate_graders
-from cbir.learn.commands.fit_grader import fit_collection_grader
+from cbir.learn.commands.grade_commands import fit_collection_grader
 from cbir.learn.grading import baselines
 from cbir.learn.grading.interpolation import GradeInterpolator
 from cbir.learn.grading.ranker_options import RankerOptions, parse_list_size

@@ -13,14 +13,19 @@ from sklearn.metrics import ndcg_score
 from sklearn.svm import LinearSVC
 
 from cbir.errors import InvalidInput
-from cbir.learn.grading import AdaRank, RankBoost, RankingSVM, SNdcgRanker, s_ndcg_ranker, smooth_steps
-from cbir.learn.grading.s_ndcg_objective import s_ndcg
-from cbir.learn.grading.s_ndcg_ranker import hold_out_groups
-from cbir.learn.grading.smooth_steps import SmoothSteps
+from cbir.learn.grading import AdaRank, RankBoost, RankingSVM, SNdcgRanker, s_ndcg_ranker
+from cbir.learn.grading.s_ndcg_ranker import SmoothSteps, hold_out_groups, s_ndcg
 from cbir.learn.losses import SNdcgLoss
-from cbir.learn.models.linear.list_measures import kendall_tau, mean_or_nan, ndcg, ndcg_gains, ndcg_of_lists
-from cbir.learn.models.linear.pair_sums import Pairs
-from cbir.learn.models.linear.ranking_lists import assign_lists, rows_by_list
+from cbir.learn.models.linear.ranking_lists import (
+    Pairs,
+    assign_lists,
+    kendall_tau,
+    mean_or_nan,
+    ndcg,
+    ndcg_gains,
+    ndcg_of_lists,
+    rows_by_list,
+)
 from tests.cbir.learn.grading.cases import drawn
 
 CASES = st.integers(2, 25).flatmap(
@@ -217,7 +222,7 @@ def test_long_lists_on_a_grid(monkeypatch):
     random = np.random.default_rng(0)
     values, weights = random.normal(size=700) * 2, random.normal(size=700)
     exact = SmoothSteps(values)
-    monkeypatch.setattr(smooth_steps, "EXACT", 10)
+    monkeypatch.setattr(s_ndcg_ranker, "EXACT", 10)
     grid = SmoothSteps(values)
     assert not grid.exact
     np.testing.assert_allclose(grid.ranks(), exact.ranks(), atol=4e-5 * 700)

@@ -8,9 +8,8 @@ from sklearn.exceptions import NotFittedError
 from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 from cbir.errors import InvalidInput
-from cbir.learn.grading import ordinal_regression
-from cbir.learn.grading.baselines import ClassificationGrader, baseline_grader, names
-from cbir.learn.grading.ordinal_regression import OrdinalRegression
+from cbir.learn.grading import baselines
+from cbir.learn.grading.baselines import ClassificationGrader, OrdinalRegression, baseline_grader, names
 from tests.cbir.learn.grading.cases import drawn
 
 EVERY = pytest.mark.parametrize("name", names())
@@ -82,8 +81,8 @@ def test_gradient_of_ordinal():
     Z, levels = (X - X.mean(0)) / X.std(0), np.unique(y, return_inverse=True)[1]
     at = np.random.default_rng(0).normal(size=6 + 3) / 3
     off = check_grad(
-        lambda p: ordinal_regression._loss(p, Z, levels, 1.0)[0],
-        lambda p: ordinal_regression._loss(p, Z, levels, 1.0)[1],
+        lambda p: baselines._loss(p, Z, levels, 1.0)[0],
+        lambda p: baselines._loss(p, Z, levels, 1.0)[1],
         at,
     )
     assert off < 1e-3

@@ -12,8 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cbir.api.main import app
-from cbir.descriptors.lens_outlines import read_outlines
-from cbir.descriptors.networks.lens_card import LENS_CARD
+from cbir.descriptors.lens_files import LENS_CARD, read_outlines
 from cbir.errors import InvalidInput, NotFound, UnreadableImage
 from cbir.store import Collection
 from cbir.store.upkeep.verify import verify_collection

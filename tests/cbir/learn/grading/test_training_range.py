@@ -15,7 +15,7 @@ from cbir.learn.grading import make_ranker
 from cbir.learn.grading.graded_cases import read_graded_cases
 from cbir.learn.grading.grader import Grader, fit_grader
 from cbir.learn.grading.grader_evaluation import evaluate_grader
-from cbir.learn.grading.training_range import fit_training_range
+from cbir.learn.grading.grading_state import fit_training_range
 from cbir.store import Collection
 from service.app import create_app
 from tests.cbir.learn.grading.cases import collection_of, drawn

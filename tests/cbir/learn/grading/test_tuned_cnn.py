@@ -6,28 +6,34 @@ import pytest
 from sklearn.base import clone
 
 from cbir.descriptors.encoders import built_in
-from cbir.descriptors.encoders.efficientnet_lite import EfficientNetLite
 from cbir.descriptors.encoders.encoder_network import normalise_pixels, run_session
+from cbir.descriptors.encoders.network_writers import EfficientNetLite
 from cbir.descriptors.networks.onnx_session import open_onnx_session
 from cbir.errors import InvalidInput
 from cbir.learn.grading import make_ranker
-from cbir.learn.grading.grade_agreement import nearest_level, quadratic_kappa
-from cbir.learn.grading.grade_scale import expected_grade_scale
+from cbir.learn.grading.cnn_ranker import TunedCnnRanker
+from cbir.learn.grading.grade_scale import expected_grade_scale, nearest_level, quadratic_kappa
 from cbir.learn.grading.grading_network import HEAD, GradingNetwork, mean_and_max
-from cbir.learn.grading.image_window import WINDOWS, cut_window
-from cbir.learn.grading.interpolation import GradeInterpolator
-from cbir.learn.grading.left_out_scores import left_out_scores
-from cbir.learn.grading.network_trunk import network_input
-from cbir.learn.grading.picture_maps import LARGEST, PictureMaps, check_size
-from cbir.learn.grading.stored_network import PackedTensor, pack
-from cbir.learn.grading.tuned_cnn_ranker import TunedCnnRanker
+from cbir.learn.grading.interpolation import GradeInterpolator, left_out_scores
+from cbir.learn.grading.picture_maps import (
+    LARGEST,
+    WINDOWS,
+    PictureMaps,
+    check_size,
+    cut_window,
+    network_input,
+)
+from cbir.learn.grading.stored_grading import PackedTensor, pack
 
 torch = pytest.importorskip("torch", reason="torch, of the extra deep, is not installed")
 torch.set_num_threads(1)
 
-from cbir.descriptors.networks.backbones.efficientnet_lite_network import EfficientNetLiteNetwork  # noqa: E402
-from cbir.learn.models.lite_tail import LiteTail  # noqa: E402
-from cbir.learn.training.ordinal_tuning import TuningOptions, tune_on_grades  # noqa: E402
+from cbir.descriptors.networks.efficientnet_lite_network import EfficientNetLiteNetwork  # noqa: E402
+from cbir.learn.training.ordinal_tuning import (  # noqa: E402
+    LiteTail,
+    TuningOptions,
+    tune_on_grades,
+)
 
 ENCODER = "lite0-max"
 

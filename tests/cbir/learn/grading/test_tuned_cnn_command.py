@@ -10,12 +10,12 @@ from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from cbir.api.main import app
-from cbir.descriptors.query_image import QueryImage
+from cbir.descriptors.descriptor import QueryImage
 from cbir.errors import InvalidInput
 from cbir.images import read_images
 from cbir.images.pad_resize import pad_resize
 from cbir.learn.grading.grader import Grader
-from cbir.learn.grading.stored_network import StoredNetwork
+from cbir.learn.grading.stored_grading import StoredNetwork
 from cbir.store import Collection
 from tests.cbir.learn.grading.test_tuned_cnn import drawn
 
@@ -137,7 +137,7 @@ def test_the_service_s_picture_gets_the_same_grade(collection):
 
 def test_torch_is_not_needed(collection, monkeypatch):
     monkeypatch.setitem(sys.modules, "cbir.learn.training.ordinal_tuning", None)
-    monkeypatch.setitem(sys.modules, "cbir.learn.models.lite_tail", None)
+    monkeypatch.setitem(sys.modules, "cbir.learn.training.ordinal_tuning", None)
     image = next(iter(read_images(collection.parent / "new.png")))
     with Collection(collection) as opened:
         assert Grader(opened, "grade").by_image(image).graded == COUNT

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from cbir.errors import InvalidInput
-from cbir.learn.losses.binary import BinaryLoss
-from cbir.learn.losses.classification import focal_loss
+from cbir.learn.losses.embedding_losses import focal_loss
+from cbir.learn.losses.score_losses import BinaryLoss
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 2.0])

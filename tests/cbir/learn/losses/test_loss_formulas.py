@@ -20,7 +20,7 @@ from cbir.learn.losses import (
     focal_loss,
     ranknet_loss,
 )
-from cbir.learn.losses.toprank import log_softplus
+from cbir.learn.losses.score_losses import log_softplus
 from cbir.learn.models.sorters import exact_ranks
 from tests.cbir.learn.losses.scores import GRADES, PS, SMOOTH, scores_of, softplus
 

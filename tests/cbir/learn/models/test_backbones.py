@@ -4,9 +4,13 @@ torch = pytest.importorskip("torch", reason="the extra `deep` is not installed")
 
 from safetensors.torch import save_file  # noqa: E402
 
-from cbir.descriptors.networks.backbones import build_backbone, names  # noqa: E402
-from cbir.descriptors.networks.backbones.pooling import Average, GeneralisedMean  # noqa: E402
-from cbir.descriptors.networks.backbones.torchvision_networks import modernise_names  # noqa: E402
+from cbir.descriptors.networks.backbones import (  # noqa: E402  # noqa: E402
+    Average,
+    GeneralisedMean,
+    build_backbone,
+    modernise_names,
+    names,
+)
 from cbir.errors import InvalidInput, NotFound  # noqa: E402
 
 

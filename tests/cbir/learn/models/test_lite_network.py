@@ -9,7 +9,7 @@ from cbir.descriptors.encoders import built_in
 from cbir.descriptors.encoders.encoder_card import EncoderInput
 from cbir.descriptors.networks import packaged_weights
 from cbir.descriptors.networks.backbones import build_backbone
-from cbir.descriptors.networks.backbones.efficientnet_lite_network import LITE_NETWORKS
+from cbir.descriptors.networks.efficientnet_lite_network import LITE_NETWORKS
 from cbir.errors import InvalidInput
 from cbir.images import Image
 from tests.cbir.descriptors.pictures import draw

@@ -19,12 +19,10 @@ from cbir.learn.models.sorters import (
     HandcraftedSorter,
     LstmSorter,
     PairwiseSorter,
-    exact,
     exact_ranks,
-    sorter_files,
+    sorter,
 )
-from cbir.learn.models.sorters.score_scaling import scale_to_range
-from cbir.learn.models.sorters.synthetic_scores import draw_scores
+from cbir.learn.models.sorters.trainable_sorters import draw_scores, scale_to_range
 from cbir.learn.training.sorter_training import measure_sorter
 
 torch.set_num_threads(1)  # the work is small, and other tests want the cores
@@ -184,7 +182,7 @@ def test_exact_ranks_are_those_of_scipy(vectors):
     scores = torch.tensor(vectors, dtype=torch.float32) / 4
     for few in (0, 12):  # by sorting, by pairs
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(exact, "FEW", few)
+            patch.setattr(sorter, "FEW", few)
             np.testing.assert_array_equal(exact_ranks(scores).numpy(), slow_ranks(scores))
 
 
@@ -199,7 +197,7 @@ def test_pairwise_is_exact_on_the_synthetic_scores():
 
 
 def test_pairwise_has_the_gradient_of_its_relaxation(monkeypatch):
-    monkeypatch.setitem(exact.PAIRS_AT_ONCE, "cpu", 3 * 30 * 30)  # portions of 3, of 7 vectors
+    monkeypatch.setitem(sorter.PAIRS_AT_ONCE, "cpu", 3 * 30 * 30)  # portions of 3, of 7 vectors
     weights = torch.randn(7, 30, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     found = []
     for is_exact in (True, False):
@@ -244,7 +242,7 @@ def test_synthetic_scores():
 @pytest.mark.parametrize("name", ["lstm", "cnn"])
 def test_what_is_shipped(name):
     weights = sorters.SHIPPED / f"{name}.safetensors"
-    card = sorter_files.read_sorter_card(weights)
+    card = sorters.read_sorter_card(weights)
     assert card["sha256"] == hashlib.sha256(weights.read_bytes()).hexdigest()
     assert card["error"] * 100 == pytest.approx(card["error_in_positions"])
     assert card["error_in_positions"] <= POSITIONS[name]
@@ -266,7 +264,7 @@ def test_each_position_sees_every_other_once_at_any_depth(blocks, length):
 
 def test_sorter_of_another_depth_is_saved_with_it(tmp_path):
     weights = tmp_path / "deep.safetensors"
-    sorter_files.save_sorter(CnnSorter(8, 20, 10), weights, {"error": 1.0})
+    sorters.save_sorter(CnnSorter(8, 20, 10), weights, {"error": 1.0})
     assert len(sorters.load(weights).blocks) == 10
 
 
@@ -274,7 +272,7 @@ def test_sorter_of_another_depth_is_saved_with_it(tmp_path):
 def test_saved_and_read(sorter, tmp_path):
     sorter.start_counting()
     weights = tmp_path / "mine.safetensors"
-    sorter_files.save_sorter(sorter, weights, {"error": 1.0})
+    sorters.save_sorter(sorter, weights, {"error": 1.0})
     scores = scores_of(3, 20)
     torch.testing.assert_close(sorters.load(weights)(scores), sorter.freeze()(scores))
 
@@ -283,7 +281,7 @@ def test_files_that_do_not_belong_together(tmp_path):
     weights = tmp_path / "mine.safetensors"
     with pytest.raises(NotFound, match="train sorter"):
         sorters.load(weights)
-    sorter_files.save_sorter(LstmSorter(hidden=8), weights, {})
+    sorters.save_sorter(LstmSorter(hidden=8), weights, {})
     card = weights.with_suffix(".json")
     described = json.loads(card.read_text())
     card.write_text(json.dumps(described | {"options": {"hidden": 9}}))

@@ -14,7 +14,7 @@ from cbir.api.main import app
 @pytest.fixture(scope="session")
 def material():
     from cbir.learn.training.embedding_training import EmbeddingData
-    from cbir.learn.training.patient_split import split_by_class
+    from cbir.learn.training.labelled_examples import split_by_class
     from tests.cbir.learn.training.stripes import drawn
 
     pictures, classes = drawn()

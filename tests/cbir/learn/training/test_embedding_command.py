@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cbir.api.main import app
-from cbir.descriptors.networks import embedding_card
+from cbir.descriptors.networks import model_card
 from cbir.errors import CbirError
 from cbir.ingest.manifest import Manifest
 from cbir.learn.training.embedding_training import EmbeddingRecipe, train_embedding
@@ -37,7 +37,7 @@ def test_classes_in_order(labels, expected):
 
 class TestCommand:
     def test_card_and_report(self, model, images):
-        card = json.loads((model / embedding_card.CARD).read_text())
+        card = json.loads((model / model_card.EMBEDDING_CARD).read_text())
         assert card["model"] == {"backbone": "small", "pooling": "gem", "dimensions": 16, "side": SIDE}
         assert card["data"]["classes"] == {"kind 0": 20, "kind 1": 20, "kind 2": 20}
         assert card["data"]["split_by"].startswith("patient")
@@ -56,7 +56,7 @@ class TestCommand:
     def test_the_parts_are_told(self, model, images):
         with (model / "split.csv").open(newline="") as file:
             rows = list(csv.DictReader(file))
-        card = json.loads((model / embedding_card.CARD).read_text())
+        card = json.loads((model / model_card.EMBEDDING_CARD).read_text())
         assert Counter(row["split"] for row in rows) == card["data"]["images"]
         assert {row["path"] for row in rows} == {str(path) for path in images.glob("*.png")}
         told = dict(Manifest(images / "manifest.csv").rows())
@@ -101,10 +101,12 @@ class TestCommand:
         process.send_signal(signal.SIGKILL)
         process.wait()
         assert (killed / "checkpoint.pt").exists()
-        assert not (killed / embedding_card.CARD).exists()
+        assert not (killed / model_card.EMBEDDING_CARD).exists()
         again = CliRunner().invoke(app, command(images, killed, *args), catch_exceptions=False)
         assert again.exit_code == 0
-        one, other = (folder / embedding_card.WEIGHTS for folder in (model, killed))  # never stopped; killed
+        one, other = (
+            folder / model_card.EMBEDDING_WEIGHTS for folder in (model, killed)
+        )  # never stopped; killed
         assert one.read_bytes() == other.read_bytes()
 
     @pytest.mark.parametrize(

@@ -8,13 +8,13 @@ import torch
 from typer.testing import CliRunner
 
 from cbir.api.main import app
-from cbir.descriptors import embedding_descriptor
+from cbir.descriptors import network_descriptors
 from cbir.descriptors.networks import embedder as models
-from cbir.descriptors.networks import embedding_card
-from cbir.descriptors.networks.onnx_network import load_onnx_network
+from cbir.descriptors.networks import model_card
+from cbir.descriptors.networks.onnx_session import load_onnx_network
 from cbir.errors import CbirError, InvalidInput, NotFound
 from cbir.images import from_array, read_images
-from cbir.learn.training.network_scoring import apply_network
+from cbir.learn.models.scoring_network import apply_network
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.base.descriptor_model import model_problem
@@ -30,12 +30,12 @@ class TestFiles:
         assert (
             apply_network(models.load_embedder(tmp_path), pictures) == apply_network(network, pictures)
         ).all()
-        assert embedding_card.read_embedding_card(tmp_path)["classes"] == 3
+        assert model_card.read_embedding_card(tmp_path)["classes"] == 3
 
     def test_other_weights(self, tmp_path):
         models.save_embedder(made(), tmp_path, {})
-        content = (tmp_path / embedding_card.WEIGHTS).read_bytes()
-        (tmp_path / embedding_card.WEIGHTS).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        content = (tmp_path / model_card.EMBEDDING_WEIGHTS).read_bytes()
+        (tmp_path / model_card.EMBEDDING_WEIGHTS).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
         with pytest.raises(InvalidInput, match="not the file that its card describes"):
             models.load_embedder(tmp_path)
 
@@ -59,16 +59,14 @@ class TestFiles:
         ],
     )
     def test_cards_that_are_none(self, card, tmp_path):
-        (tmp_path / embedding_card.CARD).write_text(card)
+        (tmp_path / model_card.EMBEDDING_CARD).write_text(card)
         with pytest.raises(InvalidInput, match="not the card of an embedding"):
-            embedding_card.read_embedding_card(tmp_path)
+            model_card.read_embedding_card(tmp_path)
 
 
 class TestDescriptor:
     def test_alone_and_together_are_alike(self, model, images):
-        describe = embedding_descriptor.EmbeddingDescriptor(
-            embedding_descriptor.descriptor_name(model), model
-        )
+        describe = network_descriptors.EmbeddingDescriptor(network_descriptors.descriptor_name(model), model)
         pictures = [next(read_images(images / f"{place:02d}.png")) for place in range(5)]
         together = describe.describe_batch([describe.prepare(picture) for picture in pictures])
         alone = np.array([describe(picture) for picture in pictures])
@@ -78,13 +76,13 @@ class TestDescriptor:
 
     def test_onnxruntime_and_torch_agree(self, model, images, tmp_path):
         pytest.importorskip("onnxruntime", reason="onnxruntime, of the extra deep, is not installed")
-        card = embedding_card.read_embedding_card(model)
+        card = model_card.read_embedding_card(model)
         pixels = drawn(7)[0][:, None].astype(np.float32) / np.float32(255.0)
         with torch.inference_mode():
             expected = models.load_embedder(model)(torch.from_numpy(pixels)).numpy()
         assert load_onnx_network(model, card)(pixels) == pytest.approx(expected, abs=1e-5)
         assert load_onnx_network(model, {"sha256": card["sha256"]}) is None
-        (tmp_path / embedding_card.ONNX).write_bytes(b"other")
+        (tmp_path / model_card.EMBEDDING_ONNX).write_bytes(b"other")
         with pytest.raises(InvalidInput, match="not the file that its card describes"):
             load_onnx_network(tmp_path, card)
 
@@ -92,7 +90,7 @@ class TestDescriptor:
     def test_threads_of_any_form(self, threads, model, monkeypatch):
         pytest.importorskip("onnxruntime", reason="onnxruntime, of the extra deep, is not installed")
         monkeypatch.setenv("OMP_NUM_THREADS", threads)
-        network = load_onnx_network(model, embedding_card.read_embedding_card(model))
+        network = load_onnx_network(model, model_card.read_embedding_card(model))
         assert network is not None
         assert network(np.zeros((1, 1, SIDE, SIDE), np.float32)).shape == (1, 16)
 
@@ -104,11 +102,11 @@ class TestDescriptor:
 
     def test_unknown_models(self):
         with pytest.raises(InvalidInput, match="not available"):
-            embedding_descriptor.EmbeddingDescriptor("embedding:0123456789abcdef:16").prepare(
+            network_descriptors.EmbeddingDescriptor("embedding:0123456789abcdef:16").prepare(
                 from_array(np.zeros((4, 4)))
             )
         with pytest.raises(InvalidInput, match="not the name"):
-            embedding_descriptor.EmbeddingDescriptor("embedding:short:16")
+            network_descriptors.EmbeddingDescriptor("embedding:short:16")
 
     def test_index_search_and_another_model(self, model, images, tmp_path):
         collection = tmp_path / "collection"
@@ -135,13 +133,13 @@ class TestDescriptor:
                 ["index", str(images), "--profile", str(tmp_path), "--collection", str(collection)],
                 catch_exceptions=False,
             )
-        exported = collection / "model" / embedding_card.ONNX
+        exported = collection / "model" / model_card.EMBEDDING_ONNX
         if exported.exists():
             content = exported.read_bytes()
             exported.write_bytes(content[:-1])
-            assert embedding_card.ONNX in verify_collection(opened)[0]
+            assert model_card.EMBEDDING_ONNX in verify_collection(opened)[0]
             exported.write_bytes(content)
-        weights = collection / "model" / embedding_card.WEIGHTS
+        weights = collection / "model" / model_card.EMBEDDING_WEIGHTS
         weights.write_bytes(weights.read_bytes()[:-1])
         assert "model" in (model_problem(collection, opened.profile) or "")
         assert "model" in verify_collection(opened)[0]

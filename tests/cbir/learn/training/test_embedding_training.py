@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from cbir.errors import InvalidInput
+from cbir.learn.models.scoring_network import apply_network
 from cbir.learn.training.embedding_training import EmbeddingRecipe, evaluate_embedding, train_embedding
-from cbir.learn.training.network_scoring import apply_network
-from cbir.learn.training.patient_split import split_by_class
+from cbir.learn.training.labelled_examples import split_by_class
 from tests.cbir.learn.training.stripes import SHORT, made, weights_of
 
 

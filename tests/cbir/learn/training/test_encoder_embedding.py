@@ -10,14 +10,13 @@ from torch import nn
 from typer.testing import CliRunner
 
 from cbir.api.main import app
-from cbir.descriptors import embedding_descriptor, encoders
-from cbir.descriptors.networks.embedder import Embedder, load_embedder
-from cbir.descriptors.networks.embedding_card import read_embedding_card
-from cbir.descriptors.networks.embedding_head import EmbeddingHead
+from cbir.descriptors import encoders, network_descriptors
+from cbir.descriptors.networks.embedder import Embedder, EmbeddingHead, load_embedder
+from cbir.descriptors.networks.model_card import read_embedding_card
 from cbir.descriptors.networks.model_files import load_weights
 from cbir.errors import InvalidInput
 from cbir.images import read_images
-from cbir.learn.models.scoring_network import ScoringNetwork
+from cbir.learn.models.scoring_network import ScoringNetwork, apply_network
 from cbir.learn.training.embedding_training import (
     EmbeddingData,
     EmbeddingRecipe,
@@ -26,7 +25,6 @@ from cbir.learn.training.embedding_training import (
     train_embedding,
 )
 from cbir.learn.training.fine_tuning import build_trainable, check_trainable, parameter_groups
-from cbir.learn.training.network_scoring import apply_network
 from cbir.learn.training.training_loop import run_training_loop
 from tests.cbir.learn.training.stripes import weights_of
 
@@ -126,9 +124,7 @@ def frozen(images, cache, tmp_path_factory):
 
 
 def described(folder, images):
-    descriptor = embedding_descriptor.EmbeddingDescriptor(
-        embedding_descriptor.descriptor_name(folder), folder
-    )
+    descriptor = network_descriptors.EmbeddingDescriptor(network_descriptors.descriptor_name(folder), folder)
     pictures = [next(read_images(images / f"{number:02d}.png")) for number in range(4)]
     return pictures, descriptor.describe_batch([descriptor.prepare(picture) for picture in pictures])
 
@@ -258,7 +254,7 @@ def test_messages(images, tmp_path):
 def test_cards_with_a_damaged_input_are_refused(tmp_path):
     card = {"model": {"encoder": "lite0", "dimensions": 8}, "sha256": "0" * 64, "input": {"fit": "none"}}
     (tmp_path / "embedding.json").write_text(json.dumps({**card, "onnx_sha256": "0" * 64}))
-    descriptor = embedding_descriptor.EmbeddingDescriptor(f"embedding:{'0' * 16}:8", tmp_path)
+    descriptor = network_descriptors.EmbeddingDescriptor(f"embedding:{'0' * 16}:8", tmp_path)
     with pytest.raises(InvalidInput, match="has a damaged card"):
         descriptor.describe_batch([])
     (tmp_path / "embedding.json").write_text(json.dumps({**card, "onnx_sha256": "0" * 64} | {"input": 1}))

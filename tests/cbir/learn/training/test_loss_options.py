@@ -8,13 +8,12 @@ import torch
 from typer.testing import CliRunner
 
 from cbir.api.main import app
-from cbir.descriptors.networks import embedding_card
+from cbir.descriptors.networks import model_card
 from cbir.errors import InvalidInput, NotFound
 from cbir.learn.losses import names
-from cbir.learn.losses.parallel_loss import AbsoluteErrorLoss, SoftMarginLoss
+from cbir.learn.losses.score_losses import AbsoluteErrorLoss, SoftMarginLoss
 from cbir.learn.models import sorters
-from cbir.learn.models.sorters import LstmSorter, PairwiseSorter
-from cbir.learn.models.sorters.sorter_files import save_sorter
+from cbir.learn.models.sorters import LstmSorter, PairwiseSorter, save_sorter
 from cbir.learn.training.embedding_training import EmbeddingRecipe, train_embedding
 from cbir.learn.training.loss_options import LossOptions
 from tests.cbir.learn.training.stripes import SHORT, command, made
@@ -161,7 +160,7 @@ def test_the_command_trains_with_a_trained_sorter(trained_sorter, images, tmp_pa
     more = ["--loss", "sodeep-map", "--sorter", str(trained_sorter), "--form", "ranks", "--parallel", "l1"]
     arguments = command(images, tmp_path / "out", *more, "--epochs", "1")
     CliRunner().invoke(app, arguments, catch_exceptions=False)
-    card = json.loads((tmp_path / "out" / embedding_card.CARD).read_text())
+    card = json.loads((tmp_path / "out" / model_card.EMBEDDING_CARD).read_text())
     assert card["training"]["options"]["form"] == "ranks"
     assert card["training"]["options"]["sorter"] == "mine"
     assert str(tmp_path) not in json.dumps(card["training"])

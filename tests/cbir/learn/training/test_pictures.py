@@ -7,8 +7,8 @@ import torch
 
 from cbir.images import from_array
 from cbir.images.pad_resize import pad_resize
-from cbir.learn.training.augmentation import augment_images
 from cbir.learn.training.picture_loading import load_pictures
+from cbir.learn.training.samplers import augment_images
 
 
 def test_the_shape_of_an_image_is_kept():

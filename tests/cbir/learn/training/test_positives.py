@@ -5,8 +5,7 @@ import pytest
 
 from cbir.errors import InvalidInput
 from cbir.ingest.manifest import Manifest
-from cbir.learn.training.labelled_examples import read_ranker_examples
-from cbir.learn.training.patient_split import PARTS, split_by_positive
+from cbir.learn.training.labelled_examples import PARTS, read_ranker_examples, split_by_positive
 
 ROWS = """path,label,grade,patient,source
 a.png,malignant,2,p1,us

@@ -6,10 +6,9 @@ import torch
 
 from cbir.evaluation.metrics.roc import auc
 from cbir.evaluation.metrics.top_precision import pos_at_top
-from cbir.learn.models.scoring_network import ScoringNetwork
+from cbir.learn.models.scoring_network import ScoringNetwork, score_pictures
 from cbir.learn.training.loss_options import LossOptions
-from cbir.learn.training.network_scoring import score_pictures
-from cbir.learn.training.power_choice import chooses_power, train_every_power
+from cbir.learn.training.ranker_folder import chooses_power, train_every_power
 from cbir.learn.training.ranker_training import POWERS, RankerImages, RankerRecipe, RunOptions, train_ranker
 
 RECIPE = RankerRecipe(epochs=1, positives=4, negatives=20, rate=0.05, augment=False)

@@ -21,18 +21,18 @@ from cbir.evaluation.metrics.roc import auc
 from cbir.learn.losses import PosAtTopLoss, TopRankLoss
 from cbir.learn.models import scoring_network
 from cbir.learn.models.linear.top_push import TopPush
-from cbir.learn.models.scoring_network import ScoringNetwork
-from cbir.learn.training import checkpoint
-from cbir.learn.training.last_layer import LAST_LAYERS, refit_last_layer
+from cbir.learn.models.scoring_network import ScoringNetwork, picture_features, score_pictures
+from cbir.learn.training import training_loop
+from cbir.learn.training.labelled_examples import split_by_positive
 from cbir.learn.training.loss_options import LossOptions
-from cbir.learn.training.network_scoring import picture_features, score_pictures
-from cbir.learn.training.patient_split import split_by_positive
 from cbir.learn.training.ranker_training import (
+    LAST_LAYERS,
     METHODS,
     RankerImages,
     RankerRecipe,
     RunOptions,
     recipe_loss,
+    refit_last_layer,
     train_ranker,
 )
 from tests.rights import open_to_others
@@ -141,9 +141,9 @@ def test_a_checkpoint_of_another_training_is_refused(task, tmp_path):
 
 def test_a_checkpoint_of_another_version_is_refused(task, tmp_path):
     train_ranker(made(), task, RankerRecipe(**SHORT), RunOptions(tmp_path))
-    state = checkpoint.read_checkpoint(tmp_path / "checkpoint.pt")
+    state = training_loop.read_checkpoint(tmp_path / "checkpoint.pt")
     del state["form"]
-    checkpoint.write_checkpoint(tmp_path / "checkpoint.pt", state)
+    training_loop.write_checkpoint(tmp_path / "checkpoint.pt", state)
     with pytest.raises(InvalidInput, match="another version of cbir"):
         train_ranker(made(), task, RankerRecipe(**SHORT), RunOptions(tmp_path))
 

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from cbir.descriptors import embedding_descriptor
-from cbir.descriptors.embedding_descriptor import DEVICE_TOLERANCE, EmbeddingDescriptor, descriptor_name
+from cbir.descriptors import network_descriptors
+from cbir.descriptors.network_descriptors import DEVICE_TOLERANCE, EmbeddingDescriptor, descriptor_name
 from cbir.descriptors.networks import embedder as models
 from cbir.descriptors.networks.embedder import Embedder
 from cbir.errors import DeviceFailed
+from cbir.learn.models import scoring_network
+from cbir.learn.models.scoring_network import apply_network
 from cbir.learn.severity import sampled_ranker
-from cbir.learn.severity.value_ranker import ValueRanker
-from cbir.learn.training import network_scoring
-from cbir.learn.training.network_scoring import apply_network
+from cbir.learn.severity.severity_rankers import ValueRanker
 from cbir.learn.training.training_loop import run_training_loop
 from cbir.system.hardware import device, device_failure
 from tests.cbir.system.hardware.device_errors import ERRORS, failing
@@ -51,15 +51,15 @@ def give_memory(monkeypatch, free):
 @pytest.fixture
 def gpu(monkeypatch):
     """A GPU that passes its trial; the network runs where it can."""
-    load = embedding_descriptor._torch_network
+    load = network_descriptors._torch_network
     monkeypatch.setattr(device, "_tried", lambda library, needs_driver=False: None)
     monkeypatch.setattr(device, "gpu_name", lambda: "Test GPU")
     if HERE == "cpu":
         give_memory(monkeypatch, 1 << 34)
-    monkeypatch.setattr(embedding_descriptor, "_torch_network", lambda path, name: load(path, HERE))
-    embedding_descriptor._load_network.cache_clear()
+    monkeypatch.setattr(network_descriptors, "_torch_network", lambda path, name: load(path, HERE))
+    network_descriptors._load_network.cache_clear()
     yield
-    embedding_descriptor._load_network.cache_clear()
+    network_descriptors._load_network.cache_clear()
 
 
 def described(folder, inputs, setting):
@@ -96,7 +96,7 @@ def test_embeddings_say_where_they_run(folder, gpu, monkeypatch):
     describe = EmbeddingDescriptor(descriptor_name(folder), folder)
     assert describe.batches_on_gpu()
     assert not EmbeddingDescriptor(describe.name, folder, "cpu").batches_on_gpu()
-    monkeypatch.setattr(embedding_descriptor, "_encoder_input", lambda *_: "an input")  # began as an encoder
+    monkeypatch.setattr(network_descriptors, "_encoder_input", lambda *_: "an input")  # began as an encoder
     assert not describe.batches_on_gpu()
 
 
@@ -113,7 +113,7 @@ def test_a_failure_leads_to_the_description_of_the_cpu(
         with device_failure.device_failures("weights of an embedding", name):
             return failing(error)()
 
-    monkeypatch.setattr(embedding_descriptor, "_torch_network", load)
+    monkeypatch.setattr(network_descriptors, "_torch_network", load)
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             assert (described(folder, inputs, "auto") == expected).all()
@@ -126,7 +126,7 @@ def test_a_failure_leads_to_the_description_of_the_cpu(
 def test_batches_that_do_not_fit_are_halved(folder, inputs, gpu, monkeypatch):
     expected, run, sizes = (
         described(folder, inputs, "cuda"),
-        embedding_descriptor._torch_network(folder, "cuda"),
+        network_descriptors._torch_network(folder, "cuda"),
         [],
     )
 
@@ -136,8 +136,8 @@ def test_batches_that_do_not_fit_are_halved(folder, inputs, gpu, monkeypatch):
             raise ERRORS["memory"]()
         return run(images)
 
-    embedding_descriptor._load_network.cache_clear()
-    monkeypatch.setattr(embedding_descriptor, "_torch_network", lambda path, name: small)
+    network_descriptors._load_network.cache_clear()
+    monkeypatch.setattr(network_descriptors, "_torch_network", lambda path, name: small)
     assert described(folder, inputs, "cuda") == pytest.approx(expected, abs=1e-5)
     assert sizes[:5] == [150, 75, 37, 18, 9]
     assert device_failure.failure_count() == 0
@@ -161,7 +161,7 @@ class Meter(torch.nn.Module):
 def test_pictures_are_sent_by_their_bytes(inputs, monkeypatch, free):
     """As many as a part of the free memory holds, and fewer where that was too many."""
     give_memory(monkeypatch, free)
-    monkeypatch.setattr(network_scoring, "to_network_input", on_the_cpu(network_scoring.to_network_input))
+    monkeypatch.setattr(scoring_network, "to_network_input", on_the_cpu(scoring_network.to_network_input))
     network = Meter(40)
     values = apply_network(network, np.stack(inputs), "cuda")
     assert values == pytest.approx(np.stack(inputs).mean(axis=(1, 2)) / 255, abs=1e-6)

@@ -12,17 +12,15 @@ import pytest
 import torch
 
 from cbir.descriptors import descriptor, encoders
-from cbir.descriptors.concatenated import Concatenated
-from cbir.descriptors.encoder_descriptor import EncoderDescriptor, encoder_descriptor_name
-from cbir.descriptors.encoders import built_in, device_encoder, device_network
+from cbir.descriptors.encoders import built_in, device_encoder, device_network, load_content
 from cbir.descriptors.encoders.add_encoder import add_encoder
 from cbir.descriptors.encoders.device_encoder import FEWEST, LEAST_COSINE, least_cosine
 from cbir.descriptors.encoders.device_network import DeviceNetwork, read_known_graph
-from cbir.descriptors.encoders.encoder import load_content
 from cbir.descriptors.encoders.encoder_card import EncoderCard, VolumeInput
 from cbir.descriptors.encoders.encoder_network import EncoderNetwork, normalise_pixels
-from cbir.descriptors.encoders.inflated_resnet import InflatedResNet
+from cbir.descriptors.encoders.network_writers import InflatedResNet
 from cbir.descriptors.encoders.onnx_messages import write_model, write_node, write_tensor
+from cbir.descriptors.network_descriptors import Concatenated, EncoderDescriptor, encoder_descriptor_name
 from cbir.descriptors.networks.onnx_session import open_onnx_session
 from cbir.descriptors.tamura import Tamura
 from cbir.errors import DeviceFailed, InvalidInput, UndescribableImage
@@ -337,7 +335,7 @@ def test_encoders_do_without_torch(folder):
         "from cbir.system.hardware import device_trial\n"
         "device_trial.DRIVERS = (Path('/'),) if sys.argv[1] == 'driver' else ()\n"
         "device_trial.find_spec = lambda name: None\n"
-        "from cbir.descriptors.encoder_descriptor import EncoderDescriptor, encoder_descriptor_name\n"
+        "from cbir.descriptors.network_descriptors import EncoderDescriptor, encoder_descriptor_name\n"
         "describe = EncoderDescriptor(encoder_descriptor_name('lite0-max'))\n"
         "print(describe.batches_on_gpu(), describe.describe_batch([np.zeros((224, 224, 3), np.uint8)] * 9).shape)"
     )

@@ -14,7 +14,7 @@ from flask.testing import FlaskClient
 
 from cbir import settings
 from cbir.errors import InvalidInput, NotFound
-from cbir.learn.severity.severity_estimate import SeverityEstimate
+from cbir.learn.severity.judged_pairs import SeverityEstimate
 from cbir.store import Collection
 from cbir.store.base import profile
 from service.access import scopes

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr, expit
 
-from cbir.learn.severity.severity_estimate import SeverityEstimate
+from cbir.learn.severity.judged_pairs import SeverityEstimate
 from service.features.annotate.active.candidate_pool import CandidatePool, Rows, pair_up
 from service.features.annotate.active.strategies.strategy_base import Strategy, required_severity
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from cbir.learn.severity.severity_estimate import SeverityEstimate
+from cbir.learn.severity.judged_pairs import SeverityEstimate
 from service.features.annotate.active.candidate_pool import CandidatePool, Rows, pair_up
 
 

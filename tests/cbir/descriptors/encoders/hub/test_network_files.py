@@ -11,9 +11,8 @@ import pytest
 import transformers
 
 from cbir.descriptors import encoders
-from cbir.descriptors.encoders.hub.hub_network import file_sha256
-from cbir.descriptors.encoders.hub.network_files import fetch_network_files
-from cbir.descriptors.encoders.hub_address import parse_hub_address
+from cbir.descriptors.encoders import parse_hub_address
+from cbir.descriptors.encoders.hub.hub_network import fetch_network_files, file_sha256
 from cbir.errors import InvalidInput
 from tests.cbir.descriptors.encoders.hub.test_transformers import SMALL, SQUASH, save
 

@@ -16,8 +16,7 @@ from typer.testing import CliRunner
 from cbir import settings
 from cbir.api.main import app
 from cbir.descriptors import encoders
-from cbir.descriptors.encoders import encoder_files
-from cbir.descriptors.encoders.text_tower import load_text_tower
+from cbir.descriptors.encoders import encoder_files, load_text_tower
 from cbir.errors import InvalidInput, NotFound
 from cbir.search import Request, Searcher, Stopwatch, can_search_by_text
 from cbir.search.text_search import text_encoder

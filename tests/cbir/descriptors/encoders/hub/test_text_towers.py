@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 from cbir.api.main import app
 from cbir.descriptors import encoders
-from cbir.descriptors.encoders.hub.export_text import TRIAL_TEXTS, export_text, normalise_first, set_length
-from cbir.descriptors.encoders.hub.network_files import NetworkFiles
-from cbir.descriptors.encoders.hub.open_clip_text import cleaning, load_open_clip_text
-from cbir.descriptors.encoders.hub.transformers_text import load_transformers_text
+from cbir.descriptors.encoders.hub.export_network import TRIAL_TEXTS, export_text, normalise_first, set_length
+from cbir.descriptors.encoders.hub.hub_network import NetworkFiles
+from cbir.descriptors.encoders.hub.open_clip_network import cleaning, load_open_clip_text
+from cbir.descriptors.encoders.hub.transformers_network import load_transformers_text
 from cbir.errors import InvalidInput
 from tests.cbir.descriptors.encoders.hub.text_models import (
     LENGTH,

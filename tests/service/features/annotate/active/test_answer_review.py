@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from cbir.api.main import app
 from cbir.errors import InvalidInput
-from cbir.learn.severity.severity_estimate import SeverityEstimate
+from cbir.learn.severity.judged_pairs import SeverityEstimate
 from cbir.store import Collection
 from service.features.annotate.active.annotator_agreement import annotator_agreement, grade_agreement
 from service.features.annotate.active.judgement_journal import (

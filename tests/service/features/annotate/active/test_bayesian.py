@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from cbir.descriptors.networks import backbones, embedding_card
+from cbir.descriptors.networks import backbones, model_card
 from cbir.descriptors.networks.embedder import Embedder, save_embedder
 from cbir.errors import InvalidInput, NotFound
-from cbir.learn.severity.bayesian_network import BayesianNetwork
-from cbir.learn.severity.bayesian_ranker import BayesianRanker
-from cbir.learn.severity.stored_network import load_severity_ranker
-from cbir.learn.severity.unit_dropout import UnitDropout
+from cbir.learn.severity.severity_networks import BayesianNetwork, UnitDropout
+from cbir.learn.severity.severity_rankers import BayesianRanker, load_severity_ranker
 from tests.service.features.annotate.active.drawn import SIDE, draw, judged
 
 PICTURES, GRADES = draw(90)
@@ -131,7 +129,7 @@ def test_it_starts_from_a_trained_embedding(backbone, tmp_path):
         torch.testing.assert_close(found.layers(images), whole(images))
     with pytest.raises(InvalidInput, match="another network"):
         made(backbone="fcn10", weights=str(tmp_path)).fit(PICTURES[:60], PAIRS[:8], LABELS[:8])
-    held = tmp_path / embedding_card.WEIGHTS
+    held = tmp_path / model_card.EMBEDDING_WEIGHTS
     held.write_bytes(held.read_bytes()[:-1] + b"x")
     with pytest.raises(InvalidInput, match="not the file that its card describes"):
         BayesianNetwork(backbone, 0.0, tmp_path)

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from cbir.learn.severity.bayesian_ranker import BayesianRanker
-from cbir.learn.severity.value_ranker import ValueRanker
+from cbir.learn.severity.severity_rankers import BayesianRanker, ValueRanker
 from service.features.annotate.active.simulation_metrics import relative_accuracy
 from tests.benches import loaded
 from tests.service.features.annotate.active.drawn import draw

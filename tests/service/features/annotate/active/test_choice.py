@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cbir.errors import InvalidInput
-from cbir.learn.severity.severity_estimate import SeverityEstimate
+from cbir.learn.severity.judged_pairs import SeverityEstimate
 from service.features.annotate.active import strategies
 from service.features.annotate.active.pair_selection import (
     first_pairs,

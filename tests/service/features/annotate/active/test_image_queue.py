@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from cbir.errors import InvalidInput
-from cbir.learn.severity.judged_pairs import check_judged_pairs
-from cbir.learn.severity.severity_estimate import SeverityEstimate
+from cbir.learn.severity.judged_pairs import SeverityEstimate, check_judged_pairs
 from service.features.annotate.active.judgement_journal import ImageGrade, utc_now
 from service.features.annotate.study.image_queue import ImageQueue
 from service.features.annotate.study.study import MIN_NEW_GRADES

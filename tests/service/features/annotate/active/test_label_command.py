@@ -9,9 +9,9 @@ from typer.testing import CliRunner
 from cbir.api.main import app
 from cbir.errors import InvalidInput, NotFound
 from cbir.learn.severity import stored_ranker
-from cbir.learn.severity.bayesian_ranker import BayesianRanker
-from cbir.learn.severity.grey_images import read_grey_images
-from cbir.learn.severity.severity_labels import severity_by_id
+from cbir.learn.severity.severity_rankers import BayesianRanker
+from cbir.learn.severity.stored_images import read_grey_images
+from cbir.learn.severity.stored_ranker import LABEL
 from cbir.store.base.severity_model import read_severity_conditions
 from service.features.annotate.study import study_models, study_plan
 from tests.service.features.annotate.active.drawn import SIDE, collection_of, draw, judged
@@ -38,7 +38,7 @@ def test_labels_and_ranker_go_into_the_collection(tmp_path):
     study_models.store_trained_model(study, ranker, 2, 8, ids, severity, where=["source=drawn"])
     study_plan.save_plan(study, {"where": ("source=other",)})  # since the training
     assert "12 images" in label(made.folder, study).output
-    np.testing.assert_allclose([severity_by_id(made)[name] for name in ids], severity.mean, atol=1e-4)
+    np.testing.assert_allclose([made.numeric_labels(LABEL)[name] for name in ids], severity.mean, atol=1e-4)
     assert read_severity_conditions(made.folder) == ("source=drawn",)
     shutil.rmtree(study)
     np.testing.assert_array_equal(

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from cbir.errors import CollectionBusy, InvalidInput
+from cbir.learn.grading import SeverityRanker
 from cbir.learn.grading.grader import fit_grader
-from cbir.learn.grading.severity_ranker import SeverityRanker
-from cbir.learn.severity.severity_labels import write_severity
+from cbir.learn.severity.stored_ranker import write_severity
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.base import severity_model

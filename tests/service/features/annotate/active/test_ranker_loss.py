@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from cbir.learn.severity.bayesian_ranker import BayesianRanker
 from cbir.learn.severity.judged_pairs import JudgedPairs, check_judged_pairs
-from cbir.learn.severity.value_ranker import ValueRanker
+from cbir.learn.severity.severity_rankers import BayesianRanker, ValueRanker
 from tests.service.features.annotate.active.drawn import judged
 
 GRADES = np.arange(60) % 4.0

@@ -11,14 +11,14 @@ import pytest
 from typer.testing import CliRunner
 
 from cbir.api.main import app
-from cbir.descriptors.query_image import describe_query
+from cbir.descriptors.descriptor import describe_query
 from cbir.errors import InvalidInput, NotFound
 from cbir.images import from_array
 from cbir.learn.grading import grader, make_ranker
 from cbir.learn.grading.grader import Grader
 from cbir.learn.severity import stored_ranker
-from cbir.learn.severity.grey_images import read_grey_images
-from cbir.learn.severity.severity_labels import severity_by_id
+from cbir.learn.severity.stored_images import read_grey_images
+from cbir.learn.severity.stored_ranker import LABEL
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.records.add_transaction import AddTransaction
@@ -87,7 +87,7 @@ def test_it_tells_accuracies_of_every_round(learnt):
 def test_every_image_has_a_severity_that_search_filters_by(learnt):
     folder, _ = learnt
     with Collection(folder) as opened:
-        values = severity_by_id(opened)
+        values = opened.numeric_labels(LABEL)
         found = opened.page(0, 100, [parse_filter("severity>=0")])
     assert len(values) == 66
     assert {record.image_id for _, record in found} == {name for name, value in values.items() if value >= 0}
@@ -125,7 +125,7 @@ def test_an_image_of_the_collection_and_its_picture_get_one_severity(learnt):
     folder, _ = learnt
     with Collection(folder) as opened:
         grader.fit_grader(opened, "grade", make_ranker("severity"))
-        record = opened.record(next(iter(severity_by_id(opened))))
+        record = opened.record(next(iter(opened.numeric_labels(LABEL))))
         place = next(n for n in range(66) if from_array(PICTURES[n]).content_hash == record.content_hash)
         graded = Grader(opened, "grade")
         by_id = graded.by_id(record.image_id)
@@ -168,7 +168,7 @@ def test_without_options_it_learns_from_an_encoder(encoded):
     folder, said = encoded
     assert said["overall"] > 0.8
     with Collection(folder) as opened:
-        assert len(severity_by_id(opened)) == 66
+        assert len(opened.numeric_labels(LABEL)) == 66
         stored = stored_ranker.load_stored_ranker(opened)
         assert stored_ranker.ranker_descriptor(stored).startswith("encoder:lite0-whole:")
         assert stored_ranker.ranker_side(stored) is None
@@ -201,7 +201,7 @@ def test_several_strategies_are_compared(folder):
     assert said.exit_code == 0, said.output
     assert list(json.loads(said.stdout)) == ["random", "balanced"]
     with Collection(folder) as opened:
-        assert severity_by_id(opened) == {}
+        assert opened.numeric_labels(LABEL) == {}
 
 
 def test_without_pictures_there_is_a_clear_error(tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cbir.errors import InvalidInput
-from cbir.learn.severity.bayesian_ranker import BayesianRanker
+from cbir.learn.severity.severity_rankers import BayesianRanker
 from service.features.annotate.active import simulation_report
 from service.features.annotate.active.grade_thresholds import fit_grade_thresholds
 from service.features.annotate.active.pair_selection import first_pairs

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cbir.errors import CollectionBusy, InvalidInput
-from cbir.learn.severity.severity_estimate import SeverityEstimate
+from cbir.learn.severity.judged_pairs import SeverityEstimate
 from service.features.annotate.active.judgement_journal import (
     ImageGrade,
     PairAnswer,

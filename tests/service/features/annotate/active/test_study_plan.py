@@ -64,7 +64,7 @@ def test_weights_are_kept_until_there_are_to_be_none(tmp_path: Path) -> None:
 
 def test_the_ranker_learns_as_the_plan_says(tmp_path: Path, indexed: Path) -> None:
     pytest.importorskip("torch")
-    from cbir.learn.severity import bayesian_ranker, new_ranker
+    from cbir.learn.severity import severity_rankers
     from cbir.store import Collection
 
     said = {
@@ -84,13 +84,13 @@ def test_the_ranker_learns_as_the_plan_says(tmp_path: Path, indexed: Path) -> No
     study.close()
     made = []
 
-    class Noted(bayesian_ranker.BayesianRanker):
+    class Noted(severity_rankers.BayesianRanker):
         def fit(self, *_: Any, **__: Any) -> Any:
             made.append(asdict(self))
             raise InvalidInput("enough")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(new_ranker, "BayesianRanker", Noted)
+        patch.setattr(severity_rankers, "BayesianRanker", Noted)
         with pytest.raises(InvalidInput, match="enough"):
             train_study(indexed, tmp_path, 1, lambda: False)
     assert {name: made[0][name] for name in said} == said

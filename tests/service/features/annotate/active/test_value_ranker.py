@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from cbir.errors import InvalidInput
-from cbir.learn.severity.stored_network import load_severity_ranker
-from cbir.learn.severity.value_network import ValueNetwork, principal_projection
-from cbir.learn.severity.value_ranker import ValueRanker
+from cbir.learn.severity.severity_networks import ValueNetwork, principal_projection
+from cbir.learn.severity.severity_rankers import ValueRanker, load_severity_ranker
 from service.features.annotate.active.strategy_severity import severity_for_strategy
 from tests.service.features.annotate.active.drawn import judged
 
