@@ -15,10 +15,7 @@ from cbir.store.erasure.patient_erasers import load_erasers
 from cbir.system.features import features
 from service.access import auth, login, scopes, security
 from service.collections.app_state import EXTENSION, AppState
-from service.http import collection_paths
-from service.http import problems
-from service.http import request_bodies
-from service.http import responses
+from service.http import collection_paths, problems, request_bodies, responses
 from service.http.request_bodies import AnyNameFormParser
 from service.languages import request_language
 from service.pages import admin_page, docs_routes, gallery_page, menu, page_parts, search_page

@@ -18,9 +18,9 @@ from werkzeug.datastructures import MultiDict
 from werkzeug.exceptions import UnsupportedMediaType
 
 from cbir.errors import InvalidInput
-from service.http.collection_paths import add_collection
 from cbir.images import Region
 from service.http import request_bodies
+from service.http.collection_paths import add_collection
 from service.http.problems import Malformed
 from service.http.request_bodies import MULTIPART
 

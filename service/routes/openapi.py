@@ -15,8 +15,7 @@ from service.access import scopes
 from service.access.scopes import AccessRule
 from service.client.messages import ProblemDetails
 from service.client.paths import COLLECTION_RULE
-from service.http import operations
-from service.http import problems
+from service.http import operations, problems
 from service.http.collection_paths import PARAMETER, is_of_collection, older_addresses
 from service.http.operations import FILE, Operation
 from service.routes import openapi_parameters

@@ -305,4 +305,6 @@ def test_a_batch_names_its_collection_once(indexed: Path, writable: Path, ids: l
         client.post(f"{BATCH}?collection={writable.name}", json={"queries": queries}),
     ):
         assert [len(item["answer"]["results"]) for item in answer.json["items"]] == [0, 2]
-    assert f"/collections/{indexed.name}/" in answer.json["items"][1]["answer"]["results"][0]["links"]["image"]
+    assert (
+        f"/collections/{indexed.name}/" in answer.json["items"][1]["answer"]["results"][0]["links"]["image"]
+    )
