@@ -49,7 +49,7 @@ def evaluate_irma(
     Without labels of the test images, the expected error stands in for the score.
     """
     from cbir.evaluation import methods
-    from cbir.evaluation.datasets.irma import CodeTree
+    from cbir.evaluation.datasets.irma.code_tree import CodeTree
     from cbir.evaluation.datasets.irma.label_files import label_kind
     from cbir.evaluation.irma.release_benchmark import BenchmarkPlan, answer_release
     from cbir.system.threads import cores

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cbir.errors import InvalidInput, NotFound
-from cbir.evaluation.datasets.irma import CodeTree, read_release
+from cbir.evaluation.datasets.irma.code_tree import CodeTree
 from cbir.evaluation.datasets.irma.irma_manifest import write_irma_manifest
-from cbir.evaluation.datasets.irma.release import Release
+from cbir.evaluation.datasets.irma.release import Release, read_release
 from cbir.evaluation.datasets.irma.release_archive import extract_release
 from cbir.images import Limits
 from cbir.settings import Settings

@@ -41,7 +41,7 @@ def answer_irma(
     the answers are scored too.
     """
     from cbir import settings
-    from cbir.evaluation.datasets.irma import CodeTree
+    from cbir.evaluation.datasets.irma.code_tree import CodeTree
     from cbir.evaluation.irma.irma_queries import find_irma_queries
     from cbir.evaluation.irma.submission import SubmissionPlan, answer_queries, write_submission
     from cbir.evaluation.irma.submission_score import score_submission

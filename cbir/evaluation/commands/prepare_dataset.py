@@ -32,8 +32,9 @@ def irma(
     format: Printed = OutputFormat.text,
 ) -> None:
     """Write a manifest of an IRMA release, and report images that were dropped and why."""
-    from cbir.evaluation.datasets.irma import CodeTree, read_release
+    from cbir.evaluation.datasets.irma.code_tree import CodeTree
     from cbir.evaluation.datasets.irma.irma_manifest import write_irma_manifest
+    from cbir.evaluation.datasets.irma.release import read_release
 
     codes = CodeTree.read(tree) if tree else None
     with StageBars() as bars:

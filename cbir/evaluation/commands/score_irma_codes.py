@@ -29,7 +29,7 @@ def score_irma_codes(
     format: Printed = OutputFormat.text,
 ) -> None:
     """Score a run by the hierarchical error of ImageCLEF, with baselines. Lower is better."""
-    from cbir.evaluation.datasets.irma import CodeTree
+    from cbir.evaluation.datasets.irma.code_tree import CodeTree
     from cbir.evaluation.irma.code_files import read_answered_codes, read_true_codes
     from cbir.evaluation.irma.error_report import compare_codes, report_lines
 

@@ -12,8 +12,8 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.evaluation.datasets.irma import CLUTTER, UNKNOWN, CodeTree, code_digits
-from cbir.evaluation.datasets.irma.codes import AXIS_SLICES
+from cbir.evaluation.datasets.irma.code_tree import CodeTree
+from cbir.evaluation.datasets.irma.codes import AXIS_SLICES, CLUTTER, UNKNOWN, code_digits
 
 DONT_KNOW = 0.5  # cost of `*` relative to a wrong digit
 

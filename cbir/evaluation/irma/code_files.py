@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.datasets.irma import parse_code, strip_zeros
+from cbir.evaluation.datasets.irma.codes import parse_code, strip_zeros
 from cbir.evaluation.datasets.irma.label_files import LABELLINGS, read_labels_2009
 from cbir.evaluation.datasets.irma.text_lines import read_lines
 

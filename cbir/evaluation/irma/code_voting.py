@@ -13,7 +13,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.evaluation.datasets.irma import CodeTree
+from cbir.evaluation.datasets.irma.code_tree import CodeTree
 from cbir.evaluation.datasets.irma.codes import AXIS_SLICES
 from cbir.evaluation.irma.code_error import DONT_KNOW, ErrorRule, code_prefixes, deviations, prepare_truth
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cbir.evaluation.datasets.irma import CLUTTER, CodeTree
+from cbir.evaluation.datasets.irma.code_tree import CodeTree
+from cbir.evaluation.datasets.irma.codes import CLUTTER
 from cbir.evaluation.irma.code_error import (
     ErrorRule,
     TrivialAnswer,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cbir.errors import InvalidInput, NotFound
-from cbir.evaluation.datasets.irma import strip_zeros
+from cbir.evaluation.datasets.irma.codes import strip_zeros
 from cbir.ingest.manifest import Manifest
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".dcm"}

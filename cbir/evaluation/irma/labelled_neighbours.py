@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput, UnreadableImage
-from cbir.evaluation.datasets.irma import CLUTTER
+from cbir.evaluation.datasets.irma.codes import CLUTTER
 from cbir.evaluation.datasets.irma.label_files import label_kind, normalise_label
 from cbir.evaluation.irma.code_voting import NeighbourLabels
 from cbir.evaluation.irma.irma_queries import IrmaQuery

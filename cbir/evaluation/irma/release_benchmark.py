@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import cbir
-from cbir.evaluation.datasets.irma import CodeTree
+from cbir.evaluation.datasets.irma.code_tree import CodeTree
 from cbir.evaluation.irma.code_error import ErrorRule
 from cbir.evaluation.irma.irma_queries import find_irma_queries
 from cbir.evaluation.irma.submission import SubmissionPlan, answer_queries, write_submission

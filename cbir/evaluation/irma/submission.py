@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.datasets.irma import CLUTTER, CodeTree
+from cbir.evaluation.datasets.irma.code_tree import CodeTree
+from cbir.evaluation.datasets.irma.codes import CLUTTER
 from cbir.evaluation.datasets.irma.label_files import normalise_label
 from cbir.evaluation.irma.code_error import ErrorRule
 from cbir.evaluation.irma.code_voting import (

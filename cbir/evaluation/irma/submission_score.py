@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from cbir.evaluation.datasets.irma import CodeTree
+from cbir.evaluation.datasets.irma.code_tree import CodeTree
 from cbir.evaluation.irma.code_error import ErrorRule, trivial_answers
 from cbir.evaluation.irma.error_report import compare_codes
 from cbir.evaluation.irma.irma_queries import IrmaQuery

@@ -85,7 +85,7 @@ def write_phantom_series(
             if on_progress is not None:
                 on_progress(number + 1)
         manifest = folder / "manifest.csv"
-        write_file(manifest, _manifest(count, seed, size, slices).encode())
+        write_file(manifest, _series_manifest(count, seed, size, slices).encode())
     return manifest
 
 
@@ -169,7 +169,7 @@ def series_uids(facts: SeriesFacts, seed: int, size: int) -> tuple[str, str]:
     return phantom_uid("study", *names), phantom_uid("series", *names)
 
 
-def _manifest(count: int, seed: int, size: int, slices: int) -> str:
+def _series_manifest(count: int, seed: int, size: int, slices: int) -> str:
     text = StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(SERIES_COLUMNS)
