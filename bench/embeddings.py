@@ -32,7 +32,7 @@ from cbir import descriptors, rerank
 from cbir.descriptors import encoders
 from cbir.descriptors.networks.embedder import Embedder
 from cbir.descriptors.networks.embedding_head import KEPT, EmbeddingHead
-from cbir.evaluation.metrics.vector_retrieval import RetrievalScores
+from cbir.evaluation.metrics.rank_metrics import RetrievalScores
 from cbir.gallery import knn, whitening
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood

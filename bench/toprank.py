@@ -29,8 +29,7 @@ from torch import nn
 from cbir.descriptors import encoders
 from cbir.descriptors.networks.backbones import Backbone
 from cbir.descriptors.networks.toprank_cnn import FEATURES
-from cbir.evaluation.metrics.roc import auc, roc
-from cbir.evaluation.metrics.top_precision import pos_at_top
+from cbir.evaluation.metrics.roc import auc, pos_at_top, roc
 from cbir.ingest.manifest import Manifest
 from cbir.learn.models.scoring_network import ScoringNetwork
 from cbir.learn.severity.value_network import principal_projection

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cbir.errors import InvalidInput, NotFound
-from cbir.evaluation.datasets.irma.code_tree import CodeTree
-from cbir.evaluation.datasets.irma.irma_manifest import write_irma_manifest
-from cbir.evaluation.datasets.irma.release import Release, read_release
+from cbir.evaluation.datasets.irma.codes import CodeTree
+from cbir.evaluation.datasets.irma.release import Release, read_release, write_irma_manifest
 from cbir.evaluation.datasets.irma.release_archive import extract_release
 from cbir.images import Limits
 from cbir.settings import Settings

@@ -55,7 +55,7 @@ app.command("build-index")(build_index)
 def info(collection: options.Folder, format: Printed = OutputFormat.text) -> None:
     """Print a summary of the collection."""
     from cbir import settings
-    from cbir.evaluation.setting_advice import setting_advice
+    from cbir.evaluation.tune import setting_advice
     from cbir.rerank.auto import read_choice
     from cbir.store import Collection
     from cbir.store.index.open_index import open_index

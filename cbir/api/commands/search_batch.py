@@ -59,9 +59,17 @@ def search_each(
     ------
     InvalidInput, NotFound
     """
-    from cbir.evaluation.batch.answer_files import FORMATS, AnswerJournal, csv_columns, write_answers
-    from cbir.evaluation.batch.batch_pool import check_request, search_batch
-    from cbir.evaluation.batch.query_list import ID, list_queries, query_stamp
+    from cbir.evaluation.batch import (
+        FORMATS,
+        ID,
+        AnswerJournal,
+        check_request,
+        csv_columns,
+        list_queries,
+        query_stamp,
+        search_batch,
+        write_answers,
+    )
     from cbir.evaluation.runs import DECISIVE_SETTINGS
     from cbir.store import Collection
     from cbir.store.records.records import hash_patient

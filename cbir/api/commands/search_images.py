@@ -243,7 +243,7 @@ def parse_numbers(text: str | None, option: str, form: str, kind: Callable[[str]
 
 
 def _print_answer(hits: "Hits", format: str, query: str) -> None:
-    from cbir.evaluation.batch.answer_files import csv_columns, csv_rows
+    from cbir.evaluation.batch import csv_columns, csv_rows
 
     if format == "json":
         typer.echo(hits.model_dump_json())
@@ -298,7 +298,7 @@ def trec_lines(answer: "Answer", query: str) -> list[str]:
     """
     import numpy as np
 
-    from cbir.evaluation.trec import run_lines
+    from cbir.evaluation.run_files import run_lines
 
     name = query.removeprefix("id:") if query.startswith("id:") else Path(query).stem
     scores = np.array([hit.score for hit in answer.results])

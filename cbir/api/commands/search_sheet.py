@@ -13,7 +13,7 @@ from cbir.system.console.printable import echo
 
 if TYPE_CHECKING:
     from cbir.api.collection_search import OpenCollection
-    from cbir.evaluation.batch.batch_pool import BatchAnswer
+    from cbir.evaluation.batch import BatchAnswer
     from cbir.images import Image
     from cbir.ingest.query_file import QueryOptions
     from cbir.search.contact_sheet import SheetRow

@@ -74,7 +74,7 @@ def evaluate_graders(
     """Evaluate graders on images held out from fitting."""
     import numpy as np
 
-    from cbir.evaluation.grouped_folds import group_folds
+    from cbir.evaluation.folds import group_folds
     from cbir.learn import grading
     from cbir.learn.grading import grader_evaluation as measuring
     from cbir.learn.grading.graded_cases import read_graded_cases, require_grades

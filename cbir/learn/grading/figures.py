@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.evaluation.report.charts import DASHES, box_chart
-from cbir.evaluation.report.svg_figure import COLOURS, svg_figure
+from cbir.evaluation.report.charts import COLOURS, DASHES, box_chart, svg_figure
 
 Floats = NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from cbir.evaluation.report.svg_figure import standalone_svg
+from cbir.evaluation.report.charts import standalone_svg
 from cbir.learn.grading.figures import error_histogram, grade_scatter, ndcg_boxes
 from cbir.learn.grading.grader_evaluation import GraderEvaluation, compare_graders
 from cbir.system.atomic import atomic_text, private_folder

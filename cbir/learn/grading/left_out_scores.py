@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from cbir.evaluation.grouped_folds import group_folds
+from cbir.evaluation.folds import group_folds
 from cbir.learn.grading.picture_maps import PictureMaps, Show
 
 Floats = NDArray[np.float64]

@@ -17,7 +17,7 @@ import cbir
 from cbir.descriptors import encoders
 from cbir.descriptors.networks.embedder import Embedder, save_embedder
 from cbir.descriptors.networks.embedding_head import KEPT, EmbeddingHead
-from cbir.evaluation.report.svg_figure import require_matplotlib
+from cbir.evaluation.report.charts import require_matplotlib
 from cbir.ingest.manifest import Manifest
 from cbir.learn.losses import ORDINAL
 from cbir.learn.training.embedding_export import save_encoder_embedding

@@ -14,7 +14,7 @@ from torch import Tensor
 from cbir.descriptors.networks.embedder import Embedder
 from cbir.descriptors.networks.embedding_head import KEPT, EmbeddingHead
 from cbir.errors import InvalidInput
-from cbir.evaluation.metrics.vector_retrieval import RetrievalScores, evaluate_vectors
+from cbir.evaluation.metrics.rank_metrics import RetrievalScores, evaluate_vectors
 from cbir.learn.losses.similarity_loss import SimilarityLoss
 from cbir.learn.training.fine_tuning import parameter_groups
 from cbir.learn.training.loss_options import DEFAULT_OPTIONS, LossOptions

@@ -4,8 +4,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cbir.evaluation.metrics.roc import auc
-from cbir.evaluation.metrics.top_precision import pos_at_top
+from cbir.evaluation.metrics.roc import auc, pos_at_top
 from cbir.learn.models.linear.ranking_estimator import LinearRanker
 from cbir.learn.models.linear.ranking_svm import RankingSVM
 from cbir.learn.models.linear.top_push import TopPush

@@ -53,7 +53,7 @@ def create_study(
     jobs: Annotated[int | None, Option(min=1, help="Processes [number of cores].")] = None,
 ) -> None:
     """Draw queries, search with both methods, and store the lists; conditions apply to the queries only."""
-    from cbir.evaluation.methods import parse_methods
+    from cbir.evaluation.runs import parse_methods
     from service.features.annotate.reader_study.create_reader_study import StudyDesign, design_items
     from service.features.annotate.reader_study.tables import add_study, list_studies
 

@@ -46,7 +46,7 @@ def replay_usage(
         raise InvalidInput(f"statsmodels is not installed: {install_command('evaluate')}")
     if out.exists() and not out.is_dir():
         raise InvalidInput(f"{out} is a file; the results need a folder")
-    from cbir.evaluation.methods import parse_methods
+    from cbir.evaluation.runs import parse_methods
     from cbir.system.atomic import atomic_text, private_folder
     from cbir.system.csv_cells import harmless_cell
     from service.features.usage.replay.replay import ReplayPlan, replay_log

@@ -9,7 +9,7 @@ import pytest
 
 from cbir.errors import InvalidInput, StorageFull
 from cbir.evaluation.datasets.irma import release_archive
-from cbir.evaluation.datasets.irma.code_tree import CodeTree
+from cbir.evaluation.datasets.irma.codes import CodeTree
 from cbir.evaluation.datasets.irma.phantom_release import (
     CODES_OF_2007,
     phantom_release_classes,
