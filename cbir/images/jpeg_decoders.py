@@ -9,7 +9,7 @@ from cbir.images.jpeg_markers import JpegFrame
 
 Samples = NDArray[np.generic]
 
-EOI, SOS = b"\xff\xd9", b"\xff\xda"
+END_OF_IMAGE, START_OF_SCAN = b"\xff\xd9", b"\xff\xda"
 RESET = 64  # of the counters of JPEG-LS, by default
 
 
@@ -30,7 +30,7 @@ def decode_jpeg_ls(coded: bytes, frame: JpegFrame) -> Samples:
     try:
         return decode(coded)
     except imagecodecs.JpeglsError:
-        data, end, _ = coded.rpartition(EOI)
+        data, end, _ = coded.rpartition(END_OF_IMAGE)
         if data.endswith(b"\0"):  # padding before the end
             return decode(data.rstrip(b"\0") + end)
         if frame.bits >= 8 or not (error := _allowed_error(coded)):
@@ -48,7 +48,7 @@ def decode_jpeg_2000(coded: bytes) -> Samples:
 
 def _allowed_error(coded: bytes) -> int:
     """Return NEAR, the largest error of a sample (ISO/IEC 14495-1, C.2.3)."""
-    scan = coded.find(SOS)
+    scan = coded.find(START_OF_SCAN)
     components = int.from_bytes(coded[scan + 4 : scan + 5], "big")
     return int.from_bytes(coded[scan + 5 + 2 * components : scan + 6 + 2 * components], "big")
 
@@ -64,5 +64,5 @@ def _with_early_thresholds(coded: bytes, bits: int, error: int) -> bytes:
         thresholds.append(base if thresholds[-1] <= base <= most else thresholds[-1])
     parameters = (most, *thresholds[1:], RESET)
     segment = b"\xff\xf8\0\x0d\1" + b"".join(value.to_bytes(2, "big") for value in parameters)
-    scan = coded.find(SOS)
+    scan = coded.find(START_OF_SCAN)
     return coded[:scan] + segment + coded[scan:]

@@ -9,8 +9,9 @@ from typing import Any
 
 from cbir.descriptors.query_image import select_frame
 from cbir.errors import InvalidInput
-from cbir.images import Image, Limits, Region, crop, read_images
+from cbir.images import Image, Region, crop, read_images
 from cbir.images.image import Window
+from cbir.images.limits import Limits
 from cbir.images.volume import VolumeGrid
 from cbir.ingest.query_volume import read_query_volume
 

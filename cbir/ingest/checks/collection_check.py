@@ -19,7 +19,7 @@ COMPARED = 2000  # images of the collection that others are compared with
 FAMILIAR = 10_000  # the same by the values of the encoder
 LEAST_IMAGES = 100  # of a collection that says what fits
 UNLIKE = 0.001  # familiarity, or likeness without an encoder, up to which nothing in the collection is like an image
-NEIGHBOURS = 7  # that all have another modality
+SAME_MODALITY = 7  # that all have another modality
 CLOSER = 1.05  # times as near as the image: the collection has the negative
 ATTEMPTS = 3  # to read images while others delete some
 AT_HOME = 0.02  # least likeness of such a negative, else both are foreign
@@ -100,10 +100,10 @@ class CollectionCheck:
         return nearest > CLOSER * of_negative and (self._scale.likeness(of_negative) or 0.0) > AT_HOME
 
     def _is_other_modality(self, declared: str, distances: Floats) -> bool:
-        near = np.argpartition(distances, NEIGHBOURS)[:NEIGHBOURS]
+        near = np.argpartition(distances, SAME_MODALITY)[:SAME_MODALITY]
         (modality, count), *_ = Counter(self._modalities[row] for row in near).most_common(1)
         return bool(
-            modality and count == NEIGHBOURS and modality != declared and declared in self._modalities
+            modality and count == SAME_MODALITY and modality != declared and declared in self._modalities
         )
 
     def _distances(self, vector: Floats) -> Floats:

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from cbir.descriptors.encoders.encoder_card import EncoderOutput
 from cbir.gallery.vector_blocks import Floats, Rows
-from cbir.ingest.checks.neighbour_space import NEIGHBOURS, NeighbourSpace
+from cbir.ingest.checks.neighbour_space import NEIGHBOURS, NeighbourSpace, _unit
 
 DIRECTIONS, DIRECTIONS_OF_MAXIMA = 64, 256
 USUAL = 0.99  # of the images of the collection are less strange than 1
-SMALLEST = 1e-3  # difference between a usual image and the median, and length of a vector
+LEAST_DIFFERENCE = 1e-3  # difference between a usual image and the median, and length of a vector
 ROUNDING = 1e-3  # of the strangeness
 TAIL = 25  # strangest images of the collection, which say how rare stranger ones are
 LEAST_FAMILIAR = 10 * TAIL  # images of a collection: its strangest tenth is the tail
@@ -51,10 +51,12 @@ class Familiarity:
         if len(vectors) - np.unique(patients, return_counts=True)[1].max() < NEIGHBOURS:
             patients = np.arange(len(vectors))
         self._columns = [slice(0, vectors.shape[1])]
-        self._spaces = [NeighbourSpace(_unit(vectors), patients, DIRECTIONS)]
+        self._spaces = [NeighbourSpace(_unit(vectors, LEAST_DIFFERENCE), patients, DIRECTIONS)]
         if maxima.start < maxima.stop:
             self._columns.append(maxima)
-            self._spaces.append(NeighbourSpace(_unit(vectors[:, maxima]), patients, DIRECTIONS_OF_MAXIMA))
+            self._spaces.append(
+                NeighbourSpace(_unit(vectors[:, maxima], LEAST_DIFFERENCE), patients, DIRECTIONS_OF_MAXIMA)
+            )
         logs = [space.logs for space in self._spaces]
         self._scales = [(np.median(log), np.quantile(log, USUAL)) for log in logs]
         self._ascending = np.sort(self._strangeness(logs))
@@ -68,7 +70,7 @@ class Familiarity:
         strangeness is its logarithm.
         """
         logs = [
-            space(_unit(vectors[:, columns]))
+            space(_unit(vectors[:, columns], LEAST_DIFFERENCE))
             for space, columns in zip(self._spaces, self._columns, strict=True)
         ]
         strangeness, count = self._strangeness(logs), len(self._ascending)
@@ -83,12 +85,7 @@ class Familiarity:
     def _strangeness(self, logs: list[Numbers]) -> Numbers:
         """Return the mean of the logarithms (m,); 0 is the median of the collection, and 1 its 99th percentile."""
         scaled = [
-            (log - middle) / max(usual - middle, SMALLEST)
+            (log - middle) / max(usual - middle, LEAST_DIFFERENCE)
             for log, (middle, usual) in zip(logs, self._scales, strict=True)
         ]
         return np.asarray(np.mean(scaled, axis=0))
-
-
-def _unit(vectors: Floats) -> Floats:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.maximum(lengths, SMALLEST), np.float32)

@@ -25,7 +25,7 @@ CLIPPED_OFF = 90.0  # grey values that noise beyond the window of a DICOM image 
 LEAST_CLIPPED = 5  # levels of such noise
 MOST_RUNS = 50  # that are looked at in a block of rows, those that differ most
 
-BAND_LEAST = 3  # rows of one value
+STEPPED_BAND_LEAST = 3  # rows of one value
 BESIDE = 3  # rows above and below that are looked at
 JUMP = 8.0  # mean difference of the rows above and below from this value
 STEP = 8  # pixels on each side of the place where a band starts or ends
@@ -70,7 +70,7 @@ def has_stepped_band(grey: Grey) -> bool:
     flat = (grey == grey[:, :1]).all(axis=1)
     edges = np.flatnonzero(np.diff(np.r_[False, flat, False].astype(np.int8)))
     for first, end in edges.reshape(-1, 2).tolist():
-        if end - first < BAND_LEAST or first < BESIDE or end > len(grey) - BESIDE:
+        if end - first < STEPPED_BAND_LEAST or first < BESIDE or end > len(grey) - BESIDE:
             continue
         value = int(grey[first, 0])
         if (grey[first:end, 0] != value).any():

@@ -39,7 +39,10 @@ class NeighbourSpace:
             self._mean = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
             principal = _principal_directions(vectors, self._mean, max(directions, PAIRED_IN))
             values = np.concatenate([(page - self._mean) @ principal for page in _pages(vectors)])
-            paired, rows = _unit(values[:, :PAIRED_IN]), spread_rows(len(vectors), FITTED_ON)
+            paired, rows = (
+                _unit(values[:, :PAIRED_IN], float(np.finfo(np.float32).tiny)),
+                spread_rows(len(vectors), FITTED_ON),
+            )
             nearest, _ = _neighbours(paired[rows], patients[rows], paired, patients, 1)
             values = values[:, :directions]
             whitening = _whitening(values[rows] - values[nearest[:, 0]])
@@ -67,9 +70,9 @@ def _pages(vectors: Floats) -> list[Floats]:
     return [vectors[start : start + BLOCK] for start in range(0, len(vectors), BLOCK)]
 
 
-def _unit(vectors: Floats) -> Floats:
+def _unit(vectors: Floats, least: float) -> Floats:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.maximum(lengths, np.finfo(np.float32).tiny), np.float32)
+    return np.asarray(vectors / np.maximum(lengths, least), np.float32)
 
 
 def _principal_directions(vectors: Floats, mean: Floats, count: int) -> Floats:
