@@ -26,8 +26,8 @@ from cbir.ingest.description import (
     with_deadline,
 )
 from cbir.ingest.image_files import file_stamp, series_stamp
-from cbir.ingest.memory_limit import memory_limit
 from cbir.ingest.object_store import ObjectStoreFailed, StoredObject, read_object
+from cbir.ingest.process_memory import memory_limit
 from cbir.ingest.process_pool import (
     WorkerDied,
     WorkerTimedOut,

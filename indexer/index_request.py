@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.images import Limits
-from cbir.ingest.checks.requirements import require_packages
+from cbir.ingest.intake_check import require_packages
 from cbir.ingest.object_store import check_object_url, check_there
 from cbir.settings import Settings
 from cbir.store import Collection

@@ -8,8 +8,7 @@ from cbir.descriptors.query_image import select_frame
 from cbir.errors import InvalidInput, NotFound
 from cbir.images import Image, Limits, Region, crop, decode, from_array
 from cbir.images.volume import VolumeGrid
-from cbir.ingest.query_file import WHOLE_FILE, QueryOptions, read_query_file
-from cbir.ingest.query_volume import decode_query_volume
+from cbir.ingest.query_file import WHOLE_FILE, QueryOptions, decode_query_volume, read_query_file
 from cbir.learn.severity.grey_images import read_stored_image
 from cbir.search.query_kinds import image_id_of, is_array
 from cbir.store import Collection

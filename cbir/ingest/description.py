@@ -197,10 +197,10 @@ def describe_images(
 
 
 def _with_pixel_findings(record: Record, image: Image) -> Record:
-    from cbir.ingest.checks.findings import (
+    from cbir.ingest.checks.pixel_checks import (
+        check_pixels,
         with_findings,
     )  # here, so that processes that check nothing start without it
-    from cbir.ingest.checks.pixel_checks import check_pixels
 
     return with_findings(record, check_pixels(image))
 

@@ -10,7 +10,7 @@ from cbir.errors import ArchiveFailed, UnreadableImage
 from cbir.images import Limits
 from cbir.ingest.archive_client import ArchiveClient
 from cbir.ingest.decoder_tasks import ImageChoice
-from cbir.ingest.shared_bytes import share_bytes
+from cbir.ingest.process_memory import share_bytes
 from cbir.settings import Settings
 from cbir.store import Record
 from cbir.system.addresses import is_uid

@@ -9,7 +9,7 @@ from cbir.errors import UnreadableImage
 from cbir.images import Limits, Region
 from cbir.ingest.decoder_tasks import ImageChoice, OtherPicture
 from cbir.ingest.object_store import ObjectStoreFailed, is_object_url, read_url
-from cbir.ingest.shared_bytes import SharedBytes
+from cbir.ingest.process_memory import SharedBytes
 from cbir.store import Collection, Record
 from cbir.store.records import originals
 from service.collections.decoders import Decoders

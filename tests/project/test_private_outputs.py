@@ -23,7 +23,7 @@ ELSEWHERE = {
     "cbir/descriptors/encoders/hub/torchvision_network.py": "torch hub's own folder, of published networks",
     "cbir/system/hardware/device_lock.py": "an empty lock file, in a collection's folder",
     "cbir/ingest/process_pool.py": "the null device",
-    "cbir/ingest/shared_bytes.py": "a file in memory",
+    "cbir/ingest/process_memory.py": "a file in memory",
     "cbir/store/upkeep/carry_over.py": "a file of a collection, which keeps its rights",
     "cbir/store/writing/creation.py": "a collection's folder, which is restricted at once",
     "cbir/store/upkeep/export.py": "a folder of its owner, which is restricted as a whole",

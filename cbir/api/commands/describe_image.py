@@ -53,7 +53,7 @@ def describe_image(
 def _read(path: Path, frame: int, descriptor: str, limits: "Limits") -> "Image":
     from cbir.descriptors.encoder_descriptor import volume_grid
     from cbir.images import read_images
-    from cbir.ingest.query_volume import read_query_volume
+    from cbir.ingest.query_file import read_query_volume
 
     if grid := volume_grid(descriptor):
         return read_query_volume(path, limits, grid)

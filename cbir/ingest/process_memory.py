@@ -1,4 +1,4 @@
-"""Limit of the memory that a process may allocate for one task."""
+"""Memory of processes: its limit for one task, and bytes of a file that are handed to another one."""
 
 import ctypes
 import gc
@@ -72,3 +72,26 @@ def release_memory() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None  # glibc only
     if trim is not None:
         trim(0)
+
+
+SharedBytes = bytes | str  # the bytes, or the path of an open memory file
+
+
+@contextmanager
+def share_bytes(data: bytes) -> Iterator[SharedBytes]:
+    """Yield a handle to `data` for `load_shared_bytes` in a child process. The bytes never reach a disk."""
+    if not hasattr(os, "memfd_create"):  # Linux only
+        yield data
+        return
+    with open(os.memfd_create("instance"), "wb") as file:
+        file.write(data)
+        file.flush()
+        yield f"/proc/{os.getpid()}/fd/{file.fileno()}"
+
+
+def load_shared_bytes(shared: SharedBytes) -> bytes:
+    """Return the bytes behind `shared`."""
+    if isinstance(shared, bytes):
+        return shared
+    with open(shared, "rb") as file:
+        return file.read()
