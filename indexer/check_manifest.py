@@ -7,7 +7,7 @@ from pathlib import Path
 from cbir.errors import InvalidInput
 from cbir.ingest.image_files import find_images
 from cbir.ingest.manifest import Manifest
-from cbir.system.paths import is_inside
+from cbir.system.files import is_inside
 
 LOOKUP = 512  # files looked up at a time
 

@@ -9,7 +9,7 @@ from itertools import chain, islice
 from cbir.descriptors.descriptor import Batched
 from cbir.descriptors.encoders.device_encoder import FEWEST_VOLUMES
 from cbir.ingest.description import DescribedFile, describe_prepared
-from cbir.system.hardware.device_memory import IMAGES_TOGETHER, MOST_BYTES
+from cbir.system.device_failure import IMAGES_TOGETHER, MOST_BYTES
 from indexer.describe_files import FileTask, SomeSource
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from cbir.errors import UnreadableImage
 from cbir.images import Image, Limits, decode, read_images
 from cbir.images.reading import read_file
-from cbir.system.paths import is_inside
+from cbir.system.files import is_inside
 
 OUTSIDE = "leads out of the folders that may be indexed (index_roots)"
 

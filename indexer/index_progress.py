@@ -16,7 +16,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from cbir.system.console.stage_lines import StageLines
+from cbir.system.console import StageLines
 from indexer.index_summary import IndexSummary
 from indexer.throttled_progress import JobProgress, ThrottledProgress
 

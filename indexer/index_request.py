@@ -14,8 +14,8 @@ from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.collection_address import address_or_folder
 from cbir.store.writing.default_profile import profile_of_new
-from cbir.system.hardware.device import Device, resolve_device
-from cbir.system.paths import is_inside
+from cbir.system.device import Device, resolve_device
+from cbir.system.files import is_inside
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from cbir.system.console.printable import echo
+from cbir.system.console import echo
 
 
 def print_speed(images: int, done: str, describing: float, whole: float) -> None:

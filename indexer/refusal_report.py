@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cbir.errors import InvalidInput
-from cbir.system.atomic import open_private
 from cbir.system.csv_cells import harmless_cell
+from cbir.system.files import open_private
 
 
 @contextmanager

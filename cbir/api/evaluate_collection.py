@@ -13,7 +13,7 @@ from cbir.api.collection_images import CollectionImages
 from cbir.errors import InvalidInput
 from cbir.search.query_kinds import list_conditions
 from cbir.store.collection_address import collection_folder
-from cbir.system.extras import install_command
+from cbir.system.remedies import install_command
 from cbir.system.threads import cores
 
 if TYPE_CHECKING:

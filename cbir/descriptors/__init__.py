@@ -17,8 +17,8 @@ from cbir.descriptors.networks.lens_card import has_lens_model
 from cbir.descriptors.slit_lamp_descriptor import SLIT_LAMP, SlitLampDescriptor, slit_lamp_name
 from cbir.descriptors.tamura import Tamura
 from cbir.errors import InvalidInput
-from cbir.system.hardware.device import Device
-from cbir.system.suggestion import did_you_mean
+from cbir.system.device import Device
+from cbir.system.remedies import did_you_mean
 
 _MEMBERS: tuple[Descriptor, ...] = (ColorLayout(), EdgeHistogram(), EdgeHistogram150(), Tamura(), Huang2012())
 _BY_NAME = {member.name: member for member in _MEMBERS}

@@ -15,7 +15,7 @@ from cbir.descriptors.encoders.fit_volume import Prepared
 from cbir.errors import InvalidInput
 from cbir.images import Image
 from cbir.images.volume import VolumeGrid
-from cbir.system.hardware.device import Device
+from cbir.system.device import Device
 
 # Encoder, hash of its card, dimensions, and the descriptor that is concatenated: see `concatenated`.
 NAME = re.compile(

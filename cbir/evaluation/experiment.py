@@ -28,7 +28,7 @@ from cbir.evaluation.search_pool import SearchPool, open_search_pool
 from cbir.evaluation.significance import bootstrap_intervals, randomisation_test
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.system.atomic import private_folder
+from cbir.system.files import private_folder
 
 RECALLS = tuple(step / 20 for step in range(21))  # of the precision-recall curves
 UNJUDGED_DEPTH = 10  # answers among which unjudged ones are counted

@@ -16,8 +16,8 @@ from cbir.evaluation.experiment import RECALLS, EvalResult
 from cbir.evaluation.run_files import qrel_lines
 from cbir.evaluation.runs import EvalRun
 from cbir.evaluation.significance import RESAMPLES
-from cbir.system.atomic import atomic_text
 from cbir.system.csv_cells import harmless_cell
+from cbir.system.files import atomic_text
 
 PACKAGES = (
     "numpy",

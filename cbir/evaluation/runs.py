@@ -25,7 +25,7 @@ from cbir.rerank.parameters import parse_value
 from cbir.search import Request
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.system.atomic import atomic_text
+from cbir.system.files import atomic_text
 
 
 @dataclass(frozen=True)

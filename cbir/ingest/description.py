@@ -18,7 +18,7 @@ from cbir.ingest.process_pool import extend_deadline
 from cbir.settings import Settings
 from cbir.store.base.profile import Profile
 from cbir.store.records.records import Entry, Record, describe_record
-from cbir.system.hardware.device import Device
+from cbir.system.device import Device
 
 if TYPE_CHECKING:  # the database is not needed where images are described
     from cbir.store import Collection

@@ -12,7 +12,7 @@ from cbir.store import Collection
 from cbir.store.records.add_transaction import Added
 from cbir.store.records.records import FINDINGS_LABEL, Entry
 from cbir.store.writing.writer import Writer
-from cbir.system.extras import install_command
+from cbir.system.remedies import install_command
 
 if TYPE_CHECKING:
     from cbir.ingest.checks.collection_check import CollectionCheck

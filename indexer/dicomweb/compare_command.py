@@ -7,8 +7,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from cbir.store.index.follow_index import follow_index
-from cbir.system.console.output import OutputFormat, StageBars, print_json
-from cbir.system.console.printable import echo
+from cbir.system.console import OutputFormat, StageBars, echo, print_json
 from indexer.exit_codes import DIFFERENT, DONE, INTERRUPTED, SOME_REFUSED
 from indexer.refusal_report import refusal_report
 

@@ -7,7 +7,7 @@ from itertools import islice
 from threading import Event
 
 from cbir.errors import ArchiveFailed
-from cbir.system.console.printable import echo
+from cbir.system.console import echo
 from indexer.dicom.describe_instance import Fate
 from indexer.dicom.intake import Intake
 from indexer.dicomweb.archive_items import ArchiveDenied, ArchiveItem, ItemRefused

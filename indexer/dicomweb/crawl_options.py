@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from cbir.system.console.output import OutputFormat
+from cbir.system.console import OutputFormat
 
 Url = Annotated[
     str, typer.Argument(help="Address of the archive's DICOMweb service, before /studies.", metavar="URL")

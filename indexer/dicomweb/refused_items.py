@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 
-from cbir.system.console.printable import echo
+from cbir.system.console import echo
 from indexer.dicom.describe_instance import Fate
 from indexer.dicomweb.archive_items import ArchiveItem
 

@@ -10,9 +10,8 @@ from typer import Argument, Option
 from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.evaluation.irma.code_error import ErrorRule
-from cbir.system.atomic import atomic_text
-from cbir.system.console.output import OutputFormat, Printed, StageBars, print_json, results_console
-from cbir.system.console.printable import echo
+from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json, results_console
+from cbir.system.files import atomic_text
 from indexer.exit_codes import INTERRUPTED
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from cbir.evaluation.datasets.irma.release import Release, read_release, write_i
 from cbir.evaluation.datasets.irma.release_archive import extract_release
 from cbir.images import Limits
 from cbir.settings import Settings
-from cbir.system.atomic import private_folder
+from cbir.system.files import private_folder
 from indexer.index_request import IndexRequest
 from indexer.index_run import run_request
 from indexer.index_summary import IndexSummary, ProgressReport

@@ -7,7 +7,7 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
-from cbir.system.atomic import BINARY
+from cbir.system.files import BINARY
 
 NAME = "folder-id.json"
 

@@ -2,7 +2,7 @@
 
 import os
 
-from cbir.system.file_limit import raise_file_limit
+from cbir.system.files import raise_file_limit
 
 try:
     import resource

@@ -10,7 +10,7 @@ import typer
 from cbir import settings
 from cbir.search.command_options import FOLDER_OR_ADDRESS
 from cbir.store.collection_address import collection_folder
-from cbir.system.console.printable import echo
+from cbir.system.console import echo
 
 STOP_SECONDS = 30.0  # for jobs to end in order; then they are killed, and go on elsewhere all the same
 

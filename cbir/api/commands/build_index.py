@@ -8,7 +8,7 @@ from typer import Option
 
 from cbir.errors import CollectionBusy, InvalidInput
 from cbir.search import command_options as options
-from cbir.system.console.output import OutputFormat, Printed, StageBars, print_values
+from cbir.system.console import OutputFormat, Printed, StageBars, print_values
 
 if TYPE_CHECKING:
     from cbir.store import Collection

@@ -8,8 +8,7 @@ import typer
 from typer import Argument
 
 from cbir.store.collection_address import address_or_folder, collection_folder
-from cbir.system.console.output import OutputFormat, Printed, StageBars, print_values
-from cbir.system.console.printable import echo
+from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_values
 
 CHANGED = (
     "others have written to the source meanwhile, and the copy may lack that: "

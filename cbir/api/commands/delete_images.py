@@ -9,7 +9,7 @@ from typer import Argument, Option
 from cbir.errors import InvalidInput
 from cbir.search import command_options as options
 from cbir.store.index.follow_index import follow_index
-from cbir.system.console.output import OutputFormat, Printed, StageBars, print_values
+from cbir.system.console import OutputFormat, Printed, StageBars, print_values
 
 if TYPE_CHECKING:
     from cbir.store import Collection

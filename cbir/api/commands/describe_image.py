@@ -9,8 +9,7 @@ from typer import Argument, Option
 from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.store.writing.default_profile import DEFAULT_PROFILE
-from cbir.system.console.output import OutputFormat, Printed, print_json
-from cbir.system.console.printable import echo
+from cbir.system.console import OutputFormat, Printed, echo, print_json
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from cbir.search import command_options as options
-from cbir.system.console.output import OutputFormat, Printed, print_json, results_console
+from cbir.system.console import OutputFormat, Printed, print_json, results_console
 
 
 def list_labels(

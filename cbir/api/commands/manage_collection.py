@@ -17,9 +17,8 @@ from cbir.api.commands.list_labels import list_labels
 from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.search import command_options as options
 from cbir.store.collection_address import address_or_folder
-from cbir.system.console.lazy_commands import LazyCommands
-from cbir.system.console.output import OutputFormat, Printed, StageBars, print_json, print_values
-from cbir.system.console.printable import echo
+from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json, print_values
+from cbir.system.lazy_commands import LazyCommands
 
 if TYPE_CHECKING:
     from cbir.store import Collection

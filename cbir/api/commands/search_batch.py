@@ -13,8 +13,7 @@ import cbir
 from cbir.api.commands.search_sheet import HTML, check_pictures, open_in_browser, write_sheet
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
-from cbir.system.console.output import StageBars
-from cbir.system.console.printable import echo
+from cbir.system.console import StageBars, echo
 
 if TYPE_CHECKING:
     from cbir.ingest.query_file import QueryOptions

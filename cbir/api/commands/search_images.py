@@ -17,8 +17,8 @@ from cbir.api.commands.search_batch import search_each
 from cbir.api.commands.search_sheet import HTML, open_page, sheet_of_answer
 from cbir.errors import InvalidInput
 from cbir.search import command_options as options
-from cbir.system.console.output import results_console
-from cbir.system.hardware.device import Device
+from cbir.system.console import results_console
+from cbir.system.device import Device
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from cbir.errors import CbirError, InvalidInput
 from cbir.settings import Settings
-from cbir.system.atomic import atomic_text
-from cbir.system.console.printable import echo
+from cbir.system.console import echo
+from cbir.system.files import atomic_text
 
 if TYPE_CHECKING:
     from cbir.api.collection_search import OpenCollection

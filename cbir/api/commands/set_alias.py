@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument
 
 from cbir.search.command_options import folder_only
-from cbir.system.console.output import OutputFormat, Printed, print_values
+from cbir.system.console import OutputFormat, Printed, print_values
 
 
 def set_alias(

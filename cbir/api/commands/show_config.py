@@ -2,9 +2,8 @@
 
 from cbir import settings
 from cbir.api.setting_origins import setting_origins
-from cbir.system.console.output import OutputFormat, Printed, print_json
-from cbir.system.console.printable import echo
-from cbir.system.hardware.device import choose_device
+from cbir.system.console import OutputFormat, Printed, echo, print_json
+from cbir.system.device import choose_device
 
 
 def show_config(format: Printed = OutputFormat.text) -> None:

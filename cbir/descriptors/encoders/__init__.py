@@ -8,7 +8,7 @@ from cbir.descriptors.encoders.encoder import Encoder
 from cbir.descriptors.encoders.encoder_card import EncoderCard
 from cbir.descriptors.encoders.hub_address import is_hub_address, parse_hub_address
 from cbir.errors import InvalidInput
-from cbir.system.suggestion import did_you_mean
+from cbir.system.remedies import did_you_mean
 
 __all__ = ["Encoder", "EncoderCard", "get", "is_encoder", "names"]
 

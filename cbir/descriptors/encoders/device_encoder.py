@@ -15,9 +15,8 @@ from cbir.descriptors.encoders.fit_image import fit_image
 from cbir.descriptors.encoders.fit_volume import Prepared
 from cbir.descriptors.encoders.new_encoder import trial_images
 from cbir.images import Image
-from cbir.system.hardware.device import Device, resolve_device
-from cbir.system.hardware.device_failure import device_failures, on_gpu_or_cpu
-from cbir.system.hardware.device_memory import free_cached_memory
+from cbir.system.device import Device, resolve_device
+from cbir.system.device_failure import device_failures, free_cached_memory, on_gpu_or_cpu
 
 if TYPE_CHECKING:
     from cbir.descriptors.encoders.device_network import DeviceNetwork

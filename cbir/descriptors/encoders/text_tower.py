@@ -12,7 +12,7 @@ from cbir.descriptors.encoders.encoder_card import EncoderCard
 from cbir.descriptors.encoders.encoder_files import read_text_files, text_paths
 from cbir.descriptors.networks.onnx_session import open_onnx_session
 from cbir.errors import InvalidInput
-from cbir.system.extras import install_command
+from cbir.system.remedies import install_command
 
 TOKENS, MASK, VECTOR = "tokens", "mask", "vector"  # inputs and output of the network
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from cbir.descriptors.networks.model_card import LARGEST_FILE, read_verified
 from cbir.errors import InvalidInput
-from cbir.system.atomic import write_bytes
+from cbir.system.files import write_bytes
 
 M = TypeVar("M", bound=nn.Module)
 

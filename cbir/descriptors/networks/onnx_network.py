@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cbir.descriptors.networks.embedding_card import ONNX, OUTPUT
 from cbir.descriptors.networks.model_card import read_verified
 from cbir.descriptors.networks.onnx_session import open_onnx_session
-from cbir.system.atomic import write_bytes
+from cbir.system.files import write_bytes
 
 if TYPE_CHECKING:
     from torch import nn

@@ -12,7 +12,7 @@ from cbir.descriptors.networks.lens_card import LENS_CARD, MODES, VERSION, lens_
 from cbir.descriptors.slit_lamp.lens_finder import LensFinder
 from cbir.descriptors.slit_lamp.shape_model import ActiveShapeModel, Appearance
 from cbir.errors import InvalidInput
-from cbir.system.atomic import atomic_text, private_folder
+from cbir.system.files import atomic_text, private_folder
 
 Floats = NDArray[np.float64]
 

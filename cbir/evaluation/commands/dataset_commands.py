@@ -7,8 +7,7 @@ import typer
 from typer import Argument, Option
 
 from cbir.errors import InvalidInput
-from cbir.system.console.output import OutputFormat, Printed, StageBars, print_json, print_values
-from cbir.system.console.printable import echo
+from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json, print_values
 
 IMAGES, IMAGE_SIZE = 200, 256
 

@@ -27,11 +27,10 @@ from cbir.evaluation.run_files import (
     z_scores,
 )
 from cbir.search import command_options as options
-from cbir.system.atomic import atomic_text
-from cbir.system.console.lazy_commands import LazyCommands
-from cbir.system.console.output import OutputFormat, Printed, StageBars, print_json, print_values
-from cbir.system.console.printable import echo
+from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json, print_values
 from cbir.system.csv_cells import harmless_cell
+from cbir.system.files import atomic_text
+from cbir.system.lazy_commands import LazyCommands
 
 
 def fuse_runs(

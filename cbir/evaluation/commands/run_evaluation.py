@@ -13,9 +13,8 @@ from typer import Option
 from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.search import command_options as options
-from cbir.system.console.output import StageBars
-from cbir.system.console.printable import echo
-from cbir.system.extras import install_command
+from cbir.system.console import StageBars, echo
+from cbir.system.remedies import install_command
 from cbir.system.threads import cores
 
 
@@ -209,7 +208,7 @@ def evaluate_collection(
         write_queries,
     )
     from cbir.evaluation.runs import DECISIVE_SETTINGS
-    from cbir.system.atomic import atomic_text
+    from cbir.system.files import atomic_text
 
     loaded = settings.load()
     plan = EvalPlan(

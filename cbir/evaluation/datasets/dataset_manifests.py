@@ -18,7 +18,7 @@ from cbir.errors import InvalidInput
 from cbir.images import Image
 from cbir.images.thumbnail import encode_image
 from cbir.ingest.manifest import names_patient
-from cbir.system.atomic import atomic_text, private_folder, write_bytes
+from cbir.system.files import atomic_text, private_folder, write_bytes
 
 
 def write_manifest(out: Path, columns: Sequence[str], rows: Iterable[tuple[Path, Mapping[str, str]]]) -> int:

@@ -38,7 +38,7 @@ from cbir.evaluation.runs import DECISIVE_SETTINGS, Method
 from cbir.search import Request, Searcher
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.system.atomic import atomic_text
+from cbir.system.files import atomic_text
 
 Stage = Callable[[str, int], Callable[[int], None]]
 

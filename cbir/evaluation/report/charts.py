@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.system.extras import install_command
+from cbir.system.remedies import install_command
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,7 @@ from cbir.evaluation.report.charts import style_sheet
 from cbir.evaluation.report.report_pictures import ReportPictures
 from cbir.store import Collection
 from cbir.store.records import originals
-from cbir.system.atomic import atomic_text
+from cbir.system.files import atomic_text
 
 DELETED = "deleted meanwhile"
 

@@ -14,7 +14,7 @@ import cbir
 from cbir.evaluation.metrics.roc import Roc, auc, roc
 from cbir.evaluation.report.charts import line_chart, round_range, scatter_chart, style_sheet
 from cbir.evaluation.report.report_pictures import ReportPictures
-from cbir.system.atomic import atomic_text
+from cbir.system.files import atomic_text
 
 MAPPED = 600  # images, positives first
 

@@ -11,7 +11,7 @@ from cbir.evaluation.report.report_pictures import ReportPictures, render_exampl
 from cbir.evaluation.report.results_table import render_folds, render_results
 from cbir.evaluation.result_files import class_means
 from cbir.evaluation.significance import RESAMPLES
-from cbir.system.atomic import atomic_text
+from cbir.system.files import atomic_text
 
 LISTED = 20  # queries without relevant images that are listed by name
 

@@ -4,7 +4,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from cbir.evaluation.experiment import EvalResult
-from cbir.system.console.output import results_console
+from cbir.system.console import results_console
 
 if TYPE_CHECKING:
     from rich.table import Table

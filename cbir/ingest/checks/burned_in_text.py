@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cbir.descriptors.networks.onnx_session import open_onnx_session
 from cbir.errors import InvalidInput
-from cbir.system.extras import install_command
+from cbir.system.remedies import install_command
 
 LEAST_SIDE, GREATEST_SIDE = 480, 2048  # of the picture that is searched
 

@@ -9,7 +9,7 @@ from typer import Option
 from cbir.errors import InvalidInput
 from cbir.learn.commands import grade_options
 from cbir.search import command_options as options
-from cbir.system.console.output import OutputFormat, Printed, StageBars, print_json, results_console
+from cbir.system.console import OutputFormat, Printed, StageBars, print_json, results_console
 
 if TYPE_CHECKING:
     from cbir.learn.grading.graded_cases import GradedCases

@@ -7,8 +7,7 @@ from typer import Option
 
 from cbir.learn.commands import grade_options
 from cbir.search import command_options as options
-from cbir.system.console.output import OutputFormat, Printed, StageBars
-from cbir.system.console.printable import echo
+from cbir.system.console import OutputFormat, Printed, StageBars, echo
 
 
 def fit_collection_grader(

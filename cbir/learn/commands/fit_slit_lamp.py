@@ -9,8 +9,7 @@ from typer import Argument, Option
 
 from cbir import settings
 from cbir.errors import InvalidInput, UnreadableImage
-from cbir.system.console.output import OutputFormat, Printed, StageBars, print_json
-from cbir.system.console.printable import echo
+from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json
 
 if TYPE_CHECKING:
     from cbir.images import Limits

@@ -10,10 +10,9 @@ from typer import Argument, Option
 
 from cbir import settings
 from cbir.errors import InvalidInput, UnreadableImage
-from cbir.system.atomic import private_folder, write_bytes
-from cbir.system.console.output import StageBars, print_json
-from cbir.system.console.printable import echo
+from cbir.system.console import StageBars, echo, print_json
 from cbir.system.csv_cells import harmless_cell
+from cbir.system.files import private_folder, write_bytes
 
 SOME_REFUSED = 3  # exit code, as of cbir index
 

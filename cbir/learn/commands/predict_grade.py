@@ -10,8 +10,7 @@ from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.learn.commands.grade_options import Column
 from cbir.search import command_options as options
-from cbir.system.console.output import OutputFormat, Printed
-from cbir.system.console.printable import echo
+from cbir.system.console import OutputFormat, Printed, echo
 
 
 def predict_grade(

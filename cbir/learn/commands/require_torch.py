@@ -1,9 +1,9 @@
 """Check for torch, which commands that train or run networks need."""
 
 from cbir.errors import InvalidInput
-from cbir.system.console.stage_lines import StageLines
-from cbir.system.extras import install_command
-from cbir.system.hardware.device import resolve_device
+from cbir.system.console import StageLines
+from cbir.system.device import resolve_device
+from cbir.system.remedies import install_command
 
 
 def require_torch(device: str, threads: int) -> None:

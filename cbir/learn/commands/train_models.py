@@ -11,8 +11,8 @@ from cbir.learn.commands.require_torch import require_torch
 from cbir.learn.commands.train_embedding import train_embedding_command
 from cbir.learn.commands.train_ranker import train_ranker_command
 from cbir.search import command_options as options
-from cbir.system.console.output import StageBars
-from cbir.system.hardware.device_failure import device_failures
+from cbir.system.console import StageBars
+from cbir.system.device_failure import device_failures
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Train models; needs the extra `deep`.")
 app.command("embedding")(train_embedding_command)

@@ -8,9 +8,8 @@ from typer import Option
 from cbir.errors import InvalidInput
 from cbir.learn.commands.require_torch import require_torch
 from cbir.search import command_options as options
-from cbir.system.console.output import StageBars
-from cbir.system.console.printable import echo
-from cbir.system.hardware.device_failure import device_failures
+from cbir.system.console import StageBars, echo
+from cbir.system.device_failure import device_failures
 
 
 def train_ranker_command(

@@ -11,7 +11,7 @@ from cbir.learn.grading.severity_ranker import SeverityRanker
 from cbir.learn.grading.tuned_cnn_ranker import TunedCnnRanker
 from cbir.learn.models.linear.ranking_estimator import RankingEstimator
 from cbir.learn.models.linear.ranking_svm import RankingSVM
-from cbir.system.suggestion import did_you_mean
+from cbir.system.remedies import did_you_mean
 
 __all__ = [
     "AdaRank",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cbir.errors import InvalidInput
 from cbir.learn.models.linear.ranking_estimator import FeatureRanker
 from cbir.learn.models.linear.ranking_lists import ListSize
-from cbir.system.extras import install_command
+from cbir.system.remedies import install_command
 
 if TYPE_CHECKING:
     from torch import nn

@@ -21,7 +21,7 @@ from cbir.learn.grading.left_out_scores import grader_scores, left_out_scores
 from cbir.learn.grading.picture_maps import PictureMaps
 from cbir.learn.models.linear.list_measures import mean_or_nan, ndcg_of_lists
 from cbir.learn.models.linear.ranking_lists import ListSize, assign_lists
-from cbir.system.suggestion import did_you_mean
+from cbir.system.remedies import did_you_mean
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

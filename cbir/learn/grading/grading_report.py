@@ -8,7 +8,7 @@ from pathlib import Path
 from cbir.evaluation.report.charts import standalone_svg
 from cbir.learn.grading.figures import error_histogram, grade_scatter, ndcg_boxes
 from cbir.learn.grading.grader_evaluation import GraderEvaluation, compare_graders
-from cbir.system.atomic import atomic_text, private_folder
+from cbir.system.files import atomic_text, private_folder
 
 
 def write_grading_report(evaluations: Sequence[GraderEvaluation], folder: Path) -> None:

@@ -20,7 +20,7 @@ from cbir.learn.models.linear.input_checks import check_graded, number_groups
 from cbir.learn.models.linear.kernel_map import left_out_error
 from cbir.learn.models.linear.ranking_estimator import RankingEstimator
 from cbir.learn.models.linear.ranking_lists import ListSize
-from cbir.system.extras import install_command
+from cbir.system.remedies import install_command
 
 Floats = NDArray[np.float64]
 

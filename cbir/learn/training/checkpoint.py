@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from cbir.errors import InvalidInput
-from cbir.system.atomic import atomic_binary
+from cbir.system.files import atomic_binary
 
 
 def write_checkpoint(path: Path, state: dict[str, Any]) -> None:

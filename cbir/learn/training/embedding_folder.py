@@ -46,7 +46,7 @@ from cbir.learn.training.picture_loading import (
     load_training_images,
 )
 from cbir.learn.training.training_run import History
-from cbir.system.atomic import atomic_text, private_folder
+from cbir.system.files import atomic_text, private_folder
 
 INTENDED_USE = (
     "Research: finding images that look alike, among images of the kinds it was trained on. Not a medical device. "

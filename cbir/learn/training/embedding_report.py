@@ -16,7 +16,7 @@ from cbir.evaluation.report.report_pictures import ReportPictures
 from cbir.learn.training.embedding_training import EmbeddingData
 from cbir.learn.training.labelled_examples import ClassExample
 from cbir.learn.training.picture_loading import TrainingImages
-from cbir.system.atomic import atomic_text
+from cbir.system.files import atomic_text
 
 QUERIES = 10  # test images in the report, each of another class
 NEAREST = 6

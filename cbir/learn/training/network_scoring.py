@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from cbir.learn.models.scoring_network import ScoringNetwork
-from cbir.system.hardware.device_failure import device_failures
-from cbir.system.hardware.device_memory import full_precision, in_pieces, network_batch
+from cbir.system.device_failure import device_failures, full_precision, in_pieces, network_batch
 
 BATCH = 256  # pictures, on a CPU
 

@@ -20,7 +20,7 @@ from cbir.learn.models.sorters.sorter_files import WEIGHTS, save_sorter
 from cbir.learn.models.sorters.synthetic_scores import draw_scores
 from cbir.learn.training.checkpoint import read_checkpoint, write_checkpoint
 from cbir.learn.training.training_loop import run_training_loop
-from cbir.system.atomic import private_folder
+from cbir.system.files import private_folder
 
 EPOCH = 100_000  # vectors
 HELD_OUT = 10_000

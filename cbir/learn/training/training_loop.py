@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
 
-from cbir.system.hardware.device_failure import device_failures
+from cbir.system.device_failure import device_failures
 
 
 def run_training_loop(

@@ -20,7 +20,7 @@ from cbir.learn.training.checkpoint import read_checkpoint, write_checkpoint
 from cbir.learn.training.network_scoring import to_network_input
 from cbir.learn.training.samplers import BatchSampler
 from cbir.learn.training.training_loop import run_training_loop
-from cbir.system.atomic import private_folder
+from cbir.system.files import private_folder
 
 FORMAT = 4  # of checkpoints
 LEARNED = ("network", "loss", "optimizer")

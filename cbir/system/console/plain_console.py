@@ -5,7 +5,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from cbir.system.console.printable import printable
+from cbir.system.console import printable
 
 
 class PlainConsole(Console):

@@ -17,7 +17,7 @@ from cbir.settings import Settings
 from cbir.store import Collection, Record
 from cbir.store.base.disk_full import raise_when_full
 from cbir.store.base.permissions import restrict_files
-from cbir.system.atomic import OWNER_FOLDER, atomic_text, write_bytes
+from cbir.system.files import OWNER_FOLDER, atomic_text, write_bytes
 from service.features.fiftyone import fiftyone_documents as documents
 from service.features.fiftyone.shown_picture import ShownPictures
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from cbir.system.hardware.device_memory import rows_within
+from cbir.system.device_failure import rows_within
 
 FEW = 256  # scores; up to here comparing all pairs is faster than sorting
 PAIRS_AT_ONCE = {"cpu": 1 << 20, "cuda": 64 << 20}  # bytes; 1 MiB stays in a core's cache

@@ -5,8 +5,7 @@ from typing import Annotated
 from typer import Option
 
 from cbir.search import command_options as options
-from cbir.system.console.output import OutputFormat, Printed, print_json
-from cbir.system.console.printable import echo
+from cbir.system.console import OutputFormat, Printed, echo, print_json
 
 LISTED = 1000  # images of a page
 

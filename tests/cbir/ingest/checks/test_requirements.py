@@ -8,7 +8,7 @@ from cbir.errors import InvalidInput
 from cbir.ingest import intake_check
 from cbir.ingest.checks import burned_in_text
 from cbir.ingest.intake_check import require_packages
-from cbir.system.extras import install_command
+from cbir.system.remedies import install_command
 
 
 @pytest.mark.parametrize("intake", ["flag", "quarantine"])

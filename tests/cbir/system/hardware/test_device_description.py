@@ -17,7 +17,7 @@ from cbir.learn.severity.value_ranker import ValueRanker
 from cbir.learn.training import network_scoring
 from cbir.learn.training.network_scoring import apply_network
 from cbir.learn.training.training_loop import run_training_loop
-from cbir.system.hardware import device, device_failure
+from cbir.system import device, device_failure
 from tests.cbir.system.hardware.device_errors import ERRORS, failing
 
 HERE = "cuda" if torch.cuda.is_available() else "cpu"  # where torch's form of the network runs

@@ -1,27 +1,28 @@
-"""Atomic, durable file writes: a reader sees the old file or the complete new one, never a part.
-
-Every write follows the same steps: temporary file beside the target, fsync, rename over the target, fsync of the
-folder. An error removes the temporary file; a kill may leave it, and the next write of the same path replaces it.
-
-Only its owner can read a new file or folder, unless the caller says otherwise: most are about patients.
-"""
+"""Files: atomic, durable writes, locks, folders by default, and the limits of open files and of disks."""
 
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
 from stat import S_ISREG
 from typing import BinaryIO, TextIO, cast
 
+from cbir.errors import InvalidInput
+
 SUFFIX = ".partial"
+
 OWNER_FILE = 0o600
+
 OWNER_FOLDER = 0o700
+
 PUBLIC_FILE = (
     0o666  # less the umask; for what is about no patient: tests/project/test_private_outputs.py lists it
 )
+
 BINARY: int = getattr(os, "O_BINARY", 0)  # for os.open: Windows else ends lines in its own way
 
 
@@ -151,3 +152,126 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    BEYOND = 2**31 - 2  # Windows locks bytes, and no one may read locked ones: take one behind any content
+
+    def _lock(file: int, mode: int) -> None:
+        position = os.lseek(file, 0, os.SEEK_CUR)
+        os.lseek(file, BEYOND, os.SEEK_SET)
+        try:
+            msvcrt.locking(file, mode, 1)
+        finally:
+            os.lseek(file, position, os.SEEK_SET)
+
+    def try_lock(file: int) -> bool:
+        """Lock an open file descriptor for this process; False if another one holds the lock."""
+        try:
+            _lock(file, msvcrt.LK_NBLCK)
+        except OSError:
+            return False
+        return True
+
+    def wait_lock(file: int) -> None:
+        """Lock an open file descriptor, waiting until no other process holds the lock."""
+        while True:
+            try:
+                return _lock(file, msvcrt.LK_LOCK)  # gives up after ten seconds
+            except OSError:
+                continue
+
+else:
+    import fcntl
+
+    def try_lock(file: int) -> bool:
+        """Lock an open file descriptor for this process; False if another one holds the lock."""
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def wait_lock(file: int) -> None:
+        """Lock an open file descriptor, waiting until no other process holds the lock."""
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+
+def raise_file_limit(needed: int, least: int) -> None:
+    """Raise the soft limit of open files.
+
+    Parameters
+    ----------
+    needed : int
+        Files that may be open under full load.
+    least : int
+        Files to start with.
+
+    Raises
+    ------
+    InvalidInput
+        If the hard limit is below `least`.
+    """
+    if resource is None:
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    with suppress(OSError, ValueError):  # what the system refuses is found below
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if soft < least:
+        raise InvalidInput(
+            f"{soft} files may be open, but {least} are needed at least, better {needed}; raise the limit with "
+            "`ulimit -n`, or with LimitNOFILE in a systemd unit"
+        )
+
+
+def is_inside(path: Path, roots: Iterable[Path]) -> bool:
+    """Return True if the real path of `path`, which need not exist, is one of the roots' real paths or below one."""
+    real = Path(os.path.realpath(path))
+    return any(real.is_relative_to(os.path.realpath(root)) for root in roots)
+
+
+def state_folder() -> Path:
+    """Return the state folder."""
+    return Path(os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")) / "cbir"
+
+
+def encoder_folder() -> Path:
+    """Return the folder of encoders."""
+    return Path(os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share")) / "cbir" / "encoders"
+
+
+def feature_folder() -> Path:
+    """Return the folder of cached values."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "cbir" / "features"
+
+
+def free_bytes(folder: Path) -> int | None:
+    """Return the bytes free on the disk of a folder, which need not exist yet; None if the disk does not say."""
+    for path in (folder, *folder.parents):
+        try:
+            return shutil.disk_usage(path).free
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return None
+    return None
+
+
+def has_room(folder: Path) -> bool:
+    """Return False if the disk of a folder has no block left for this process, those reserved for root included."""
+    if not hasattr(os, "statvfs"):
+        return free_bytes(folder) != 0
+    status = os.statvfs(folder)
+    return (status.f_bfree if os.geteuid() == 0 else status.f_bavail) > 0

@@ -1,7 +1,10 @@
-"""Printed output of the commands."""
+"""Printed output of the commands: text that a terminal shows and does not obey, tables, JSON, and progress."""
 
 import json
+import re
 import sys
+import threading
+import time
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Self
@@ -9,12 +12,76 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import typer
 from typer import Option
 
-from cbir.system.console.printable import echo
-from cbir.system.console.stage_lines import STARTING, StageLines
-
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
+
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def printable(text: str) -> str:
+    """Return `text` with a sign for each character that controls a terminal: names of files may have them."""
+    return CONTROL.sub("\ufffd", text)
+
+
+def echo(text: object = "", *, err: bool = False) -> None:
+    """Print a line for people, or to the error stream; what other programs read is printed by `typer.echo`."""
+    typer.echo(printable(str(text)), err=err)
+
+
+STARTING = "starting"  # stage until another is named
+
+FIRST_SECONDS = 2.0  # before the first line: short commands print none
+
+EVERY_SECONDS = 10.0
+
+
+class StageLines:
+    """Prints the latest stage on stderr, first after two seconds, then every ten; also while a stage stands still."""
+
+    def __init__(self, first: float = FIRST_SECONDS, every: float = EVERY_SECONDS) -> None:
+        self._seconds = first, every
+        self._started = time.monotonic()
+        self._latest = STARTING
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._print_lines, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._end.set()
+        self._thread.join()
+
+    def show(self, stage: str, done: int, total: int | None, note: str = "") -> None:
+        """Set the state of a stage for the next line.
+
+        Parameters
+        ----------
+        stage : str
+            Name of the stage.
+        done : int
+            Steps completed.
+        total : int, optional
+            Steps of the stage; None if they are not known.
+        note : str
+            Text after the counts.
+        """
+        counts = f"{done} of {total}" if total is not None else str(done or "")
+        if total == 1:  # one step: only that it is under way is known
+            counts = ""
+        details = ", ".join(filter(None, (counts, note)))
+        self._latest = f"{stage}: {details}" if details else stage
+
+    def _print_lines(self) -> None:
+        first, every = self._seconds
+        wait = first
+        while not self._end.wait(wait):
+            seconds = time.monotonic() - self._started
+            print(f"{self._latest} ({seconds:.0f} s)", file=sys.stderr, flush=True)
+            wait = every
+
 
 TABLE_WIDTH = 200  # columns of a table that is not printed to a terminal
 

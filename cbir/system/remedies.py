@@ -1,4 +1,7 @@
-"""Extras of pyproject.toml: the packages that optional features import, and how to install them."""
+"""Remedies in messages: how to install the packages of an extra, and the name that was probably meant."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 EXTRAS = {  # packages that are imported where a feature needs them, and the extra that brings each
     "alembic": "postgres",
@@ -49,3 +52,18 @@ def missing_package(error: ModuleNotFoundError) -> str | None:
     """Return a line that names the missing package and how to install it; None for a module of no extra."""
     extra = EXTRAS.get((error.name or "").partition(".")[0])
     return f"this needs {error.name}: {install_command(extra)}" if extra else None
+
+
+LIKENESS = 0.7  # of two names, see difflib.SequenceMatcher.ratio
+
+
+def close_name(name: str, names: Iterable[str]) -> str | None:
+    """Return the one of `names` that is most like `name`; None if none is."""
+    matches = get_close_matches(name, list(names), 1, LIKENESS)
+    return matches[0] if matches else None
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """Return "; did you mean 'X'?" for the end of a sentence about an unknown name, or "" if no name is like it."""
+    close = close_name(name, names)
+    return f"; did you mean {close!r}?" if close else ""
