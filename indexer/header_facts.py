@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from cbir.images.dicom_dataset import frame_count, read_header
 from cbir.images.dicom_decoder import dicom_header
-from cbir.images.dicom_place import read_slice_place
+from cbir.images.dicom_facts import read_slice_place
 from cbir.images.reading import recognise_format
 from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.ingest.description import DescribeTask

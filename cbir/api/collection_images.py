@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.images import Limits
-from cbir.images.thumbnail import make_thumbnail
+from cbir.images.scaling import make_thumbnail
 from cbir.learn.severity.grey_images import read_stored_image
 from cbir.search.query_kinds import list_conditions
 from cbir.search.stored_vectors import read_vectors

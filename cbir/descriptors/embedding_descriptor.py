@@ -17,7 +17,7 @@ from cbir.descriptors.networks import embedding_card
 from cbir.descriptors.networks.onnx_network import OnnxNetwork, load_onnx_network
 from cbir.errors import InvalidInput
 from cbir.images import Image
-from cbir.images.pad_resize import pad_resize
+from cbir.images.scaling import pad_resize
 from cbir.system.device import Device, resolve_device
 from cbir.system.device_failure import (
     device_failures,

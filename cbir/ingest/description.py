@@ -11,7 +11,7 @@ from cbir.descriptors.descriptor import Batched, Descriptor
 from cbir.errors import NoPixels, UndescribableImage, UnreadableImage
 from cbir.images import Image, Limits
 from cbir.images.reading import is_out_of_memory
-from cbir.images.thumbnail import make_thumbnail
+from cbir.images.scaling import make_thumbnail
 from cbir.images.volume import Volume
 from cbir.ingest.object_store import StoreSilent
 from cbir.ingest.process_pool import extend_deadline

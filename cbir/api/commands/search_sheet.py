@@ -43,7 +43,7 @@ def sheet_of_answer(db: "OpenCollection", hits: "Hits", names: list[str], images
     images : list of Image
         Those of them that are files, decoded.
     """
-    from cbir.images.thumbnail import make_thumbnail
+    from cbir.images.scaling import make_thumbnail
     from cbir.search.contact_sheet import SheetRow, render_sheet
     from cbir.search.query_kinds import ID
 
@@ -98,7 +98,7 @@ def _batch_rows(
 
 
 def _query_picture(db: "OpenCollection", name: str, part: "QueryOptions") -> bytes | None:
-    from cbir.images.thumbnail import make_thumbnail
+    from cbir.images.scaling import make_thumbnail
     from cbir.search.query_kinds import ID
 
     if name.startswith(ID):

@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.descriptors.slit_lamp.lens_features import REFLEX, REFLEX_BAND
-from cbir.images.thumbnail import shrink
+from cbir.images.scaling import shrink
 
 SIDE = 1024  # longest side in pixels
 OUTLINE, AXIS, POLE = (0, 255, 128), (255, 255, 0), (255, 0, 255)

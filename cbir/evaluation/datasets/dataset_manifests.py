@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
 from cbir.images import Image
-from cbir.images.thumbnail import encode_image
+from cbir.images.scaling import encode_image
 from cbir.ingest.manifest import names_patient
 from cbir.system.files import atomic_text, private_folder, write_bytes
 

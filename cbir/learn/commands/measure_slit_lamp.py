@@ -30,7 +30,7 @@ def measure_slit_lamp(
     from cbir.descriptors.slit_lamp.outline_picture import draw_outline
     from cbir.descriptors.slit_lamp.stored_lens_finder import load_lens_finder
     from cbir.images import Limits, read_images
-    from cbir.images.thumbnail import encode_image
+    from cbir.images.scaling import encode_image
 
     finder, limits = load_lens_finder(model), Limits.from_settings(settings.load())
     if report is not None:

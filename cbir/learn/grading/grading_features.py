@@ -10,7 +10,7 @@ from cbir import descriptors, settings
 from cbir.descriptors.encoder_descriptor import encoder_of
 from cbir.errors import InvalidInput
 from cbir.images import Image
-from cbir.images.pad_resize import pad_resize
+from cbir.images.scaling import pad_resize
 from cbir.learn.grading.cnn_ranker import SIDE, CnnRanker
 from cbir.learn.grading.graded_cases import GradedCases
 from cbir.learn.grading.picture_maps import PictureMaps, Show, check_size

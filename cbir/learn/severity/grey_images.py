@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from cbir import settings
 from cbir.errors import CbirError
 from cbir.images import Image, Limits, decode
-from cbir.images.pad_resize import pad_resize
+from cbir.images.scaling import pad_resize
 from cbir.ingest.object_store import read_images_at
 from cbir.learn.severity.stored_images import Show, StoredImages, matching_records, read_images_of
 from cbir.search import select_frame

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
 from cbir.images import Image
-from cbir.images.thumbnail import encode_image
+from cbir.images.scaling import encode_image
 from cbir.settings import Settings
 from cbir.store import Collection, Record
 from cbir.store.base.disk_full import raise_when_full

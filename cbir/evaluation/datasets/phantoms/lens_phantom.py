@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from cbir.descriptors.lens_outlines import format_outlines
 from cbir.errors import InvalidInput
 from cbir.evaluation.datasets.phantoms.phantom_files import check_numbers, writable_folder, write_file
-from cbir.images.thumbnail import encode_image
+from cbir.images.scaling import encode_image
 
 Floats = NDArray[np.float64]
 

@@ -26,7 +26,7 @@ from cbir.evaluation.datasets.phantoms.body_volume import (
 )
 from cbir.evaluation.datasets.phantoms.dicom_encoding import FIRST_DAY, encode_dicom, phantom_uid
 from cbir.evaluation.datasets.phantoms.drawing import check_side, draw_phantom, phantom_facts
-from cbir.images.thumbnail import encode_image
+from cbir.images.scaling import encode_image
 from cbir.system.files import PUBLIC_FILE, write_bytes
 
 SUFFIX = {"png": ".png", "dicom": ".dcm"}
