@@ -1,4 +1,4 @@
-"""Structure of JPEG, JPEG-LS and JPEG 2000 streams, read as decoders read it, and their samples, as they were coded."""
+"""Structure of JPEG, JPEG-LS and JPEG 2000 streams, read as decoders read it, and their samples as coded."""
 
 import re
 from collections.abc import Callable

@@ -73,7 +73,7 @@ def decode_bmp(data: bytes, limits: Limits) -> Samples:
     return np.asarray(picture.convert("RGB") if picture.mode == "P" else picture)
 
 
-SIGNATURE = b"\x89PNG\r\n\x1a\n"
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 DEPTHS = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6: (8, 16)}  # by colour type, 11.2.1
 
@@ -112,7 +112,7 @@ def decode_png(data: bytes, limits: Limits) -> Samples:
     pixel_chunks = (*PIXEL_CHUNKS, b"tRNS") if colour == PALETTE else PIXEL_CHUNKS
     file = data
     if any(kind not in pixel_chunks for kind, _ in chunks):
-        file = b"".join([SIGNATURE, *(chunk for kind, chunk in chunks if kind in pixel_chunks)])
+        file = b"".join([PNG_SIGNATURE, *(chunk for kind, chunk in chunks if kind in pixel_chunks)])
     picture = cv2.imdecode(np.frombuffer(file, np.uint8), cv2.IMREAD_UNCHANGED)
     if picture is None or picture.shape[:2] != (height, width):
         raise UnreadableImage("is damaged in its PNG data; export it again")
@@ -127,7 +127,7 @@ def decode_png(data: bytes, limits: Limits) -> Samples:
 
 def _chunks(data: bytes) -> list[tuple[bytes, memoryview]]:
     """Split the file into chunks: kind and bytes (length, kind, content, checksum)."""
-    view, position, chunks = memoryview(data), len(SIGNATURE), []
+    view, position, chunks = memoryview(data), len(PNG_SIGNATURE), []
     while position + 12 <= len(data):
         length, kind = struct.unpack_from(">I4s", data, position)
         end = position + 12 + length
@@ -168,7 +168,7 @@ def _orientation(chunks: Sequence[memoryview]) -> object:
     from PIL.PngImagePlugin import PngImageFile
 
     try:
-        picture = PngImageFile(BytesIO(b"".join([SIGNATURE, *chunks, NO_PIXELS])))
+        picture = PngImageFile(BytesIO(b"".join([PNG_SIGNATURE, *chunks, NO_PIXELS])))
         for name, key in (("exif", "exif"), ("APP1", "exif"), ("xmp", "xmp")):
             if key not in picture.info and (text := picture.info.get(f"Raw profile type {name}")):
                 picture.info[key] = bytes.fromhex("".join(str(text).split("\n")[3:]))

@@ -164,7 +164,7 @@ def recognise_format(data: bytes) -> str:
     """Return "png", "jpeg", "tiff", "bmp", "dicom" or "nifti"; raise UnreadableImage for any other file."""
     if data[128:132] == b"DICM" or _lacks_preamble(data):  # first: the preamble may look like a TIFF file
         return "dicom"
-    if data.startswith(rasters.SIGNATURE):
+    if data.startswith(rasters.PNG_SIGNATURE):
         return "png"
     if data.startswith(b"\xff\xd8\xff"):
         return "jpeg"

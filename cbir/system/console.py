@@ -120,9 +120,18 @@ def results_console() -> "Console":
 
     It prints text as it is: names of files and values of labels may look like Rich's markup.
     """
-    from cbir.system.console.plain_console import PlainConsole
+    from rich.console import Console
+    from rich.text import Text
 
-    return PlainConsole(width=None if PlainConsole().is_terminal else TABLE_WIDTH)
+    class PlainConsole(Console):
+        """Takes nothing in a text for markup, an emoji or a sequence that controls the terminal."""
+
+        def render_str(self, text: str, **options: Any) -> Text:
+            """Convert a text that is printed, or is in a table."""
+            return super().render_str(printable(text), **options)
+
+    width = None if Console().is_terminal else TABLE_WIDTH
+    return PlainConsole(width=width, markup=False, emoji=False)
 
 
 class StageBars:

@@ -1,4 +1,4 @@
-"""The device that computes, CPU or CUDA: its choice, its trial by a small example, and its lock. torch is imported only for a GPU."""
+"""The device that computes, CPU or CUDA: its choice, its trial, and its lock. torch is imported only for a GPU."""
 
 import errno
 import logging

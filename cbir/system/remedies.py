@@ -1,7 +1,6 @@
 """Remedies in messages: how to install the packages of an extra, and the name that was probably meant."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 EXTRAS = {  # packages that are imported where a feature needs them, and the extra that brings each
     "alembic": "postgres",
@@ -59,6 +58,8 @@ LIKENESS = 0.7  # of two names, see difflib.SequenceMatcher.ratio
 
 def close_name(name: str, names: Iterable[str]) -> str | None:
     """Return the one of `names` that is most like `name`; None if none is."""
+    from difflib import get_close_matches  # only for messages
+
     matches = get_close_matches(name, list(names), 1, LIKENESS)
     return matches[0] if matches else None
 

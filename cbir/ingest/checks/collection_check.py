@@ -1,8 +1,8 @@
 """Check of images against the collection that gets them: inverted, unlike it, or of another modality.
 
-An image is unlike it if it is strange among the neighbours of the collection's images: the mean of two distances, by all
-values of the encoder and by its maxima alone. The first sees other anatomies, the second what is no medical image at
-all. They are measured in directions that are divided by what images differ in from their nearest ones: those that
+An image is unlike it if it is strange among the neighbours of the collection's images: the mean of two distances, by
+all values of the encoder and by its maxima alone. The first sees other anatomies, the second what is no medical image
+at all. They are measured in directions that are divided by what images differ in from their nearest ones: those that
 searches use know nothing of other kinds.
 """
 

@@ -167,7 +167,7 @@ BACKGROUND_SHARE = 0.05  # of the first rows with the value of the last ones: it
 
 
 def check_pixels(image: Image) -> list[str]:
-    """Return what the pixels of an image show, in words of `cbir.ingest.checks.pixel_checks`: blank, damaged, text."""
+    """Return what the pixels of an image show, in words of FINDINGS: blank, damaged, text."""
     grey = image.grey
     if is_blank(grey):
         return ["blank"]

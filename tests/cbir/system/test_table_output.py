@@ -16,7 +16,6 @@ from tests.project.sources import sources
 
 CONSOLES = {  # results, and progress without markup
     "cbir/system/console.py",
-    "cbir/system/console/plain_console.py",
     "indexer/index_progress.py",
 }
 
