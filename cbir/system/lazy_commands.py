@@ -14,7 +14,7 @@ import typer.main
 SUMMARIES = {  # by the entry point's object, so that a command of another package never gets one of these
     "service.features.annotate.commands.annotate_commands:app": "Learn severity from comparisons of two images.",
     "service.features.audit.command:audit_collection": "Find duplicates, wrong labels, outliers and drift.",
-    "cbir.api.commands.describe_image:describe_image": "Print the descriptor of an image or a CT series.",
+    "cbir.api.commands.show_commands:describe_image": "Print the descriptor of an image or a CT series.",
     "cbir.evaluation.commands.dataset_commands:draw_phantoms": "Draw synthetic images for trying out the program.",
     "cbir.evaluation.commands.evaluate_commands:app": "Measure the quality of search results.",
     "service.features.similar.command:find_similar_cases": "Search for similar studies, series or instances.",
@@ -25,7 +25,7 @@ SUMMARIES = {  # by the entry point's object, so that a command of another packa
     "cbir.learn.commands.rank_images:rank_images": "Score images with a trained ranker.",
     "service.features.report.command:report_hits": "Report similar images as a DICOM Structured Report.",
     "cbir.api.commands.search_images:search_images": "Search with images, image ids or text.",
-    "cbir.api.commands.show_config:show_config": "Print settings, their origin and purpose.",
+    "cbir.api.commands.show_commands:show_config": "Print settings, their origin and purpose.",
     "cbir.learn.commands.train_models:app": "Train models; needs the extra `deep`.",
     "indexer.index_command:app": "Add files, or a DICOMweb archive, to a collection.",
     "indexer.receive.receive_command:receive": "Receive DICOM images (C-STORE) into a collection.",

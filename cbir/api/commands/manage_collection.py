@@ -11,9 +11,13 @@ import typer
 from typer import Argument, Option
 
 from cbir.api.commands.build_index import build_index
-from cbir.api.commands.copy_collection import copy_whole_collection
-from cbir.api.commands.delete_images import delete_from_collection, erase_patient, patient_keys
-from cbir.api.commands.list_labels import list_labels
+from cbir.api.commands.change_collection import (
+    copy_whole_collection,
+    delete_from_collection,
+    erase_patient,
+    patient_keys,
+)
+from cbir.api.commands.show_commands import list_labels
 from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.search import command_options as options
 from cbir.store.collection_address import address_or_folder

@@ -13,8 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from typer import Argument, Option
 
 from cbir import settings
-from cbir.api.commands.search_batch import search_each
-from cbir.api.commands.search_sheet import HTML, open_page, sheet_of_answer
+from cbir.api.commands.search_output import HTML, open_page, search_each, sheet_of_answer
 from cbir.errors import InvalidInput
 from cbir.search import command_options as options
 from cbir.system.console import results_console

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from cbir import settings
-from cbir.api.commands.show_config import show_config
+from cbir.api.commands.show_commands import show_config
 from cbir.api.setting_origins import setting_origins
 from cbir.errors import InvalidInput
 from cbir.system import device

@@ -1,6 +1,8 @@
-"""`cbir collection delete` and `cbir collection erase-patient`."""
+"""`cbir collection copy`, `alias`, `delete` and `erase-patient`."""
 
 import sys
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,13 +10,87 @@ from typer import Argument, Option
 
 from cbir.errors import InvalidInput
 from cbir.search import command_options as options
+from cbir.search.command_options import folder_only
+from cbir.store.collection_address import address_or_folder, collection_folder
 from cbir.store.index.follow_index import follow_index
-from cbir.system.console import OutputFormat, Printed, StageBars, print_values
+from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_values
 
 if TYPE_CHECKING:
     from cbir.store import Collection
 
+CHANGED = (
+    "others have written to the source meanwhile, and the copy may lack that: "
+    "stop them, delete the copy and copy again"
+)
+
+
+def copy_whole_collection(
+    source: Annotated[
+        Path,
+        Argument(parser=collection_folder, metavar="SOURCE", help="Folder or address of the collection."),
+    ],
+    target: Annotated[
+        Path,
+        Argument(
+            parser=collection_folder,
+            metavar="TARGET",
+            help="New folder, or an address without a collection.",
+        ),
+    ],
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Copy a collection, for example from a folder into PostgreSQL or back, and compare the copy with it.
+
+    The copy has the same ids, numbers, vectors, labels, history, models, statistics, thumbnails, originals,
+    quarantine and key of patients. An interrupted copy leaves no collection. Map and cells of regions are not
+    copied: compute them again.
+
+    Exit code 1: others have written to the collection meanwhile, and the copy may lack that.
+    """
+    from cbir.store import Collection
+    from cbir.store.upkeep.collection_copy import copy_collection
+
+    with Collection(source) as opened, StageBars() as bars:
+        copied = copy_collection(opened, target, bars.show)
+    addresses = {"source": address_or_folder(source), "target": address_or_folder(target)}
+    print_values({**addresses, **asdict(copied), "verified": True}, format)
+    if copied.changed_meanwhile:
+        echo(CHANGED, err=True)
+        raise typer.Exit(1)
+
+
+def set_alias(
+    alias: Annotated[Path, Argument(help="The alias, NAME.alias; or a folder, to list the aliases in it.")],
+    folder: Annotated[
+        Path | None,
+        Argument(
+            parser=folder_only,
+            metavar="FOLDER",
+            help="Folder of a collection beside the alias, to switch to [show the current].",
+        ),
+    ] = None,
+    format: Printed = OutputFormat.text,
+) -> None:
+    """Switch an alias to another collection, or show where it leads.
+
+    Every command takes an alias in place of a collection's folder. `cbir serve --collection chest.alias` serves its
+    collection as `chest`, and opens the other one for the next request when the alias is switched.
+    """
+    from cbir.store import Collection
+    from cbir.store.alias import list_aliases, resolve_alias, write_alias
+
+    if folder is None and alias.is_dir():
+        print_values(list_aliases(alias), format)
+        return
+    if folder is not None:
+        with Collection(folder) as collection:
+            collection.view()  # a collection that cannot be searched is no collection to switch to
+        write_alias(alias, folder)
+    print_values({"alias": str(alias), "folder": str(resolve_alias(alias))}, format)
+
+
 Yes = Annotated[bool, Option("--yes", help="Do not ask.")]
+
 DryRun = Annotated[bool, Option("--dry-run", help="Say how many images there are, and change nothing.")]
 
 
