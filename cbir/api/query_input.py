@@ -1,4 +1,4 @@
-"""Queries of the Python API: what becomes an image or region to search with, its vector, and why an image is a result."""
+"""Queries of the Python API: images and regions to search with, their vectors, and why an image is a result."""
 
 import os
 from dataclasses import replace
