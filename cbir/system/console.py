@@ -1,6 +1,5 @@
 """Printed output of the commands: text that a terminal shows and does not obey, tables, JSON, and progress."""
 
-import json
 import re
 import sys
 import threading
@@ -98,6 +97,8 @@ Printed = Annotated[OutputFormat, Option("--format", help="Output format.")]
 
 def print_json(values: object, strict: bool = False) -> None:
     """Print JSON; with `strict`, null for numbers that are not finite."""
+    import json  # `cbir --help` starts without it
+
     text = json.dumps(values)
     typer.echo(json.dumps(json.loads(text, parse_constant=lambda _: None)) if strict else text)
 
