@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
-from cbir.evaluation.report.charts import scatter_chart
-from cbir.evaluation.report.svg_figure import standalone_svg
+from cbir.evaluation.report.charts import scatter_chart, standalone_svg
 from cbir.learn.severity.severity_rankers import new_ranker
 from service.features.annotate.active import strategies
 from service.features.annotate.active.pair_selection import first_pairs, select_pairs

@@ -26,7 +26,7 @@ from pydicom.dataset import Dataset
 from statsmodels.stats.proportion import proportion_confint
 
 from bench.intake_text import draw_text
-from cbir.evaluation.datasets.phantoms import draw_phantom, exposure
+from cbir.evaluation.datasets.phantoms import draw_phantom, drawing
 from cbir.evaluation.datasets.phantoms.dicom_encoding import encode_dicom
 from cbir.images import Limits
 from cbir.store import Collection
@@ -209,7 +209,7 @@ def measure_phantoms(args: argparse.Namespace) -> None:
     kinds = [kind for kind in PLANTS for _ in range(args.each)] + [None] * args.clean
     with (
         tempfile.TemporaryDirectory() as temporary,
-        patch.object(exposure, "text_strip", lambda *_, **__: None),
+        patch.object(drawing, "text_strip", lambda *_, **__: None),
     ):
         folder = Path(temporary)
         labels, planted = dict[Path, dict[str, str]](), dict[str, tuple[str, str] | None]()

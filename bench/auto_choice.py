@@ -23,9 +23,8 @@ from rerank_quality import judged_only
 from cbir import rerank
 from cbir.errors import CbirError
 from cbir.evaluation.auto_choice import PLAIN, best_candidate, compare_candidates, labelled_rows
-from cbir.evaluation.candidates import encode_values
 from cbir.evaluation.labelled_rows import LabelledRows, draw_queries
-from cbir.evaluation.relevance import parse_relevance
+from cbir.evaluation.relevance import encode_values, parse_relevance
 from cbir.gallery import knn
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood

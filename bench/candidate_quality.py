@@ -22,11 +22,9 @@ from method_scores import score_matrix
 from numpy.typing import NDArray
 
 from cbir import rerank
-from cbir.evaluation.candidates import Candidates, select_candidates
-from cbir.evaluation.qrels import Qrels, build_qrels
+from cbir.evaluation.qrels import Qrels, RunMatrix, build_qrels
 from cbir.evaluation.query_images import EvalQuery, leave_one_out, sample_queries
-from cbir.evaluation.relevance import parse_relevance
-from cbir.evaluation.run_matrix import RunMatrix
+from cbir.evaluation.relevance import Candidates, parse_relevance, select_candidates
 from cbir.search import Request, Searcher
 from cbir.search.index_vectors import Vectors
 from cbir.settings import Settings

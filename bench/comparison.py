@@ -9,7 +9,7 @@ from method_scores import MEASURES, MethodScorer, MethodScores, best_by_map
 from numpy.typing import NDArray
 
 from cbir.evaluation.experiment import PairedDifference, compare_runs
-from cbir.evaluation.methods import Method
+from cbir.evaluation.runs import Method
 from cbir.evaluation.significance import bootstrap_intervals
 from cbir.rerank import reranker_class
 from cbir.rerank.reranker import POSITIVES

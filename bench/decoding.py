@@ -33,8 +33,8 @@ from cbir.images import Limits, decode, read_images
 from cbir.ingest.decoder_tasks import ImageChoice, describe_choice
 from cbir.ingest.description import DescribeTask, describe_images
 from cbir.ingest.image_files import file_stamp
+from cbir.ingest.process_memory import share_bytes
 from cbir.ingest.process_pool import ProcessPool, use_one_thread_silently
-from cbir.ingest.shared_bytes import share_bytes
 from cbir.search import describe_query
 from cbir.store.base import profile as profiles
 from indexer.describe_files import FileTask, describe_files

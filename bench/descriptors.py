@@ -14,7 +14,7 @@ from typing import Any
 
 from cbir import rerank
 from cbir.evaluation.report import charts
-from cbir.evaluation.report.svg_figure import standalone_svg
+from cbir.evaluation.report.charts import standalone_svg
 from cbir.store.writing.default_profile import DEFAULT_PROFILE
 
 DESCRIPTORS = ("color_layout", "edge_histogram", "tamura", "huang2012", DEFAULT_PROFILE)

@@ -17,11 +17,11 @@ import numpy as np
 import pytrec_eval
 
 from cbir import settings
-from cbir.evaluation import methods, relevance
-from cbir.evaluation.candidates import Candidates, select_candidates
+from cbir.evaluation import relevance, runs
 from cbir.evaluation.metrics import named_metrics
 from cbir.evaluation.qrels import Qrels, build_qrels
 from cbir.evaluation.query_images import leave_one_out, sample_queries
+from cbir.evaluation.relevance import Candidates, select_candidates
 from cbir.evaluation.runs import EvalRun, RunWriter, SearchProtocol
 from cbir.evaluation.search_pool import open_search_pool
 from cbir.store import Collection, Record
@@ -65,7 +65,7 @@ def answer(
     started = time.perf_counter()
     with open_search_pool(collection.folder, in_force, jobs) as pool:
         runner = RunWriter(collection, images, qrels.queries, SearchProtocol(depth), in_force, folder)
-        run = runner.run(methods.parse_methods(method)[0], pool, lambda _: None)
+        run = runner.run(runs.parse_methods(method)[0], pool, lambda _: None)
     return time.perf_counter() - started, images, qrels, run
 
 

@@ -27,12 +27,11 @@ from numpy.typing import NDArray
 from rerank_quality import indexed  # beside this file
 
 from cbir import settings
-from cbir.evaluation.candidates import select_candidates
-from cbir.evaluation.metrics import average_precision as metric
+from cbir.evaluation.metrics import rank_metrics as metric
 from cbir.evaluation.query_images import sample_queries
-from cbir.evaluation.relevance import parse_relevance
+from cbir.evaluation.relevance import parse_relevance, select_candidates
 from cbir.evaluation.report import charts
-from cbir.evaluation.report.svg_figure import standalone_svg
+from cbir.evaluation.report.charts import standalone_svg
 from cbir.search import Judgement, Request, Searcher
 from cbir.search.command_options import parse_parameters
 from cbir.store import Collection

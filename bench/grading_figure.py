@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
 
-from cbir.system.atomic import write_bytes
+from cbir.system.files import write_bytes
 
 RIGHT, WRONG = "#333333", "#c0392b"
 COLOURS = 96  # of the file

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.evaluation.grouped_folds import group_folds
+from cbir.evaluation.folds import group_folds
 from cbir.learn.grading import baselines
 from cbir.learn.grading.grader_evaluation import GraderEvaluation, Split, compare_graders, evaluate_grader
 

@@ -22,7 +22,7 @@ from PIL import Image as PillowImage
 from PIL import ImageDraw, ImageFont
 from statsmodels.stats.proportion import proportion_confint
 
-from cbir.evaluation.datasets.phantoms import draw_phantom, exposure
+from cbir.evaluation.datasets.phantoms import draw_phantom, drawing
 from cbir.images import read_images
 from cbir.ingest.checks.burned_in_text import find_burned_in_text
 
@@ -126,7 +126,7 @@ def print_share(what: str, hits: int, count: int) -> None:
 
 def measure_phantoms(args: argparse.Namespace) -> None:
     contrasts: list[float] = []
-    burn = exposure.text_strip
+    burn = drawing.text_strip
 
     def burn_and_note(pixels: Grey, words: str, above: bool) -> None:
         before, ink = pixels.copy(), np.zeros_like(pixels)
@@ -137,7 +137,7 @@ def measure_phantoms(args: argparse.Namespace) -> None:
     found = {True: [0, 0], False: [0, 0]}
     faint = [0, 0]
     spent = 0.0
-    with patch.object(exposure, "text_strip", burn_and_note):
+    with patch.object(drawing, "text_strip", burn_and_note):
         for index in range(args.phantoms):
             contrasts.clear()
             grey = draw_phantom(index, seed=args.seed, size=args.size).pixels

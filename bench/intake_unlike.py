@@ -21,8 +21,13 @@ from bench.foreign_pictures import foreign_pictures
 from cbir.descriptors.network_descriptors import encoder_of
 from cbir.gallery.vector_blocks import Floats, Rows
 from cbir.images import read_images
-from cbir.ingest.checks.collection_check import FAMILIAR, UNLIKE, patient_numbers
-from cbir.ingest.checks.familiarity import Familiarity, columns_of_maxima
+from cbir.ingest.checks.collection_check import (
+    FAMILIAR,
+    UNLIKE,
+    Familiarity,
+    columns_of_maxima,
+    patient_numbers,
+)
 from cbir.store import Collection
 
 ORDINARY = 3000  # images that belong to the collection

@@ -9,8 +9,7 @@ from scipy.optimize import brentq
 from cbir.descriptors.slit_lamp.lens_finder import LensFinder, fit_lens_finder, to_grey
 from cbir.errors import UnreadableImage
 from cbir.evaluation.datasets.phantoms import draw_phantom
-from cbir.evaluation.datasets.phantoms.lens_files import SEVERITIES
-from cbir.evaluation.datasets.phantoms.lens_phantom import draw_lens
+from cbir.evaluation.datasets.phantoms.lens_phantom import SEVERITIES, draw_lens
 from cbir.images import Image
 
 AGREEMENT = 0.65  # of two observers (Klein et al. 1990, as Huang et al. 2010 cite it)

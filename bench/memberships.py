@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import CbirError, InvalidInput
-from cbir.evaluation.candidates import encode_values
 from cbir.evaluation.labelled_rows import LabelledRows, draw_queries, read_labelled_rows, score_query
+from cbir.evaluation.relevance import encode_values
 from cbir.evaluation.significance import bootstrap_intervals
 from cbir.gallery.gallery import Gallery
 from cbir.rerank.eprf import Eprf, PlainEnsemble

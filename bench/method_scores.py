@@ -6,13 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.evaluation.candidates import Candidates
-from cbir.evaluation.methods import Method
-from cbir.evaluation.metrics.average_precision import average_precision
-from cbir.evaluation.metrics.interpolated_precision import interpolated_precision
-from cbir.evaluation.qrels import Qrels
-from cbir.evaluation.run_matrix import RunMatrix, judged_blocks
-from cbir.evaluation.runs import RunNotes, SearchProtocol
+from cbir.evaluation.metrics.rank_metrics import average_precision, interpolated_precision
+from cbir.evaluation.qrels import Qrels, RunMatrix, judged_blocks
+from cbir.evaluation.relevance import Candidates
+from cbir.evaluation.runs import Method, RunNotes, SearchProtocol
 from cbir.evaluation.search_pool import SearchPool
 
 RECALLS = (0.2, 0.4, 0.6, 0.8)

@@ -31,12 +31,11 @@ from splits import limit_classes, split_halves
 
 from cbir import rerank, settings
 from cbir.errors import CbirError, InvalidInput
-from cbir.evaluation.candidates import Candidates, select_candidates
 from cbir.evaluation.qrels import build_qrels
 from cbir.evaluation.query_images import leave_one_out, sample_queries
-from cbir.evaluation.relevance import Relevance, parse_relevance
+from cbir.evaluation.relevance import Candidates, Relevance, parse_relevance, select_candidates
 from cbir.evaluation.report import charts
-from cbir.evaluation.report.svg_figure import standalone_svg
+from cbir.evaluation.report.charts import standalone_svg
 from cbir.evaluation.search_pool import SearchPool, open_search_pool
 from cbir.rerank.reranker import POSITIVES
 from cbir.store import Collection

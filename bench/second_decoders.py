@@ -33,7 +33,7 @@ from cbir.images import Image, Limits, decode
 from cbir.images.bit_depth import to_pixels
 from cbir.images.dicom_dataset import parse_dataset
 from cbir.images.dicom_frames import stored_frames
-from cbir.images.orientation import apply_orientation
+from cbir.images.rasters import apply_orientation
 from cbir.images.reading import recognise_format
 
 DECOMPRESSORS = {

@@ -18,8 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cbir.evaluation.report.charts import line_chart
-from cbir.evaluation.report.svg_figure import standalone_svg
+from cbir.evaluation.report.charts import line_chart, standalone_svg
 from cbir.learn.losses import MapLoss
 from cbir.learn.losses.score_losses import ScoreLoss
 from cbir.learn.models import sorters

@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.evaluation.candidates import Candidates
-from cbir.evaluation.relevance import Relevance
+from cbir.evaluation.relevance import Candidates, Relevance
 
 
 def split_halves(

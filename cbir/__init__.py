@@ -17,10 +17,10 @@ from cbir.system.moved_imports import find_moved_modules
 if TYPE_CHECKING:
     from cbir.api.collection_search import OpenCollection as OpenCollection
     from cbir.api.collection_search import open as open
-    from cbir.api.describe_image_file import describe as describe
     from cbir.api.evaluate_collection import Evaluation as Evaluation
     from cbir.api.evaluate_collection import evaluate as evaluate
     from cbir.api.index_folder import index_folder
+    from cbir.api.query_input import describe as describe
     from cbir.errors import CbirError as CbirError
     from cbir.ingest.query_file import QueryOptions as QueryOptions
     from cbir.rerank.rerank_vectors import rerank_vectors as rerank_vectors
@@ -44,7 +44,7 @@ OBJECTS = {  # that importing cbir alone does not load
     "OpenCollection": "cbir.api.collection_search:OpenCollection",
     "QueryOptions": "cbir.ingest.query_file:QueryOptions",
     "SearchOptions": "cbir.search.search_options:SearchOptions",
-    "describe": "cbir.api.describe_image_file:describe",
+    "describe": "cbir.api.query_input:describe",
     "evaluate": "cbir.api.evaluate_collection:evaluate",
     "index": "cbir.api.index_folder:index_folder",
     "open": "cbir.api.collection_search:open",

@@ -13,9 +13,9 @@ from pydantic_settings import (
 )
 
 from cbir.errors import InvalidInput
-from cbir.system import default_folders
+from cbir.system import files
 from cbir.system.access_rights import Rights
-from cbir.system.remote_site import RemoteSite, SiteName
+from cbir.system.remedies import close_name, did_you_mean
 from cbir.system.setting_types import (
     CompareTemplate,
     HeaderName,
@@ -23,12 +23,13 @@ from cbir.system.setting_types import (
     Issuer,
     Networks,
     Origins,
+    RemoteSite,
+    SiteName,
     StateAddress,
     ViewerTemplate,
     WebAddress,
     Words,
 )
-from cbir.system.suggestion import close_name, did_you_mean
 
 PREFIX = "CBIR_"  # of environment variables
 OTHER_VARIABLES = (  # which are no settings, some of them since they are secrets
@@ -125,11 +126,11 @@ class Settings(BaseSettings):
         description="device that finds the nearest images, and describes many; auto: a GPU if there is one",
     )
     encoder_folder: Path = Field(
-        default_factory=default_folders.encoder_folder,
+        default_factory=files.encoder_folder,
         description="folder of pretrained networks, see `cbir encoder`",
     )
     feature_folder: Path = Field(
-        default_factory=default_folders.feature_folder,
+        default_factory=files.feature_folder,
         description="folder of encoders' values of training images, see `cbir train`; may be deleted",
     )
     index: IndexName = Field(
@@ -200,7 +201,7 @@ class Settings(BaseSettings):
         None, description="require a token for every request; unset: unless the service listens on loopback"
     )
     state_folder: Path = Field(
-        default_factory=default_folders.state_folder,
+        default_factory=files.state_folder,
         description="folder of tokens, audit log and state database",
     )
     state_database: StateAddress | None = Field(

@@ -10,9 +10,9 @@ import typer
 
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
-from cbir.system.atomic import open_private
-from cbir.system.console.printable import echo
+from cbir.system.console import echo
 from cbir.system.csv_cells import harmless_cell
+from cbir.system.files import open_private
 
 FramesOption = Annotated[
     str, typer.Option(help="Frames of multi-frame instances to add: all, middle, or every:N.")

@@ -17,7 +17,7 @@ from cbir.images import Image, Limits, decode, read_images
 from cbir.images.ct_series import CtSeries, read_volume
 from cbir.images.dicom_dataset import frame_count, read_header
 from cbir.images.dicom_decoder import dicom_header
-from cbir.images.dicom_place import read_slice_place
+from cbir.images.dicom_facts import read_slice_place
 from cbir.images.reading import read_file, recognise_format
 from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.images.volume import VolumeGrid
@@ -33,8 +33,8 @@ from cbir.ingest.description import (
     with_deadline,
 )
 from cbir.ingest.image_files import file_stamp, series_stamp
-from cbir.ingest.memory_limit import memory_limit
 from cbir.ingest.object_store import ObjectStoreFailed, StoredObject, read_object
+from cbir.ingest.process_memory import memory_limit
 from cbir.ingest.process_pool import (
     WorkerDied,
     WorkerTimedOut,
@@ -42,7 +42,7 @@ from cbir.ingest.process_pool import (
 )
 from cbir.store.base.stored_place import SLICE_PLACE, stored_place
 from cbir.store.records.records import person_labels
-from cbir.system.paths import is_inside
+from cbir.system.files import is_inside
 
 OUTSIDE = "leads out of the folders that may be indexed (index_roots)"
 

@@ -16,8 +16,7 @@ from cbir.ingest.description import (
     refuse,
     with_deadline,
 )
-from cbir.ingest.memory_limit import memory_limit
-from cbir.ingest.shared_bytes import SharedBytes, load_shared_bytes
+from cbir.ingest.process_memory import SharedBytes, load_shared_bytes, memory_limit
 from cbir.store.records import originals
 from cbir.store.records.dicom_instances import shift_study_date
 

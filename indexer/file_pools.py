@@ -13,7 +13,7 @@ from cbir.descriptors.encoders.device_encoder import FEWEST_VOLUMES
 from cbir.ingest.description import DescribedFile, Refusal, describe_prepared, refuse
 from cbir.ingest.object_store import StoredObject, StoreSilent
 from cbir.ingest.process_pool import ProcessPool, use_one_thread_silently
-from cbir.system.hardware.device_memory import IMAGES_TOGETHER, MOST_BYTES
+from cbir.system.device_failure import IMAGES_TOGETHER, MOST_BYTES
 from cbir.system.threads import cores
 from indexer.describe_files import (
     NO_FILE,

@@ -16,10 +16,9 @@ from cbir.search import command_options as options
 from cbir.store.collection_address import address_or_folder
 from cbir.store.index.follow_index import follow_index
 from cbir.store.writing.default_profile import DEFAULT_PROFILE
-from cbir.system.console.lazy_commands import StrictCommand, WholeSummaries
-from cbir.system.console.output import OutputFormat
-from cbir.system.console.printable import echo
-from cbir.system.hardware.device import Device
+from cbir.system.console import OutputFormat, echo
+from cbir.system.device import Device
+from cbir.system.lazy_commands import StrictCommand, WholeSummaries
 from indexer.command_parts import (
     DONE,
     INTERRUPTED,

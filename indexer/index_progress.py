@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cbir.system.console.stage_lines import StageLines
+from cbir.system.console import StageLines
 
 if TYPE_CHECKING:
     from rich.progress import TaskID

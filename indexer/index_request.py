@@ -8,8 +8,8 @@ from typing import Any, Literal, Self
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.images import Limits
-from cbir.ingest.checks.requirements import require_packages
 from cbir.ingest.image_files import find_images, require_image_files
+from cbir.ingest.intake_check import require_packages
 from cbir.ingest.manifest import Manifest
 from cbir.ingest.object_store import (
     StoredObject,
@@ -25,8 +25,8 @@ from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.collection_address import address_or_folder
 from cbir.store.writing.default_profile import profile_of_new
-from cbir.system.hardware.device import Device, resolve_device
-from cbir.system.paths import is_inside
+from cbir.system.device import Device, resolve_device
+from cbir.system.files import is_inside
 
 
 @dataclass(frozen=True)

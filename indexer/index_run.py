@@ -22,8 +22,8 @@ from cbir.store.records.add_transaction import Added
 from cbir.store.records.label_merge import PATIENT, DuplicateLabels, LabelConflict
 from cbir.store.records.records import UNUSABLE_LABEL, Record, add_labels, hash_patient
 from cbir.store.writing.writer import Writer
-from cbir.system.console.printable import printable
-from cbir.system.paths import is_inside
+from cbir.system.console import printable
+from cbir.system.files import is_inside
 from indexer.describe_files import (
     OUTSIDE,
     FileTask,

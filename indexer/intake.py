@@ -17,6 +17,7 @@ from cbir.evaluation.auto_update import ChoiceUpdater
 from cbir.images import Limits
 from cbir.ingest.description import DescribeTask
 from cbir.ingest.intake_check import IntakeCheck
+from cbir.ingest.process_memory import SharedBytes, share_bytes
 from cbir.ingest.process_pool import ProcessPool, WorkerDied, WorkerTimedOut, use_one_thread_silently
 from cbir.ingest.received_files import (
     STATISTICS_IMAGES,
@@ -25,7 +26,6 @@ from cbir.ingest.received_files import (
     select_new_instances,
     with_other_pictures,
 )
-from cbir.ingest.shared_bytes import SharedBytes, share_bytes
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.records import originals

@@ -10,13 +10,12 @@ from typer import Argument, Option
 from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.evaluation.irma.code_error import ErrorRule
-from cbir.system.atomic import atomic_text
-from cbir.system.console.output import OutputFormat, Printed, StageBars, print_json, results_console
-from cbir.system.console.printable import echo
+from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json, results_console
+from cbir.system.files import atomic_text
 from indexer.command_parts import INTERRUPTED
 
 if TYPE_CHECKING:
-    from cbir.evaluation.irma.release_benchmark import BenchmarkPlan
+    from cbir.evaluation.irma.submission import BenchmarkPlan
     from indexer.irma_release import PreparedRelease
 
 
@@ -48,15 +47,15 @@ def evaluate_irma(
     For each re-ranker the folder gets a submission, NAME.txt. Run an interrupted command again to continue it.
     Without labels of the test images, the expected error stands in for the score.
     """
-    from cbir.evaluation import methods
-    from cbir.evaluation.datasets.irma import CodeTree
+    from cbir.evaluation import runs
+    from cbir.evaluation.datasets.irma.codes import CodeTree
     from cbir.evaluation.datasets.irma.label_files import label_kind
-    from cbir.evaluation.irma.release_benchmark import BenchmarkPlan, answer_release
+    from cbir.evaluation.irma.submission import BenchmarkPlan, answer_release
     from cbir.system.threads import cores
     from indexer.index_progress import make_progress
     from indexer.irma_release import index_training_images, prepare_release
 
-    rerankers = methods.parse_methods(rerank)
+    rerankers = runs.parse_methods(rerank)
     codes = CodeTree.read(tree) if tree else None
     loaded = settings.load()
     with StageBars() as bars:

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cbir.errors import InvalidInput, NotFound
-from cbir.evaluation.datasets.irma import CodeTree, read_release
-from cbir.evaluation.datasets.irma.irma_manifest import write_irma_manifest
-from cbir.evaluation.datasets.irma.release import Release
+from cbir.evaluation.datasets.irma.codes import CodeTree
+from cbir.evaluation.datasets.irma.release import Release, read_release, write_irma_manifest
 from cbir.evaluation.datasets.irma.release_archive import extract_release
 from cbir.images import Limits
 from cbir.settings import Settings
-from cbir.system.atomic import private_folder
+from cbir.system.files import private_folder
 from indexer.index_progress import IndexSummary, ProgressReport
 from indexer.index_request import IndexRequest
 from indexer.index_run import run_request

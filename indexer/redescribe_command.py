@@ -12,7 +12,7 @@ from cbir.search import command_options as options
 from cbir.store.collection_address import address_or_folder, collection_folder
 from cbir.store.index.follow_index import follow_index
 from cbir.store.writing.default_profile import DEFAULT_PROFILE
-from cbir.system.console.output import OutputFormat, Printed, StageBars, print_json
+from cbir.system.console import OutputFormat, Printed, StageBars, print_json
 from indexer.command_parts import DONE, INTERRUPTED, SOME_REFUSED, print_counts, print_speed, refusal_report
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from unittest.mock import patch
 from cbir.ingest import process_pool
 
 IMPORTED = (
-    "cbir.evaluation.batch.batch_pool",
+    "cbir.evaluation.batch",
     "cbir.descriptors",
     "cbir.descriptors.encoders",
     "cbir.evaluation.search_pool",

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from cbir.descriptors.encoders import device_encoder
-from cbir.system.hardware import device, device_failure
+from cbir.system import device, device_failure
 
 torch = pytest.importorskip("torch")
 TRIAL = 2 + len(device_encoder.FAINT)  # images of the trial, which no test sends

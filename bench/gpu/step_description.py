@@ -32,7 +32,7 @@ from cbir.images import Image, Limits
 from cbir.ingest.description import DescribeTask
 from cbir.store.base import profile as profiles
 from cbir.store.writing.default_profile import DEFAULT_PROFILE
-from cbir.system.hardware.device_memory import IMAGES_TOGETHER
+from cbir.system.device_failure import IMAGES_TOGETHER
 from cbir.system.threads import cores
 from indexer.describe_files import FileTask
 from indexer.file_pools import describe_all

@@ -8,7 +8,7 @@ from importlib import import_module
 
 from step_results import attempt, report
 
-from cbir.system.hardware.device import choose_device, faiss_gpu_problem
+from cbir.system.device import choose_device, faiss_gpu_problem
 
 LIBRARIES = ("torch", "torchvision", "numpy", "scipy", "sklearn", "cv2", "onnxruntime", "faiss")
 MODULES = (

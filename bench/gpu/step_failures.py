@@ -19,7 +19,7 @@ from cbir.errors import DeviceFailed
 from cbir.gallery import gpu_flat_index, knn
 from cbir.gallery.whitening import plain_space
 from cbir.search.snapshot_search import SnapshotSearch
-from cbir.system.hardware import device_failure
+from cbir.system import device_failure
 
 COUNT, K = (20_000 if SMALL else 200_000), 5000
 

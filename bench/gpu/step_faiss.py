@@ -12,7 +12,7 @@ from cbir.gallery.flat_index import build_half_index
 from cbir.gallery.gpu_flat_index import GpuFlatIndex
 from cbir.gallery.knn import NEAREST, find_neighbours
 from cbir.gallery.whitening import plain_space
-from cbir.system.hardware.device import faiss_gpu_problem
+from cbir.system.device import faiss_gpu_problem
 
 COUNT, QUERIES, COMPARED = (20_000 if SMALL else 1_000_000), 20, 500
 LENGTHS = (100, 2000, 5000)  # of lists: hits, the head that relevance flows from, the candidates

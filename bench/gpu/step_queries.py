@@ -19,7 +19,7 @@ from cbir.rerank.auto import MUTUAL
 from cbir.rerank.top_hits import rerank_top
 from cbir.search import Request
 from cbir.search.collection_ranking import CollectionRanking
-from cbir.system.hardware.device import faiss_gpu_problem
+from cbir.system.device import faiss_gpu_problem
 
 K, ON_CPU = 100, 3  # hits; queries that the CPU answers, too
 # `auto` last: its graph takes longest to make

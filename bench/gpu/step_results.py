@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cbir.system.hardware.device import choose_device
+from cbir.system.device import choose_device
 
 SMALL = bool(os.environ.get("SMALL"))  # a trial of the kit itself, on a CPU
 GPU = choose_device("auto").name == "cuda"  # one that passes its trial

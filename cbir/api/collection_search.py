@@ -10,11 +10,8 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from cbir import settings
-from cbir.api.collection_cohort import Cohort
-from cbir.api.collection_images import CollectionImages
-from cbir.api.query_input import read_example, read_region, require_id
-from cbir.api.region_query import read_region_query
-from cbir.api.result_explanation import explain_result
+from cbir.api.collection_images import Cohort, CollectionImages
+from cbir.api.query_input import explain_result, read_example, read_region, read_region_query, require_id
 from cbir.errors import CbirError, InvalidInput
 from cbir.images import Image, Region
 from cbir.ingest.query_file import WHOLE_FILE, QueryOptions

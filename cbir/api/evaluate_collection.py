@@ -13,7 +13,7 @@ from cbir.api.collection_images import CollectionImages
 from cbir.errors import InvalidInput
 from cbir.search.query_kinds import list_conditions
 from cbir.store.collection_address import collection_folder
-from cbir.system.extras import install_command
+from cbir.system.remedies import install_command
 from cbir.system.threads import cores
 
 if TYPE_CHECKING:
@@ -131,10 +131,10 @@ def evaluate(
     """
     _require_evaluate()
     from cbir.evaluation.experiment import EvalPlan, run_evaluation
-    from cbir.evaluation.methods import parse_methods
     from cbir.evaluation.metrics.named_metrics import parse_metrics
     from cbir.evaluation.relevance import parse_relevance
     from cbir.evaluation.result_files import build_summary
+    from cbir.evaluation.runs import parse_methods
 
     for name, value, least in (
         ("sample", sample, 1),

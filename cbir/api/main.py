@@ -7,9 +7,9 @@ import typer
 
 import cbir
 from cbir.errors import CbirError
-from cbir.system.console.lazy_commands import LazyCommands
-from cbir.system.console.printable import echo
-from cbir.system.extras import missing_package
+from cbir.system.console import echo
+from cbir.system.lazy_commands import LazyCommands
+from cbir.system.remedies import missing_package
 
 INTERRUPTED = 130  # exit code, as shells report a program that Ctrl-C has ended
 

@@ -24,8 +24,8 @@ from cbir.descriptors.slit_lamp_descriptor import SLIT_LAMP, SlitLampDescriptor,
 from cbir.descriptors.tamura import Tamura
 from cbir.errors import InvalidInput
 from cbir.images import Image
-from cbir.system.hardware.device import Device
-from cbir.system.suggestion import did_you_mean
+from cbir.system.device import Device
+from cbir.system.remedies import did_you_mean
 
 
 class Huang2012:

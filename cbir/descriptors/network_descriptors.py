@@ -26,12 +26,18 @@ from cbir.descriptors.networks import model_card
 from cbir.descriptors.networks.onnx_session import OnnxNetwork, load_onnx_network
 from cbir.errors import InvalidInput
 from cbir.images import Image
-from cbir.images.pad_resize import pad_resize
+from cbir.images.scaling import pad_resize
 from cbir.images.volume import VolumeGrid
-from cbir.system.extras import install_command
-from cbir.system.hardware.device import Device, resolve_device
-from cbir.system.hardware.device_failure import device_failures, on_gpu_or_cpu
-from cbir.system.hardware.device_memory import free_cached_memory, full_precision, in_pieces, network_batch
+from cbir.system.device import Device, resolve_device
+from cbir.system.device_failure import (
+    device_failures,
+    free_cached_memory,
+    full_precision,
+    in_pieces,
+    network_batch,
+    on_gpu_or_cpu,
+)
+from cbir.system.remedies import install_command
 
 # Hash of the weights, dimensions, and the descriptor that is concatenated: see `Concatenated`.
 EMBEDDING_NAME = re.compile(r"embedding:([0-9a-f]{16}):([0-9]{1,4})(?:\+([a-z0-9_]+))?")

@@ -7,10 +7,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.evaluation.agreement_count import count_agreement
 from cbir.evaluation.labelled_rows import (
     LabelledRows,
     content_order,
+    count_agreement,
     draw_in_order,
     read_labels,
     score_query,

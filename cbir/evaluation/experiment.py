@@ -10,14 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.candidates import Candidates, select_candidates
-from cbir.evaluation.external_runs import long_run_name, read_external_run
-from cbir.evaluation.methods import Method
-from cbir.evaluation.metrics.anmrr import nmrr_depth
-from cbir.evaluation.metrics.interpolated_precision import interpolated_precision
+from cbir.evaluation.folds import assign_folds, fold_means
 from cbir.evaluation.metrics.named_metrics import Metric, check_metric_gains, compute_metrics
-from cbir.evaluation.qrels import Qrels, build_qrels
-from cbir.evaluation.query_folds import assign_folds, fold_means
+from cbir.evaluation.metrics.rank_metrics import interpolated_precision, nmrr_depth
+from cbir.evaluation.qrels import Qrels, RunMatrix, build_qrels, judged_blocks
 from cbir.evaluation.query_images import (
     EvalQuery,
     leave_one_out,
@@ -26,14 +22,13 @@ from cbir.evaluation.query_images import (
     read_query_list,
     sample_queries,
 )
-from cbir.evaluation.relevance import Relevance
-from cbir.evaluation.run_matrix import RunMatrix, judged_blocks
-from cbir.evaluation.runs import EvalRun, RunWriter, SearchProtocol
+from cbir.evaluation.relevance import Candidates, Relevance, select_candidates
+from cbir.evaluation.runs import EvalRun, Method, RunWriter, SearchProtocol, long_run_name, read_external_run
 from cbir.evaluation.search_pool import SearchPool, open_search_pool
 from cbir.evaluation.significance import bootstrap_intervals, randomisation_test
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.system.atomic import private_folder
+from cbir.system.files import private_folder
 
 RECALLS = tuple(step / 20 for step in range(21))  # of the precision-recall curves
 UNJUDGED_DEPTH = 10  # answers among which unjudged ones are counted

@@ -1,4 +1,4 @@
-"""Relevance judgements (qrels): the gain of a collection's images for each query."""
+"""Relevance judgements (qrels), and runs in memory: the ranked answers to every query with their gains."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.candidates import Candidates, encode_values
 from cbir.evaluation.query_images import EvalQuery
-from cbir.evaluation.relevance import Relevance
+from cbir.evaluation.relevance import Candidates, Relevance, encode_values
 
 Ints = NDArray[np.int64]
 
@@ -129,3 +128,65 @@ def _resolve_level(level: int | None, spread: int, relevance: Relevance) -> int:
     if level is not None and not 1 <= level <= largest:
         raise InvalidInput(f"the level must be from 1 to {largest}, the largest gain; got {level}")
     return level or largest
+
+
+BLOCK = 256  # queries at a time: some megabytes
+
+
+@dataclass(frozen=True, eq=False)
+class RunMatrix:
+    """Answers to q queries.
+
+    positions: (q, k) int32 of candidates, best first; -1 after the last answer of a query.
+    """
+
+    positions: NDArray[np.int32]
+
+    @property
+    def depth(self) -> int:
+        """Number of answers to each query, k."""
+        return int(self.positions.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedBlock:
+    """Relevance of the answers to q queries, best first.
+
+    gains: (q, k), 0 if an answer is not relevant and after the last one. hits: (q, k), gain at least the level.
+    classes: (q, k) of the answers, -1: not judged or after the last one. query_classes: (q,).
+    relevant: (q,) number of relevant images in the collection, retrieved or not, at least 1. most_relevant: the
+    largest such number of all queries of the run.
+    """
+
+    gains: Ints
+    hits: NDArray[np.bool_]
+    classes: Ints
+    query_classes: Ints
+    relevant: Ints
+    most_relevant: int
+
+
+def judged_blocks(run: RunMatrix, qrels: Qrels) -> Iterator[tuple[slice, JudgedBlock]]:
+    """Yield the relevance of the answers of `run` by `qrels`, a slice of the queries at a time."""
+    relevant = qrels.relevant
+    gain_of = np.zeros(len(qrels.classes) + 1, np.int64)  # the last element is for "no answer"
+    class_of = np.append(qrels.classes, -1)
+    for start in range(0, len(run.positions), BLOCK):
+        queries = slice(start, min(start + BLOCK, len(run.positions)))
+        positions = run.positions[queries]
+        gains = np.empty(positions.shape, np.int64)
+        for row, query in enumerate(range(queries.start, queries.stop)):
+            gain_of[qrels.positions[query]] = qrels.gains[query]
+            np.take(gain_of, positions[row], out=gains[row], mode="wrap")
+            gain_of[qrels.positions[query]] = 0
+        yield (
+            queries,
+            JudgedBlock(
+                gains,
+                gains >= qrels.level,
+                class_of[positions],
+                qrels.query_classes[queries],
+                relevant[queries],
+                int(relevant.max()),
+            ),
+        )

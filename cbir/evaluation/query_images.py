@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput, UnreadableImage
-from cbir.evaluation.candidates import Candidates
-from cbir.evaluation.relevance import Relevance
+from cbir.evaluation.relevance import Candidates, Relevance
 from cbir.ingest.description import DescribedFile
 from cbir.ingest.manifest import Manifest
 from cbir.store import Record

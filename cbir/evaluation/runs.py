@@ -1,10 +1,12 @@
-"""Runs: every query searched by one method, written as a run file or read from a finished one."""
+"""Runs: every query searched by one method, written as a run file, or read from any program's."""
 
 import json
 import os
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -12,17 +14,60 @@ from typing import Any
 import numpy as np
 
 import cbir
+from cbir import rerank
 from cbir.errors import InvalidInput
-from cbir.evaluation.candidates import Candidates
-from cbir.evaluation.methods import Method
+from cbir.evaluation.qrels import RunMatrix
 from cbir.evaluation.query_images import EvalQuery
-from cbir.evaluation.run_matrix import RunMatrix
+from cbir.evaluation.relevance import Candidates
+from cbir.evaluation.run_files import RunFile, iter_run, run_lines, trec_word
 from cbir.evaluation.search_pool import SearchPool, SearchResult, SearchTask
-from cbir.evaluation.trec import iter_run, run_lines
+from cbir.rerank.parameters import parse_value
 from cbir.search import Request
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.system.atomic import atomic_text
+from cbir.system.files import atomic_text
+
+
+@dataclass(frozen=True)
+class Method:
+    """A re-ranker with parameters.
+
+    name: of the run, as typed. rerank: name of the re-ranker. parameters: that differ from the profile's.
+    """
+
+    name: str
+    rerank: str
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def file(self) -> str:
+        """Name of its run file."""
+        return re.sub(r"[^\w.=-]", "-", self.name) + ".run"
+
+
+def parse_methods(text: str) -> list[Method]:
+    """Parse a list separated by spaces or commas; raise InvalidInput for an unknown re-ranker."""
+    entries = [rerank.names() if entry == "all" else [entry] for entry in re.split(r"[\s,]+", text) if entry]
+    methods = [_method(name) for name in dict.fromkeys(chain.from_iterable(entries))]
+    if not methods:
+        raise InvalidInput(f"name at least one re-ranker: {', '.join(rerank.names())}, and all")
+    return methods
+
+
+def _method(name: str) -> Method:
+    kind, *settings = name.split(":")
+    parameters: dict[str, Any] = {}
+    for setting in settings:
+        key, _, value = setting.partition("=")
+        try:
+            parameters[key] = parse_value(value)
+        except ValueError:
+            raise InvalidInput(
+                f"'{name}': {setting} is not of the form NAME=NUMBER, as in eprf:P=9"
+            ) from None
+    rerank.get(kind, **parameters)
+    return Method(name, kind, parameters)
+
 
 # That decide the content of a run.
 DECISIVE_SETTINGS = {"exact_limit", "indexed_candidates", "indexed_sample", "index_probes"}
@@ -193,3 +238,73 @@ def _finished(path: Path, decisive: dict[str, Any]) -> dict[str, Any] | None:
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return None
+
+
+def read_external_run(
+    path: Path, candidates: Candidates, queries: Sequence[EvalQuery], protocol: SearchProtocol
+) -> EvalRun:
+    """Read a run under the rules of every search of an evaluation.
+
+    Parameters
+    ----------
+    path : Path
+        TREC run file with the names of the queries and image ids; its name is that of the run.
+    candidates : Candidates
+        Images that may be answers; others are left out, and counted in the notes.
+    queries : sequence of EvalQuery
+        Queries to evaluate. Their own pictures, and images of their patients unless the protocol allows them, are
+        left out of the answers.
+    protocol : SearchProtocol
+
+    Returns
+    -------
+    EvalRun
+        `seconds` is None, `source` the absolute path of the file.
+
+    Raises
+    ------
+    InvalidInput
+        If the file is no run, or has no answer to any of these queries.
+    """
+    run = RunFile(path)
+    position_of = {record.image_id: position for position, record in enumerate(candidates.records)}
+    matrix = np.full((len(queries), min(protocol.depth, len(candidates))), -1, np.int32)
+    ties = unknown = unanswered = 0
+    for row, query in enumerate(queries):
+        answers = run.answers(trec_word(query.name))
+        ranks = [rank for rank, image in enumerate(answers.images) if image in position_of]
+        unknown += len(answers.images) - len(ranks)
+        allowed = [
+            rank
+            for rank in ranks
+            if _is_allowed(candidates, position_of[answers.images[rank]], query, protocol)
+        ][: matrix.shape[1]]
+        matrix[row, : len(allowed)] = [position_of[answers.images[rank]] for rank in allowed]
+        ties += int((np.diff(answers.scores[allowed]) == 0).sum())
+        unanswered += not allowed
+    if unanswered == len(queries):
+        raise InvalidInput(
+            f"{path} has no answers to these queries among these images; is it of another collection?"
+        )
+    counts = {
+        "answers are not among the images of this evaluation and are left out": unknown,
+        "queries have no answer in the file": unanswered,
+    }
+    notes = [f"{count} {text}" for text, count in counts.items() if count]
+    facts = {
+        "parameters": {}, "scope": "", "notes": notes, "answers": int((matrix >= 0).sum()), "ties": ties,
+        "seconds": None, "reused": False, "source": str(path.resolve()),
+    }  # fmt: skip
+    return EvalRun(Method(path.stem, ""), RunMatrix(matrix), facts)
+
+
+def long_run_name(path: Path) -> str:
+    """Return a name for a run file with that of its results: results/none for results/runs/none.run."""
+    folder = path.resolve().parent
+    return f"{(folder.parent if folder.name == 'runs' else folder).name}/{path.stem}"
+
+
+def _is_allowed(candidates: Candidates, position: int, query: EvalQuery, protocol: SearchProtocol) -> bool:
+    record = candidates.records[position]
+    other_patient = protocol.same_patient or not query.patient or record.patient_key != query.patient
+    return record.content_hash != query.content and other_patient

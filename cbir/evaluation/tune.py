@@ -1,4 +1,4 @@
-"""Grid search for C and gamma of the SVMs, on labelled images of the collection itself."""
+"""Settings of SVMs: a grid search for C and gamma on labelled images, and those that older collections lack."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,18 +11,43 @@ from numpy.typing import NDArray
 from cbir import rerank
 from cbir.errors import InvalidInput
 from cbir.evaluation.labelled_rows import LabelledRows, draw_queries, read_labelled_rows, score_query
-from cbir.evaluation.setting_advice import add_settings_of_new
-from cbir.rerank.eprf import SHARPNESS
+from cbir.rerank.auto import read_choice
+from cbir.rerank.eprf import SHARPNESS, Eprf
 from cbir.rerank.kernel_width import kernel_gamma
 from cbir.rerank.parameters import AUTO
 from cbir.store import Collection, View
-from cbir.store.base.profile import Profile
+from cbir.store.base.profile import Profile, settings_of_new
+
+
+def add_settings_of_new(profile: Profile) -> dict[str, Any]:
+    """Return the settings of a profile with those of new collections, where it has none of that name."""
+    return settings_of_new(profile) | profile.rerank
+
+
+def setting_advice(collection: Collection) -> list[str]:
+    """Return a line for each kind of settings that an earlier version left in a collection."""
+    lines = []
+    profile, auto = collection.profile, collection.auto_choice()
+    if auto is not None and read_choice(auto, profile.descriptor).images is None:
+        lines.append(
+            "auto was chosen by an earlier version: the next `cbir index`, or `cbir collection tune`, chooses again"
+        )
+    new = settings_of_new(profile)
+    if new.keys() - profile.rerank.keys():
+        listed = " ".join(f"{key}={value:g}" for key, value in new[Eprf.name].items())
+        lines.append(
+            f"the settings of eprf are those of an earlier version, new collections have {listed}: "
+            "`cbir collection tune` stores them"
+        )
+    return lines
+
 
 METHODS = (
     "eprf",
     "fuzzy-eprf",
     "diffusion-eprf",
 )  # have SVMs; settings of the first apply to its variants too
+
 GAMMAS = (1e-6, 1e6)  # bounds of its gamma; the automatic one has none
 
 

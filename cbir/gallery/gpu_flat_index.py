@@ -11,8 +11,7 @@ import numpy as np
 
 from cbir.gallery.vector_blocks import Floats, Rows, is_among
 from cbir.system.cancellation import checkpoint, is_cancellation, locked, run_to_end
-from cbir.system.hardware.device_failure import gpu_failure
-from cbir.system.hardware.device_memory import is_out_of_device_memory, rows_within
+from cbir.system.device_failure import gpu_failure, is_out_of_device_memory, rows_within
 
 PARTS = 8  # that the rows are dealt to in turn: a GPU finds MOST_FETCHED rows of each
 MOST_FETCHED = 2048  # rows that a search of a GPU index returns, at most

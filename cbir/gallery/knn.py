@@ -13,8 +13,8 @@ from cbir.gallery.knn_lists import nearest_in_lists, sort_into_lists
 from cbir.gallery.vector_blocks import Floats
 from cbir.gallery.whitening import Space
 from cbir.system.cancellation import checkpoint
-from cbir.system.hardware.device import Device, choose_device, faiss_gpu_problem
-from cbir.system.hardware.device_failure import device_failures, on_gpu_or_cpu
+from cbir.system.device import Device, choose_device, faiss_gpu_problem
+from cbir.system.device_failure import device_failures, on_gpu_or_cpu
 
 NEAREST = 8  # neighbours of each image
 EXACT = 10_000  # images up to which all are compared with all

@@ -4,7 +4,7 @@ from cbir.images.bit_depth import from_array
 from cbir.images.image import DicomHeader, Image
 from cbir.images.limits import Limits
 from cbir.images.reading import decode, read_images
-from cbir.images.region import Region, check_region, crop
+from cbir.images.scaling import Region, check_region, crop
 
 __all__ = [
     "DicomHeader",

@@ -10,7 +10,7 @@ from pydicom import uid
 from pydicom.uid import UID
 
 from cbir.errors import UnreadableImage
-from cbir.system.extras import install_command
+from cbir.system.remedies import install_command
 
 SIZ = b"\xff\x4f\xff\x51"  # SOC and SIZ: ISO/IEC 15444-1, A.4.1 and A.5.1
 COMPONENTS = 40  # bytes from SOC to the number of components; depth and two factors of each follow

@@ -1,21 +1,204 @@
-"""Decoding of DICOM files to images with header fields."""
+"""Decoding of DICOM files to images with header fields; their display pipeline from stored values to uint8 pixels."""
 
 from collections.abc import Iterator
 from math import inf
 
+import numpy as np
+from numpy.typing import NDArray
 from pydicom import uid
 from pydicom.dataset import Dataset
+from pydicom.pixels.processing import apply_color_lut
 
 from cbir.errors import UnreadableImage
-from cbir.images.dicom_dataset import frame_count, parse_dataset
-from cbir.images.dicom_display import display_pixels
+from cbir.images.bit_depth import Pixels, apply_window, drop_equal_channels, percentiles, weighted_percentiles
+from cbir.images.dicom_dataset import first_number, frame_count, parse_dataset
+from cbir.images.dicom_facts import first_text, patient_age, patient_sex, read_slice_place, series_description
 from cbir.images.dicom_frames import stored_frames
-from cbir.images.dicom_place import read_slice_place
-from cbir.images.grey_transforms import FrameHeader, functional_groups
-from cbir.images.image import DicomHeader, Image, Window
+from cbir.images.grey_transforms import (
+    FrameHeader,
+    Values,
+    functional_groups,
+    lookup_table,
+    modality_values,
+    voi_pixels,
+)
+from cbir.images.image import DicomHeader, Image, Window, Windowing, row_blocks
 from cbir.images.limits import Limits
-from cbir.images.patient_facts import first_text, patient_age, patient_sex, series_description
-from cbir.images.stored_values import read_pixel_format
+from cbir.images.stored_values import PixelFormat, Stored, read_pixel_format
+
+GAPS = 16  # other values are apart from scattered padding by this part of the range of values
+
+NEAR = 256  # its mean is as near to the padding value as this part
+
+MAX_DISTINCT = 65536  # distinct values that are mapped by a table; above, each pixel is computed
+
+
+def display_pixels(
+    stored: Stored, header: FrameHeader, pixel_format: PixelFormat, window: Window | None = None
+) -> tuple[Pixels, Windowing | None]:
+    """Convert one frame to the pixels to display.
+
+    Grey values pass the modality LUT or rescaling (PS3.3, C.11.1), then the first VOI LUT or the first window that
+    can be used, LINEAR, LINEAR_EXACT or SIGMOID (C.11.2), or, without one, the window from the 1st to the 99th
+    percentile of the frame, without pixel padding (C.7.5.1.1.2). MONOCHROME1 is inverted after that. Functional
+    groups of enhanced objects, per frame or shared (C.7.6.16.2.9 and .10), take precedence. Palettes are applied,
+    colours of more than 8 bits divided by their maximum, overlays left out.
+
+    Parameters
+    ----------
+    stored : (rows, columns) or (rows, columns, 3) array
+        Stored values, RGB if they are colours.
+    header : FrameHeader
+        Header of the frame; gets a note of each attribute that is there, but cannot be used.
+    pixel_format : PixelFormat
+        Format of the stored values.
+    window : (float, float), optional
+        Center and width, instead of those in the header.
+
+    Returns
+    -------
+    pixels : (rows, columns) or (rows, columns, 3) uint8
+        Grey or RGB.
+    windowing : Windowing or None
+        Window of a grey frame.
+
+    Raises
+    ------
+    UnreadableImage
+        If values are not finite, or there is no palette for the indices of one.
+    """
+    if stored.ndim == 3:
+        return drop_equal_channels(_to_bytes(stored, 2.0**pixel_format.stored - 1)), None
+    if pixel_format.photometric == "PALETTE COLOR":
+        return drop_equal_channels(_apply_palette(stored, header)), None
+    if stored.dtype.kind == "f" and not np.isfinite(stored).all():
+        raise UnreadableImage("has pixel values that are not finite; replace NaN and infinity")
+    grey, windowing = _grey(stored, header, pixel_format, window)
+    return (255 - grey if pixel_format.photometric == "MONOCHROME1" else grey), windowing
+
+
+def _grey(
+    stored: Stored, header: FrameHeader, pixel_format: PixelFormat, window: Window | None
+) -> tuple[Pixels, Windowing]:
+    distinct, low = _distinct_values(stored)
+    values = modality_values(distinct, header)
+    minimum, maximum = float(values.min()), float(values.max())
+    if (mapped := voi_pixels(values, header, window)) is not None:
+        grey, applied = mapped
+        center, width = applied or _linear_window(minimum, maximum)
+    else:
+        darkest, brightest = _percentiles(
+            values, stored, low, _padding_range(stored, header.dataset, pixel_format)
+        )
+        center, width = _linear_window(darkest, brightest)
+        grey = apply_window(values, darkest, brightest)
+    pixels = _look_up(grey, stored, low)
+    return np.ascontiguousarray(pixels), Windowing(center, width, minimum, maximum)
+
+
+def _percentiles(
+    values: Values, stored: Stored, low: int | None, padding: tuple[float, float] | None
+) -> Window:
+    """Return the percentiles of the visible pixels, of all values if no pixel is visible."""
+    if low is None:
+        visible = _not_padding(stored, padding)
+        return percentiles(values[visible] if visible.any() else values)
+    counts = np.zeros(values.size, np.int64)
+    for rows in row_blocks(*stored.shape):
+        visible = _not_padding(stored[rows], padding)
+        counts += np.bincount(stored[rows][visible].astype(np.intp) - low, minlength=values.size)
+    return weighted_percentiles(values, counts) if counts.any() else percentiles(values)
+
+
+def _look_up(table: Pixels, stored: Stored, low: int | None) -> Pixels:
+    """Return the entry of each pixel in `table`, which begins with that of `low`; for None, it is the pixels."""
+    if low is None:
+        return table
+    pixels = np.empty(stored.shape + table.shape[1:], table.dtype)
+    for rows in row_blocks(*stored.shape):
+        pixels[rows] = table[stored[rows].astype(np.intp) - low]
+    return pixels
+
+
+def _linear_window(low: float, high: float) -> Window:
+    """Return center and width of the LINEAR window that maps low to black and high to white."""
+    return (low + high + 1) / 2, high - low + 1
+
+
+def _distinct_values(stored: Stored) -> tuple[NDArray[np.generic], int | None]:
+    """Return the values to map: all integers in range and the lowest of them, or the pixels themselves and None."""
+    if stored.dtype.kind == "f":
+        return stored, None
+    low, high = int(stored.min()), int(stored.max())
+    if high - low >= MAX_DISTINCT:
+        return stored, None
+    return np.arange(low, high + 1), low
+
+
+def _not_padding(stored: Stored, padding: tuple[float, float] | None) -> NDArray[np.bool_]:
+    """Mask the stored values outside of the range of pixel padding."""
+    if padding is None:
+        return np.ones(stored.shape, np.bool_)
+    numbers = stored.astype(np.float64)
+    return (numbers < padding[0]) | (numbers > padding[1])
+
+
+def _padding_range(stored: Stored, dataset: Dataset, pixel_format: PixelFormat) -> tuple[float, float] | None:
+    """Return the lowest and the highest stored value of pixel padding; None without padding.
+
+    The attributes may have the other sign than the pixels: they are words like these. Lossy compression scatters
+    padding evenly on both sides. In a lossy file, values around it belong to it if their mean is close to it and a
+    gap separates them from all others.
+    """
+    padding = first_number(dataset, "PixelPaddingValue")
+    if padding is None:
+        return None
+    limit = first_number(dataset, "PixelPaddingRangeLimit")
+    low, high = sorted(map(pixel_format.stored_number, (padding, padding if limit is None else limit)))
+    if str(dataset.get("LossyImageCompression")) != "01":
+        return low, high
+    distinct, counts = np.unique(stored, return_counts=True)
+    values = distinct.astype(np.float64)
+    spread = values[-1] - values[0]
+    gap, near = spread / GAPS, spread / NEAR
+    clusters = np.split(np.arange(len(values)), np.flatnonzero(np.diff(values) > gap) + 1)
+    for cluster in clusters:
+        first, last = values[cluster[0]], values[cluster[-1]]
+        mean = np.average(values[cluster], weights=counts[cluster])
+        if first <= high and last >= low and low - near <= mean <= high + near:
+            return min(low, first), max(high, last)
+    return low, high
+
+
+def _apply_palette(stored: Stored, header: FrameHeader) -> Pixels:
+    """Convert palette indices to RGB (C.7.9)."""
+    dataset = header.dataset
+    distinct, low = _distinct_values(stored)
+    colours = "RedPaletteColorLookupTable", "GreenPaletteColorLookupTable", "BluePaletteColorLookupTable"
+    try:
+        if "RedPaletteColorLookupTableData" in dataset:
+            tables = [
+                lookup_table(dataset, header.little, header.signed, f"{name}Descriptor", f"{name}Data")
+                for name in colours
+            ]
+            top = max(table.top for table in tables)
+            rgb = np.stack([table(distinct) for table in tables], axis=-1)
+        else:  # segmented
+            rgb = apply_color_lut(distinct, dataset)[..., :3].astype(np.float64)
+            top = 2.0 ** int(dataset[f"{colours[0]}Descriptor"].value[2]) - 1
+    except MemoryError:
+        raise
+    except Exception:  # pydicom raises anything on damaged segments
+        raise UnreadableImage("has a palette that is missing or damaged; export it as RGB") from None
+    return _look_up(apply_window(rgb, 0, top), stored, low)
+
+
+def _to_bytes(colour: Stored, top: float) -> Pixels:
+    """Scale colours with maximum `top` to uint8."""
+    if colour.dtype == np.uint8 and top >= 255:
+        return colour.astype(np.uint8, copy=False)
+    return apply_window(colour.astype(np.float64), 0, max(top, 1.0))
+
 
 SECONDARY_CAPTURES = {
     uid.SecondaryCaptureImageStorage,
@@ -47,7 +230,7 @@ def decode_dicom(
     Yields
     ------
     Image
-        One image per frame, with pixels from `cbir.images.dicom_display.display_pixels`.
+        One image per frame, with pixels from `cbir.images.dicom_decoder.display_pixels`.
 
     Raises
     ------

@@ -16,9 +16,13 @@ from cbir.errors import UnreadableImage
 from cbir.images.coded_damage import EOI, is_damaged_frame, is_reversible
 from cbir.images.dicom_dataset import PIXELS, frame_count
 from cbir.images.image import row_blocks
-from cbir.images.jpeg_2000_header import read_jpeg_2000_size
-from cbir.images.jpeg_decoders import decode_jpeg_2000, decode_jpeg_frame, decode_jpeg_ls
-from cbir.images.jpeg_markers import read_jpeg_frame
+from cbir.images.jpeg_codecs import (
+    decode_jpeg_2000,
+    decode_jpeg_frame,
+    decode_jpeg_ls,
+    read_jpeg_2000_size,
+    read_jpeg_frame,
+)
 from cbir.images.stored_values import (
     JPEG_2000_COLOURS,
     LUMA_AND_CHROMA,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.images.slice_place import SlicePlace
+from cbir.images.slice_order import SlicePlace
 
 BLOCK_PIXELS = 2**20
 
@@ -29,7 +29,7 @@ class DicomHeader:
 
     patient_id never leaves the process: it is hashed with the collection's key and then dropped. study_date is
     stored only on request, shifted. secondary_capture: a screen shot or scanned film (A.8), not a modality's image.
-    age, sex, series_description: see `cbir.images.patient_facts`.
+    age, sex, series_description: see `cbir.images.dicom_facts`.
     """
 
     study: str = ""

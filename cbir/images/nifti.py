@@ -30,7 +30,7 @@ from cbir.images.volume import (
     make_volume,
     resample_slices,
 )
-from cbir.system.extras import install_command
+from cbir.system.remedies import install_command
 
 SIZES = (348, 540)  # bytes of the headers of both versions
 MAGICS = (b"n+1\0", b"n+2\0\r\n\x1a\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 import cv2
 
 from cbir.errors import UnreadableImage
-from cbir.images import nifti, other_files, png, rasters, tiff
+from cbir.images import nifti, other_files, rasters, tiff
 from cbir.images.bit_depth import to_pixels
 from cbir.images.image import Image, Window
 from cbir.images.limits import Limits
@@ -16,7 +16,7 @@ from cbir.images.suppress_logs import suppress_decoder_logs
 
 BMP_HEADERS = (12, 16, 40, 52, 56, 64, 108, 124)  # lengths of the header that follows the first 14 bytes
 NO_MEMORY = -4  # code of cv2.error
-SINGLE_FRAME = {"png": png.decode_png, "jpeg": rasters.decode_jpeg, "bmp": rasters.decode_bmp}
+SINGLE_FRAME = {"png": rasters.decode_png, "jpeg": rasters.decode_jpeg, "bmp": rasters.decode_bmp}
 
 cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)  # our errors report damage, with file names
 
@@ -81,7 +81,7 @@ def decode(
 ) -> Iterator[Image]:
     """Yield every frame or page of a file's bytes.
 
-    Samples become uint8 as in `cbir.images.from_array` and, for DICOM, `cbir.images.dicom_display`. EXIF orientation
+    Samples become uint8 as in `cbir.images.from_array` and, for DICOM, `cbir.images.dicom_decoder`. EXIF orientation
     is applied, transparency blended onto black, TIFF "white is zero" inverted.
 
     Parameters
@@ -164,7 +164,7 @@ def recognise_format(data: bytes) -> str:
     """Return "png", "jpeg", "tiff", "bmp", "dicom" or "nifti"; raise UnreadableImage for any other file."""
     if data[128:132] == b"DICM" or _lacks_preamble(data):  # first: the preamble may look like a TIFF file
         return "dicom"
-    if data.startswith(png.SIGNATURE):
+    if data.startswith(rasters.PNG_SIGNATURE):
         return "png"
     if data.startswith(b"\xff\xd8\xff"):
         return "jpeg"

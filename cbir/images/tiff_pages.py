@@ -10,9 +10,9 @@ from tifffile import COMPRESSION, PHOTOMETRIC, TiffFile, TiffPage
 
 from cbir.errors import UnreadableImage
 from cbir.images.bit_depth import Samples
-from cbir.images.jpeg_markers import read_jpeg_frame
+from cbir.images.jpeg_codecs import read_jpeg_frame
 from cbir.images.limits import Limits
-from cbir.images.orientation import apply_orientation
+from cbir.images.rasters import apply_orientation
 from cbir.images.suppress_logs import SILENT
 
 logging.getLogger("tifffile").setLevel(SILENT)  # our errors report damage, with file names

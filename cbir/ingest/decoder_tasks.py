@@ -13,17 +13,14 @@ from cbir.errors import InvalidInput, NotEnoughMemory, UnreadableImage
 from cbir.images import Image, Limits, Region, crop, decode, read_images
 from cbir.images.bit_depth import apply_window
 from cbir.images.image import Window, Windowing
-from cbir.images.pad_resize import pad_resize
 from cbir.images.reading import is_out_of_memory, recognise_format
+from cbir.images.scaling import encode_view, make_thumbnail, pad_resize
 from cbir.images.suppress_logs import suppress_decoder_logs
-from cbir.images.thumbnail import encode_view, make_thumbnail
 from cbir.images.volume import Volume, VolumeGrid
 from cbir.images.zipped_files import is_zip
 from cbir.ingest.description import DescribedFile, DescribeTask, Refusal, describe_images, with_deadline
-from cbir.ingest.memory_limit import memory_limit, private_memory
-from cbir.ingest.query_file import QueryOptions
-from cbir.ingest.query_volume import decode_query_volume, middle_slice
-from cbir.ingest.shared_bytes import SharedBytes, load_shared_bytes
+from cbir.ingest.process_memory import SharedBytes, load_shared_bytes, memory_limit, private_memory
+from cbir.ingest.query_file import QueryOptions, decode_query_volume, middle_slice
 from cbir.store.records.records import hash_patient
 
 Result = TypeVar("Result")

@@ -11,14 +11,14 @@ from cbir.descriptors.descriptor import Batched, Descriptor
 from cbir.errors import NoPixels, UndescribableImage, UnreadableImage
 from cbir.images import Image, Limits
 from cbir.images.reading import is_out_of_memory
-from cbir.images.thumbnail import make_thumbnail
+from cbir.images.scaling import make_thumbnail
 from cbir.images.volume import Volume
 from cbir.ingest.object_store import StoreSilent
 from cbir.ingest.process_pool import extend_deadline
 from cbir.settings import Settings
 from cbir.store.base.profile import Profile
 from cbir.store.records.records import Entry, Record, describe_record
-from cbir.system.hardware.device import Device
+from cbir.system.device import Device
 
 if TYPE_CHECKING:  # the database is not needed where images are described
     from cbir.store import Collection
@@ -197,10 +197,10 @@ def describe_images(
 
 
 def _with_pixel_findings(record: Record, image: Image) -> Record:
-    from cbir.ingest.checks.findings import (
+    from cbir.ingest.checks.pixel_checks import (
+        check_pixels,
         with_findings,
     )  # here, so that processes that check nothing start without it
-    from cbir.ingest.checks.pixel_checks import check_pixels
 
     return with_findings(record, check_pixels(image))
 

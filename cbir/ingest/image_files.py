@@ -10,7 +10,7 @@ from cbir.errors import InvalidInput, NotFound
 from cbir.images.ct_series import CtSeries
 from cbir.images.other_files import REFUSED_SUFFIXES
 from cbir.ingest.manifest import canonical_path
-from cbir.system.paths import is_inside
+from cbir.system.files import is_inside
 
 VOLUME = ".nii.gz"
 HEAD_BYTES = 132  # that tell what a file is

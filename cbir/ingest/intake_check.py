@@ -2,20 +2,37 @@
 
 import weakref
 from collections.abc import Sequence
+from importlib.util import find_spec
 from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
-from cbir.ingest.checks.requirements import require_packages
+from cbir.errors import InvalidInput
 from cbir.ingest.description import DescribedFile
 from cbir.store import Collection
 from cbir.store.records.add_transaction import Added
 from cbir.store.records.records import FINDINGS_LABEL, Entry
 from cbir.store.writing.writer import Writer
+from cbir.system.remedies import install_command
 
 if TYPE_CHECKING:
     from cbir.ingest.checks.collection_check import CollectionCheck
 
+
+def require_packages(intake: str) -> None:
+    """Raise InvalidInput with the remedy if images are to be checked, and a package or its weights are missing.
+
+    intake: the setting.
+    """
+    if intake != "accept":
+        from cbir.ingest.checks.burned_in_text import reader_path  # not imported where nothing is checked
+
+        reader_path()
+        if find_spec("simplejpeg") is None:
+            raise InvalidInput(f"the intake check needs simplejpeg: {install_command('intake')}")
+
+
 Intake = Literal["accept", "flag", "quarantine"]
+
 RENEWED = 2  # times as many images in the collection: then it is compared with anew
 
 

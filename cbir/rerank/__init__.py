@@ -21,7 +21,7 @@ from cbir.rerank.nprf import NegativeFeedback
 from cbir.rerank.pc import PostRetrievalClustering
 from cbir.rerank.pearson import Pearson
 from cbir.rerank.reranker import Reranked, Reranker
-from cbir.system.suggestion import did_you_mean
+from cbir.system.remedies import did_you_mean
 
 __all__ = ["Reranked", "Reranker", "get", "get_tuned", "names", "reranker_class", "resolve_name"]
 

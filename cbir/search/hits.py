@@ -8,7 +8,7 @@ from pydantic import PrivateAttr
 from cbir.errors import InvalidInput
 from cbir.search.hit_cards import render_cards, style_element
 from cbir.search.search_models import Answer, Hit
-from cbir.system.extras import install_command
+from cbir.system.remedies import install_command
 
 if TYPE_CHECKING:
     from pandas import DataFrame

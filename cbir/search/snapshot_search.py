@@ -9,9 +9,8 @@ from cbir.errors import CollectionBusy, DeviceFailed, InvalidInput
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.gpu_flat_index import GpuFlatIndex
 from cbir.gallery.vector_blocks import Floats, Rows
-from cbir.system.hardware.device import Device, faiss_gpu_problem, resolve_device
-from cbir.system.hardware.device_failure import device_failures, give_up_gpu, gpu_failure, with_remedy
-from cbir.system.hardware.device_lock import acquire_device_lock
+from cbir.system.device import Device, acquire_device_lock, faiss_gpu_problem, resolve_device
+from cbir.system.device_failure import device_failures, give_up_gpu, gpu_failure, with_remedy
 
 LEAST = 20_000  # images; a smaller collection is searched on the CPU sooner than it is sent anywhere
 NARROW = 0.4  # share of the images that a filter leaves, below which a GPU finds too few of them

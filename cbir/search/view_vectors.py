@@ -21,7 +21,7 @@ from cbir.store.index.port import IndexScope, Neighbours, Numbers
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.views.collection_view import View
 from cbir.store.views.index_feed import exclusions
-from cbir.system.hardware.device import Device
+from cbir.system.device import Device
 from cbir.system.threads import cores, for_each
 
 EVERYTHING = IndexScope()

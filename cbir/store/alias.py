@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 from cbir.errors import InvalidInput, NotFound
-from cbir.system.atomic import PUBLIC_FILE, write_bytes
+from cbir.system.files import PUBLIC_FILE, write_bytes
 
 SUFFIX = ".alias"
 MAX_BYTES = 4096

@@ -22,8 +22,7 @@ from cbir.store.records.records import Record
 from cbir.store.upkeep.quarantine_release import read_quarantined
 from cbir.store.upkeep.sent_instances import StoredCopy, count_sent_instances, stored_copies
 from cbir.store.writing.followed_changes import drop_quarantined, forget_copy, move_copy, move_quarantined
-from cbir.system.console.output import OutputFormat, StageBars, print_json
-from cbir.system.console.printable import echo
+from cbir.system.console import OutputFormat, StageBars, echo, print_json
 from indexer.command_parts import DIFFERENT, DONE, INTERRUPTED, SOME_REFUSED, refusal_report
 from indexer.describe_instance import InstanceFilter
 from indexer.dicomweb.archive_comparison import (

@@ -8,7 +8,7 @@ from itertools import islice
 from threading import Event, Lock
 
 from cbir.errors import ArchiveFailed
-from cbir.system.console.printable import echo
+from cbir.system.console import echo
 from indexer.describe_instance import Fate
 from indexer.dicomweb.archive_items import ArchiveDenied, ArchiveItem, ArchiveStudy, ItemRefused, StudyFilter
 from indexer.dicomweb.dicomweb_archive import DicomwebArchive

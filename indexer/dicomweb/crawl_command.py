@@ -17,8 +17,7 @@ from cbir import settings
 from cbir.errors import CollectionBusy, InvalidInput
 from cbir.search import command_options as options
 from cbir.store.index.follow_index import follow_index
-from cbir.system.console.output import OutputFormat, StageBars
-from cbir.system.console.printable import echo
+from cbir.system.console import OutputFormat, StageBars, echo
 from indexer import command_parts
 from indexer.command_parts import DONE, INTERRUPTED, SOME_REFUSED, RayOption, refusal_report
 

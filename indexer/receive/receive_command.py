@@ -17,8 +17,8 @@ from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.search import command_options as options
 from cbir.store.index.follow_index import follow_index
-from cbir.system.console.printable import echo
-from cbir.system.file_limit import raise_file_limit
+from cbir.system.console import echo
+from cbir.system.files import raise_file_limit
 from indexer import command_parts
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from typing import Any
 from flask import g
 
 from cbir.errors import InvalidInput
-from cbir.system.atomic import BINARY, OWNER_FILE, private_folder
-from cbir.system.disk_space import has_room
+from cbir.system.files import BINARY, OWNER_FILE, has_room, private_folder
 from service.access.audit_chain import NOT_WRITTEN, RESTARTED, chain_line
 from service.access.audit_files import AuditFiles, ChainState
 from service.access.audit_writer import CHECK, AuditWriter, time_of_line

@@ -9,8 +9,7 @@ import typer
 
 from cbir import settings
 from cbir.errors import InvalidInput
-from cbir.system.console.output import StageBars
-from cbir.system.console.printable import echo
+from cbir.system.console import StageBars, echo
 
 if TYPE_CHECKING:
     from service.access.audit_chain import ChainHead

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cbir.errors import InvalidInput
-from cbir.system.atomic import BINARY, OWNER_FILE
-from cbir.system.file_lock import wait_lock
+from cbir.system.files import BINARY, OWNER_FILE, wait_lock
 from service.access.audit_chain import ChainHead, read_head, start_chain
 from service.access.audit_key import read_key, read_or_create_key
 from service.access.chain_check import LogLine, verify_chain

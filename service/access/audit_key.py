@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cbir.errors import InvalidInput
-from cbir.system.atomic import BINARY, OWNER_FILE
+from cbir.system.files import BINARY, OWNER_FILE
 
 KEY_BYTES = 32
 

@@ -9,7 +9,7 @@ from threading import Condition
 from typing import Any
 
 from cbir.errors import CbirError, InvalidInput
-from cbir.system.atomic import private_folder
+from cbir.system.files import private_folder
 from service.access.audit_chain import NOT_WRITTEN, RESTARTED, ChainHead, chain_line, read_head, start_chain
 from service.access.audit_key import read_key, read_or_create_key
 from service.access.audit_writer import AuditWriter, time_of_line

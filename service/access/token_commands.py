@@ -8,8 +8,7 @@ import typer
 
 from cbir import settings
 from cbir.system.access_rights import Scope
-from cbir.system.console.output import OutputFormat
-from cbir.system.console.printable import echo
+from cbir.system.console import OutputFormat, echo
 from service.access.token_expiry import parse_expiry
 
 if TYPE_CHECKING:

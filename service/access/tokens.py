@@ -12,8 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from cbir.errors import StorageFull
 from cbir.store.base.disk_full import raise_when_full
 from cbir.system.access_rights import Scope
-from cbir.system.atomic import OWNER_FILE, atomic_binary, private_folder
-from cbir.system.file_lock import wait_lock
+from cbir.system.files import OWNER_FILE, atomic_binary, private_folder, wait_lock
 from service.access.token_list import Token, TokenStorage, TokensUnreadable
 from service.state.errors import StateUnavailable
 from service.state.private_file import give_to_owner, permission_problem

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from cbir.system.extras import missing_package
+from cbir.system.remedies import missing_package
 
 if TYPE_CHECKING:
     from service.client.http_client import Client, ServiceError, ServiceUnreachable

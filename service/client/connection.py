@@ -213,6 +213,6 @@ def _read_file(file: Any) -> bytes:
     if not is_array(file):
         raise InvalidInput(f"an image is a file, its content or an array, not {type(file).__name__}")
     from cbir.images import from_array
-    from cbir.images.thumbnail import encode_image
+    from cbir.images.scaling import encode_image
 
     return encode_image(from_array(file).pixels, ".png")

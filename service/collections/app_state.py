@@ -14,7 +14,7 @@ from flask import current_app
 from cbir.api.setting_origins import origins_in_force
 from cbir.errors import CbirError, InvalidInput, NotFound
 from cbir.images import Image
-from cbir.images.thumbnail import encode_image
+from cbir.images.scaling import encode_image
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
 from cbir.store.alias import public_name

@@ -13,7 +13,7 @@ from cbir.images import Limits, Region
 from cbir.ingest.archive_client import ArchiveClient
 from cbir.ingest.decoder_tasks import ImageChoice, OtherPicture
 from cbir.ingest.object_store import ObjectStoreFailed, is_object_url, read_url
-from cbir.ingest.shared_bytes import SharedBytes, share_bytes
+from cbir.ingest.process_memory import SharedBytes, share_bytes
 from cbir.settings import Settings
 from cbir.store import Collection, Record
 from cbir.store.records import originals

@@ -7,7 +7,7 @@ from pathlib import Path
 from cbir.errors import ArchiveFailed, StorageFull
 from cbir.ingest.archive_client import ArchiveClient
 from cbir.settings import Settings
-from cbir.system.disk_space import free_bytes
+from cbir.system.files import free_bytes
 from service.access.startup_checks import audit_log_folder
 from service.collections.mounted_collection import CollectionHandle
 from service.http.problems import NotReady

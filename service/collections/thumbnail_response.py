@@ -2,7 +2,7 @@
 
 from flask import Response
 
-from cbir.images.thumbnail import SIDE
+from cbir.images.scaling import SIDE
 from cbir.ingest.decoder_tasks import render_thumbnail
 from cbir.store import Collection, Record
 from service.collections.app_state import AppState

@@ -21,8 +21,8 @@ from cbir.ingest.decoder_tasks import (
 )
 from cbir.ingest.description import DescribedFile, DescribeTask, describe_prepared, refuse
 from cbir.ingest.intake_check import IntakeCheck
+from cbir.ingest.process_memory import SharedBytes, share_bytes
 from cbir.ingest.received_files import ReceivedFile
-from cbir.ingest.shared_bytes import SharedBytes, share_bytes
 from cbir.search import QueryImage
 from cbir.store import Collection
 from cbir.store.base import profile as profiles

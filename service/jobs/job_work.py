@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, Protocol
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cbir.settings import Settings
-from cbir.system.atomic import BINARY
 from cbir.system.features import FeatureUnusable, features
+from cbir.system.files import BINARY
 from cbir.system.threads import cores
 from indexer.index_job import run_index_job
 from indexer.index_request import IndexRequest

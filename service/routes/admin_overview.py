@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 import cbir
 from cbir.errors import CbirError
-from cbir.ingest.memory_limit import resident_memory
+from cbir.ingest.process_memory import resident_memory
 from cbir.settings import Settings
 from cbir.store import DatabaseError
 from service.access.auth import access_control

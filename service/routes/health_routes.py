@@ -7,7 +7,7 @@ from flask import Blueprint, Response
 
 from cbir.errors import CbirError, DatabaseUnavailable
 from cbir.store import DatabaseError
-from cbir.system.hardware.device import choose_device
+from cbir.system.device import choose_device
 from service.access.auth import access_control, audit_unwritable, is_anonymous
 from service.access.caller import current_rights, has_admin_rights
 from service.access.private_details import public_text

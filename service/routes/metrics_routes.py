@@ -12,8 +12,8 @@ from prometheus_client.registry import Collector
 
 from cbir.errors import CbirError
 from cbir.store import DatabaseError
-from cbir.system.disk_space import free_bytes
-from cbir.system.hardware.device_failure import failure_count
+from cbir.system.device_failure import failure_count
+from cbir.system.files import free_bytes
 from service.access.auth import access_control
 from service.collections.app_state import AppState
 from service.collections.part_checks import AUDIT_LOG

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
-from cbir.system.extras import install_command
+from cbir.system.remedies import install_command
 from service.access import startup_checks
 from service.server import server_sizes
 from service.server.server_sizes import count_threads

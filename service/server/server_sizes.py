@@ -3,7 +3,7 @@
 import os
 
 from cbir.settings import Settings
-from cbir.system.file_limit import raise_file_limit
+from cbir.system.files import raise_file_limit
 
 SPARE_THREADS = 8  # for refusals while all others are busy
 KEEPALIVE_SECONDS = (

@@ -12,8 +12,7 @@ from cbir import settings
 from cbir.search.command_options import FOLDER_OR_ADDRESS
 from cbir.settings import Settings
 from cbir.store.collection_address import collection_folder
-from cbir.system.console.printable import echo
-from cbir.system.console.stage_lines import StageLines
+from cbir.system.console import StageLines, echo
 
 if TYPE_CHECKING:
     from flask import Flask

@@ -6,8 +6,7 @@ import typer
 
 from cbir import settings
 from cbir.errors import InvalidInput
-from cbir.system.console.output import OutputFormat, Printed, StageBars, print_json, print_values
-from cbir.system.console.printable import echo
+from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json, print_values
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 

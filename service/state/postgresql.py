@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from cbir.errors import InvalidInput
 from cbir.store.postgresql.postgresql_database import CONNECTING
 from cbir.system.addresses import state_schema
-from cbir.system.extras import install_command
+from cbir.system.remedies import install_command
 from service.state.errors import StateUnavailable
 from service.state.schema import tables
 

@@ -14,7 +14,7 @@ from sqlalchemy.exc import DatabaseError, DBAPIError
 from cbir.store.base.checksums import float_bytes, row_checksum
 from cbir.store.base.disk_full import raise_when_full
 from cbir.store.safety.write_ahead_log import log_problem
-from cbir.system.atomic import BINARY, OWNER_FILE, private_folder
+from cbir.system.files import BINARY, OWNER_FILE, private_folder
 from service.state.errors import StateUnavailable
 from service.state.private_file import give_to_owner, permission_problem
 from service.state.row_sums import accept_rows, damaged_tables, definitions, has_sound_definitions, keep_sums

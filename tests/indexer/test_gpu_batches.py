@@ -14,7 +14,7 @@ from cbir.images import Limits
 from cbir.ingest.description import DescribedFile, DescribeTask, describe_prepared
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
-from cbir.system.hardware import device_failure
+from cbir.system import device_failure
 from indexer import file_pools
 from indexer.describe_files import FileTask
 from indexer.file_pools import describe_all, describe_batches
@@ -143,9 +143,7 @@ def test_a_failure_amid_a_run_leads_to_the_cpu(tmp_path, batches, monkeypatch, c
 
 def test_index_on_a_gpu_that_is_not_there(tmp_path, monkeypatch):
     pictures(tmp_path / "images", 1)
-    monkeypatch.setattr(
-        "cbir.system.hardware.device._tried", lambda library, needs_driver=False: "there is no GPU"
-    )
+    monkeypatch.setattr("cbir.system.device._tried", lambda library, needs_driver=False: "there is no GPU")
     arguments = "index", tmp_path / "images", "--collection", tmp_path / "collection"
     for options, environment in ((("--device", "cuda"), {}), ((), {"CBIR_DEVICE": "cuda"})):
         printed, errors = call(*arguments, *options, code=2, **environment)

@@ -11,7 +11,7 @@ from cbir.images import Limits
 from cbir.ingest.description import DescribeTask
 from cbir.ingest.image_files import find_images
 from cbir.store.base import profile as profiles
-from cbir.system.paths import is_inside
+from cbir.system.files import is_inside
 from indexer.describe_files import OUTSIDE, FileTask, describe_files, read_inside
 from tests.indexer.conftest import picture
 

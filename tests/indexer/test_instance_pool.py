@@ -11,8 +11,8 @@ import pytest
 
 from cbir.images import Limits
 from cbir.ingest.description import DescribeTask
+from cbir.ingest.process_memory import SharedBytes, share_bytes
 from cbir.ingest.process_pool import ProcessPool, WorkerDied, use_one_thread
-from cbir.ingest.shared_bytes import SharedBytes, share_bytes
 from cbir.store.base import profile as profiles
 from indexer.describe_instance import (
     Fate,

@@ -10,7 +10,7 @@ from importlib.metadata import packages_distributions
 
 import pytest
 
-from cbir.system.extras import EXTRAS
+from cbir.system.remedies import EXTRAS
 from tests.project.sources import PACKAGES, ROOT, sources
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -1,6 +1,6 @@
 """Files and folders that are written for people are their owner's, unless this file says that they are public.
 
-`cbir.system.atomic` writes them so by default. What opens, copies or creates otherwise is named here with a reason.
+`cbir.system.files` writes them so by default. What opens, copies or creates otherwise is named here with a reason.
 """
 
 import ast
@@ -18,14 +18,12 @@ PUBLIC = {
 }
 ELSEWHERE = {
     "service/features/annotate/study/study_training.py": "an empty lock file, in a study's folder",
-    "cbir/api/commands/search_sheet.py": "a descriptor of mkstemp, which is its owner's",
-    "cbir/evaluation/datasets/phantoms/phantom_files.py": "drawn images",
-    "cbir/evaluation/datasets/phantoms/series_files.py": "drawn images",
+    "cbir/api/commands/search_output.py": "a descriptor of mkstemp, which is its owner's",
     "cbir/descriptors/encoders/encoder_files.py": "published networks, which services of other users read too",
     "cbir/descriptors/encoders/hub/torchvision_network.py": "torch hub's own folder, of published networks",
-    "cbir/system/hardware/device_lock.py": "an empty lock file, in a collection's folder",
+    "cbir/system/device.py": "an empty lock file, in a collection's folder",
     "cbir/ingest/process_pool.py": "the null device",
-    "cbir/ingest/shared_bytes.py": "a file in memory",
+    "cbir/ingest/process_memory.py": "a file in memory",
     "cbir/store/upkeep/carry_over.py": "a file of a collection, which keeps its rights",
     "cbir/store/writing/creation.py": "a collection's folder, which is restricted at once",
     "cbir/store/upkeep/export.py": "a folder of its owner, which is restricted as a whole",
@@ -94,7 +92,7 @@ def is_open_to_others(call: ast.Call) -> bool:
 
 
 def is_public(call: ast.Call) -> bool:
-    """Return whether a call of a writer in `cbir.system.atomic` names other rights than its owner's or a folder's."""
+    """Return whether a call of a writer in `cbir.system.files` names other rights than its owner's or a folder's."""
     if name_of(call.func) not in {"atomic_binary", "atomic_text", "write_bytes"}:
         return False
     permissions = keywords(call).get("permissions")
@@ -103,7 +101,7 @@ def is_public(call: ast.Call) -> bool:
 
 def calls() -> Iterator[tuple[str, ast.Call]]:
     for path, tree in sources():
-        if path != "cbir/system/atomic.py":
+        if path != "cbir/system/files.py":
             yield from ((path, node) for node in ast.walk(tree) if isinstance(node, ast.Call))
 
 
@@ -137,7 +135,7 @@ def test_the_check_sees_what_it_should(text: str, expected: bool) -> None:
 
 
 def test_what_is_written_is_its_owners() -> None:
-    """A new writer uses `cbir.system.atomic`, or gets a line in ELSEWHERE that says why its file may not."""
+    """A new writer uses `cbir.system.files`, or gets a line in ELSEWHERE that says why its file may not."""
     found = {
         path: f"{path}:{call.lineno}: {ast.unparse(call)}"
         for path, call in calls()

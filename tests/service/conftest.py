@@ -22,7 +22,7 @@ from cbir import settings
 from cbir.api.main import main
 from cbir.evaluation.datasets.phantoms import write_phantoms
 from cbir.store import Collection
-from cbir.system.file_lock import wait_lock
+from cbir.system.files import wait_lock
 from service.access.shared_tokens import open_tokens
 from service.access.token_list import TokenStorage
 from service.app import create_app

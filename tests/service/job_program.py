@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event
 
 from cbir import settings
-from cbir.system.file_lock import try_lock
+from cbir.system.files import try_lock
 from indexer.index_job import run_until_cancelled
 from indexer.index_progress import JobProgress
 from service.jobs.job_claims import JobCandidate

@@ -8,7 +8,7 @@ import pytest
 from cbir import settings
 from cbir.descriptors.encoders.device_encoder import FEWEST, LEAST_COSINE, least_cosine
 from cbir.store import Collection
-from cbir.system.hardware import device_failure
+from cbir.system import device_failure
 from service.app import create_app
 from tests.indexer.commands import index
 from tests.service.test_api_images import send

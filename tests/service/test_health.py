@@ -15,7 +15,7 @@ from cbir.errors import DeviceFailed
 from cbir.search.view_vectors import ViewVectors
 from cbir.store import Collection
 from cbir.store.safety.last_good import NAME
-from cbir.system.hardware import device, device_failure
+from cbir.system import device, device_failure
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
 from service.collections import mounted_collection

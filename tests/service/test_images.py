@@ -10,7 +10,7 @@ from flask.testing import FlaskClient
 from numpy.typing import NDArray
 
 from cbir import settings
-from cbir.images.thumbnail import shrink
+from cbir.images.scaling import shrink
 from cbir.store import Collection
 from service.app import create_app
 from service.collections.image_sources import LruCache

@@ -224,7 +224,7 @@ def test_while_the_database_is_down_the_job_ends_with_its_lease(
 
 
 def _lock_is_free(path: Path) -> bool:
-    from cbir.system.file_lock import try_lock
+    from cbir.system.files import try_lock
 
     with path.open("a") as lock:
         return try_lock(lock.fileno())

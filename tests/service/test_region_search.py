@@ -8,8 +8,8 @@ import pytest
 
 from cbir import settings
 from cbir.api.collection_search import open as open_collection
+from cbir.api.query_input import read_region_query
 from cbir.api.region_cells import compute_cells
-from cbir.api.region_query import read_region_query
 from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.ingest.query_file import WHOLE_FILE
 from cbir.search import Request, Searcher, Stopwatch

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from flask import Flask
 
-from cbir.images.thumbnail import encode_image
+from cbir.images.scaling import encode_image
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.base import profile as profiles

@@ -1,14 +1,16 @@
-"""`cbir collection build-index`: build, rebuild or delete the index of a collection."""
+"""`cbir collection build-index` and `regions`: what speeds searches up, and what those for regions need."""
 
 from dataclasses import asdict
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
 from cbir.errors import CollectionBusy, InvalidInput
 from cbir.search import command_options as options
-from cbir.system.console.output import OutputFormat, Printed, StageBars, print_values
+from cbir.store.collection_address import address_or_folder
+from cbir.system.console import OutputFormat, Printed, StageBars, print_values
 
 if TYPE_CHECKING:
     from cbir.store import Collection
@@ -71,3 +73,27 @@ def _build_vector_index(
             "another process is building or following the index; wait for it to end, then try again"
         )
     return {name: value for name, value in asdict(index.status()).items() if value is not None and not drop}
+
+
+def compute_regions(collection: options.Folder, format: Printed = OutputFormat.text) -> None:
+    """Compute the cells of the images, in which a region is searched for anywhere; for encoders.
+
+    Run it again for images that were added later. Ctrl-C ends it, and the next run goes on from there.
+    """
+    from cbir.api.region_cells import compute_cells
+    from cbir.store import Collection
+
+    started = monotonic()
+    with Collection(collection) as opened:
+        with StageBars() as bars:
+            counts = compute_cells(opened, partial(bars.show, "computing cells"))
+        print_values(
+            {
+                "folder": address_or_folder(opened.folder),
+                "images": counts.images,
+                "added": counts.added,
+                "without picture": counts.without_picture,
+                "seconds": round(monotonic() - started, 1),
+            },
+            format,
+        )

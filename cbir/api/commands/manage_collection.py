@@ -11,15 +11,18 @@ import typer
 from typer import Argument, Option
 
 from cbir.api.commands.build_index import build_index
-from cbir.api.commands.copy_collection import copy_whole_collection
-from cbir.api.commands.delete_images import delete_from_collection, erase_patient, patient_keys
-from cbir.api.commands.list_labels import list_labels
+from cbir.api.commands.change_collection import (
+    copy_whole_collection,
+    delete_from_collection,
+    erase_patient,
+    patient_keys,
+)
+from cbir.api.commands.show_commands import list_labels
 from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.search import command_options as options
 from cbir.store.collection_address import address_or_folder
-from cbir.system.console.lazy_commands import LazyCommands
-from cbir.system.console.output import OutputFormat, Printed, StageBars, print_json, print_values
-from cbir.system.console.printable import echo
+from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json, print_values
+from cbir.system.lazy_commands import LazyCommands
 
 if TYPE_CHECKING:
     from cbir.store import Collection
@@ -55,7 +58,7 @@ app.command("build-index")(build_index)
 def info(collection: options.Folder, format: Printed = OutputFormat.text) -> None:
     """Print a summary of the collection."""
     from cbir import settings
-    from cbir.evaluation.setting_advice import setting_advice
+    from cbir.evaluation.tune import setting_advice
     from cbir.rerank.auto import read_choice
     from cbir.store import Collection
     from cbir.store.index.open_index import open_index

@@ -10,9 +10,8 @@ from typer import Argument, Option
 
 from cbir import settings
 from cbir.errors import CbirError, InvalidInput
-from cbir.system.console.output import OutputFormat, Printed, StageBars, print_json, results_console
-from cbir.system.console.printable import echo
-from cbir.system.extras import install_command
+from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json, results_console
+from cbir.system.remedies import install_command
 
 if TYPE_CHECKING:
     from cbir.descriptors import encoders

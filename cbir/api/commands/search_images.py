@@ -13,12 +13,11 @@ from pydantic import TypeAdapter, ValidationError
 from typer import Argument, Option
 
 from cbir import settings
-from cbir.api.commands.search_batch import search_each
-from cbir.api.commands.search_sheet import HTML, open_page, sheet_of_answer
+from cbir.api.commands.search_output import HTML, open_page, search_each, sheet_of_answer
 from cbir.errors import InvalidInput
 from cbir.search import command_options as options
-from cbir.system.console.output import results_console
-from cbir.system.hardware.device import Device
+from cbir.system.console import results_console
+from cbir.system.device import Device
 
 if TYPE_CHECKING:
     import numpy as np
@@ -243,7 +242,7 @@ def parse_numbers(text: str | None, option: str, form: str, kind: Callable[[str]
 
 
 def _print_answer(hits: "Hits", format: str, query: str) -> None:
-    from cbir.evaluation.batch.answer_files import csv_columns, csv_rows
+    from cbir.evaluation.batch import csv_columns, csv_rows
 
     if format == "json":
         typer.echo(hits.model_dump_json())
@@ -298,7 +297,7 @@ def trec_lines(answer: "Answer", query: str) -> list[str]:
     """
     import numpy as np
 
-    from cbir.evaluation.trec import run_lines
+    from cbir.evaluation.run_files import run_lines
 
     name = query.removeprefix("id:") if query.startswith("id:") else Path(query).stem
     scores = np.array([hit.score for hit in answer.results])

@@ -20,8 +20,7 @@ from cbir.descriptors.encoders.fit_image import Prepared, fit_input
 from cbir.descriptors.networks.onnx_session import check_onnxruntime, open_onnx_session
 from cbir.errors import InvalidInput
 from cbir.images import Image
-from cbir.system.extras import install_command
-from cbir.system.suggestion import did_you_mean
+from cbir.system.remedies import did_you_mean, install_command
 
 __all__ = ["Encoder", "EncoderCard", "get", "is_encoder", "names"]
 

@@ -14,9 +14,8 @@ from cbir.descriptors.encoders.encoder_card import EncoderCard, VolumeInput
 from cbir.descriptors.encoders.encoder_network import GREATEST_VALUE
 from cbir.descriptors.encoders.fit_image import Prepared, fit_image
 from cbir.images import Image
-from cbir.system.hardware.device import Device, resolve_device
-from cbir.system.hardware.device_failure import device_failures, on_gpu_or_cpu
-from cbir.system.hardware.device_memory import free_cached_memory
+from cbir.system.device import Device, resolve_device
+from cbir.system.device_failure import device_failures, free_cached_memory, on_gpu_or_cpu
 
 if TYPE_CHECKING:
     from cbir.descriptors.encoders.device_network import DeviceNetwork

@@ -18,8 +18,7 @@ from pydantic import ValidationError
 from cbir.descriptors.encoders.encoder_card import EncoderCard
 from cbir.descriptors.networks.model_card import LARGEST_CARD, read_verified
 from cbir.errors import InvalidInput
-from cbir.system.atomic import PUBLIC_FILE, write_bytes
-from cbir.system.file_lock import wait_lock
+from cbir.system.files import PUBLIC_FILE, wait_lock, write_bytes
 
 LARGEST_NETWORK = (1 << 31) - 1  # bytes; ONNX files have no more
 LARGEST_TOKENIZER = 1 << 27

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cbir.descriptors.encoders import Encoder
 from cbir.images import Image
-from cbir.system.atomic import atomic_binary, private_folder
+from cbir.system.files import atomic_binary, private_folder
 
 CHUNK = 512  # images of a file
 HASH = "S32"

@@ -107,7 +107,7 @@ class EmbeddingHead(nn.Module):
 class Embedder(nn.Module):
     """Map images (n, channels, side, side), values 0 to 1, to unit vectors (n, dimensions).
 
-    `cbir.images.pad_resize` makes grey ones.
+    `cbir.images.scaling` makes grey ones.
 
     Parameters
     ----------

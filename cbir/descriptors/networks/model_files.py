@@ -21,7 +21,7 @@ from cbir.descriptors.networks.model_card import (
     read_verified,
 )
 from cbir.errors import InvalidInput, NotFound
-from cbir.system.atomic import write_bytes
+from cbir.system.files import write_bytes
 
 M = TypeVar("M", bound=nn.Module)
 

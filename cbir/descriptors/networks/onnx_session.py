@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cbir.descriptors.networks.model_card import EMBEDDING_ONNX, EMBEDDING_OUTPUT, read_verified
 from cbir.errors import InvalidInput
-from cbir.system.atomic import write_bytes
+from cbir.system.files import write_bytes
 
 if TYPE_CHECKING:
     from torch import nn

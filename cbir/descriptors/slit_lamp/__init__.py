@@ -10,7 +10,7 @@ from scipy.signal import cheby1, filtfilt
 
 from cbir.descriptors.slit_lamp.shape_model import ActiveShapeModel
 from cbir.errors import InvalidInput
-from cbir.images.thumbnail import shrink
+from cbir.images.scaling import shrink
 
 __all__ = ["FEATURES", "ActiveShapeModel", "measure_lens"]
 

@@ -19,7 +19,7 @@ from cbir.descriptors.slit_lamp import measure_lens
 from cbir.descriptors.slit_lamp.shape_model import HALF, LEAST, ActiveShapeModel, Appearance
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.images import Image
-from cbir.system.atomic import atomic_text, private_folder
+from cbir.system.files import atomic_text, private_folder
 
 Floats = NDArray[np.float64]
 

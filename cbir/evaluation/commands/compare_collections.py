@@ -8,8 +8,7 @@ from typer import Argument, Option
 
 from cbir import settings
 from cbir.store.collection_address import address_or_folder, collection_folder
-from cbir.system.console.output import OutputFormat, Printed, StageBars, print_json, results_console
-from cbir.system.console.printable import echo
+from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json, results_console
 
 if TYPE_CHECKING:
     from cbir.evaluation.collection_comparison import Comparison

@@ -1,22 +1,133 @@
-"""`cbir evaluate run`."""
+"""`cbir evaluate run`, and its options from a configuration file, a result, or a preset."""
 
 import json
+import tomllib
+from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer import Option
 
 from cbir import settings
 from cbir.errors import InvalidInput
-from cbir.evaluation.commands.run_options import stated_options, use_config, use_preset
-from cbir.evaluation.presets import Preset
 from cbir.search import command_options as options
-from cbir.system.console.output import StageBars
-from cbir.system.console.printable import echo
-from cbir.system.extras import install_command
+from cbir.system.console import StageBars, echo
+from cbir.system.remedies import install_command
 from cbir.system.threads import cores
+
+
+class Preset(StrEnum):
+    """Names of the protocols."""
+
+    p_at_k = "p-at-k"
+    medmnist = "medmnist"
+
+
+_TRAINING_IMAGES_ANSWER = {"relevance": "label", "where": ["split=train"], "rerank": "none"}
+
+# Options that a preset sets; options of the command line and of a configuration file come first.
+PRESETS: dict[Preset, dict[str, Any]] = {
+    # Denner et al., arXiv 2403.06567: validation and test images ask, precision over min(k, images of the class)
+    Preset.p_at_k: _TRAINING_IMAGES_ANSWER
+    | {
+        "measures": "cappedP@1 cappedP@3 cappedP@5 cappedP@10",
+        "queries_where": ["split!=train"],
+        "depth": 10,
+    },
+    # Mahbod et al., arXiv 2409.09430
+    Preset.medmnist: _TRAINING_IMAGES_ANSWER
+    | {"measures": "mAP@5 mMV@5 ACC@1 ACC@3 ACC@5", "queries_where": ["split=test"], "depth": 5},
+}
+
+RESULT_KEY = "config"  # of summary.json: the options of that evaluation
+
+NOT_KEPT = ("out", "config", "jobs")  # they do not decide the figures
+
+
+def use_config(context: typer.Context, path: Path | None) -> Path | None:
+    """Take the options of a file as defaults, before those of a preset; a callback of Typer."""
+    if path is not None:
+        context.default_map = {**(context.default_map or {}), **read_config(path, context)}
+    return path
+
+
+def use_preset(context: typer.Context, preset: Preset | None) -> Preset | None:
+    """Take the options of a preset as defaults, after those of a configuration; a callback of Typer."""
+    if preset is not None:
+        context.default_map = {**PRESETS[preset], **(context.default_map or {})}
+    return preset
+
+
+def read_config(path: Path, context: typer.Context) -> dict[str, Any]:
+    """Return the options of a TOML or JSON file, or those that a summary.json states.
+
+    Raises InvalidInput for a file that cannot be read, or names an option that the command lacks.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        values = tomllib.loads(text) if path.suffix.lower() == ".toml" else json.loads(text)
+    except OSError as error:
+        raise InvalidInput(f"--config {path} cannot be read: {error.strerror}") from error
+    except ValueError as error:  # damaged JSON or TOML, or another encoding
+        raise InvalidInput(f"--config {path} is no TOML or JSON: {error}") from error
+    if isinstance(values, dict) and isinstance(values.get(RESULT_KEY), dict):
+        values = values[RESULT_KEY]
+    if not isinstance(values, dict):
+        raise InvalidInput(f"--config {path} must hold names of options with their values")
+    parameters = _option_names(context)
+    values = {name.replace("-", "_"): value for name, value in values.items() if value is not None}
+    if unknown := sorted(values.keys() - parameters.keys()):
+        raise InvalidInput(
+            f"--config {path}: no option {', '.join(unknown)}; there are {', '.join(sorted(parameters))}"
+        )
+    repeatable = {
+        parameter.name for parameter in context.command.params if getattr(parameter, "multiple", False)
+    }
+    options = {}
+    for name, value in values.items():
+        is_list = parameters[name] in repeatable
+        parts = value if isinstance(value, list) and is_list else [value]
+        if not all(isinstance(part, str | int | float) for part in parts):
+            kinds = "a text, or a list of texts" if is_list else "a text, a number, true or false"
+            raise InvalidInput(f"--config {path}: {name} must be {kinds}")
+        options[parameters[name]] = parts if is_list else value
+    return options
+
+
+def _option_names(context: typer.Context) -> dict[str, str]:
+    """Return the names of the command's parameters by those of its options."""
+    return {
+        option.removeprefix("--").replace("-", "_"): parameter.name
+        for parameter in context.command.params
+        for option in parameter.opts
+        if parameter.name not in (None, "config", "help") and option.startswith("--")
+    }
+
+
+def stated_options(context: typer.Context) -> dict[str, Any]:
+    """Return the options in force that decide the figures, ready for JSON, with absolute paths."""
+    names = {parameter: option for option, parameter in _option_names(context).items()}
+    options: dict[str, Any] = {}
+    for name, value in context.params.items():
+        if name in NOT_KEPT or value is None:
+            continue
+        if isinstance(value, list | tuple):
+            if value:
+                options[names[name]] = [_in_json(part) for part in value]
+        else:
+            options[names[name]] = _in_json(value)
+    if Path(options.get("queries", "")).is_file():
+        options["queries"] = str(Path(options["queries"]).resolve())
+    return options
+
+
+def _in_json(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value.resolve())
+    return str(value) if isinstance(value, Preset) else value
+
 
 LEAVE_ONE_OUT = "leave-one-out"
 
@@ -82,24 +193,29 @@ def evaluate_collection(
         raise InvalidInput(f"ir-measures is not installed: {install_command('evaluate')}")
     if out.exists() and not out.is_dir():
         raise InvalidInput(f"{out} is a file; the results need a folder")
-    from cbir.evaluation import methods
     from cbir.evaluation import relevance as relevances
-    from cbir.evaluation.commands.means_table import print_means
+    from cbir.evaluation import runs
     from cbir.evaluation.experiment import EvalPlan, run_evaluation
     from cbir.evaluation.metrics.named_metrics import parse_metrics
     from cbir.evaluation.report.report_page import write_report
     from cbir.evaluation.report.report_pictures import ReportPictures
-    from cbir.evaluation.reproduction import compare_with_result, file_digests
-    from cbir.evaluation.result_files import build_summary, write_qrels, write_queries
+    from cbir.evaluation.report.results_table import print_means
+    from cbir.evaluation.result_files import (
+        build_summary,
+        compare_with_result,
+        file_digests,
+        write_qrels,
+        write_queries,
+    )
     from cbir.evaluation.runs import DECISIVE_SETTINGS
-    from cbir.system.atomic import atomic_text
+    from cbir.system.files import atomic_text
 
     loaded = settings.load()
     plan = EvalPlan(
         collection=collection,
         queries=None if queries == LEAVE_ONE_OUT else Path(queries),
         relevance=relevances.parse_relevance(relevance),
-        methods=methods.parse_methods(rerank),
+        methods=runs.parse_methods(rerank),
         metrics=parse_metrics(measures),
         depth=depth,
         sample=sample,

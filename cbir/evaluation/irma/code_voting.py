@@ -13,8 +13,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.evaluation.datasets.irma import CodeTree
-from cbir.evaluation.datasets.irma.codes import AXIS_SLICES
+from cbir.evaluation.datasets.irma.codes import AXIS_SLICES, CodeTree
 from cbir.evaluation.irma.code_error import DONT_KNOW, ErrorRule, code_prefixes, deviations, prepare_truth
 
 COUNTS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50)  # neighbours that vote

@@ -8,11 +8,11 @@ from typing import Any
 import cbir
 from cbir.errors import NotFound
 from cbir.evaluation.collection_comparison import ComparedQuery, Comparison
+from cbir.evaluation.report.charts import style_sheet
 from cbir.evaluation.report.report_pictures import ReportPictures
-from cbir.evaluation.report.svg_figure import style_sheet
 from cbir.store import Collection
 from cbir.store.records import originals
-from cbir.system.atomic import atomic_text
+from cbir.system.files import atomic_text
 
 DELETED = "deleted meanwhile"
 

@@ -9,7 +9,7 @@ from typer import Option
 from cbir.errors import InvalidInput
 from cbir.learn.commands import grade_options
 from cbir.search import command_options as options
-from cbir.system.console.output import OutputFormat, Printed, StageBars, print_json, results_console
+from cbir.system.console import OutputFormat, Printed, StageBars, print_json, results_console
 
 if TYPE_CHECKING:
     from cbir.learn.grading.graded_cases import GradedCases
@@ -73,7 +73,7 @@ def evaluate_graders(
     """Evaluate graders on images held out from fitting."""
     import numpy as np
 
-    from cbir.evaluation.grouped_folds import group_folds
+    from cbir.evaluation.folds import group_folds
     from cbir.learn import grading
     from cbir.learn.grading import grader_evaluation as measuring
     from cbir.learn.grading.graded_cases import case_features, picture_maps, read_graded_cases, require_grades

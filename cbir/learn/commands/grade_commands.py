@@ -13,8 +13,7 @@ from cbir.learn.commands.evaluate_graders import evaluate_graders
 from cbir.learn.commands.grade_options import Column
 from cbir.learn.commands.slit_lamp_commands import app as slit_lamp
 from cbir.search import command_options as options
-from cbir.system.console.output import OutputFormat, Printed, StageBars
-from cbir.system.console.printable import echo
+from cbir.system.console import OutputFormat, Printed, StageBars, echo
 
 
 def fit_collection_grader(

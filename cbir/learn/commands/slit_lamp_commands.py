@@ -12,10 +12,9 @@ from typer import Argument, Option
 
 from cbir import settings
 from cbir.errors import InvalidInput, UnreadableImage
-from cbir.system.atomic import private_folder, write_bytes
-from cbir.system.console.output import OutputFormat, Printed, StageBars, print_json
-from cbir.system.console.printable import echo
+from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json
 from cbir.system.csv_cells import harmless_cell
+from cbir.system.files import private_folder, write_bytes
 
 if TYPE_CHECKING:
     from cbir.images import Limits
@@ -100,7 +99,7 @@ def measure_slit_lamp(
     from cbir.descriptors.slit_lamp import FEATURES, draw_outline, measure_lens
     from cbir.descriptors.slit_lamp.lens_finder import load_lens_finder
     from cbir.images import Limits, read_images
-    from cbir.images.thumbnail import encode_image
+    from cbir.images.scaling import encode_image
 
     finder, limits = load_lens_finder(model), Limits.from_settings(settings.load())
     if report is not None:

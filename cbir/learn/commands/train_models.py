@@ -8,12 +8,10 @@ from typer import Option
 
 from cbir.errors import InvalidInput
 from cbir.search import command_options as options
-from cbir.system.console.output import StageBars
-from cbir.system.console.printable import echo
-from cbir.system.console.stage_lines import StageLines
-from cbir.system.extras import install_command
-from cbir.system.hardware.device import resolve_device
-from cbir.system.hardware.device_failure import device_failures
+from cbir.system.console import StageBars, StageLines, echo
+from cbir.system.device import resolve_device
+from cbir.system.device_failure import device_failures
+from cbir.system.remedies import install_command
 
 
 def require_torch(device: str, threads: int) -> None:

@@ -12,7 +12,7 @@ from cbir.learn.grading.s_ndcg_ranker import SNdcgRanker
 from cbir.learn.models.linear.ranking_estimator import LinearRanker, RankingEstimator
 from cbir.learn.models.linear.ranking_lists import ListSize
 from cbir.learn.models.linear.ranking_svm import RankingSVM
-from cbir.system.suggestion import did_you_mean
+from cbir.system.remedies import did_you_mean
 
 __all__ = [
     "AdaRank",

@@ -23,7 +23,7 @@ from cbir.learn.models.linear.ranking_estimator import (
     number_groups,
 )
 from cbir.learn.models.linear.ranking_lists import ListSize
-from cbir.system.extras import install_command
+from cbir.system.remedies import install_command
 
 if TYPE_CHECKING:
     from torch import nn

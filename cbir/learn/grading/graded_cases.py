@@ -13,7 +13,7 @@ from cbir import descriptors, settings
 from cbir.descriptors.network_descriptors import encoder_of
 from cbir.errors import InvalidInput
 from cbir.images import Image
-from cbir.images.pad_resize import pad_resize
+from cbir.images.scaling import pad_resize
 from cbir.learn.grading import SeverityRanker
 from cbir.learn.grading.cnn_ranker import SMALL_CNN_SIDE, CnnRanker
 from cbir.learn.grading.picture_maps import PictureMaps, Show, check_size

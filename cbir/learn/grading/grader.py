@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cbir import settings
 from cbir.errors import InvalidInput, NotFound
 from cbir.images import Image
-from cbir.images.pad_resize import pad_resize
+from cbir.images.scaling import pad_resize
 from cbir.learn.grade import Grade, GradedNeighbour
 from cbir.learn.grading import SeverityRanker
 from cbir.learn.grading.cnn_ranker import TUNED_CNN_SIDE, CnnRanker, TunedCnnRanker

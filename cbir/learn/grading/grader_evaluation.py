@@ -35,7 +35,7 @@ from cbir.learn.grading.interpolation import (
 from cbir.learn.grading.picture_maps import PictureMaps
 from cbir.learn.models.linear.ranking_estimator import FeatureRanker, RankingEstimator
 from cbir.learn.models.linear.ranking_lists import ListSize, assign_lists, mean_or_nan, ndcg_of_lists
-from cbir.system.suggestion import did_you_mean
+from cbir.system.remedies import did_you_mean
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

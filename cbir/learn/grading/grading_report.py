@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.evaluation.report.charts import DASHES, box_chart
-from cbir.evaluation.report.svg_figure import COLOURS, standalone_svg, svg_figure
+from cbir.evaluation.report.charts import COLOURS, DASHES, box_chart, standalone_svg, svg_figure
 from cbir.learn.grading.grader_evaluation import GraderEvaluation, compare_graders
-from cbir.system.atomic import atomic_text, private_folder
+from cbir.system.files import atomic_text, private_folder
 
 Floats = NDArray[np.float64]
 

@@ -13,8 +13,7 @@ from cbir.descriptors.networks.backbones import build_backbone
 from cbir.descriptors.networks.model_card import read_model_card
 from cbir.descriptors.networks.model_files import load_weights, save_model
 from cbir.errors import InvalidInput
-from cbir.system.hardware.device_failure import device_failures
-from cbir.system.hardware.device_memory import full_precision, in_pieces, network_batch
+from cbir.system.device_failure import device_failures, full_precision, in_pieces, network_batch
 
 WEIGHTS, CARD = "ranker.safetensors", "ranker.json"
 SIDES = (32, 1024)

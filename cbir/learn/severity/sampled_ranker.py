@@ -18,9 +18,8 @@ from cbir.learn.losses import ranknet_loss
 from cbir.learn.severity.judged_pairs import JudgedPairs, SeverityEstimate, check_judged_pairs
 from cbir.learn.severity.severity_networks import SampledNetwork
 from cbir.learn.training.training_loop import run_training_loop
-from cbir.system.atomic import private_folder
-from cbir.system.hardware.device_failure import device_failures
-from cbir.system.hardware.device_memory import full_precision, in_pieces, network_batch
+from cbir.system.device_failure import device_failures, full_precision, in_pieces, network_batch
+from cbir.system.files import private_folder
 
 MAX_PASSES = 1000
 WEIGHTS, CARD = "severity.safetensors", "severity.json"

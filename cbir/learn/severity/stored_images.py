@@ -15,7 +15,7 @@ from cbir.descriptors.encoders.feature_cache import FeatureCache
 from cbir.descriptors.network_descriptors import encoder_descriptor_name, encoder_of
 from cbir.errors import CbirError, InvalidInput
 from cbir.images import Image, Limits, decode
-from cbir.images.pad_resize import pad_resize
+from cbir.images.scaling import pad_resize
 from cbir.ingest.object_store import read_images_at
 from cbir.search import select_frame
 from cbir.store import Collection, Record

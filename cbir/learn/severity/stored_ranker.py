@@ -11,7 +11,7 @@ from cbir.store import Collection
 from cbir.store.base.permissions import share_with_group
 from cbir.store.base.severity_model import FOLDER, forget_ranker, note_ranker
 from cbir.store.safety.writer_lock import writer_lock
-from cbir.system.extras import install_command
+from cbir.system.remedies import install_command
 
 if TYPE_CHECKING:
     from cbir.learn.severity.sampled_ranker import SampledRanker

@@ -22,7 +22,7 @@ from cbir.descriptors.networks.model_card import (
 from cbir.descriptors.networks.model_files import save_model
 from cbir.descriptors.networks.onnx_session import open_onnx_session
 from cbir.errors import InvalidInput
-from cbir.system.atomic import write_bytes
+from cbir.system.files import write_bytes
 
 TOLERANCE = 1e-4  # of vectors of length 1
 LARGEST = 2**31 - 2**24  # bytes of an encoder's network; an ONNX file has at most 2 GiB

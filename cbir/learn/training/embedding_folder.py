@@ -16,7 +16,7 @@ import torchvision
 import cbir
 from cbir.descriptors import encoders
 from cbir.descriptors.networks.embedder import KEPT, Embedder, EmbeddingHead, save_embedder
-from cbir.evaluation.report.svg_figure import require_matplotlib
+from cbir.evaluation.report.charts import require_matplotlib
 from cbir.ingest.manifest import Manifest
 from cbir.learn.losses import ORDINAL
 from cbir.learn.models.scoring_network import apply_network
@@ -50,7 +50,7 @@ from cbir.learn.training.picture_loading import (
     load_training_images,
 )
 from cbir.learn.training.training_run import History
-from cbir.system.atomic import atomic_text, private_folder
+from cbir.system.files import atomic_text, private_folder
 
 INTENDED_USE = (
     "Research: finding images that look alike, among images of the kinds it was trained on. Not a medical device. "

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 import cbir
 from cbir.evaluation.report import charts
+from cbir.evaluation.report.charts import COLOURS, style_sheet
 from cbir.evaluation.report.report_pictures import ReportPictures
-from cbir.evaluation.report.svg_figure import COLOURS, style_sheet
 from cbir.learn.training.embedding_training import EmbeddingData
 from cbir.learn.training.labelled_examples import ClassExample
 from cbir.learn.training.picture_loading import TrainingImages
-from cbir.system.atomic import atomic_text
+from cbir.system.files import atomic_text
 
 QUERIES = 10  # test images in the report, each of another class
 NEAREST = 6

@@ -14,7 +14,7 @@ from cbir.descriptors.encoders import Encoder
 from cbir.descriptors.encoders.feature_cache import FeatureCache
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.images import Image, Limits, read_images
-from cbir.images.pad_resize import pad_resize
+from cbir.images.scaling import pad_resize
 from cbir.system.threads import cores
 
 LISTED = 5  # unreadable files in the notes

@@ -11,8 +11,8 @@ import torch
 
 import cbir
 from cbir.descriptors.networks.backbones import IMAGENET
+from cbir.evaluation.report.charts import require_matplotlib
 from cbir.evaluation.report.ranker_report import ScoredImages, write_ranker_report
-from cbir.evaluation.report.svg_figure import require_matplotlib
 from cbir.ingest.manifest import Manifest
 from cbir.learn.models.scoring_network import (
     ScoringNetwork,

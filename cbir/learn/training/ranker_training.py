@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.metrics.roc import auc
-from cbir.evaluation.metrics.top_precision import pos_at_top
+from cbir.evaluation.metrics.roc import auc, pos_at_top
 from cbir.learn.losses.score_losses import BinaryLoss, ScoreLoss
 from cbir.learn.models.linear.ranking_estimator import LinearRanker
 from cbir.learn.models.linear.ranking_svm import RankingSVM

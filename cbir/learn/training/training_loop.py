@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from cbir.errors import InvalidInput
-from cbir.system.atomic import atomic_binary
-from cbir.system.hardware.device_failure import device_failures
+from cbir.system.device_failure import device_failures
+from cbir.system.files import atomic_binary
 
 
 def write_checkpoint(path: Path, state: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from cbir.errors import InvalidInput
 from cbir.learn.models.scoring_network import to_network_input
 from cbir.learn.training.samplers import BatchSampler, augment_images
 from cbir.learn.training.training_loop import read_checkpoint, run_training_loop, write_checkpoint
-from cbir.system.atomic import private_folder
+from cbir.system.files import private_folder
 
 FORMAT = 4  # of checkpoints
 LEARNED = ("network", "loss", "optimizer")

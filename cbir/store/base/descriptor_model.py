@@ -10,7 +10,7 @@ from cbir.errors import CbirError, InvalidInput
 from cbir.store.base.file_manifest import changed_files, write_sums
 from cbir.store.base.permissions import file_mode, folder_mode
 from cbir.store.base.profile import Profile
-from cbir.system.atomic import copy_file
+from cbir.system.files import copy_file
 
 FOLDER = "model"
 # The card comes last: it marks the model as complete.

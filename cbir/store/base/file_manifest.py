@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cbir.errors import CollectionDamaged
 from cbir.store.base.permissions import file_mode
-from cbir.system.atomic import write_bytes
+from cbir.system.files import write_bytes
 
 NAME = "SHA256SUMS"
 END = "# of the lines above: "  # `sha256sum` passes over comments

@@ -6,7 +6,7 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from cbir.system.atomic import OWNER_FILE, OWNER_FOLDER
+from cbir.system.files import OWNER_FILE, OWNER_FOLDER
 
 GROUP_FILE = stat.S_IRGRP | stat.S_IWGRP
 

@@ -13,7 +13,7 @@ from cbir.descriptors import network_descriptors, slit_lamp_descriptor
 from cbir.descriptors.descriptor import Descriptor
 from cbir.errors import InvalidInput
 from cbir.images.volume import VolumeGrid
-from cbir.system.hardware.device import Device
+from cbir.system.device import Device
 
 # Best of the weights tried, 0.36 to 1, which differ by half a point at most: bench/results/embeddings.md
 BESIDE_WEIGHT = 0.5

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 from cbir.store.base import file_manifest
-from cbir.system.atomic import SUFFIX, rename_durably
+from cbir.system.files import SUFFIX, rename_durably
 
 FOLDER, CARD = "severity", "severity.json"
 PARTIAL = f"{FOLDER}.partial"

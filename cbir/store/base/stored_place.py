@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import replace
 
-from cbir.images.slice_place import CYCLE, DAY, SlicePlace
+from cbir.images.slice_order import CYCLE, DAY, SlicePlace
 
 # Key of the row of the table `labels` that holds the place, also an unknown one, of a DICOM image.
 SLICE_PLACE = "slice_place"

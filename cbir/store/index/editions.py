@@ -10,8 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from cbir.store.base.permissions import file_mode, folder_mode
 from cbir.store.base.schema import DATABASE
-from cbir.system.atomic import atomic_text
-from cbir.system.file_lock import try_lock
+from cbir.system.files import atomic_text, try_lock
 
 FOLDER = "vector_index"  # in the files folder of a collection
 

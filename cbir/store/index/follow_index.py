@@ -5,8 +5,7 @@ from pathlib import Path
 
 from cbir.errors import IndexUnavailable
 from cbir.settings import Settings
-from cbir.system.console.output import StageBars
-from cbir.system.console.printable import echo
+from cbir.system.console import StageBars, echo
 
 
 def follow_index(folder: Path, settings: Settings) -> None:

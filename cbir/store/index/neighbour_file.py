@@ -14,7 +14,7 @@ from cbir.errors import CollectionDamaged
 from cbir.gallery.numbered_graph import NumberedGraph
 from cbir.gallery.whitening import Space
 from cbir.store.base.permissions import file_mode
-from cbir.system.atomic import atomic_binary
+from cbir.system.files import atomic_binary
 
 FORMAT = 1
 HEADER = 4096  # bytes

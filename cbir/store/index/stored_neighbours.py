@@ -15,7 +15,7 @@ from cbir.store.index.editions import FOLDER
 from cbir.store.index.neighbour_build import Progress, build_neighbours
 from cbir.store.index.neighbour_file import EditionGraph, read_neighbours, write_neighbours
 from cbir.store.views.index_feed import IndexFeed, Version
-from cbir.system.file_lock import try_lock
+from cbir.system.files import try_lock
 
 OUTGROWN = 0.2  # share of its images that a graph may lack before it is built again
 

@@ -15,7 +15,7 @@ from cbir import settings
 from cbir.errors import CollectionDamaged, DatabaseUnavailable, InvalidInput
 from cbir.store.base.permissions import file_mode
 from cbir.system.addresses import collection_name, validate_collection_address
-from cbir.system.atomic import OWNER_FOLDER, write_bytes
+from cbir.system.files import OWNER_FOLDER, write_bytes
 
 NAME = "database.json"
 PASSWORDS = "CBIR_COLLECTION_PASSWORDS"  # JSON, by user and hash of the server; child processes inherit it

@@ -18,7 +18,7 @@ from cbir.store.postgresql.postgresql_address import find_password
 from cbir.store.postgresql.postgresql_remedies import remedy_for
 from cbir.system.addresses import collection_name
 from cbir.system.cancellation import checkpoint
-from cbir.system.extras import install_command
+from cbir.system.remedies import install_command
 
 LOCK = 0x63626973  # not that of the state database
 ALONE_LOCK = 0x63626977  # writers share it, unless one of them keeps the others out

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, text
 from cbir.errors import DatabaseUnavailable, InvalidInput
 from cbir.store.postgresql.postgresql_database import PostgresqlDatabase
 from cbir.store.postgresql.postgresql_schema import HEAD
-from cbir.system.extras import install_command
+from cbir.system.remedies import install_command
 
 FOLDER = Path(__file__).parent / "migrations"
 

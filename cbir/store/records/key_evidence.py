@@ -11,7 +11,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, select
 
 from cbir.errors import CbirError, CollectionDamaged
-from cbir.images.dicom_patient import read_patient_id
+from cbir.images.dicom_facts import read_patient_id
 from cbir.store.base import metadata, schema
 from cbir.store.base.restore_advice import find_copy, restore_advice
 from cbir.store.base.schema import COPIES, COPY, DATABASE, SECRET, images

@@ -13,7 +13,7 @@ from cbir.store.base.reserved_labels import RESERVED, require_other_keys
 from cbir.store.base.schema import images, labels
 from cbir.store.base.statements import Statement, is_listed
 from cbir.store.records.filter_conditions import ABSENT, Condition
-from cbir.system.suggestion import did_you_mean
+from cbir.system.remedies import did_you_mean
 
 LISTED_KEYS = 20  # in a message
 Numbers = NDArray[np.int64]

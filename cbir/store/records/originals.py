@@ -17,7 +17,7 @@ from cbir.store.base.schema import images, original_files
 from cbir.store.base.statements import Statement, insert_missing
 from cbir.store.records.database import Database
 from cbir.store.safety.quarantine_table import held_sources
-from cbir.system.atomic import sync_folder, write_bytes
+from cbir.system.files import sync_folder, write_bytes
 
 FOLDER = "originals"
 UPLOAD = "upload:"  # prefix of the sources of uploaded images

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import ColumnElement, Connection, and_, func, select
 
-from cbir.images.slice_order import PlacedSlice, order_slices, uid_key
-from cbir.images.slice_place import SlicePlace
+from cbir.images.slice_order import PlacedSlice, SlicePlace, order_slices, uid_key
 from cbir.store.base.schema import images, labels
 from cbir.store.base.stored_place import SLICE_PLACE
 from cbir.store.records.dicom_instances import DicomScope

@@ -22,7 +22,7 @@ from cbir.store.safety import change_log
 from cbir.store.safety.damage import DAMAGE
 from cbir.store.safety.definitions import differing_definitions
 from cbir.store.safety.write_ahead_log import require_sound_log
-from cbir.system.atomic import sync_folder
+from cbir.system.files import sync_folder
 
 NAME, PREVIOUS = COPIES  # the second until the next one is in its place
 PARTIAL = f"{NAME}.partial"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cbir.errors import CollectionBusy
 from cbir.store.base.permissions import file_mode
-from cbir.system.file_lock import try_lock, wait_lock
+from cbir.system.files import try_lock, wait_lock
 
 LENGTH = 32  # bytes of the file: the number of the process that holds it, and spaces
 

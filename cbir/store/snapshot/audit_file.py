@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cbir.errors import CollectionDamaged
 from cbir.store.base.permissions import file_mode
-from cbir.system.atomic import atomic_text
+from cbir.system.files import atomic_text
 
 NAME = "audit.json"
 

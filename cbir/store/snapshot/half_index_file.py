@@ -9,7 +9,7 @@ from cbir.errors import CollectionDamaged
 from cbir.gallery.flat_index import FlatIndex
 from cbir.store.base.permissions import file_mode
 from cbir.store.snapshot.snapshot import file_checksum
-from cbir.system.atomic import atomic_binary
+from cbir.system.files import atomic_binary
 
 WRITTEN = 1 << 20  # bytes written at a time
 

@@ -11,7 +11,7 @@ from cbir.gallery.knn import NEAREST, NearestNeighbours
 from cbir.gallery.whitening import Space
 from cbir.store.base.permissions import file_mode
 from cbir.store.snapshot.snapshot import file_checksum
-from cbir.system.atomic import atomic_binary
+from cbir.system.files import atomic_binary
 
 _EMPTY = np.empty((0, 0), np.float32)  # stored for vectors that are compared as they are
 

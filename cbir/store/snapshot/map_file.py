@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cbir.errors import CollectionDamaged
 from cbir.store.base.permissions import file_mode
-from cbir.system.atomic import atomic_binary
+from cbir.system.files import atomic_binary
 
 NAME = "map.npz"
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from cbir.system.atomic import SUFFIX
+from cbir.system.files import SUFFIX
 
 
 def drop_neighbours(folder: Path) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cbir.errors import CollectionDamaged
 from cbir.store.base.file_manifest import update_sums, write_sums
 from cbir.store.base.permissions import file_mode, folder_mode
-from cbir.system.atomic import atomic_binary
+from cbir.system.files import atomic_binary
 
 NAME = "regions"
 PROJECTION = "projection.npz"

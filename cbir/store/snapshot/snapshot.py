@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from cbir.errors import CollectionDamaged
 from cbir.gallery.flat_index import FlatIndex
 from cbir.store.base.permissions import file_mode
-from cbir.system.atomic import atomic_binary
+from cbir.system.files import atomic_binary
 
 READ_BYTES = 1 << 20
 PREAMBLE = b"cbir snapshot 1: a FAISS index follows".ljust(45) + b"\n"

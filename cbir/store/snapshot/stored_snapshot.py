@@ -18,7 +18,7 @@ from cbir.store.base.schema import meta
 from cbir.store.base.statements import is_postgresql
 from cbir.store.snapshot.database_state import has_state
 from cbir.store.snapshot.snapshot import SnapshotInfo
-from cbir.system.atomic import write_bytes
+from cbir.system.files import write_bytes
 
 KEY = "snapshot"  # in `meta`
 FILE = "snapshot.json"

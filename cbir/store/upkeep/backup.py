@@ -21,7 +21,7 @@ from cbir.store.records.key_evidence import require_key
 from cbir.store.safety import change_log
 from cbir.store.upkeep.folder_copy import copy_models, copy_originals
 from cbir.store.upkeep.verify import verify_content
-from cbir.system.atomic import OWNER_FILE, OWNER_FOLDER, rename_durably
+from cbir.system.files import OWNER_FILE, OWNER_FOLDER, rename_durably
 
 WAIT_SECONDS = 60.0  # for another writer to end
 

@@ -22,7 +22,7 @@ from cbir.store.records import originals
 from cbir.store.safety import change_log
 from cbir.store.safety.damage import DAMAGE
 from cbir.store.safety.row_totals import changed_history
-from cbir.system.atomic import OWNER_FILE, OWNER_FOLDER, SUFFIX, atomic_binary, sync_folder
+from cbir.system.files import OWNER_FILE, OWNER_FOLDER, SUFFIX, atomic_binary, sync_folder
 
 LOG_FILE = "changes.sqlite"
 TABLE = (

@@ -42,7 +42,7 @@ from cbir.store.upkeep.carried_erasures import (
 from cbir.store.upkeep.carried_quarantine import drop_decided, missing_in_quarantine, quarantine_described
 from cbir.store.writing.postgresql_creation import COLLECTION_ID
 from cbir.store.writing.writer import Writer
-from cbir.system.atomic import sync_folder
+from cbir.system.files import sync_folder
 
 PAGE = 2000  # images compared at a time
 ATTEMPTS = 3  # to follow a source that others write to

@@ -24,7 +24,7 @@ from cbir.store.upkeep import carried_history
 from cbir.store.upkeep.folder_copy import copy_models, copy_originals
 from cbir.store.upkeep.verify import verify_content
 from cbir.store.writing.creation import create_files
-from cbir.system.atomic import SUFFIX, rename_durably
+from cbir.system.files import SUFFIX, rename_durably
 
 Progress = Callable[[str, int, int], None]  # stage, rows done, rows in all
 

@@ -18,7 +18,7 @@ from cbir.store.collection import Collection
 from cbir.store.records import originals
 from cbir.store.records.record_table import table_header, table_row
 from cbir.store.views.collection_view import PAGE, vector_pages
-from cbir.system.atomic import OWNER_FOLDER
+from cbir.system.files import OWNER_FOLDER
 
 SPOOL = "vectors.partial"
 COLUMNS = ("image_id", "source", "frame", "study", "series", "instance", "patient_key")

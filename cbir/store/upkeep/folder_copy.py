@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cbir.store.base import descriptor_model, severity_model
 from cbir.store.records.originals import FOLDER as ORIGINALS
-from cbir.system.atomic import OWNER_FOLDER, SUFFIX
+from cbir.system.files import OWNER_FOLDER, SUFFIX
 
 
 def copy_models(folder: Path, target: Path) -> None:

@@ -26,7 +26,7 @@ from cbir.store.safety.write_ahead_log import require_sound_log
 from cbir.store.upkeep.backup_log import LOG_FILE, LogEntry, open_log, read_log
 from cbir.store.upkeep.folder_copy import copy_models, copy_originals
 from cbir.store.upkeep.verify import verify_collection
-from cbir.system.atomic import OWNER_FOLDER, rename_durably
+from cbir.system.files import OWNER_FOLDER, rename_durably
 
 Moment = int | datetime  # number of a change in the history, or a time with its zone
 

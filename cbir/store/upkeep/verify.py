@@ -16,7 +16,7 @@ from cbir.store.upkeep.verify_database import database_problems, snapshot_proble
 from cbir.store.upkeep.verify_files import backup_problems, copy_problems, derived_problems, is_backup
 from cbir.store.views.agreement import describe_disagreement, differing_numbers, open_intact_snapshot
 from cbir.store.views.collection_view import vector_pages
-from cbir.system.atomic import SUFFIX
+from cbir.system.files import SUFFIX
 
 LISTED = 5  # originals named in a message
 

@@ -44,7 +44,7 @@ from cbir.store.snapshot.stored_snapshot import (
 from cbir.store.snapshot.tombstones import count_deleted, forget_tombstones
 from cbir.store.views.agreement import require_agreement
 from cbir.store.views.collection_view import load_vectors, vector_pages
-from cbir.system.atomic import sync_folder
+from cbir.system.files import sync_folder
 
 Matrix = NDArray[np.float32]
 

@@ -15,7 +15,7 @@ from cbir.store.base.secret_key import KEY_CHECK, SECRET_BYTES, hash_key, read_s
 from cbir.store.safety.lost_database import UNFINISHED, describe_loss, has_database
 from cbir.store.safety.row_totals import start_totals
 from cbir.store.safety.writer_lock import writer_lock
-from cbir.system.atomic import OWNER_FILE, OWNER_FOLDER, write_bytes
+from cbir.system.files import OWNER_FILE, OWNER_FOLDER, write_bytes
 
 OWN_NAMES = {  # beside the database, with those of the service and of file systems
     SECRET, UNFINISHED, "writer.lock", "device.lock", "snapshots", "last-good", "last-good.previous", "model",

@@ -18,7 +18,7 @@ from cbir.store.postgresql import postgresql_migration
 from cbir.store.postgresql.postgresql_address import DatabaseFile, read_database_file, write_database_file
 from cbir.store.postgresql.postgresql_database import PostgresqlDatabase
 from cbir.system.addresses import collection_name
-from cbir.system.atomic import OWNER_FOLDER, write_bytes
+from cbir.system.files import OWNER_FOLDER, write_bytes
 
 COLLECTION_ID = "collection_id"  # key in `meta`
 

@@ -10,8 +10,8 @@ import typer
 from cbir.errors import InvalidInput
 from cbir.search.command_options import FOLDER_OR_ADDRESS
 from cbir.store.collection_address import address_or_folder, collection_folder
-from cbir.system.console.printable import echo
-from cbir.system.extras import install_command
+from cbir.system.console import echo
+from cbir.system.remedies import install_command
 
 if TYPE_CHECKING:
     from cbir.store import Collection

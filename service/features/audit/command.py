@@ -9,7 +9,7 @@ from typer import Option
 
 from cbir import settings
 from cbir.search import command_options as options
-from cbir.system.console.output import OutputFormat, Printed, StageBars, print_values
+from cbir.system.console import OutputFormat, Printed, StageBars, print_values
 
 
 def audit_collection(

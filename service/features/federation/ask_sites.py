@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from cbir.errors import InvalidInput
-from cbir.system.remote_site import RemoteSite
+from cbir.system.setting_types import RemoteSite
 from service.collections.app_state import AppState
 from service.features.federation.bounded_request import SiteFailed
 from service.features.federation.exchange.reply_checks import CheckedReply

@@ -9,15 +9,15 @@ from typer import Argument, Option
 from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.search import command_options as options
-from cbir.system.console.output import (
+from cbir.system.console import (
     OutputFormat,
     Printed,
     StageBars,
+    echo,
     print_json,
     print_values,
     results_console,
 )
-from cbir.system.console.printable import echo
 
 if TYPE_CHECKING:
     from cbir.search import Answer

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from cbir.errors import InvalidInput
 from cbir.store.records.filter_conditions import Condition
-from cbir.system.remote_site import RemoteSite
+from cbir.system.setting_types import RemoteSite
 from service.features.federation.bounded_request import SiteFailed, SiteRequest, send
 from service.features.federation.exchange.circuit import CircuitBreaker
 from service.features.federation.exchange.reply_checks import (

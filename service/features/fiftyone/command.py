@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Argument
 
 from cbir.search import command_options as options
-from cbir.system.console.output import OutputFormat, Printed, StageBars, print_values
+from cbir.system.console import OutputFormat, Printed, StageBars, print_values
 
 
 def export_fiftyone(

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
 from cbir.images import Image
-from cbir.images.thumbnail import encode_image
+from cbir.images.scaling import encode_image
 from cbir.settings import Settings
 from cbir.store import Collection, Record
 from cbir.store.base.disk_full import raise_when_full
 from cbir.store.base.permissions import restrict_files
-from cbir.system.atomic import OWNER_FOLDER, atomic_text, write_bytes
+from cbir.system.files import OWNER_FOLDER, atomic_text, write_bytes
 from service.features.fiftyone import fiftyone_documents as documents
 from service.features.fiftyone.shown_picture import ShownPictures
 

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from cbir.images import Image
-from cbir.ingest.checks.burned_in_text import find_burned_in_text
-from cbir.ingest.checks.findings import findings_of
-from cbir.ingest.checks.text_reader import reader_path
+from cbir.ingest.checks.burned_in_text import find_burned_in_text, reader_path
+from cbir.ingest.checks.pixel_checks import findings_of
 from cbir.learn.severity.stored_images import read_stored_image
 from cbir.store import Collection, Record
 

@@ -10,8 +10,7 @@ from typer import Option
 from cbir.errors import InvalidInput
 from cbir.search.command_options import FOLDER_OR_ADDRESS, FindText
 from cbir.store.collection_address import collection_folder
-from cbir.system.console.output import StageBars
-from cbir.system.console.printable import echo
+from cbir.system.console import StageBars, echo
 
 NOBODY = "label-studio"  # gets every pair that is still to be judged
 
@@ -48,7 +47,7 @@ def export_pairs(
     from cbir import settings
     from cbir.learn.severity.stored_images import NO_ENCODER, choose_encoder
     from cbir.store import Collection
-    from cbir.system.atomic import private_folder
+    from cbir.system.files import private_folder
     from service.features.annotate import study_options
     from service.features.annotate.annotation_state import open_study
     from service.features.annotate.study import study_plan

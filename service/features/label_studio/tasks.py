@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-from cbir.images.thumbnail import encode_view
+from cbir.images.scaling import encode_view
 from service.features.annotate.study.study_files import write_study_file
 from service.features.annotate.study.study_plan import StudyPlan
 from service.features.annotate.study.study_rounds import AskedPair

@@ -5,7 +5,7 @@ from time import monotonic
 
 from cbir.search import command_options as options
 from cbir.store.collection_address import address_or_folder
-from cbir.system.console.output import OutputFormat, Printed, StageBars, print_values
+from cbir.system.console import OutputFormat, Printed, StageBars, print_values
 
 
 def map_collection(collection: options.Folder, format: Printed = OutputFormat.text) -> None:

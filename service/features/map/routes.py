@@ -13,7 +13,7 @@ from cbir.gallery.vector_blocks import Floats, Rows, spread_rows
 from cbir.search import example_values as example
 from cbir.store import Collection
 from cbir.store.views.collection_view import View
-from cbir.system.extras import install_command
+from cbir.system.remedies import install_command
 from service.access.audit import log_images
 from service.collections.app_state import current_state
 from service.collections.mounted_collection import CollectionHandle

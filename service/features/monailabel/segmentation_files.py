@@ -13,8 +13,7 @@ from pathlib import Path
 from cbir.errors import CollectionDamaged, InvalidInput, NotFound
 from cbir.settings import Settings
 from cbir.store.base import file_manifest
-from cbir.system.atomic import BINARY, OWNER_FILE, private_folder, write_bytes
-from cbir.system.file_lock import wait_lock
+from cbir.system.files import BINARY, OWNER_FILE, private_folder, wait_lock, write_bytes
 from service.http.problems import NotAllowed
 from service.state.private_file import give_to_owner
 

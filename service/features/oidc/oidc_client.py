@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
-from cbir.system.extras import install_command
+from cbir.system.remedies import install_command
 from service.access.group_rights import MAX_NAME_LENGTH, valid_user_name
 from service.access.id_token import SignatureInvalid, TokenInvalid, valid_claims
 from service.access.security import is_loopback

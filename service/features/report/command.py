@@ -10,9 +10,9 @@ from cbir import settings
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.search import command_options as options
 from cbir.search.levels.dicom_levels import Exclude
-from cbir.system.atomic import open_private
-from cbir.system.console.printable import echo
-from cbir.system.extras import install_command
+from cbir.system.console import echo
+from cbir.system.files import open_private
+from cbir.system.remedies import install_command
 
 if TYPE_CHECKING:
     from pydicom import Dataset

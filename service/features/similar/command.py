@@ -9,7 +9,7 @@ from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.search import command_options as options
 from cbir.search.levels.dicom_levels import Combination, Exclude, Level
-from cbir.system.console.output import results_console
+from cbir.system.console import results_console
 
 if TYPE_CHECKING:
     from service.client.messages import SimilarAnswer

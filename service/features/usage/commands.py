@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cbir import settings
-from cbir.system.console.output import OutputFormat, Printed, print_json, results_console
-from cbir.system.console.printable import echo
+from cbir.system.console import OutputFormat, Printed, echo, print_json, results_console
 
 if TYPE_CHECKING:
     from service.state.database import StateDatabase
@@ -51,7 +50,7 @@ def export_usage(
     collection: CollectionName = None,
 ) -> None:
     """Write a row for each search: method, parameters, query, answers shown, opened and judged."""
-    from cbir.system.atomic import atomic_text
+    from cbir.system.files import atomic_text
     from service.features.usage.replay_log import write_usage_csv
     from service.features.usage.tables import read_usage
 

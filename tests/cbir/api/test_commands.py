@@ -246,7 +246,7 @@ def test_deleting_says_how_many_and_asks(folder, monkeypatch):
 
 @pytest.mark.parametrize(("answer", "deleted", "code"), [("n", 0, 1), ("y", 20, 0)])
 def test_the_question_on_a_terminal(folder, monkeypatch, answer, deleted, code):
-    monkeypatch.setattr("cbir.api.commands.delete_images.can_ask", lambda: True)
+    monkeypatch.setattr("cbir.api.commands.change_collection.can_ask", lambda: True)
     arguments = ["collection", "delete", "--where", "label=b", "--collection", str(folder)]
     done = CliRunner().invoke(app, arguments, input=answer)
     assert "Delete 20 of 40 images for good? [y/N]" in done.stderr

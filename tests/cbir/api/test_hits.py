@@ -13,7 +13,7 @@ import cbir
 from cbir import descriptors
 from cbir.errors import InvalidInput, NotFound
 from cbir.images import read_images
-from cbir.images.thumbnail import make_thumbnail
+from cbir.images.scaling import make_thumbnail
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.records.records import describe_record

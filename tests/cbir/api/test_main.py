@@ -14,9 +14,8 @@ from cbir.api.main import main
 from cbir.settings import load
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
-from cbir.system.console.command_summaries import SUMMARIES
-from cbir.system.console.lazy_commands import load_command
-from cbir.system.extras import EXTRAS
+from cbir.system.lazy_commands import SUMMARIES, load_command
+from cbir.system.remedies import EXTRAS
 from tests.cbir.store.conftest import entry
 
 

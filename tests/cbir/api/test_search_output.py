@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import cbir
-from cbir.api.commands import search_sheet
+from cbir.api.commands import search_output
 from cbir.api.main import app
 from cbir.errors import InvalidInput
 from cbir.search import Hit, image_links
@@ -80,7 +80,7 @@ def test_a_contact_sheet(folder, query, tmp_path, monkeypatch):
     page = search(folder, query, "--format", "html")
     check_page(page, pictures=5)
     opened = []
-    monkeypatch.setattr(search_sheet.webbrowser, "open", opened.append)
+    monkeypatch.setattr(search_output.webbrowser, "open", opened.append)
     printed = Path(search(folder, query, "--open").strip())
     assert opened == [printed.as_uri()]
     assert printed.read_text(encoding="utf-8") == page
@@ -171,7 +171,7 @@ def test_a_folder_of_queries_as_a_page(folder, query, tmp_path):
     assert "is not a PNG" in page
     assert output.stat().st_mode & 0o077 == 0
     with pytest.raises(InvalidInput, match="pictures is too large"):
-        search_sheet.check_pictures(search_sheet.MOST_PICTURES + 1)
+        search_output.check_pictures(search_output.MOST_PICTURES + 1)
 
 
 @pytest.mark.slow

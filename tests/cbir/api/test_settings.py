@@ -5,11 +5,11 @@ import json
 import pytest
 
 from cbir import settings
-from cbir.api.commands.show_config import show_config
+from cbir.api.commands.show_commands import show_config
 from cbir.api.setting_origins import setting_origins
 from cbir.errors import InvalidInput
-from cbir.system.console.output import OutputFormat
-from cbir.system.hardware import device, device_trial
+from cbir.system import device
+from cbir.system.console import OutputFormat
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +87,7 @@ def test_config_says_which_device_is_used_and_why(capsys, monkeypatch):
     monkeypatch.setenv("CBIR_DEVICE", "cpu")
     show_config(OutputFormat.text)
     assert capsys.readouterr().out.splitlines()[-1] == "device in use: cpu, because device=cpu is set"
-    monkeypatch.setattr(device_trial, "DRIVERS", ())
+    monkeypatch.setattr(device, "DRIVERS", ())
     monkeypatch.setattr(device, "_results", {})
     monkeypatch.setenv("CBIR_DEVICE", "auto")
     show_config(OutputFormat.json)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cbir import descriptors
-from cbir.api.commands.describe_image import printable_values
+from cbir.api.commands.show_commands import printable_values
 from cbir.images import Image
 from cbir.store.writing.default_profile import DEFAULT_PROFILE
 from tests.cbir.descriptors.pictures import draw

@@ -2,11 +2,9 @@
 
 import numpy as np
 
-from cbir.evaluation.candidates import Candidates
-from cbir.evaluation.qrels import build_qrels
+from cbir.evaluation.qrels import RunMatrix, build_qrels
 from cbir.evaluation.query_images import EvalQuery
-from cbir.evaluation.relevance import parse_relevance
-from cbir.evaluation.run_matrix import RunMatrix
+from cbir.evaluation.relevance import Candidates, parse_relevance
 from cbir.store import Record
 
 

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from sklearn.isotonic import IsotonicRegression
 
 from cbir import rerank
-from cbir.evaluation.agreement_count import count_agreement, most_frequent, rising_blocks
 from cbir.evaluation.auto_choice import LEAST_LABELLED, update_choice
-from cbir.evaluation.labelled_rows import LabelledRows
+from cbir.evaluation.labelled_rows import LabelledRows, count_agreement, most_frequent, rising_blocks
 from cbir.gallery.gallery import Gallery
 from cbir.rerank.auto import LEAST_IMAGES, AutoChoice, read_choice
 from cbir.search import Request, Searcher, Stopwatch

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cbir.errors import InvalidInput
 from cbir.evaluation.report import charts
-from cbir.evaluation.report.svg_figure import WIDTH, require_matplotlib, standalone_svg
+from cbir.evaluation.report.charts import WIDTH, require_matplotlib, standalone_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cbir.evaluation.datasets.irma import CodeTree
+from cbir.evaluation.datasets.irma.codes import CodeTree
 from cbir.evaluation.irma.code_error import ErrorRule, code_errors, prepare_truth
 from cbir.evaluation.irma.code_voting import (
     NeighbourLabels,

@@ -8,8 +8,15 @@ from typer.testing import CliRunner
 
 from cbir.api.main import app
 from cbir.errors import InvalidInput
-from cbir.evaluation.fusion import fuse_answers, min_max, parse_run_weights, reciprocal_ranks, z_scores
-from cbir.evaluation.run_files import QueryAnswers, RunFile
+from cbir.evaluation.run_files import (
+    QueryAnswers,
+    RunFile,
+    fuse_answers,
+    min_max,
+    parse_run_weights,
+    reciprocal_ranks,
+    z_scores,
+)
 
 lists = st.lists(
     st.tuples(st.sampled_from("abcdefgh"), st.integers(-5, 5)), max_size=8, unique_by=lambda pair: pair[0]

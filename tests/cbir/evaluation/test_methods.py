@@ -4,7 +4,7 @@ import pytest
 
 from cbir import rerank
 from cbir.errors import InvalidInput
-from cbir.evaluation.methods import parse_methods
+from cbir.evaluation.runs import parse_methods
 
 
 def test_lists():

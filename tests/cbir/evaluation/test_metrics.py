@@ -12,9 +12,8 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from cbir.errors import InvalidInput
 from cbir.evaluation.metrics.named_metrics import check_metric_gains, compute_metrics, parse_metrics
-from cbir.evaluation.qrels import build_qrels
+from cbir.evaluation.qrels import BLOCK, RunMatrix, build_qrels
 from cbir.evaluation.relevance import parse_relevance as by
-from cbir.evaluation.run_matrix import BLOCK, RunMatrix
 from tests.cbir.evaluation.small import ask, judged, pool
 
 

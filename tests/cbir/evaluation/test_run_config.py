@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from cbir.api.main import app
 from cbir.errors import InvalidInput
-from cbir.evaluation.query_folds import assign_folds
+from cbir.evaluation.folds import assign_folds
 from cbir.evaluation.query_images import matching_entries
 from cbir.store import Collection
 from cbir.store.records.filter_conditions import parse_filter

@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 from cbir import settings
 from cbir.api.main import app
 from cbir.errors import InvalidInput, NotFound
-from cbir.evaluation.batch.answer_files import AnswerJournal, write_answers
-from cbir.evaluation.batch.query_list import list_queries
+from cbir.evaluation.batch import AnswerJournal, list_queries, write_answers
 from cbir.images import read_images
 from cbir.search import Request, Searcher, Stopwatch
 from tests.cbir.evaluation.small_run import draw, index

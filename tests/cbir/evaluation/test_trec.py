@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hn
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.trec import iter_run, qrel_lines, run_lines, strictly_falling, trec_word
-from cbir.system.atomic import atomic_text
+from cbir.evaluation.run_files import iter_run, qrel_lines, run_lines, strictly_falling, trec_word
+from cbir.system.files import atomic_text
 
 floats = st.floats(-(2.0**100), 2.0**100, width=32)
 

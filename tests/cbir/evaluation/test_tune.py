@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.metrics.average_precision import average_precision
-from cbir.evaluation.setting_advice import setting_advice
-from cbir.evaluation.tune import METHODS, tune_profile, tune_svm
+from cbir.evaluation.metrics.rank_metrics import average_precision
+from cbir.evaluation.tune import METHODS, setting_advice, tune_profile, tune_svm
 from cbir.rerank import get_tuned, reranker_class
 from cbir.rerank.auto import default_choice
 from cbir.store import Collection

@@ -7,9 +7,9 @@ from cbir.errors import QueryCancelled
 from cbir.gallery import gpu_flat_index
 from cbir.gallery.flat_index import build_half_index
 from cbir.gallery.gpu_flat_index import PARTS, GpuFlatIndex
+from cbir.system import device_failure
 from cbir.system.cancellation import time_limit
-from cbir.system.hardware import device_failure
-from cbir.system.hardware.device import faiss_gpu_problem
+from cbir.system.device import faiss_gpu_problem
 from tests.cbir.gallery.test_knn import clustered
 from tests.cbir.system.hardware.device_errors import ERRORS
 from tests.cbir.system.hardware.imagined_gpu import ImaginedIndex

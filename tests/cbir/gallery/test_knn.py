@@ -8,8 +8,8 @@ from cbir.gallery import knn, knn_graph, knn_lists, whitening
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.reverse_neighbours import add_reverse_neighbours
-from cbir.system.hardware import device_failure
-from cbir.system.hardware.device import DeviceChoice
+from cbir.system import device_failure
+from cbir.system.device import DeviceChoice
 from tests.cbir.system.hardware.device_errors import failing
 from tests.cbir.system.hardware.imagined_gpu import ImaginedIndex
 

@@ -11,7 +11,7 @@ from pydicom.uid import JPEG2000, JPEG2000Lossless, JPEGBaseline8Bit, RLELossles
 from cbir.errors import UnreadableImage
 from cbir.images import decode
 from cbir.images.coded_damage import EOI, SIZ, is_damaged_frame, is_damaged_jpeg
-from cbir.system.extras import install_command
+from cbir.system.remedies import install_command
 from tests.cbir.images.synthetic_dicom import COLOUR, STORED, compressed, dicom_set, written
 from tests.cbir.images.test_rasters import saved
 

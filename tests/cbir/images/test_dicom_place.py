@@ -5,8 +5,8 @@ import pytest
 from pydicom.dataset import Dataset
 
 from cbir.images import decode
-from cbir.images.dicom_place import read_slice_place
-from cbir.images.slice_place import DAY, SlicePlace
+from cbir.images.dicom_facts import read_slice_place
+from cbir.images.slice_order import DAY, SlicePlace
 from tests.cbir.images.synthetic_dicom import dicom_set, item, written
 
 pytestmark = pytest.mark.filterwarnings("ignore:Invalid value for VR")

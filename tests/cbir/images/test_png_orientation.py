@@ -8,7 +8,7 @@ import pytest
 from PIL.PngImagePlugin import PngInfo
 
 from cbir.images import decode
-from cbir.images.orientation import TAG, apply_orientation
+from cbir.images.rasters import TAG, apply_orientation
 
 PIXELS = np.arange(7 * 5, dtype=np.uint8).reshape(5, 7)
 ATTRIBUTE = '<rdf:Description xmlns:tiff="http://ns.adobe.com/tiff/1.0/" tiff:Orientation="{}"/>'

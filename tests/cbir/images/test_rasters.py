@@ -11,7 +11,7 @@ import pytest
 
 from cbir.errors import UnreadableImage
 from cbir.images import Limits, decode
-from cbir.images.orientation import apply_orientation
+from cbir.images.rasters import apply_orientation
 
 RNG = np.random.default_rng(0)
 GREY = RNG.integers(0, 256, (20, 33), dtype=np.uint8)

@@ -6,8 +6,14 @@ import time
 import numpy as np
 import pytest
 
-from cbir.images.slice_order import PlacedSlice, order_slices, parallel_slices, separate_passes
-from cbir.images.slice_place import CYCLE, SlicePlace
+from cbir.images.slice_order import (
+    CYCLE,
+    PlacedSlice,
+    SlicePlace,
+    order_slices,
+    parallel_slices,
+    separate_passes,
+)
 
 AXIAL, CORONAL = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0), (1.0, 0.0, 0.0, 0.0, 0.0, -1.0)
 

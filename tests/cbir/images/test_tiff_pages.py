@@ -12,7 +12,7 @@ import tifffile
 from cbir.errors import UnreadableImage
 from cbir.images import Limits, decode
 from cbir.images.bit_depth import to_bytes
-from cbir.images.orientation import apply_orientation
+from cbir.images.rasters import apply_orientation
 from tests import benches
 
 RNG = np.random.default_rng(5)

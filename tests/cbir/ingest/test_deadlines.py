@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from cbir.ingest.memory_limit import memory_limit
+from cbir.ingest.process_memory import memory_limit
 from cbir.ingest.process_pool import (
     ProcessPool,
     WorkerDied,

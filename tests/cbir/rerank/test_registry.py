@@ -8,7 +8,7 @@ import pytest
 
 from cbir import rerank, settings
 from cbir.errors import InvalidInput
-from cbir.evaluation.methods import parse_methods
+from cbir.evaluation.runs import parse_methods
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, top_k
 from cbir.rerank import reranker_class

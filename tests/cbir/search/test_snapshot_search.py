@@ -16,9 +16,9 @@ from cbir.gallery import gpu_flat_index
 from cbir.gallery.gpu_flat_index import GpuFlatIndex
 from cbir.search import Request, Searcher, Stopwatch, snapshot_search
 from cbir.store import Collection
+from cbir.system import device, device_failure
 from cbir.system.cancellation import checkpoint, time_limit
-from cbir.system.hardware import device_failure, device_lock
-from cbir.system.hardware.device import choose_device
+from cbir.system.device import choose_device
 from tests.cbir.search.drawn_vectors import create_collection
 from tests.cbir.system.hardware.device_errors import ERRORS, failing
 from tests.cbir.system.hardware.imagined_gpu import ImaginedIndex
@@ -44,8 +44,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot_search, "LEAST", 1)
     monkeypatch.setattr(gpu_flat_index, "create_gpu_index", ImaginedIndex)
     yield
-    while device_lock._device_locks:
-        os.close(device_lock._device_locks.popitem()[1])
+    while device._device_locks:
+        os.close(device._device_locks.popitem()[1])
 
 
 def searcher_on(collection: Collection, device: str) -> Searcher:
@@ -168,7 +168,7 @@ def test_a_narrow_filter_and_a_small_collection_are_searched_by_the_processor(
 HOLD = """
 import sys
 from pathlib import Path
-from cbir.system.hardware import device_lock
+from cbir.system.device_failure import device_lock
 print(device_lock.acquire_device_lock(Path(sys.argv[1])), flush=True)
 sys.stdin.read()
 """
@@ -188,10 +188,10 @@ def test_one_process_has_a_collection_on_the_gpu(collection, gpu, monkeypatch) -
     finally:
         holder.communicate()
     for _ in range(2):  # its holder died, and it is ours for every searcher of this process
-        assert device_lock.acquire_device_lock(collection.folder)
+        assert device.acquire_device_lock(collection.folder)
     with monkeypatch.context() as patch:  # but not of one that was forked from it
         patch.setattr(os, "getpid", lambda: 0)
-        assert not device_lock.acquire_device_lock(collection.folder)
+        assert not device.acquire_device_lock(collection.folder)
 
 
 def test_a_collection_that_nobody_can_write_to_is_locked_all_the_same(collection, gpu, tmp_path) -> None:
@@ -208,9 +208,9 @@ def test_a_collection_that_nobody_can_write_to_is_locked_all_the_same(collection
         )  # fmt: skip
         assert holder.stdout is not None
         assert holder.stdout.readline().strip() == "True"
-        assert not device_lock.acquire_device_lock(mount)
+        assert not device.acquire_device_lock(mount)
         holder.communicate()
-        assert device_lock.acquire_device_lock(mount)
+        assert device.acquire_device_lock(mount)
     finally:
         subprocess.run(["umount", "-l", mount], check=True)
 
@@ -246,7 +246,7 @@ def test_cuda_is_refused_where_there_is_none(collection) -> None:
 
 def test_torch_is_not_imported_on_a_machine_without_a_driver() -> None:
     code = (
-        "import sys; from cbir.system.hardware import device, device_trial; device_trial.DRIVERS = (); "
+        "import sys; from cbir.system.device_failure import device, device_trial; device_trial.DRIVERS = (); "
         "assert device.resolve_device('auto') == 'cpu'; import cbir.search.searcher; "
         "assert 'torch' not in sys.modules"
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cbir.errors import InvalidInput
-from cbir.images.slice_place import CYCLE, DAY, SlicePlace
+from cbir.images.slice_order import CYCLE, DAY, SlicePlace
 from cbir.store import Collection
 from cbir.store.base.stored_place import SLICE_PLACE, stored_place
 from cbir.store.limited_collection import LimitedCollection

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cbir.system.atomic import atomic_binary, atomic_text, copy_file, write_bytes
-from cbir.system.file_lock import try_lock
+from cbir.system.files import atomic_binary, atomic_text, copy_file, try_lock, write_bytes
 
 
 def test_the_new_content_replaces_the_old_only_when_complete(tmp_path: Path) -> None:
@@ -53,7 +52,7 @@ def test_a_copy_has_the_same_content(tmp_path: Path) -> None:
 
 def test_a_lock_excludes_other_processes_until_it_is_closed(tmp_path: Path) -> None:
     code = (
-        "import os, sys; from cbir.system.file_lock import try_lock; "
+        "import os, sys; from cbir.system.files import try_lock; "
         "print(try_lock(os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)))"
     )
 

@@ -5,11 +5,11 @@ import sys
 
 import pytest
 
-from cbir.system.extras import missing_package
+from cbir.system.remedies import missing_package
 
 BLOCKED = """
 import sys
-from cbir.system.extras import EXTRAS
+from cbir.system.remedies import EXTRAS
 
 class Blocker:
     def find_spec(self, name, path=None, target=None):

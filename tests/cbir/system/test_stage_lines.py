@@ -2,8 +2,7 @@
 
 import time
 
-from cbir.system.console.output import StageBars
-from cbir.system.console.stage_lines import StageLines
+from cbir.system.console import StageBars, StageLines
 
 
 def test_a_line_every_some_seconds_even_while_a_stage_stands_still(capsys):

@@ -9,14 +9,13 @@ import pytest
 from typer.testing import CliRunner
 
 from cbir.api.main import app
-from cbir.system.console.output import results_console
+from cbir.system.console import results_console
 from tests.indexer.commands import call
 from tests.indexer.conftest import picture
 from tests.project.sources import sources
 
 CONSOLES = {  # results, and progress without markup
-    "cbir/system/console/output.py",
-    "cbir/system/console/plain_console.py",
+    "cbir/system/console.py",
     "indexer/index_progress.py",
 }
 

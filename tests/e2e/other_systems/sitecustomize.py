@@ -60,6 +60,6 @@ if os.environ["CBIR_TEST_SYSTEM"] == "windows":
     for name in MODULES_NOT_WINDOWS:
         sys.modules[name] = None  # type: ignore[assignment]
     sys.modules["msvcrt"], sys.platform = stand_in, "win32"
-    import_module("cbir.system.file_lock")
+    import_module("cbir.system.files")
     del sys.modules["msvcrt"]  # the standard library would take it for Windows
     sys.platform = platform

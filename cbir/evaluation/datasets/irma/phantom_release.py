@@ -14,8 +14,8 @@ from cbir.errors import InvalidInput
 from cbir.evaluation.datasets.irma.codes import AXES, DIGITS
 from cbir.evaluation.datasets.irma.label_files import MISSING
 from cbir.evaluation.datasets.phantoms import draw_phantom, phantom_classes
-from cbir.images.thumbnail import encode_image
-from cbir.system.atomic import PUBLIC_FILE, atomic_binary, atomic_text
+from cbir.images.scaling import encode_image
+from cbir.system.files import PUBLIC_FILE, atomic_binary, atomic_text
 
 RELEASE_YEARS = ("2007", "2009")
 FOLDERS = {

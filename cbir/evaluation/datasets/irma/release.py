@@ -1,19 +1,23 @@
-"""Reader of the IRMA releases of 2005 to 2009: images, labels, and reasons why some are dropped."""
+"""Reader of the IRMA releases of 2005 to 2009: images, labels, reasons why some are dropped, and their manifest."""
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from cbir.errors import InvalidInput, NotFound
+from cbir.evaluation.datasets.dataset_manifests import write_manifest
 from cbir.evaluation.datasets.irma import label_files
-from cbir.evaluation.datasets.irma.code_tree import CodeTree
-from cbir.evaluation.datasets.irma.codes import CLUTTER, strip_zeros
-from cbir.evaluation.datasets.irma.label_files import DropLog, LabelFile
+from cbir.evaluation.datasets.irma.codes import CLUTTER, CodeTree, strip_zeros
+from cbir.evaluation.datasets.irma.label_files import DropLog, LabelFile, label_kind
 
 YEARS = ("2005", "2006", "2007", "2008", "2009")
+
 ERRATA = {"1121-120-450-700", "1121-120-700-400", "1121-490-913-700"}  # to be dropped from training, 2009
+
 CLASS_FOLDER = re.compile(r"train0*(\d{1,3})", re.IGNORECASE)
+
 SPLIT = re.compile(r"(?i:(?<![a-z])(train|test))|(?<=[a-z])(Train|Test)")
 
 
@@ -222,3 +226,42 @@ def _has_code(tree: CodeTree, code: str) -> bool:
         return code == CLUTTER or bool(tree.branching(code))
     except InvalidInput:
         return False
+
+
+def write_irma_manifest(
+    release: Release, out: Path, tree: CodeTree | None = None, split: str | None = None
+) -> int:
+    """Write path, irma_id, split, label, irma_code or irma_class, and with a tree irma_words.
+
+    Parameters
+    ----------
+    release : Release
+    out : Path
+        The csv.
+    tree : CodeTree, optional
+        For codes in words.
+    split : {"train", "test"}, optional
+        By default both.
+
+    Returns
+    -------
+    int
+        Number of rows. `label` repeats the code or class: it is the default of evaluation and tuning.
+    """
+    label_name = f"irma_{label_kind(release.labelling)}"
+    with_words = tree is not None and label_name == "irma_code"
+    columns = ["irma_id", "split", "label", label_name, *(["irma_words"] if with_words else [])]
+    items = [item for item in release.items if split in (None, item.split)]
+    return write_manifest(out, columns, _rows(items, label_name, tree if with_words else None))
+
+
+def _rows(
+    items: list[IrmaImage], label_name: str, tree: CodeTree | None
+) -> Iterator[tuple[Path, dict[str, str]]]:
+    for item in items:
+        labels = {"irma_id": item.image_id, "split": item.split}
+        if item.label:
+            labels |= {"label": item.label, label_name: item.label}
+            if tree and item.label != CLUTTER:
+                labels["irma_words"] = tree.words(item.label)
+        yield item.path, labels

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from cbir.errors import InvalidInput, StorageFull
-from cbir.system.atomic import private_folder, write_bytes
+from cbir.system.files import private_folder, write_bytes
 
 SUFFIXES = {".png", ".csv", ".txt"}
 MAX_MEMBERS = 100_000

@@ -7,9 +7,8 @@ from cbir.evaluation.datasets.phantoms.drawing import (
     phantom_classes,
     phantom_facts,
 )
-from cbir.evaluation.datasets.phantoms.lens_files import write_lens_phantoms
-from cbir.evaluation.datasets.phantoms.phantom_files import write_phantoms
-from cbir.evaluation.datasets.phantoms.series_files import write_phantom_series
+from cbir.evaluation.datasets.phantoms.lens_phantom import write_lens_phantoms
+from cbir.evaluation.datasets.phantoms.phantom_files import write_phantom_series, write_phantoms
 
 __all__ = [
     "PhantomRadiograph", "PhantomSeries", "draw_phantom", "draw_series", "phantom_classes", "phantom_facts",

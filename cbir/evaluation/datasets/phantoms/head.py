@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cbir.evaluation.datasets.phantoms.canvas import Canvas
-from cbir.evaluation.datasets.phantoms.outlines import OUTLINES
 from cbir.evaluation.datasets.phantoms.shapes import (
+    OUTLINES,
     Points,
     along,
     ellipse,

@@ -1,6 +1,8 @@
-"""Outlines: smooth closed curves and tapered tubes from a few control points, in drawing units."""
+"""Smooth closed curves and tapered tubes from a few control points, in drawing units; those of outlines.toml."""
 
+import tomllib
 from functools import lru_cache
+from importlib.resources import files
 from itertools import pairwise
 
 import numpy as np
@@ -187,3 +189,21 @@ def along(path: ArrayLike, count: int, growth: float = 1.0) -> list[tuple[Points
         d = b - a
         segments.append(((a + b) / 2, float(np.hypot(*d)), float(np.degrees(np.arctan2(-d[0], d[1])))))
     return segments
+
+
+OUTLINES: dict[str, dict[str, Points]] = {
+    drawing: {name: np.array(points, float) for name, points in tables.items()}
+    for drawing, tables in tomllib.loads(
+        files(__package__).joinpath("outlines.toml").read_text(encoding="utf-8")
+    ).items()
+}
+
+
+def grown(outline: Points, build: float) -> Points:
+    """Return points (x + build * z, y) of an `outline` with rows (x, y, z)."""
+    return outline[:, :2] + outline[:, 2:] * (build, 0.0)
+
+
+def lowered(outline: Points, depth: float) -> Points:
+    """Return points (x, y + depth * z) of an `outline` with rows (x, y, z)."""
+    return outline[:, :2] + outline[:, 2:] * (0.0, depth)

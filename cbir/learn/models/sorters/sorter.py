@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from cbir.errors import InvalidInput
-from cbir.system.hardware.device_memory import rows_within
+from cbir.system.device_failure import rows_within
 
 
 class Sorter(nn.Module):

@@ -23,7 +23,7 @@ from cbir.store.index.local.fixed_sample import random_keys
 from cbir.store.index.local.local_content import FileRows, LocalContent, LocalKind
 from cbir.store.index.local.numbered_rows import NO_IMAGE
 from cbir.store.index.port import IndexPosition, Numbers
-from cbir.system.atomic import atomic_binary
+from cbir.system.files import atomic_binary
 
 FORMAT = 2
 HEADER = 4096  # bytes

@@ -23,7 +23,7 @@ from cbir.store.index.local.graph_file import StoredGraph
 from cbir.store.index.local.local_content import LocalContent, LocalKind
 from cbir.store.index.port import IndexedImage, IndexPosition, IndexScope, Neighbours, Numbers
 from cbir.store.index.read_write_lock import ReadWriteLock
-from cbir.system.atomic import private_folder
+from cbir.system.files import private_folder
 
 AT_ONCE = 1000  # images added while searches wait
 REWRITTEN = 0.02  # size of the changes, in sizes of the file, from which the file is written anew

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from cbir.errors import IndexUnavailable, InvalidInput
-from cbir.system.extras import install_command
+from cbir.system.remedies import install_command
 
 SECONDS = 10.0  # limit of a call
 QUIET = ("pymilvus", "pymilvus.milvus_client")  # loggers that write tracebacks to stderr

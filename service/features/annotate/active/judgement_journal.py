@@ -13,8 +13,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, V
 
 from cbir.errors import CollectionBusy, InvalidInput
 from cbir.store.base.disk_full import raise_when_full
-from cbir.system.atomic import BINARY, OWNER_FILE, private_folder, sync_folder
-from cbir.system.file_lock import try_lock
+from cbir.system.files import BINARY, OWNER_FILE, private_folder, sync_folder, try_lock
 
 HEADER = b'{"kind": "cbir judgements", "version": 1}\n'
 MAX_SECONDS = 86_400.0  # per judgement

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 import cbir
 from cbir.evaluation.report import charts
-from cbir.evaluation.report.svg_figure import style_sheet
-from cbir.system.atomic import atomic_text, private_folder
+from cbir.evaluation.report.charts import style_sheet
+from cbir.system.files import atomic_text, private_folder
 from service.features.annotate.active.simulation import SimulationResult
 
 PAGE, NUMBERS = "report.html", "report.json"

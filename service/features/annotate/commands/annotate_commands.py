@@ -2,7 +2,7 @@
 
 import typer
 
-from cbir.system.console.lazy_commands import LazyCommands
+from cbir.system.lazy_commands import LazyCommands
 
 
 class AnnotateCommands(LazyCommands):

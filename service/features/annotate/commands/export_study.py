@@ -10,7 +10,7 @@ from typer import Option
 from cbir.errors import InvalidInput
 from cbir.search.command_options import FOLDER_OR_ADDRESS
 from cbir.store.collection_address import collection_folder
-from cbir.system.console.printable import echo
+from cbir.system.console import echo
 
 
 def export_study(
@@ -40,7 +40,7 @@ def export_study(
 ) -> None:
     """Write the judgements of a study, or the results of its images, to a csv or JSON file."""
     from cbir.store import Collection
-    from cbir.system.atomic import write_bytes
+    from cbir.system.files import write_bytes
     from service.features.annotate.active.judgement_journal import read_journal, valid_grades
     from service.features.annotate.study import (
         grade_labels,

@@ -9,8 +9,7 @@ from cbir.errors import InvalidInput
 from cbir.learn.commands.train_models import require_torch
 from cbir.search import command_options as options
 from cbir.store.collection_address import address_or_folder
-from cbir.system.console.output import StageBars
-from cbir.system.console.printable import echo
+from cbir.system.console import StageBars, echo
 
 
 def publish_severity(

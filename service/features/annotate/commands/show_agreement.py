@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
-from cbir.system.console.output import OutputFormat, Printed, print_json
-from cbir.system.console.printable import echo
+from cbir.system.console import OutputFormat, Printed, echo, print_json
 
 if TYPE_CHECKING:
     from service.features.annotate.active.annotator_agreement import AnnotatorAgreement

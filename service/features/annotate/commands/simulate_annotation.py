@@ -10,9 +10,8 @@ from cbir.errors import InvalidInput
 from cbir.learn.commands.grade_options import Column
 from cbir.learn.commands.train_models import require_torch
 from cbir.search import command_options as options
-from cbir.system.console.output import OutputFormat, Printed, StageBars, print_json
-from cbir.system.console.printable import echo
-from cbir.system.hardware.device_failure import device_failures
+from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json
+from cbir.system.device_failure import device_failures
 
 if TYPE_CHECKING:
     from service.features.annotate.active.simulation import SimulationResult

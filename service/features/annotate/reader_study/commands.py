@@ -10,8 +10,7 @@ from typer import Option
 from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.search import command_options as options
-from cbir.system.console.output import OutputFormat, Printed, StageBars, print_json, results_console
-from cbir.system.console.printable import echo
+from cbir.system.console import OutputFormat, Printed, StageBars, echo, print_json, results_console
 from cbir.system.threads import cores
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def create_study(
     jobs: Annotated[int | None, Option(min=1, help="Processes [number of cores].")] = None,
 ) -> None:
     """Draw queries, search with both methods, and store the lists; conditions apply to the queries only."""
-    from cbir.evaluation.methods import parse_methods
+    from cbir.evaluation.runs import parse_methods
     from service.features.annotate.reader_study.create_reader_study import StudyDesign, design_items
     from service.features.annotate.reader_study.tables import add_study, list_studies
 
@@ -128,7 +127,7 @@ def report_study(
 
 
 def _write_report(out: Path, results: dict[str, object]) -> None:
-    from cbir.system.atomic import atomic_text
+    from cbir.system.files import atomic_text
     from service.features.annotate.reader_study.reader_report import render_reader_report
 
     page = render_reader_report(results)
@@ -141,7 +140,7 @@ def export_answers(
     name: Name, file: Annotated[Path, typer.Argument(help="CSV file to write, for its owner alone.")]
 ) -> None:
     """Write a row for each answer: reader, query, usefulness, preference, judged images and note."""
-    from cbir.system.atomic import atomic_text
+    from cbir.system.files import atomic_text
     from service.features.annotate.reader_study.answer_rows import reader_answer_rows
     from service.features.annotate.reader_study.tables import find_study
 

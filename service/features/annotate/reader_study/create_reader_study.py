@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.candidates import Candidates, select_candidates
-from cbir.evaluation.methods import Method
 from cbir.evaluation.query_images import sample_queries
-from cbir.evaluation.relevance import parse_relevance
+from cbir.evaluation.relevance import Candidates, parse_relevance, select_candidates
+from cbir.evaluation.runs import Method
 from cbir.evaluation.search_pool import SearchPool, SearchTask, open_search_pool
 from cbir.search import Request
 from cbir.settings import Settings

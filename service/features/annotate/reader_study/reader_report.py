@@ -5,9 +5,8 @@ from html import escape, unescape
 from typing import Any
 
 import cbir
-from cbir.evaluation.report.charts import bar_chart
+from cbir.evaluation.report.charts import bar_chart, style_sheet
 from cbir.evaluation.report.results_table import format_p
-from cbir.evaluation.report.svg_figure import style_sheet
 
 Facts = Mapping[str, Any]
 

@@ -8,7 +8,7 @@ from threading import RLock
 import numpy as np
 
 from cbir.errors import InvalidInput
-from cbir.system.atomic import private_folder
+from cbir.system.files import private_folder
 from service.features.annotate.active import judgement_journal
 from service.features.annotate.active.judgement_journal import (
     ImageGrade,

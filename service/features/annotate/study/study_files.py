@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cbir.store.base.disk_full import raise_when_full
-from cbir.system.atomic import private_folder, write_bytes
+from cbir.system.files import private_folder, write_bytes
 
 
 def write_study_file(path: Path, content: bytes) -> None:

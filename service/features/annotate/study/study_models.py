@@ -15,7 +15,7 @@ from cbir.store import Collection
 from cbir.store.base import severity_model
 from cbir.store.base.permissions import share_with_group
 from cbir.store.safety.writer_lock import writer_lock
-from cbir.system.atomic import sync_folder
+from cbir.system.files import sync_folder
 from service.features.annotate.active import strategies
 from service.features.annotate.study.study_files import read_arrays, write_arrays, write_study_file
 

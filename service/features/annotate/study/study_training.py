@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from cbir.errors import CbirError
 from cbir.learn.severity.stored_images import matching_records
 from cbir.store import Collection
-from cbir.system.file_lock import try_lock
+from cbir.system.files import try_lock
 from service.features.annotate.active import judgement_journal
 from service.features.annotate.active.judgement_journal import ImageGrade, PairAnswer, PairJudgement
 from service.features.annotate.study import study_models, study_plan

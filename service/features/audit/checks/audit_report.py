@@ -6,8 +6,8 @@ from importlib.resources import files
 from itertools import islice
 
 import cbir
+from cbir.evaluation.report.charts import style_sheet
 from cbir.evaluation.report.report_pictures import ReportPictures
-from cbir.evaluation.report.svg_figure import style_sheet
 from cbir.store import Collection
 from cbir.store.records import originals
 from service.features.audit.checks.audit_messages import Audit, AuditCopy, AuditLeak, SuspectLabel

@@ -10,7 +10,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.candidates import encode_values
+from cbir.evaluation.relevance import encode_values
 from cbir.gallery.vector_blocks import Floats
 from cbir.settings import Settings
 from cbir.store import Collection

@@ -8,7 +8,7 @@ from pydicom.dataelem import DataElement
 from pydicom.dataset import Dataset
 
 from cbir.errors import InvalidInput
-from cbir.system.extras import install_command
+from cbir.system.remedies import install_command
 from service.features.audit.checks.privacy_identity import Identity, patient_identity
 from service.features.audit.checks.privacy_words import Sign, form_of, is_dummy
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from cbir.errors import InvalidInput
-from cbir.system.atomic import OWNER_FOLDER, SUFFIX, atomic_text, sync_folder
+from cbir.system.files import OWNER_FOLDER, SUFFIX, atomic_text, sync_folder
 
 MARK = "audit.json"  # a folder with it is a report
 NEW, EARLIER = "new", "earlier"  # folders beside a report while it is replaced

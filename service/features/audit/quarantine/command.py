@@ -5,8 +5,7 @@ from typing import Annotated
 from typer import Option
 
 from cbir.search import command_options as options
-from cbir.system.console.output import OutputFormat, Printed, print_json
-from cbir.system.console.printable import echo
+from cbir.system.console import OutputFormat, Printed, echo, print_json
 
 LISTED = 1000  # images of a page
 
@@ -22,7 +21,7 @@ def show_quarantine(
     format: Printed = OutputFormat.text,
 ) -> None:
     """List the images that the intake check keeps out, release or refuse them."""
-    from cbir.ingest.checks.findings import FINDINGS, findings_of
+    from cbir.ingest.checks.pixel_checks import FINDINGS, findings_of
     from cbir.store import Collection
     from cbir.store.upkeep.quarantine_release import read_quarantined, refuse_images, release_images
 

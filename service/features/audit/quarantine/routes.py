@@ -5,7 +5,7 @@ from typing import Annotated
 from flask import Blueprint, Response
 from pydantic import AfterValidator, Field
 
-from cbir.ingest.checks.findings import findings_of
+from cbir.ingest.checks.pixel_checks import findings_of
 from cbir.search import example_values as example
 from cbir.store.upkeep.quarantine_release import (
     read_quarantined,

@@ -12,7 +12,7 @@ from cbir.store.base.normalisation import Statistics, read_statistics
 from cbir.store.base.projection import Projection
 from cbir.store.base.vector_format import vector_format
 from cbir.store.snapshot.shared_transform import transform_origin
-from cbir.system.atomic import write_bytes
+from cbir.system.files import write_bytes
 from service.features.federation.exchange.site_agreement import transform_fingerprint
 
 MAX_BYTES = 256 * 2**20

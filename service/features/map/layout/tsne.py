@@ -8,7 +8,7 @@ import numpy as np
 
 from cbir.errors import InvalidInput
 from cbir.gallery.vector_blocks import Floats
-from cbir.system.extras import missing_package
+from cbir.system.remedies import missing_package
 
 REPORTED = 10  # steps between two reports of progress
 START_DEVIATION = 1e-4  # of positions that are no layout yet (Kobak & Berens 2019)

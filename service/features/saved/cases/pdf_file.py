@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cbir.errors import InvalidInput
-from cbir.system.extras import missing_package
+from cbir.system.remedies import missing_package
 from service.features.saved.cases.pdf_text import LATIN, paragraph, register_fonts
 from service.features.saved.cases.teaching_file import TeachingFile, TeachingPicture
 

@@ -11,8 +11,8 @@ from typer import Option
 from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.search import command_options as options
-from cbir.system.console.output import StageBars, results_console
-from cbir.system.extras import install_command
+from cbir.system.console import StageBars, results_console
+from cbir.system.remedies import install_command
 from cbir.system.threads import cores
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ def replay_usage(
         raise InvalidInput(f"statsmodels is not installed: {install_command('evaluate')}")
     if out.exists() and not out.is_dir():
         raise InvalidInput(f"{out} is a file; the results need a folder")
-    from cbir.evaluation.methods import parse_methods
-    from cbir.system.atomic import atomic_text, private_folder
+    from cbir.evaluation.runs import parse_methods
     from cbir.system.csv_cells import harmless_cell
+    from cbir.system.files import atomic_text, private_folder
     from service.features.usage.replay.replay import ReplayPlan, replay_log
     from service.features.usage.replay.replay_report import query_rows, render_replay, replay_summary
     from service.features.usage.replay.usage_by_method import usage_by_method

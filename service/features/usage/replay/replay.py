@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.candidates import Candidates, select_candidates
 from cbir.evaluation.experiment import PairedDifference, compare_runs
-from cbir.evaluation.methods import Method
 from cbir.evaluation.position_bias import PositionBias, estimate_position_bias, group_shows
+from cbir.evaluation.relevance import Candidates, select_candidates
+from cbir.evaluation.runs import Method
 from cbir.evaluation.search_pool import SearchPool, SearchTask, open_search_pool
 from cbir.evaluation.significance import bootstrap_intervals
 from cbir.search import Request

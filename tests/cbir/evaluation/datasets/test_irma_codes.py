@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.datasets.irma import CLUTTER, CodeTree, parse_code, strip_zeros
+from cbir.evaluation.datasets.irma.codes import CLUTTER, CodeTree, parse_code, strip_zeros
 from tests.cbir.evaluation.datasets.small_tree import SMALL_TREE, published
 
 

@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 from cbir.api.main import app
 from cbir.errors import InvalidInput, NotFound
 from cbir.evaluation.datasets import phantoms
-from cbir.evaluation.datasets.irma import CodeTree, read_release
+from cbir.evaluation.datasets.irma.codes import CodeTree
+from cbir.evaluation.datasets.irma.release import read_release
 from cbir.ingest.manifest import Manifest
 from tests.cbir.evaluation.datasets.small_tree import tree_of
 

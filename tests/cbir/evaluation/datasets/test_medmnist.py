@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from cbir.api.main import app
 from cbir.errors import InvalidInput
-from cbir.evaluation.datasets.medmnist import read_medmnist, write_medmnist
+from cbir.evaluation.datasets.dataset_manifests import read_medmnist, write_medmnist
 from cbir.ingest.manifest import Manifest
 
 SIZES = {"train": 6, "val": 2, "test": 3}

@@ -13,8 +13,14 @@ from typer.testing import CliRunner
 from cbir.api.main import app
 from cbir.errors import CbirError, InvalidInput
 from cbir.evaluation.datasets.phantoms import draw_series, series_facts, write_phantom_series
-from cbir.evaluation.datasets.phantoms.body_volume import FIELD, REGION_NAMES, SLICE_DISTANCE, VISITS
-from cbir.evaluation.datasets.phantoms.lesions import KIND_NAMES, NO_LESION
+from cbir.evaluation.datasets.phantoms.body_volume import (
+    FIELD,
+    KIND_NAMES,
+    NO_LESION,
+    REGION_NAMES,
+    SLICE_DISTANCE,
+    VISITS,
+)
 from cbir.images import read_images
 
 KINDS = len(KIND_NAMES)

@@ -8,13 +8,14 @@ from collections import Counter
 import pytest
 
 from cbir.errors import InvalidInput, StorageFull
-from cbir.evaluation.datasets.irma import CodeTree, read_release, release_archive
+from cbir.evaluation.datasets.irma import release_archive
+from cbir.evaluation.datasets.irma.codes import CodeTree
 from cbir.evaluation.datasets.irma.phantom_release import (
     CODES_OF_2007,
     phantom_release_classes,
     write_phantom_release,
 )
-from cbir.evaluation.datasets.irma.release import ERRATA
+from cbir.evaluation.datasets.irma.release import ERRATA, read_release
 from cbir.evaluation.datasets.irma.release_archive import extract_release
 from tests.cbir.evaluation.datasets.irma_reference import reference_classes
 

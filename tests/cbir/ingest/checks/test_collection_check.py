@@ -11,7 +11,7 @@ import pytest
 from cbir.gallery.vector_blocks import Floats, Rows
 from cbir.ingest.checks import collection_check
 from cbir.ingest.checks.collection_check import CollectionCheck, patient_numbers
-from cbir.ingest.checks.findings import findings_of
+from cbir.ingest.checks.pixel_checks import findings_of
 from cbir.ingest.description import DescribedFile
 from cbir.ingest.intake_check import IntakeCheck
 from cbir.store import Collection

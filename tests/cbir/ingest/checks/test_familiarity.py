@@ -5,8 +5,14 @@ import pytest
 from numpy.typing import NDArray
 
 from cbir.descriptors.encoders.encoder_card import EncoderOutput
-from cbir.ingest.checks.familiarity import LEAST_FAMILIAR, Familiarity, _unit, columns_of_maxima
-from cbir.ingest.checks.neighbour_space import NEIGHBOURS, NeighbourSpace
+from cbir.ingest.checks.collection_check import (
+    LEAST_FAMILIAR,
+    NEIGHBOURS,
+    Familiarity,
+    NeighbourSpace,
+    _unit,
+    columns_of_maxima,
+)
 
 DIMENSIONS = 40
 NO_MAXIMA = slice(0, 0)

@@ -4,8 +4,13 @@ import numpy as np
 import pytest
 
 from cbir.images import Image
-from cbir.ingest.checks.findings import findings_of, with_findings
-from cbir.ingest.checks.pixel_checks import check_pixels, has_constant_band, is_blank
+from cbir.ingest.checks.pixel_checks import (
+    check_pixels,
+    findings_of,
+    has_constant_band,
+    is_blank,
+    with_findings,
+)
 from cbir.store.records.records import Record
 
 RNG = np.random.default_rng(0)

@@ -5,14 +5,15 @@ from pathlib import Path
 import pytest
 
 from cbir.errors import InvalidInput
-from cbir.ingest.checks import requirements, text_reader
-from cbir.ingest.checks.requirements import require_packages
-from cbir.system.extras import install_command
+from cbir.ingest import intake_check
+from cbir.ingest.checks import burned_in_text
+from cbir.ingest.intake_check import require_packages
+from cbir.system.remedies import install_command
 
 
 @pytest.mark.parametrize("intake", ["flag", "quarantine"])
 def test_a_missing_package_is_one_line_with_the_remedy(intake: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_reader, "find_spec", lambda _: None)
+    monkeypatch.setattr(burned_in_text, "find_spec", lambda _: None)
     require_packages("accept")
     with pytest.raises(InvalidInput) as raised:
         require_packages(intake)
@@ -21,7 +22,7 @@ def test_a_missing_package_is_one_line_with_the_remedy(intake: str, monkeypatch:
 
 
 def test_the_decoder_that_reports_damage_is_needed_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requirements, "find_spec", lambda _: None)
+    monkeypatch.setattr(intake_check, "find_spec", lambda _: None)
     require_packages("accept")
     with pytest.raises(InvalidInput, match="simplejpeg"):
         require_packages("flag")
@@ -33,6 +34,6 @@ def test_an_older_package_without_the_weights_is_named_too(
     class Spec:
         origin = str(tmp_path / "__init__.py")
 
-    monkeypatch.setattr(text_reader, "find_spec", lambda _: Spec)
+    monkeypatch.setattr(burned_in_text, "find_spec", lambda _: Spec)
     with pytest.raises(InvalidInput, match=r"rapidocr 3\.10 or later"):
         require_packages("flag")

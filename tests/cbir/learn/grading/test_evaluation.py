@@ -9,7 +9,7 @@ from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.multicomp import pairwise_tukeyhsd
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.grouped_folds import group_folds
+from cbir.evaluation.folds import group_folds
 from cbir.learn import grading
 from cbir.learn.grading import baselines
 from cbir.learn.grading.grade_scale import measure_agreement, nearest_level, quadratic_kappa

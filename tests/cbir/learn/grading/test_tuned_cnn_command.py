@@ -13,7 +13,7 @@ from cbir.api.main import app
 from cbir.descriptors.descriptor import QueryImage
 from cbir.errors import InvalidInput
 from cbir.images import read_images
-from cbir.images.pad_resize import pad_resize
+from cbir.images.scaling import pad_resize
 from cbir.learn.grading.grader import Grader
 from cbir.learn.grading.stored_grading import StoredNetwork
 from cbir.store import Collection

@@ -8,8 +8,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.metrics.roc import auc
-from cbir.evaluation.metrics.top_precision import pos_at_top
+from cbir.evaluation.metrics.roc import auc, pos_at_top
 from cbir.learn.grading import RankingSVM
 from cbir.learn.models.linear.top_push import TopPush, project_dual
 

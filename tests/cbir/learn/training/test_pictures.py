@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from cbir.images import from_array
-from cbir.images.pad_resize import pad_resize
+from cbir.images.scaling import pad_resize
 from cbir.learn.training.picture_loading import load_pictures
 from cbir.learn.training.samplers import augment_images
 

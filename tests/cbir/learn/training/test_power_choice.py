@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from cbir.evaluation.metrics.roc import auc
-from cbir.evaluation.metrics.top_precision import pos_at_top
+from cbir.evaluation.metrics.roc import auc, pos_at_top
 from cbir.learn.models.scoring_network import ScoringNetwork, score_pictures
 from cbir.learn.training.loss_options import LossOptions
 from cbir.learn.training.ranker_folder import chooses_power, train_every_power

@@ -209,7 +209,7 @@ def test_full_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"cbir.store.index.local.faiss_index.{name}", 0)
     index = opened(folder)
     with monkeypatch.context() as patched:
-        patched.setattr("cbir.system.atomic.os.fsync", no_space)
+        patched.setattr("cbir.system.files.os.fsync", no_space)
         with pytest.raises(
             IndexUnavailable, match=r"cbir_0_1\.(hnsw|ivf) cannot be written: No space left on device"
         ):

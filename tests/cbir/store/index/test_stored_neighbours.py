@@ -21,7 +21,7 @@ from cbir.store.index.index_thread import IndexThread
 from cbir.store.index.neighbour_build import build_neighbours
 from cbir.store.index.neighbour_thread import NeighbourThread
 from cbir.store.writing import image_remover
-from cbir.system.file_lock import try_lock
+from cbir.system.files import try_lock
 from tests.cbir.store.conftest import entry
 from tests.cbir.store.index.followed import Followed, make_entries
 

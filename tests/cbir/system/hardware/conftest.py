@@ -2,7 +2,7 @@
 
 import pytest
 
-from cbir.system.hardware import device, device_failure
+from cbir.system import device, device_failure
 
 
 @pytest.fixture(autouse=True)

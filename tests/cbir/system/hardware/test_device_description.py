@@ -17,7 +17,7 @@ from cbir.learn.models.scoring_network import apply_network
 from cbir.learn.severity import sampled_ranker
 from cbir.learn.severity.severity_rankers import ValueRanker
 from cbir.learn.training.training_loop import run_training_loop
-from cbir.system.hardware import device, device_failure
+from cbir.system import device, device_failure
 from tests.cbir.system.hardware.device_errors import ERRORS, failing
 
 HERE = "cuda" if torch.cuda.is_available() else "cpu"  # where torch's form of the network runs

@@ -25,7 +25,7 @@ from cbir.descriptors.networks.onnx_session import open_onnx_session
 from cbir.descriptors.tamura import Tamura
 from cbir.errors import DeviceFailed, InvalidInput, UndescribableImage
 from cbir.images import Image
-from cbir.system.hardware import device, device_failure
+from cbir.system import device, device_failure
 from tests.cbir.descriptors.encoders.onnx_models import convolution, vector
 from tests.cbir.descriptors.encoders.test_inflated_resnet import SHAPE, Network
 from tests.cbir.system.hardware.device_errors import ERRORS, failing
@@ -332,7 +332,7 @@ def test_encoders_do_without_torch(folder):
         "import sys; sys.modules['torch'] = None\n"
         "import numpy as np\n"
         "from pathlib import Path\n"
-        "from cbir.system.hardware import device_trial\n"
+        "from cbir.system.device_failure import device_trial\n"
         "device_trial.DRIVERS = (Path('/'),) if sys.argv[1] == 'driver' else ()\n"
         "device_trial.find_spec = lambda name: None\n"
         "from cbir.descriptors.network_descriptors import EncoderDescriptor, encoder_descriptor_name\n"

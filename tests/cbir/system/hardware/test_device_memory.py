@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cbir.errors import InvalidInput
-from cbir.system.hardware.device_memory import full_precision, in_pieces, is_out_of_device_memory, rows_within
+from cbir.system.device_failure import full_precision, in_pieces, is_out_of_device_memory, rows_within
 from tests.cbir.system.hardware.device_errors import ERRORS
 
 

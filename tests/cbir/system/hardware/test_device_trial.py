@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from cbir.errors import InvalidInput
-from cbir.system.hardware import device, device_failure, device_trial
-from cbir.system.hardware.device import choose_device, faiss_gpu_problem, resolve_device
-from cbir.system.hardware.faiss_trial import try_index
+from cbir.system import device, device_failure
+from cbir.system.device import choose_device, faiss_gpu_problem, resolve_device
+from cbir.system.faiss_trial import try_index
 from tests.cbir.system.hardware.device_errors import ERRORS, failing
 
 PLACES = (
@@ -29,7 +29,7 @@ def imagined(monkeypatch, tmp_path):
     """A GPU whose tensors stay on the processor, which has no half precision products of single precision."""
     (tmp_path / "driver").touch()
     to, mm = torch.Tensor.to, torch.mm
-    monkeypatch.setattr(device_trial, "DRIVERS", (tmp_path / "driver",))
+    monkeypatch.setattr(device, "DRIVERS", (tmp_path / "driver",))
     monkeypatch.setattr(device, "_results", {})
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Test GPU")
@@ -135,8 +135,8 @@ TRIALS = {
 @pytest.mark.parametrize(("program", "reason"), TRIALS.items())
 def test_the_trial_of_faiss_is_a_process_of_its_own(faiss_gpu, monkeypatch, caplog, program, reason):
     """FAISS aborts where others raise."""
-    monkeypatch.setattr(device_trial, "FAISS_TRIAL", ("-c", program))
-    monkeypatch.setattr(device_trial, "SECONDS", 1 if "sleep" in program else 120)
+    monkeypatch.setattr(device, "FAISS_TRIAL", ("-c", program))
+    monkeypatch.setattr(device, "SECONDS", 1 if "sleep" in program else 120)
     problem = faiss_gpu_problem()
     assert problem.startswith("the GPU failed (FAISS at the trial): ")
     assert re.search(reason, problem)
@@ -144,7 +144,7 @@ def test_the_trial_of_faiss_is_a_process_of_its_own(faiss_gpu, monkeypatch, capl
 
 
 def test_a_trial_of_faiss_that_ends_well(faiss_gpu, monkeypatch):
-    monkeypatch.setattr(device_trial, "FAISS_TRIAL", ("-c", "import cbir.system.hardware.faiss_trial"))
+    monkeypatch.setattr(device, "FAISS_TRIAL", ("-c", "import cbir.system.faiss_trial"))
     assert faiss_gpu_problem() is None
 
 

@@ -19,7 +19,7 @@ from cbir.store import Collection
 from cbir.store.snapshot.shared_transform import transform_origin
 from cbir.store.writing.writer import Entry
 from cbir.system.access_rights import Scope
-from cbir.system.remote_site import RemoteSite
+from cbir.system.setting_types import RemoteSite
 from service.app import create_app
 from service.features.federation.exchange.transform_file import TransformFile
 from tests.service.conftest import stored_tokens

@@ -14,7 +14,7 @@ import pytest
 from cbir.errors import InvalidInput
 from cbir.store import Collection
 from cbir.system.access_rights import Scope
-from cbir.system.remote_site import RemoteSite
+from cbir.system.setting_types import RemoteSite
 from service.features.federation.answer_site import site_profile
 from service.features.federation.ask_sites import Sites, ask_sites
 from service.features.federation.bounded_request import SiteFailed, SiteRequest, send

@@ -10,7 +10,7 @@ import pytest
 
 from cbir.errors import InvalidInput
 from cbir.system.access_rights import Scope
-from cbir.system.remote_site import RemoteSite
+from cbir.system.setting_types import RemoteSite
 from service.features.federation.site_client import tls_context
 from tests.service.features.federation.hospitals import VECTOR, Hospital, site_of
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from cbir import settings
 from cbir.api.main import app
 from cbir.errors import InvalidInput
-from cbir.evaluation.datasets.fiftyone_manifest import write_fiftyone_manifest
+from cbir.evaluation.datasets.dataset_manifests import write_fiftyone_manifest
 from cbir.evaluation.datasets.phantoms import draw_phantom, write_phantoms
 from cbir.images import read_images
 from cbir.store import Collection

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cbir.images.thumbnail import encode_image
+from cbir.images.scaling import encode_image
 from cbir.store import Collection, Record
 from cbir.store.base import profile as profiles
 from cbir.store.writing.writer import Entry

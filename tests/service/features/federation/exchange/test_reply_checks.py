@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbir.images.thumbnail import encode_image
+from cbir.images.scaling import encode_image
 from cbir.store.records.filter_conditions import parse_filters
 from service.features.federation.exchange.reply_checks import (
     AskedFor,

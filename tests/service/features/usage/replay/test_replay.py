@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 
 from cbir.api.main import app
 from cbir.errors import InvalidInput
-from cbir.evaluation.methods import parse_methods
 from cbir.evaluation.position_bias import PositionBias, estimate_position_bias, group_shows
+from cbir.evaluation.runs import parse_methods
 from cbir.settings import Settings
 from service.features.usage.replay.replay import ReplayPlan, position_bias, replay_log, weighted_clicks
 from service.features.usage.replay.replay_measures import NAMES, judged_measures

@@ -1,1 +1,0 @@
-"""Search with many images in one run: queries, worker processes, files of answers."""

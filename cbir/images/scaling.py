@@ -1,0 +1,96 @@
+"""Parts and scaled copies of images, and encoding of pixels as PNG and JPEG."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir.errors import InvalidInput
+from cbir.images.bit_depth import Pixels, drop_equal_channels
+from cbir.images.image import Image
+
+Region = tuple[int, int, int, int]
+
+
+def crop(image: Image, region: Region) -> Image:
+    """Cut `region` out of `image`: x, y (from 0), width and height in pixels.
+
+    Raises InvalidInput if the region is empty or exceeds the image.
+    """
+    check_region(region, image.width, image.height)
+    x, y, width, height = region
+    return replace(image, pixels=drop_equal_channels(image.pixels[y : y + height, x : x + width]))
+
+
+def check_region(region: Region, image_width: int, image_height: int) -> None:
+    """Raise InvalidInput if a region is empty or exceeds its image.
+
+    Parameters
+    ----------
+    region : tuple of int
+        x, y (from 0), width and height in pixels.
+    image_width, image_height : int
+        Size of the image in pixels.
+    """
+    x, y, width, height = region
+    if width < 1 or height < 1 or x < 0 or y < 0 or x + width > image_width or y + height > image_height:
+        raise InvalidInput(
+            f"the region {x},{y},{width},{height} is not inside the image, which is {image_width} pixels wide "
+            f"and {image_height} high; give x,y,width,height in its pixels"
+        )
+
+
+def pad_resize(image: Image, side: int) -> NDArray[np.uint8]:
+    """Scale the longer side of the grey image to `side` and pad the shorter with black: (side, side) uint8."""
+    scale = side / max(image.height, image.width)
+    width, height = (max(1, round(length * scale)) for length in (image.width, image.height))
+    interpolation = cv2.INTER_AREA if scale < 1 else cv2.INTER_LINEAR
+    small = cv2.resize(image.grey, (width, height), interpolation=interpolation)
+    padded = np.zeros((side, side), np.uint8)
+    top, left = (side - height) // 2, (side - width) // 2
+    padded[top : top + height, left : left + width] = small
+    return padded
+
+
+SIDE = 256  # longest side in pixels
+
+JPEG_QUALITY = 88
+
+
+def make_thumbnail(image: Image) -> bytes:
+    """Encode `image` as a JPEG with a longest side of at most 256 pixels."""
+    return encode_image(shrink(image.pixels, SIDE), ".jpg", [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
+
+
+def encode_view(image: Image, side: int) -> bytes:
+    """Encode `image` as a PNG, little compressed, with a longest side of at most `side` pixels."""
+    return encode_image(shrink(image.pixels, side), ".png", [cv2.IMWRITE_PNG_COMPRESSION, 1])
+
+
+def shrink(pixels: Pixels, side: int) -> Pixels:
+    """Scale pixels down to a longest side of at most `side`; leave smaller ones unchanged."""
+    height, width = pixels.shape[:2]
+    longer = max(height, width)
+    if longer <= side:
+        return pixels
+    size = max(1, round(width * side / longer)), max(1, round(height * side / longer))
+    return np.asarray(cv2.resize(pixels, size, interpolation=cv2.INTER_AREA), np.uint8)
+
+
+def encode_image(pixels: Pixels, kind: str, options: Sequence[int] = ()) -> bytes:
+    """Encode grey or RGB pixels.
+
+    Parameters
+    ----------
+    pixels : (height, width) or (height, width, 3) uint8
+        Grey or RGB.
+    kind : str
+        ".png" or ".jpg".
+    options : sequence of int
+        Flags and values of `cv2.imencode`.
+    """
+    ordered = pixels if pixels.ndim == 2 else cv2.cvtColor(pixels, cv2.COLOR_RGB2BGR)
+    _, file = cv2.imencode(kind, ordered, options)
+    return bytes(file)

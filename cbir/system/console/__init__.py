@@ -1,1 +1,0 @@
-"""Output of commands, and how their help reads."""
