@@ -118,8 +118,10 @@ def _make_others(folder: Path) -> None:
     records = np.zeros(8, projection.record)
     records["number"] = np.arange(8)
     write_part(folder, records)
-    (folder / severity_model.FOLDER).mkdir()
-    (folder / severity_model.FOLDER / severity_model.CARD).write_text('{"where": ["modality=CT"]}')
+    (folder / severity_model.SEVERITY_FOLDER).mkdir()
+    (folder / severity_model.SEVERITY_FOLDER / severity_model.SEVERITY_CARD).write_text(
+        '{"where": ["modality=CT"]}'
+    )
     severity_model.note_ranker(folder)
 
 

@@ -11,4 +11,4 @@ def forget_manifest(backup: Path) -> None:
     """Remove the manifest of a backup, and the mark that there was one."""
     with Collection(backup) as opened, opened._engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM meta WHERE key = ?", (MANIFEST,))
-    (backup / file_manifest.NAME).unlink()
+    (backup / file_manifest.MANIFEST_NAME).unlink()

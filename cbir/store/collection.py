@@ -32,12 +32,8 @@ from cbir.store.records.idempotency import StoredReply
 from cbir.store.records.image_rows import rows_matching
 from cbir.store.records.key_evidence import check_key, find_key_check, note_key, require_key
 from cbir.store.records.patient_scope import PatientScope
-from cbir.store.records.record_queries import (
-    LabelledImage,
-    RecordQueries,
-    numbers_where,
-    read_labelled_images,
-)
+from cbir.store.records.record_queries import RecordQueries
+from cbir.store.records.record_rows import LabelledImage, numbers_where, read_labelled_images
 from cbir.store.records.records import hash_patient
 from cbir.store.safety import last_good
 from cbir.store.safety.damage import raise_when_damaged

@@ -39,7 +39,7 @@ from cbir.store.records import label_facets
 from cbir.store.records.database import Database
 from cbir.store.records.filter_conditions import ABSENT, COMPARISONS, PRESENT, Condition
 from cbir.store.records.label_facets import LabelKey, LabelValues
-from cbir.store.records.record_queries import numbers_where
+from cbir.store.records.record_rows import numbers_where
 from cbir.store.views.collection_view import View
 from cbir.store.views.view_cache import ViewCache
 

@@ -29,7 +29,7 @@ ELSEWHERE = {
     "cbir/store/upkeep/carry_over.py": "a file of a collection, which keeps its rights",
     "cbir/store/writing/creation.py": "a collection's folder, which is restricted at once",
     "cbir/store/upkeep/export.py": "a folder of its owner, which is restricted as a whole",
-    "cbir/store/upkeep/folder_copy.py": "files of a collection, which keep their rights",
+    "cbir/store/records/originals.py": "files of a collection, which keep their rights",
     "cbir/store/safety/last_good.py": "files of a collection, which keep their rights",
     "cbir/store/upkeep/backup.py": "files of a collection, which keep their rights",
     "cbir/store/upkeep/restore.py": "files of a collection, which keep their rights",

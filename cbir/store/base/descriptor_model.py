@@ -12,9 +12,9 @@ from cbir.store.base.permissions import file_mode, folder_mode
 from cbir.store.base.profile import Profile
 from cbir.system.atomic import copy_file
 
-FOLDER = "model"
+MODEL_FOLDER = "model"
 # The card comes last: it marks the model as complete.
-FILES = (embedding_card.WEIGHTS, embedding_card.ONNX, embedding_card.CARD)
+MODEL_FILES = (embedding_card.WEIGHTS, embedding_card.ONNX, embedding_card.CARD)
 
 
 def store_descriptor_model(folder: Path, profile: Profile) -> None:
@@ -24,7 +24,7 @@ def store_descriptor_model(folder: Path, profile: Profile) -> None:
             raise InvalidInput(
                 f"the model of {profile.descriptor} is not available; name its folder as the profile"
             )
-        copy_model(profile.model, folder / FOLDER)
+        copy_model(profile.model, folder / MODEL_FOLDER)
 
 
 def has_model(folder: Path) -> bool:
@@ -36,7 +36,7 @@ def copy_model(source: Path, target: Path) -> None:
     """Copy the files of a model from the folder `source` to the folder `target`, each atomically."""
     target.mkdir(mode=folder_mode(target.parent), exist_ok=True)
     copied = []
-    for name in FILES if embedding_card.has_embedding(source) else (lens_card.LENS_CARD,):
+    for name in MODEL_FILES if embedding_card.has_embedding(source) else (lens_card.LENS_CARD,):
         if name == embedding_card.ONNX and not (source / name).exists():
             continue  # torch runs the model then
         copy_file(source / name, target / name)
@@ -50,7 +50,7 @@ def with_model(profile: Profile, folder: Path) -> Profile:
 
     A damaged model is left out: indexed images can still be found by their vectors.
     """
-    for path in (folder / FOLDER, folder.parent / FOLDER):
+    for path in (folder / MODEL_FOLDER, folder.parent / MODEL_FOLDER):
         with suppress(CbirError):
             if has_model(path) and profile.descriptor.startswith(_descriptor_name(path)):
                 return profile.model_copy(update={"model": path})
@@ -66,7 +66,7 @@ def _descriptor_name(folder: Path) -> str:
 def model_problem(folder: Path, profile: Profile) -> str | None:
     """Describe damage of the model in a collection's folder; None if it is sound or the profile has none."""
     try:
-        if changed := changed_files(folder / FOLDER):
+        if changed := changed_files(folder / MODEL_FOLDER):
             return f"files of the model are missing or have changed: {', '.join(changed)}"
         if slit_lamp_descriptor.SLIT_LAMP.fullmatch(profile.descriptor):
             return _lens_problem(folder, profile)
@@ -77,14 +77,14 @@ def model_problem(folder: Path, profile: Profile) -> str | None:
 
 
 def _lens_problem(folder: Path, profile: Profile) -> str | None:
-    matches = slit_lamp_descriptor.slit_lamp_name(folder / FOLDER) == profile.descriptor
+    matches = slit_lamp_descriptor.slit_lamp_name(folder / MODEL_FOLDER) == profile.descriptor
     return None if matches else "the model is not the one that computed the vectors"
 
 
 def _embedding_problem(folder: Path, digest_start: str) -> str | None:
-    card = embedding_card.read_embedding_card(folder / FOLDER)
-    digest = _sha256(folder / FOLDER / embedding_card.WEIGHTS)
-    exported = folder / FOLDER / embedding_card.ONNX
+    card = embedding_card.read_embedding_card(folder / MODEL_FOLDER)
+    digest = _sha256(folder / MODEL_FOLDER / embedding_card.WEIGHTS)
+    exported = folder / MODEL_FOLDER / embedding_card.ONNX
     used = "onnx_sha256" in card and exported.exists()  # else torch computes
     damaged = used and _sha256(exported) != card["onnx_sha256"]
     if digest != card["sha256"] or digest[:16] != digest_start:

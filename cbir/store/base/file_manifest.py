@@ -8,7 +8,7 @@ from cbir.errors import CollectionDamaged
 from cbir.store.base.permissions import file_mode
 from cbir.system.atomic import write_bytes
 
-NAME = "SHA256SUMS"
+MANIFEST_NAME = "SHA256SUMS"
 END = "# of the lines above: "  # `sha256sum` passes over comments
 
 
@@ -44,9 +44,9 @@ def update_sums(folder: Path, written: Iterable[str] = (), leave_out: Iterable[s
 
 def read_sums(folder: Path) -> dict[str, str] | None:
     """Return the hashes of the files in `folder` by name; None without a manifest. Raises CollectionDamaged."""
-    damaged = CollectionDamaged(f"the manifest {NAME} of {folder} is damaged")
+    damaged = CollectionDamaged(f"the manifest {MANIFEST_NAME} of {folder} is damaged")
     try:
-        content = (folder / NAME).read_bytes()
+        content = (folder / MANIFEST_NAME).read_bytes()
         lines = content.decode().splitlines()
     except FileNotFoundError:
         return None
@@ -91,7 +91,7 @@ def _file_hash(path: Path) -> str:
 
 
 def _store(folder: Path, hashes: dict[str, str], durable: bool = True) -> None:
-    write_bytes(folder / NAME, _render(hashes), permissions=file_mode(folder), durable=durable)
+    write_bytes(folder / MANIFEST_NAME, _render(hashes), permissions=file_mode(folder), durable=durable)
 
 
 def _render(hashes: dict[str, str]) -> bytes:

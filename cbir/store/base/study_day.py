@@ -7,13 +7,13 @@ from cbir.errors import InvalidInput
 
 # Key of the row of the table `labels` that holds the day; no label of an image has this key.
 STUDY_DAY = "study_day"
-CYCLE = 2**24  # days, more than any two dates are apart
+DAYS = 2**24  # days, more than any two dates are apart
 
 
 def relative_day(secret: bytes, patient: str, study_date: str) -> int | None:
     """Return the day of a study, counted from a day of the patient's own that only the collection's key tells.
 
-    Days are counted in a cycle, so that for each date all numbers from 0 to CYCLE - 1 are equally probable.
+    Days are counted in a cycle, so that for each date all numbers from 0 to DAYS - 1 are equally probable.
 
     Parameters
     ----------
@@ -27,13 +27,13 @@ def relative_day(secret: bytes, patient: str, study_date: str) -> int | None:
     Returns
     -------
     int or None
-        Day, from 0 to CYCLE - 1; None without a valid date or a patient.
+        Day, from 0 to DAYS - 1; None without a valid date or a patient.
     """
     parsed = parse_study_date(study_date)
     if parsed is None or not patient.strip():
         return None
     digest = hashlib.blake2b(b"study day " + patient.strip().encode(), key=secret, digest_size=8).digest()
-    return (parsed.toordinal() + int.from_bytes(digest, "big")) % CYCLE
+    return (parsed.toordinal() + int.from_bytes(digest, "big")) % DAYS
 
 
 def parse_study_date(text: str) -> date | None:
@@ -50,7 +50,7 @@ def days_between(earlier: int | None, later: int | None) -> int | None:
     """Return the days from one study of a patient to another, negative the other way round; None if unknown."""
     if earlier is None or later is None:
         return None
-    return (later - earlier + CYCLE // 2) % CYCLE - CYCLE // 2
+    return (later - earlier + DAYS // 2) % DAYS - DAYS // 2
 
 
 def stored_day(text: str | None) -> int | None:
@@ -64,4 +64,4 @@ def parse_day(text: str) -> int:
     digits = text.strip().removeprefix("-")
     if not (digits.isascii() and digits.isdigit() and len(digits) < 8):
         raise InvalidInput(f"{STUDY_DAY}: {text[:40]!r} is not a whole number of days of at most 7 digits")
-    return int(text) % CYCLE
+    return int(text) % DAYS

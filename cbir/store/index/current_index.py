@@ -6,8 +6,7 @@ from threading import Lock
 
 from cbir.errors import IndexUnavailable
 from cbir.store.base.normalisation import Statistics, read_statistics
-from cbir.store.index.editions import EditionRecord, Editions
-from cbir.store.index.engines import IndexEngine
+from cbir.store.index.editions import EditionRecord, Editions, IndexEngine
 from cbir.store.index.port import VectorIndex
 
 NOT_BUILT = "the vector index is not built yet; the service builds it, or `cbir collection build-index`"

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from cbir.store.base.permissions import file_mode, folder_mode
 from cbir.store.base.schema import DATABASE
+from cbir.store.index.port import VectorIndex
 from cbir.system.atomic import atomic_text
 from cbir.system.file_lock import try_lock
 
@@ -116,3 +117,21 @@ class FolderEditions:
 
     def _inode(self) -> int:
         return self._database.stat().st_ino if self._database.exists() else 0
+
+
+class IndexEngine(Protocol):
+    """Opens and deletes editions by name.
+
+    durable: images are stored for good when `put` returns, so that an interrupted fill can go on.
+    """
+
+    durable: bool
+
+    def open(self, name: str, dimensions: int) -> VectorIndex:
+        """Return an edition, which is created if it does not exist."""
+
+    def drop(self, name: str) -> None:
+        """Delete an edition, if it exists."""
+
+    def drop_others(self, names: set[str]) -> None:
+        """Delete what interrupted processes have left beside the editions `names`."""

@@ -1,7 +1,7 @@
 """Storage of the editions of an index: a file of FAISS, a table of pgvector, or a server of Milvus."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from cbir.errors import InvalidInput
 from cbir.store.collection import Collection
@@ -14,24 +14,6 @@ if TYPE_CHECKING:
 
 
 SCOPES_IN_MEMORY = 8  # scopes whose numbers are kept in memory
-
-
-class IndexEngine(Protocol):
-    """Opens and deletes editions by name.
-
-    durable: images are stored for good when `put` returns, so that an interrupted fill can go on.
-    """
-
-    durable: bool
-
-    def open(self, name: str, dimensions: int) -> VectorIndex:
-        """Return an edition, which is created if it does not exist."""
-
-    def drop(self, name: str) -> None:
-        """Delete an edition, if it exists."""
-
-    def drop_others(self, names: set[str]) -> None:
-        """Delete what interrupted processes have left beside the editions `names`."""
 
 
 class LocalEngine:

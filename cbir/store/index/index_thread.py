@@ -3,10 +3,13 @@
 import logging
 import threading
 import weakref
+from typing import TYPE_CHECKING
 
 from cbir.errors import CbirError, DatabaseUnavailable, describe_unexpected
 from cbir.store.index.neighbour_thread import NeighbourThread
-from cbir.store.index.open_index import CollectionIndex
+
+if TYPE_CHECKING:
+    from cbir.store.index.open_index import CollectionIndex
 
 FOLLOW_SECONDS = 3.0  # between two looks at the collection
 LONGEST_SECONDS = 60.0  # between two attempts while the index does not answer
@@ -20,7 +23,7 @@ class IndexThread:
     problem: why the index cannot answer, as of the last attempt; None if it can.
     """
 
-    def __init__(self, name: str, index: CollectionIndex) -> None:
+    def __init__(self, name: str, index: "CollectionIndex") -> None:
         self.problem: str | None = None
         self._name, self._seconds, self._followed, self._stopped = name, FOLLOW_SECONDS, False, False
         self._awake = threading.Event()
@@ -48,7 +51,7 @@ class IndexThread:
             self._awake.clear()
         self._neighbours.stop()
 
-    def _follow(self, index: CollectionIndex) -> None:
+    def _follow(self, index: "CollectionIndex") -> None:
         try:
             if not self._followed and self.problem is None:
                 self._note(index.problem())

@@ -4,10 +4,13 @@ import logging
 import math
 import threading
 import time
+from typing import TYPE_CHECKING
 
 from cbir.errors import CbirError, describe_unexpected
-from cbir.store.index.stored_neighbours import StoredNeighbours
 from cbir.system.cancellation import locked, time_limit
+
+if TYPE_CHECKING:
+    from cbir.store.index.stored_neighbours import StoredNeighbours
 
 RETRY_SECONDS = 3600.0  # after a build that failed: the next one reads all vectors again
 
@@ -27,7 +30,7 @@ class NeighbourThread:
         self._name, self._stopped, self._next = name, False, 0.0
         self._thread: threading.Thread | None = None
 
-    def update(self, neighbours: StoredNeighbours) -> None:
+    def update(self, neighbours: "StoredNeighbours") -> None:
         """Begin to build the graph if that is due, and return at once."""
         building = self._thread is not None and self._thread.is_alive()
         if building or time.monotonic() < self._next or not neighbours.is_due():
@@ -41,7 +44,7 @@ class NeighbourThread:
         """Let a build end soon."""
         self._stopped = True
 
-    def _build(self, neighbours: StoredNeighbours) -> None:
+    def _build(self, neighbours: "StoredNeighbours") -> None:
         try:
             with time_limit(math.inf, self._require_running), locked(_building):
                 neighbours.update()

@@ -9,8 +9,8 @@ from cbir.settings import Settings
 from cbir.store.collection import Collection
 from cbir.store.index.current_gap import CurrentGap
 from cbir.store.index.current_index import CurrentIndex
-from cbir.store.index.editions import Editions, FolderEditions
-from cbir.store.index.engines import IndexEngine, LocalEngine, MilvusEngine, PgvectorEngine
+from cbir.store.index.editions import Editions, FolderEditions, IndexEngine
+from cbir.store.index.engines import LocalEngine, MilvusEngine, PgvectorEngine
 from cbir.store.index.follower import Follower
 from cbir.store.index.index_status import IndexStatus, find_problem, read_status
 from cbir.store.index.indexed_vectors import IndexedVectors

@@ -20,15 +20,15 @@ def _add_tables() -> None:
         for column in copy.c:
             if isinstance(column.type, Text):
                 column.type = Text(collation="C")  # the order of the characters, as in SQLite
+    by_name = {str(index.name): index for index in tables.tables["images"].indexes}
+    by_name["ix_images_source"].dialect_options["postgresql"]["using"] = "hash"  # paths may be long
+    labels = tables.tables["labels"]
+    labels.indexes.clear()
+    Index("ix_labels_beginning", labels.c.key, value_beginning(labels.c.value), labels.c.number)
+    Index("ix_labels_number", labels.c.number, labels.c.key, unique=True)
 
 
 _add_tables()
-_in_images = {str(index.name): index for index in tables.tables["images"].indexes}
-_in_images["ix_images_source"].dialect_options["postgresql"]["using"] = "hash"  # paths may be long
-_labels = tables.tables["labels"]
-_labels.indexes.clear()
-Index("ix_labels_beginning", _labels.c.key, value_beginning(_labels.c.value), _labels.c.number)
-Index("ix_labels_number", _labels.c.number, _labels.c.key, unique=True)
 tombstones: Table = tables.tables["tombstones"]
 # Of the change that deleted the image: an older snapshot still has its vector. Tombstones stay for ever.
 tombstones.append_column(Column("generation", WHOLE_NUMBER, nullable=False, index=True))

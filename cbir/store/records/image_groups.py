@@ -8,7 +8,7 @@ from cbir.store.base.statements import Statement
 from cbir.store.records.label_facets import check_label_keys
 
 COLUMNS = {"patient": "patient_key", "study": "study", "series": "series"}
-LABEL = "label:"
+_LABEL_PREFIX = "label:"
 _BY_COLUMN = {
     name: Statement(f"SELECT number, {column} FROM images WHERE number IN ? AND {column} <> ''")
     for name, column in COLUMNS.items()
@@ -36,6 +36,6 @@ def read_group_keys(connection: Connection, numbers: Sequence[int], by: str) -> 
     given = list(numbers)
     if by in COLUMNS:
         return dict(map(tuple, _BY_COLUMN[by].run(connection, given)))
-    key = by.removeprefix(LABEL)
+    key = by.removeprefix(_LABEL_PREFIX)
     check_label_keys(connection, [key])
     return dict(map(tuple, _BY_LABEL.run(connection, given, key)))

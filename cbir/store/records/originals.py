@@ -6,7 +6,9 @@ changes are logged, those of deleted images stay until they are in the backup to
 
 import hashlib
 import json
+import shutil
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy import Connection, select
@@ -17,7 +19,7 @@ from cbir.store.base.schema import images, original_files
 from cbir.store.base.statements import Statement, insert_missing
 from cbir.store.records.database import Database
 from cbir.store.safety.quarantine_table import held_sources
-from cbir.system.atomic import sync_folder, write_bytes
+from cbir.system.atomic import OWNER_FOLDER, SUFFIX, sync_folder, write_bytes
 
 FOLDER = "originals"
 UPLOAD = "upload:"  # prefix of the sources of uploaded images
@@ -151,3 +153,15 @@ def unneeded_originals(connection: Connection, folder: Path) -> set[str]:
     uploaded = images.c.source.startswith(UPLOAD)
     needed = set(connection.scalars(select(images.c.source).where(uploaded)))
     return {UPLOAD + file.name for file in (folder / FOLDER).iterdir()} - needed - held_sources(connection)
+
+
+def copy_originals(folder: Path, target: Path) -> None:
+    """Copy those originals of the collection in `folder` that the folder `target` does not have yet."""
+    if not (folder / FOLDER).is_dir():
+        return
+    (target / FOLDER).mkdir(mode=OWNER_FOLDER, exist_ok=True)
+    for path in (folder / FOLDER).iterdir():
+        copy = target / FOLDER / path.name
+        if path.suffix != SUFFIX and not copy.exists():
+            with suppress(FileNotFoundError):  # deleted meanwhile
+                shutil.copy2(path, copy)

@@ -104,7 +104,7 @@ def seal_copy(connection: Connection, made_at: str) -> None:
     position = last_entry(connection)
     stop_log(connection)
     metadata.set_value(connection, MADE_AT, made_at)
-    metadata.set_value(connection, MANIFEST, file_manifest.NAME)
+    metadata.set_value(connection, MANIFEST, file_manifest.MANIFEST_NAME)
     if chain:
         metadata.set_value(connection, CHAIN, chain)
         metadata.set_value(connection, POSITION, str(position))

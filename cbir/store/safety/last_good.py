@@ -111,7 +111,7 @@ def _check_and_sum(folder: Path) -> None:
 def _require_same_definitions(folder: Path, partial: Path) -> None:
     """Raise CollectionDamaged if tables or triggers are not those of the present copy, unless that one is damaged."""
     copy = folder / NAME
-    if not (copy / DATABASE).is_file() or not (copy / file_manifest.NAME).is_file():
+    if not (copy / DATABASE).is_file() or not (copy / file_manifest.MANIFEST_NAME).is_file():
         return
     ours, theirs = connect(partial), connect(copy)
     try:

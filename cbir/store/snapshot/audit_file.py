@@ -7,12 +7,12 @@ from cbir.errors import CollectionDamaged
 from cbir.store.base.permissions import file_mode
 from cbir.system.atomic import atomic_text
 
-NAME = "audit.json"
+AUDIT_FILE = "audit.json"
 
 
 def write_audit_file(folder: Path, text: str) -> None:
     """Write the audit, JSON in one line, of the collection in `folder` atomically, with its hash in a second line."""
-    with atomic_text(folder / NAME, permissions=file_mode(folder)) as file:
+    with atomic_text(folder / AUDIT_FILE, permissions=file_mode(folder)) as file:
         file.write(f"{text}\n{_hash(text)}\n")
 
 
@@ -21,9 +21,9 @@ def read_audit_file(folder: Path) -> str | None:
 
     Audits of earlier versions have no hash.
     """
-    damaged = CollectionDamaged(f"{NAME} of {folder} is damaged; audit the collection again")
+    damaged = CollectionDamaged(f"{AUDIT_FILE} of {folder} is damaged; audit the collection again")
     try:
-        content = (folder / NAME).read_bytes().decode()
+        content = (folder / AUDIT_FILE).read_bytes().decode()
     except FileNotFoundError:
         return None
     except UnicodeDecodeError:
@@ -36,7 +36,7 @@ def read_audit_file(folder: Path) -> str | None:
 
 def drop_audit_file(folder: Path) -> None:
     """Delete the audit of the collection in `folder`, if it has one."""
-    (folder / NAME).unlink(missing_ok=True)
+    (folder / AUDIT_FILE).unlink(missing_ok=True)
 
 
 def _hash(text: str) -> str:

@@ -11,7 +11,7 @@ from cbir.errors import CollectionDamaged
 from cbir.store.base.permissions import file_mode
 from cbir.system.atomic import atomic_binary
 
-NAME = "map.npz"
+MAP_FILE = "map.npz"
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class StoredMap:
 
 def write_map(folder: Path, stored: StoredMap) -> None:
     """Write the map of the collection in `folder` atomically."""
-    path = folder / NAME
+    path = folder / MAP_FILE
     with atomic_binary(path, permissions=file_mode(folder)) as file:
         transform = np.frombuffer(stored.transform.encode(), np.uint8)
         np.savez(file, numbers=stored.numbers, positions=stored.positions, transform=transform)
@@ -41,13 +41,13 @@ def write_map(folder: Path, stored: StoredMap) -> None:
 def read_map(folder: Path) -> StoredMap | None:
     """Read the map of the collection in `folder`; None if there is none. Raises CollectionDamaged."""
     try:
-        with (folder / NAME).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+        with (folder / MAP_FILE).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             arrays: dict[str, NDArray[Any]] = {name: file[name] for name in file.files}
         stored = StoredMap(arrays["numbers"], arrays["positions"], arrays["transform"].tobytes().decode())
     except FileNotFoundError:
         return None
     except Exception as error:  # the parts of a damaged archive raise nearly anything
-        raise CollectionDamaged(f"the map {NAME} cannot be read; {_REMEDY}") from error
+        raise CollectionDamaged(f"the map {MAP_FILE} cannot be read; {_MAP_AGAIN}") from error
     numbers, positions = stored.numbers, stored.positions
     fits = (
         numbers.dtype == np.int64
@@ -57,13 +57,13 @@ def read_map(folder: Path) -> StoredMap | None:
         and bool(np.isfinite(positions).all())
     )
     if not fits:
-        raise CollectionDamaged(f"the map {NAME} is damaged; {_REMEDY}")
+        raise CollectionDamaged(f"the map {MAP_FILE} is damaged; {_MAP_AGAIN}")
     return stored
 
 
 def drop_map(folder: Path) -> None:
     """Delete the map of the collection in `folder`, if it has one."""
-    (folder / NAME).unlink(missing_ok=True)
+    (folder / MAP_FILE).unlink(missing_ok=True)
 
 
-_REMEDY = "`cbir collection map` computes it again"
+_MAP_AGAIN = "`cbir collection map` computes it again"

@@ -13,7 +13,7 @@ from cbir.store.base.file_manifest import update_sums, write_sums
 from cbir.store.base.permissions import file_mode, folder_mode
 from cbir.system.atomic import atomic_binary
 
-NAME = "regions"
+CELLS = "regions"
 PROJECTION = "projection.npz"
 
 
@@ -50,7 +50,7 @@ class RegionCells:
 def write_projection(folder: Path, projection: CellProjection) -> None:
     """Begin the cells of the collection in `folder`; those that were there before are dropped."""
     drop_cells(folder)
-    cells = folder / NAME
+    cells = folder / CELLS
     cells.mkdir(mode=folder_mode(folder))
     with atomic_binary(cells / PROJECTION, permissions=file_mode(folder)) as file:
         np.savez(file, mean=projection.mean, axes=projection.axes, side=np.int64(projection.side))
@@ -59,11 +59,11 @@ def write_projection(folder: Path, projection: CellProjection) -> None:
 
 def write_part(folder: Path, records: NDArray[np.void]) -> None:
     """Write the cells of at least one further image atomically; `records` are of the projection's type."""
-    path = folder / NAME / f"{records['number'][0]:012d}.npy"
-    update_sums(folder / NAME, leave_out=(path.name,))
+    path = folder / CELLS / f"{records['number'][0]:012d}.npy"
+    update_sums(folder / CELLS, leave_out=(path.name,))
     with atomic_binary(path, permissions=file_mode(folder)) as file:
         np.save(file, records, allow_pickle=False)
-    update_sums(folder / NAME, written=(path.name,))
+    update_sums(folder / CELLS, written=(path.name,))
 
 
 def keep_cells(folder: Path, numbers: NDArray[np.int64]) -> None:
@@ -75,7 +75,7 @@ def keep_cells(folder: Path, numbers: NDArray[np.int64]) -> None:
             continue
         remaining = np.array(records[kept])
         del records  # Windows deletes no mapped file
-        update_sums(folder / NAME, leave_out=(path.name,))
+        update_sums(folder / CELLS, leave_out=(path.name,))
         path.unlink()
         if len(remaining):
             write_part(folder, remaining)
@@ -85,7 +85,7 @@ def read_cells(folder: Path) -> RegionCells | None:
     """Return the cells of the collection in `folder`; None if there are none. Raises CollectionDamaged."""
     try:
         with (
-            (folder / NAME / PROJECTION).open("rb") as opened,
+            (folder / CELLS / PROJECTION).open("rb") as opened,
             np.load(opened, allow_pickle=False) as file,
         ):
             arrays: dict[str, NDArray[Any]] = {name: file[name] for name in ("mean", "axes", "side")}
@@ -101,24 +101,24 @@ def read_cells(folder: Path) -> RegionCells | None:
     except CollectionDamaged:
         raise
     except Exception as error:  # the parts of a damaged archive raise nearly anything
-        raise CollectionDamaged(f"the cells in {NAME} cannot be read; {_REMEDY}") from error
+        raise CollectionDamaged(f"the cells in {CELLS} cannot be read; {_CELLS_AGAIN}") from error
     if not sound or any(part.dtype != projection.record or part.ndim != 1 for part in parts):
-        raise CollectionDamaged(f"the cells in {NAME} are damaged; {_REMEDY}")
+        raise CollectionDamaged(f"the cells in {CELLS} are damaged; {_CELLS_AGAIN}")
     return RegionCells(projection, parts)
 
 
 def has_cells(folder: Path) -> bool:
     """Return whether the collection in `folder` has cells."""
-    return (folder / NAME / PROJECTION).is_file()
+    return (folder / CELLS / PROJECTION).is_file()
 
 
 def drop_cells(folder: Path) -> None:
     """Delete the cells of the collection in `folder`, if it has any."""
-    shutil.rmtree(folder / NAME, ignore_errors=True)
+    shutil.rmtree(folder / CELLS, ignore_errors=True)
 
 
 def _paths(folder: Path) -> list[Path]:
-    return sorted((folder / NAME).glob("*.npy"))
+    return sorted((folder / CELLS).glob("*.npy"))
 
 
 def _load(path: Path) -> NDArray[np.void]:
@@ -127,8 +127,8 @@ def _load(path: Path) -> NDArray[np.void]:
     except FileNotFoundError:
         raise
     except Exception as error:  # as above
-        raise CollectionDamaged(f"the cells {NAME}/{path.name} cannot be read; {_REMEDY}") from error
+        raise CollectionDamaged(f"the cells {CELLS}/{path.name} cannot be read; {_CELLS_AGAIN}") from error
     return loaded
 
 
-_REMEDY = f"delete the folder {NAME} of the collection and run `cbir collection regions` again"
+_CELLS_AGAIN = f"delete the folder {CELLS} of the collection and run `cbir collection regions` again"

@@ -20,18 +20,18 @@ from cbir.store.snapshot.database_state import has_state
 from cbir.store.snapshot.snapshot import SnapshotInfo
 from cbir.system.atomic import write_bytes
 
-KEY = "snapshot"  # in `meta`
-FILE = "snapshot.json"
+SNAPSHOT = "snapshot"  # in `meta`
+SNAPSHOT_FILE = "snapshot.json"
 ERASED_GENERATION = "erased_generation"  # key in `meta`: files that are not newer are to be written again
 
 
 def read_snapshot_info(connection: Connection, folder: Path) -> SnapshotInfo | None:
     """Return the description of the snapshot of the collection in `folder`; None if there is none."""
     if not is_postgresql(connection):
-        text = metadata.find_value(connection, KEY)
+        text = metadata.find_value(connection, SNAPSHOT)
         return SnapshotInfo.model_validate_json(text) if text else None
     try:
-        info = SnapshotInfo.model_validate_json((folder / FILE).read_bytes())
+        info = SnapshotInfo.model_validate_json((folder / SNAPSHOT_FILE).read_bytes())
     except (FileNotFoundError, ValidationError):  # what is derived can be written again
         return None
     # Else the database was restored to an earlier state.
@@ -42,21 +42,21 @@ def store_snapshot_info(connection: Connection, folder: Path, info: SnapshotInfo
     """Make `info` describe the snapshot of the collection in `folder`, in the transaction of `connection`."""
     text = info.model_dump_json(exclude_none=True)
     if is_postgresql(connection):
-        write_bytes(folder / FILE, text.encode(), permissions=file_mode(folder))
+        write_bytes(folder / SNAPSHOT_FILE, text.encode(), permissions=file_mode(folder))
     else:
-        metadata.set_value(connection, KEY, text)
+        metadata.set_value(connection, SNAPSHOT, text)
 
 
 def forget_snapshot(connection: Connection, folder: Path) -> None:
     """Let the collection in `folder` have no snapshot."""
-    connection.execute(delete(meta).where(meta.c.key == KEY))
-    (folder / FILE).unlink(missing_ok=True)
+    connection.execute(delete(meta).where(meta.c.key == SNAPSHOT))
+    (folder / SNAPSHOT_FILE).unlink(missing_ok=True)
 
 
 def snapshot_stamp(folder: Path) -> int:
     """Return a number that changes with the snapshot noted in `folder`; 0 if it is noted in the database."""
     try:
-        return (folder / FILE).stat().st_mtime_ns
+        return (folder / SNAPSHOT_FILE).stat().st_mtime_ns
     except OSError:
         return 0
 

@@ -15,11 +15,12 @@ from cbir.store.base.disk_full import raise_when_full
 from cbir.store.base.permissions import create_private_file, restrict_files
 from cbir.store.base.schema import DATABASE, SECRET, connect
 from cbir.store.base.secret_key import KEY_CHECK
+from cbir.store.base.severity_model import copy_models
 from cbir.store.collection import Collection
 from cbir.store.records.database import require_sqlite
 from cbir.store.records.key_evidence import require_key
+from cbir.store.records.originals import copy_originals
 from cbir.store.safety import change_log
-from cbir.store.upkeep.folder_copy import copy_models, copy_originals
 from cbir.store.upkeep.verify import verify_content
 from cbir.system.atomic import OWNER_FILE, OWNER_FOLDER, rename_durably
 
@@ -104,7 +105,7 @@ def _write_manifest(folder: Path) -> None:
     paths = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     names = (path.as_posix() for path in paths)
     file_manifest.write_sums(folder, [name for name in names if not name.startswith(f"{DATABASE}-")])
-    (folder / file_manifest.NAME).chmod(OWNER_FILE)
+    (folder / file_manifest.MANIFEST_NAME).chmod(OWNER_FILE)
 
 
 @contextmanager

@@ -87,7 +87,7 @@ def append_log(collection: Collection, backup: Path) -> int:
         position = int(metadata.find_value(connection, change_log.POSITION) or 0)
         if change_log.has_lost_manifest(connection, backup):
             raise CollectionDamaged(
-                f"the manifest {file_manifest.NAME} of {backup} is missing; make a new backup with --log"
+                f"the manifest {file_manifest.MANIFEST_NAME} of {backup} is missing; make a new backup with --log"
             )
     with collection._engine.connect() as connection:
         if chain is None or metadata.find_value(connection, change_log.CHAIN) != chain:

@@ -25,7 +25,7 @@ from cbir.store.collection import Collection
 from cbir.store.records import grade_models, idempotency, image_rows, originals
 from cbir.store.records.absent_images import AbsentImages, sort_absent
 from cbir.store.records.image_rows import batches, delete_images, rows_matching, store_erased_marks
-from cbir.store.records.record_queries import numbers_where
+from cbir.store.records.record_rows import numbers_where
 from cbir.store.safety import change_log
 from cbir.store.safety.row_damage import require_sound_rows
 from cbir.store.snapshot import neighbour_files
@@ -215,7 +215,7 @@ class CarryOver:
             carried_history.raise_last_number(connection, images.name, last)
             idempotency.copy_replies(reader, connection, self._left_out)
             own_marks = erased_marks(connection) - erased_marks(reader)
-        if not own_marks and not (self._target.folder / severity_model.FOLDER).exists():
+        if not own_marks and not (self._target.folder / severity_model.SEVERITY_FOLDER).exists():
             severity_model.copy_severity_model(self._source.folder, self._target.folder)
 
     def _update_once(self) -> Carried:

@@ -14,21 +14,22 @@ from cbir.store.alias import is_alias
 from cbir.store.base import metadata, schema, severity_model
 from cbir.store.base.disk_full import raise_when_full
 from cbir.store.base.secret_key import KEY_CHECK, hash_key
+from cbir.store.base.severity_model import copy_models
 from cbir.store.collection import Collection
 from cbir.store.postgresql import postgresql_address
 from cbir.store.records import originals
+from cbir.store.records.originals import copy_originals
 from cbir.store.safety.change_log import OF_BACKUP
 from cbir.store.safety.damage import raise_when_damaged
 from cbir.store.safety.quarantine_table import create_quarantine, has_quarantine, quarantine
 from cbir.store.upkeep import carried_history
-from cbir.store.upkeep.folder_copy import copy_models, copy_originals
 from cbir.store.upkeep.verify import verify_content
 from cbir.store.writing.creation import create_files
 from cbir.system.atomic import SUFFIX, rename_durably
 
 Progress = Callable[[str, int, int], None]  # stage, rows done, rows in all
 
-PAGE = 2000  # rows at a time
+ROWS_AT_ONCE = 2000  # rows at a time
 DERIVED = (schema.tombstones, schema.change_log, schema.row_totals)
 TABLES = [table for table in schema.tables.sorted_tables if table not in DERIVED]
 # Of the target itself: its snapshot, its vector indexes, which collection and key it is, and that it is no backup.
@@ -190,8 +191,8 @@ def _pages(connection: Connection, table: Table) -> Iterator[list[Row[object]]]:
     if table is schema.meta:
         key = schema.meta.c.key
         query = query.where(key.not_in(OWN_KEYS), ~key.startswith(OWN_PREFIX, autoescape=True))
-    with connection.execute(query, execution_options={"yield_per": PAGE}) as result:
-        for rows in result.partitions(PAGE):
+    with connection.execute(query, execution_options={"yield_per": ROWS_AT_ONCE}) as result:
+        for rows in result.partitions(ROWS_AT_ONCE):
             yield list(rows)
 
 

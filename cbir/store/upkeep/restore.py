@@ -18,13 +18,14 @@ from cbir.store.base.disk_full import raise_when_full
 from cbir.store.base.permissions import create_private_file, restrict_files
 from cbir.store.base.schema import COPIES, DATABASE, SECRET
 from cbir.store.base.secret_key import KEY_CHECK
+from cbir.store.base.severity_model import copy_models
 from cbir.store.collection import Collection
 from cbir.store.records import originals
+from cbir.store.records.originals import copy_originals
 from cbir.store.safety import change_log
 from cbir.store.safety.damage import raise_when_damaged
 from cbir.store.safety.write_ahead_log import require_sound_log
 from cbir.store.upkeep.backup_log import LOG_FILE, LogEntry, open_log, read_log
-from cbir.store.upkeep.folder_copy import copy_models, copy_originals
 from cbir.store.upkeep.verify import verify_collection
 from cbir.system.atomic import OWNER_FOLDER, rename_durably
 
@@ -134,13 +135,13 @@ def _require_intact(backup: Path, from_copy: bool) -> None:
 
 def _require_manifest(copied: Collection, backup: Path, from_copy: bool) -> None:
     """Raise CollectionDamaged if a backup, or last good copy, was made with a manifest and has none."""
-    if (backup / file_manifest.NAME).exists():
+    if (backup / file_manifest.MANIFEST_NAME).exists():
         return
     # Last good copies have had a manifest ever since they have a hash of the key.
     if copied._read(metadata.find_value, KEY_CHECK if from_copy else change_log.MANIFEST):
         raise CollectionDamaged(
-            f"the manifest {file_manifest.NAME} of {backup} is missing; use another backup, or `--without-manifest` "
-            "if there is none"
+            f"the manifest {file_manifest.MANIFEST_NAME} of {backup} is missing; use another backup, or "
+            "`--without-manifest` if there is none"
         )
 
 

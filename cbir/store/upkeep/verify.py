@@ -55,7 +55,9 @@ def verify_content(collection: Collection, progress: Progress | None = None) -> 
         return key_problems
     model_problem = descriptor_model.model_problem(collection.folder, collection.profile)
     if model_problem:
-        return [f"{model_problem}; restore the model's folder ({descriptor_model.FOLDER}) from a backup"]
+        return [
+            f"{model_problem}; restore the model's folder ({descriptor_model.MODEL_FOLDER}) from a backup"
+        ]
     try:
         problems = database_problems(collection, progress)
     except DatabaseError as error:

@@ -22,7 +22,7 @@ def is_backup(collection: Collection) -> bool:
     try:
         return collection.is_local and collection._read(metadata.find_value, MADE_AT) is not None
     except CollectionDamaged:
-        return (collection.folder / file_manifest.NAME).exists()
+        return (collection.folder / file_manifest.MANIFEST_NAME).exists()
 
 
 def backup_problems(backup: Collection) -> list[str]:
@@ -30,7 +30,7 @@ def backup_problems(backup: Collection) -> list[str]:
     folder = backup.folder
     try:
         if backup._read(has_lost_manifest, folder):
-            return [f"the manifest {file_manifest.NAME} of {folder} is missing; use another backup"]
+            return [f"the manifest {file_manifest.MANIFEST_NAME} of {folder} is missing; use another backup"]
         changed = file_manifest.changed_files(folder)
     except CollectionDamaged as damage:
         return [f"{damage}; use another backup"]
@@ -51,8 +51,8 @@ def derived_problems(folder: Path) -> list[str]:
         except CollectionDamaged as damage:
             problems.append(str(damage))
     for name, remedy in (
-        (region_cells.NAME, "delete the folder and run `cbir collection regions` again"),
-        (severity_model.FOLDER, "restore the folder from a backup, or train again"),
+        (region_cells.CELLS, "delete the folder and run `cbir collection regions` again"),
+        (severity_model.SEVERITY_FOLDER, "restore the folder from a backup, or train again"),
     ):
         try:
             if changed := file_manifest.changed_files(folder / name):
@@ -96,9 +96,9 @@ def _copy_problems(copy: Path, collection: Collection) -> list[str]:
         with closing(Collection(copy)) as opened:
             if opened.secret != collection.secret:
                 return ["it has another key"]
-            has_manifest = (copy / file_manifest.NAME).exists()
+            has_manifest = (copy / file_manifest.MANIFEST_NAME).exists()
             if not has_manifest and opened._read(metadata.find_value, KEY_CHECK):  # old ones have neither
-                return [f"its manifest {file_manifest.NAME} is missing"]
+                return [f"its manifest {file_manifest.MANIFEST_NAME} is missing"]
             return database_problems(opened) or snapshot_problems(opened)
     except (CbirError, DatabaseError) as error:
         return [str(error)]
@@ -107,7 +107,7 @@ def _copy_problems(copy: Path, collection: Collection) -> list[str]:
 def _state(copy: Path) -> object:
     """Return what changes when the copy is replaced, or images are deleted from it."""
     try:
-        status = (copy / file_manifest.NAME).stat()
+        status = (copy / file_manifest.MANIFEST_NAME).stat()
     except OSError:
         return copy.exists()
     return status.st_ino, status.st_mtime_ns

@@ -7,7 +7,6 @@ from cbir.store.base.normalisation import Statistics
 from cbir.store.records.database import Database, is_sqlite
 from cbir.store.safety.writer_lock import wait_for_writer, writer_lock
 from cbir.store.views import index_build
-from cbir.store.views.compaction import compact_files
 
 
 class DerivedFiles:
@@ -28,19 +27,6 @@ class DerivedFiles:
             with self._files_when_free():
                 if outgrown or index_build.index_is_stale(self.folder, self._engine):
                     index_build.rebuild_index(self.folder, self._engine, outgrown)
-
-    def rebuild_without_erased(self) -> bool:
-        """Fit statistics and write files without erased images, once no other process writes files; see `compact`."""
-        with self._files_when_free():
-            refit = not index_build.statistics_outlive_erasure(self._engine)
-            return compact_files(self.folder, self._engine, refit)
-
-    def compact(
-        self, refit: bool = False, history_days: int | None = None, deleted_days: int | None = None
-    ) -> bool:
-        """Write a snapshot without deleted images and free unused space; see `compaction.compact_files`."""
-        with self._files():
-            return compact_files(self.folder, self._engine, refit, history_days, deleted_days)
 
     def snapshot(self, refit: bool = False) -> None:
         """Rebuild the derived index from the database and switch to it; `refit` fits new statistics."""

@@ -329,7 +329,7 @@ def _drop_index(folder: Path, database: Database) -> bool:
     with database.begin() as connection:
         if connection.scalar(select(vectors.c.number).limit(1)) is not None:
             return False
-        derived = ("statistics", metadata.AUTO, shared_transform.KEY)
+        derived = ("statistics", metadata.AUTO, shared_transform.TRANSFORM_ORIGIN)
         connection.execute(delete(schema.meta).where(schema.meta.c.key.in_(derived)))
         forget_snapshot(connection, folder)
         forget_tombstones(connection)

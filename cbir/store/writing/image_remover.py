@@ -20,6 +20,8 @@ from cbir.store.safety.quarantine_table import quarantined_of
 from cbir.store.safety.write_ahead_log import require_sound_log
 from cbir.store.snapshot import audit_file, map_file, neighbour_files
 from cbir.store.snapshot.stored_snapshot import note_erasure
+from cbir.store.views import index_build
+from cbir.store.views.compaction import compact_files
 from cbir.store.writing.label_writer import LabelWriter
 
 
@@ -115,3 +117,16 @@ class ImageRemover(LabelWriter):
                 "again when it has ended"
             )
         return count
+
+    def rebuild_without_erased(self) -> bool:
+        """Fit statistics and write files without erased images, once no other process writes files; see `compact`."""
+        with self._files_when_free():
+            refit = not index_build.statistics_outlive_erasure(self._engine)
+            return compact_files(self.folder, self._engine, refit)
+
+    def compact(
+        self, refit: bool = False, history_days: int | None = None, deleted_days: int | None = None
+    ) -> bool:
+        """Write a snapshot without deleted images and free unused space; see `compact_files`."""
+        with self._files():
+            return compact_files(self.folder, self._engine, refit, history_days, deleted_days)

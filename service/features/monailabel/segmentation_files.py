@@ -86,7 +86,7 @@ def _note_files(folder: Path, written: Sequence[str], removed: Sequence[str] = (
             file_manifest.write_sums(folder, written)
         else:
             file_manifest.update_sums(folder, written, removed)
-        with (folder / file_manifest.NAME).open("rb") as manifest:
+        with (folder / file_manifest.MANIFEST_NAME).open("rb") as manifest:
             give_to_owner(manifest.fileno(), folder)
 
 

@@ -166,9 +166,11 @@ def backup(full: Collection, entries: MakeEntries, tmp_path: Path) -> Path:
 
 def test_sha256sum_checks_a_backup(backup: Path) -> None:
     names = {path.relative_to(backup).as_posix() for path in backup.rglob("*") if path.is_file()}
-    assert file_manifest.read_sums(backup).keys() == names - {file_manifest.NAME}
+    assert file_manifest.read_sums(backup).keys() == names - {file_manifest.MANIFEST_NAME}
     if shutil.which("sha256sum"):
-        subprocess.run(["sha256sum", "--check", "--strict", file_manifest.NAME], cwd=backup, check=True)
+        subprocess.run(
+            ["sha256sum", "--check", "--strict", file_manifest.MANIFEST_NAME], cwd=backup, check=True
+        )
     with Collection(backup) as opened:
         assert not verify_collection(opened)
     assert restore_backup(backup, backup.with_name("restored")).images == 25
@@ -191,7 +193,7 @@ def test_every_file_of_a_backup_is_checked(backup: Path) -> None:
 
 
 def test_a_backup_that_has_lost_its_manifest_is_refused(full: Collection, backup: Path) -> None:
-    (backup / file_manifest.NAME).unlink()
+    (backup / file_manifest.MANIFEST_NAME).unlink()
     with Collection(backup) as opened:
         assert [f"SHA256SUMS of {backup} is missing" in line for line in verify_collection(opened)] == [True]
     restored = backup.with_name("restored")
@@ -207,7 +209,7 @@ def test_a_backup_that_has_lost_its_manifest_is_refused(full: Collection, backup
 
 def test_a_last_good_copy_that_has_lost_its_manifest_is_refused(full: Collection) -> None:
     copy, restored = full.folder / last_good.NAME, full.folder.with_name("restored")
-    (copy / file_manifest.NAME).unlink()
+    (copy / file_manifest.MANIFEST_NAME).unlink()
     with pytest.raises(CollectionDamaged, match=r"SHA256SUMS .* is missing"):
         restore_backup(copy, restored)
     assert restore_backup(copy, restored, without_manifest=True).images
@@ -280,7 +282,7 @@ def test_a_copy_with_another_definition_that_is_damaged_is_replaced(full: Collec
 
 
 def test_a_copy_that_has_lost_its_manifest_is_noticed(full: Collection) -> None:
-    (full.folder / last_good.NAME / file_manifest.NAME).unlink()
+    (full.folder / last_good.NAME / file_manifest.MANIFEST_NAME).unlink()
     assert "manifest SHA256SUMS is missing" in verify_collection(full)[0]
 
 
@@ -288,9 +290,9 @@ def test_the_manifest_has_the_hashes_of_sha256(tmp_path: Path) -> None:
     (tmp_path / "a file").write_bytes(b"content")
     file_manifest.write_sums(tmp_path, ["a file"])
     assert file_manifest.read_sums(tmp_path) == {"a file": hashlib.sha256(b"content").hexdigest()}
-    for at in range((tmp_path / file_manifest.NAME).stat().st_size):
-        content = (tmp_path / file_manifest.NAME).read_bytes()
-        flip(tmp_path / file_manifest.NAME, at)
+    for at in range((tmp_path / file_manifest.MANIFEST_NAME).stat().st_size):
+        content = (tmp_path / file_manifest.MANIFEST_NAME).read_bytes()
+        flip(tmp_path / file_manifest.MANIFEST_NAME, at)
         with pytest.raises(CollectionDamaged, match="manifest"):
             file_manifest.read_sums(tmp_path)
-        (tmp_path / file_manifest.NAME).write_bytes(content)
+        (tmp_path / file_manifest.MANIFEST_NAME).write_bytes(content)

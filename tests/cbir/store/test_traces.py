@@ -51,8 +51,8 @@ def full(collection: Collection, entries: MakeEntries, key: str) -> Collection:
         deleted = writer.add([(other, other_vector)]).ids
         writer.finish()
         writer.delete(deleted)
-    (collection.folder / severity_model.FOLDER).mkdir()
-    (collection.folder / severity_model.FOLDER / "ranker").write_bytes(b"learnt from somebody too")
+    (collection.folder / severity_model.SEVERITY_FOLDER).mkdir()
+    (collection.folder / severity_model.SEVERITY_FOLDER / "ranker").write_bytes(b"learnt from somebody too")
     return collection
 
 

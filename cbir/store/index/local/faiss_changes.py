@@ -14,8 +14,8 @@ from cbir.store.base.permissions import file_mode
 from cbir.store.index.port import IndexPosition, Numbers
 
 PUT, DELETE, POSITION = b"P", b"D", b"S"
-HEADER = struct.Struct("<cI")  # kind of the change, bytes that follow
-DIGEST = 8  # bytes of the checksum behind each change
+CHANGE_HEADER = struct.Struct("<cI")  # kind of the change, bytes that follow
+CHANGE_DIGEST = 8  # bytes of the checksum behind each change
 
 Change = tuple[Numbers, Floats] | Numbers | IndexPosition
 
@@ -47,10 +47,10 @@ class ChangeFile:
             return
         with self._path.open("rb") as file:
             file.seek(self.end)
-            while len(header := file.read(HEADER.size)) == HEADER.size:
-                kind, length = HEADER.unpack(header)
+            while len(header := file.read(CHANGE_HEADER.size)) == CHANGE_HEADER.size:
+                kind, length = CHANGE_HEADER.unpack(header)
                 content = file.read(length)
-                if len(content) < length or file.read(DIGEST) != _digest(header + content):
+                if len(content) < length or file.read(CHANGE_DIGEST) != _digest(header + content):
                     return
                 self.end = file.tell()
                 yield self._change(kind, content)
@@ -78,8 +78,8 @@ class ChangeFile:
         with self._path.open("r+b") as file:
             while byte_offset < self.end:
                 file.seek(byte_offset)
-                header = file.read(HEADER.size)
-                kind, length = HEADER.unpack(header)
+                header = file.read(CHANGE_HEADER.size)
+                kind, length = CHANGE_HEADER.unpack(header)
                 if kind == PUT:
                     content = file.read(length)
                     put, vectors = self._put(content)
@@ -88,7 +88,7 @@ class ChangeFile:
                         vectors[deleted] = 0
                         file.seek(byte_offset)
                         file.write(_with_digest(PUT, _put_content(put, vectors)))
-                byte_offset += HEADER.size + length + DIGEST
+                byte_offset += CHANGE_HEADER.size + length + CHANGE_DIGEST
             file.flush()
             os.fsync(file.fileno())
 
@@ -128,9 +128,9 @@ def _put_content(numbers: Numbers, vectors: Floats) -> bytes:
 
 
 def _with_digest(kind: bytes, content: bytes) -> bytes:
-    written = HEADER.pack(kind, len(content)) + content
+    written = CHANGE_HEADER.pack(kind, len(content)) + content
     return written + _digest(written)
 
 
 def _digest(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=DIGEST).digest()
+    return hashlib.blake2b(content, digest_size=CHANGE_DIGEST).digest()

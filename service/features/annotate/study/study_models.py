@@ -126,9 +126,9 @@ def copy_ranker_to_collection(model: TrainedModel, collection: Collection) -> No
         severity_model.forget_ranker(collection.folder)
         for name in RANKER:
             content = (model.folder / name).read_bytes()
-            write_study_file(collection.folder / severity_model.FOLDER / name, content)
+            write_study_file(collection.folder / severity_model.SEVERITY_FOLDER / name, content)
         severity_model.note_ranker(collection.folder)
-        share_with_group(collection.folder / severity_model.FOLDER)
+        share_with_group(collection.folder / severity_model.SEVERITY_FOLDER)
 
 
 def read_trained_model(path: Path) -> TrainedModel:

@@ -184,11 +184,11 @@ def test_only_images_of_the_conditions_are_judged(opening: Opening, writable: Pa
 
 
 def test_the_conditions_stay_with_the_ranker(tmp_path: Path) -> None:
-    folder = tmp_path / severity_model.FOLDER
+    folder = tmp_path / severity_model.SEVERITY_FOLDER
     assert severity_model.read_severity_conditions(tmp_path) == ()
     folder.mkdir()
     for text, expected in (('{"where": ["a=b"]}', ("a=b",)), ("{}", ()), ("[", ()), ("[]", ())):
-        (folder / severity_model.CARD).write_text(text)
+        (folder / severity_model.SEVERITY_CARD).write_text(text)
         assert severity_model.read_severity_conditions(tmp_path) == expected
 
 

@@ -120,8 +120,8 @@ def test_grades_by_severity_hold_for_the_images_of_its_study(tmp_path: Path) -> 
     write_severity(collection, _ids(collection, "source=knee"), np.tile(np.arange(4.0), 4))
     with pytest.raises(InvalidInput, match="8 of 24 graded images have no number"):
         fit_grader(collection, "grade", SeverityRanker())
-    folder = collection.folder / severity_model.FOLDER
+    folder = collection.folder / severity_model.SEVERITY_FOLDER
     folder.mkdir()
-    (folder / severity_model.CARD).write_text('{"where": ["source=knee"]}')
+    (folder / severity_model.SEVERITY_CARD).write_text('{"where": ["source=knee"]}')
     stored = fit_grader(collection, "grade", SeverityRanker())
     assert (stored.images, stored.where) == (16, ("source=knee",))

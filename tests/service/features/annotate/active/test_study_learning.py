@@ -47,11 +47,13 @@ def test_learning(tmp_path: Path, indexed: Path) -> None:
     with Collection(labelled) as collection:
         study_models.copy_ranker_to_collection(study.model, collection)
         assert stored_ranker.load_stored_ranker(collection).side == 32, "where new images look for it"
-        assert open_to_others(labelled / severity_model.FOLDER) == []
+        assert open_to_others(labelled / severity_model.SEVERITY_FOLDER) == []
         labelled.chmod(0o770)
         study_models.copy_ranker_to_collection(study.model, collection)
     if os.name != "nt":
-        modes = [path.stat().st_mode & 0o777 for path in (labelled / severity_model.FOLDER).iterdir()]
+        modes = [
+            path.stat().st_mode & 0o777 for path in (labelled / severity_model.SEVERITY_FOLDER).iterdir()
+        ]
         assert modes == [0o660] * len(modes), "a group that the collection lets in reads its ranker too"
 
 
