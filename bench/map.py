@@ -24,7 +24,7 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 from cbir import settings
 from cbir.gallery.vector_blocks import Floats
 from cbir.store import Collection, Record
-from cbir.store.snapshot.map_file import MAP_FILE, StoredMap, write_map
+from cbir.store.snapshot.derived_files import MAP_FILE, StoredMap, write_map
 from cbir.store.views.collection_view import View
 from service.app import create_app
 from service.features.map.layout.collection_map import compute_map, current_places

@@ -8,8 +8,7 @@ from cbir.images.dicom_place import read_slice_place
 from cbir.images.reading import recognise_format
 from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.ingest.description import DescribeTask
-from cbir.store.base.stored_place import SLICE_PLACE, stored_place
-from cbir.store.records.records import person_labels
+from cbir.store.records.records import SLICE_PLACE, person_labels, stored_place
 
 FrameFacts = dict[int | None, dict[str, str]]
 

@@ -56,7 +56,7 @@ def compare_with_archive(
     """
     from cbir.images import Limits
     from cbir.store import Collection
-    from cbir.store.upkeep.sent_instances import count_sent_instances
+    from cbir.store.upkeep.archive_instances import count_sent_instances
     from indexer.dicom.intake import Intake
     from indexer.dicomweb.archive_comparison import ArchiveComparison
     from indexer.dicomweb.compared_copies import compare_all

@@ -7,9 +7,15 @@ from cbir.errors import ArchiveFailed, NotFound
 from cbir.store.records.originals import UPLOAD
 from cbir.store.records.quarantine import QuarantinedImage
 from cbir.store.records.records import Record
+from cbir.store.upkeep.archive_instances import (
+    StoredCopy,
+    drop_quarantined,
+    forget_copy,
+    move_copy,
+    move_quarantined,
+    stored_copies,
+)
 from cbir.store.upkeep.quarantine_release import read_quarantined
-from cbir.store.upkeep.sent_instances import StoredCopy, stored_copies
-from cbir.store.writing.followed_changes import drop_quarantined, forget_copy, move_copy, move_quarantined
 from indexer.dicomweb.archive_items import ArchiveItem, ItemRefused
 
 if TYPE_CHECKING:

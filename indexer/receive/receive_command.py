@@ -56,7 +56,7 @@ def receive(
     Patients are stored as keyed hashes, pixels as thumbnails (the setting `keep_originals` stores the files too).
     """
     from cbir.images import Limits
-    from cbir.store.index.index_thread import IndexThread
+    from cbir.store.index.follow_index import IndexThread
     from cbir.store.index.open_index import open_index
     from indexer.dicom.instance_filter import InstanceFilter
     from indexer.dicom.intake import Intake

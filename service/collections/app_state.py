@@ -16,7 +16,7 @@ from cbir.images import Image
 from cbir.images.thumbnail import encode_image
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
-from cbir.store.alias import public_name
+from cbir.store.collection_address import public_name
 from service.access.caller import caller_key, current_rights
 from service.collections.archive_thumbnails import ArchiveThumbnails
 from service.collections.decoders import Decoders

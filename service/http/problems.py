@@ -15,7 +15,7 @@ from werkzeug.exceptions import HTTPException
 from cbir import errors
 from cbir.errors import CbirError
 from cbir.store import DatabaseError
-from cbir.store.base.disk_full import is_full
+from cbir.store.base.damage import is_full
 from service.http.problem_kinds import BY_STATUS, KINDS, problem_type
 from service.state.errors import StateUnavailable
 

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from cbir.settings import Settings
-from cbir.store.alias import is_alias
+from cbir.store.collection_address import is_alias
 from service.features.map.layout.tsne import is_installed
 from service.jobs.folder_place import folder_place
 from service.jobs.job_claims import JobCandidate

@@ -14,7 +14,7 @@ PUBLIC = {
     "cbir/evaluation/datasets/irma/phantom_release.py": "drawn images",
     "cbir/evaluation/datasets/phantoms/phantom_files.py": "drawn images",
     "cbir/descriptors/encoders/encoder_files.py": "published networks, which services of other users read too",
-    "cbir/store/alias.py": "the name of a folder, which the service of another user follows",
+    "cbir/store/collection_address.py": "the name of a folder, which the service of another user follows",
 }
 ELSEWHERE = {
     "service/features/annotate/study/study_training.py": "an empty lock file, in a study's folder",
@@ -28,12 +28,12 @@ ELSEWHERE = {
     "cbir/ingest/shared_bytes.py": "a file in memory",
     "cbir/store/upkeep/carry_over.py": "a file of a collection, which keeps its rights",
     "cbir/store/writing/creation.py": "a collection's folder, which is restricted at once",
-    "cbir/store/upkeep/export.py": "a folder of its owner, which is restricted as a whole",
+    "cbir/store/upkeep/collection_copy.py": "a folder of its owner, which is restricted as a whole",
     "cbir/store/records/originals.py": "files of a collection, which keep their rights",
     "cbir/store/safety/last_good.py": "files of a collection, which keep their rights",
     "cbir/store/upkeep/backup.py": "files of a collection, which keep their rights",
     "cbir/store/upkeep/restore.py": "files of a collection, which keep their rights",
-    "cbir/store/base/severity_model.py": "files of a collection, which keep their rights",
+    "cbir/store/base/stored_models.py": "files of a collection, which keep their rights",
     "cbir/store/index/editions.py": "an empty lock file, in a collection's folder",
     "cbir/store/index/stored_neighbours.py": "an empty lock file, in a collection's folder",
     "indexer/ray_cluster/node_worker.py": "a temporary folder, which is its owner's",

@@ -15,7 +15,7 @@ from cbir.ingest.query_file import WHOLE_FILE
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.store import Collection
 from cbir.store.limited_collection import LimitedCollection
-from cbir.store.snapshot.region_cells import CELLS, PROJECTION, drop_cells, read_cells
+from cbir.store.snapshot.derived_files import CELLS, PROJECTION, drop_cells, read_cells
 from service.app import create_app
 from tests.service.conftest import cbir, index_once, problem
 

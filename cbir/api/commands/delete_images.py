@@ -29,7 +29,7 @@ def delete_from_collection(
     """Delete images for good: indexing their folder again skips them. Exit code 1 if an id is unknown."""
     from cbir import settings
     from cbir.store import Collection
-    from cbir.store.erasure.patient_erasers import delete_segmentations
+    from cbir.store.erasure import delete_segmentations
 
     loaded = settings.load()
     if not image_ids and not where:
@@ -73,9 +73,9 @@ def erase_patient(
     """
     from cbir import settings
     from cbir.store import Collection
-    from cbir.store.erasure.patient_erasers import erase_elsewhere
+    from cbir.store.erasure import erase_elsewhere
+    from cbir.store.upkeep.archive_instances import images_with_pixels_of
     from cbir.store.upkeep.quarantine_release import count_of_patients
-    from cbir.store.upkeep.sent_instances import images_with_pixels_of
 
     with Collection(collection) as opened:
         keys = patient_keys(opened, patient)

@@ -27,7 +27,7 @@ def set_alias(
     collection as `chest`, and opens the other one for the next request when the alias is switched.
     """
     from cbir.store import Collection
-    from cbir.store.alias import list_aliases, resolve_alias, write_alias
+    from cbir.store.collection_address import list_aliases, resolve_alias, write_alias
 
     if folder is None and alias.is_dir():
         print_values(list_aliases(alias), format)

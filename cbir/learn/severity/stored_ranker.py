@@ -6,9 +6,8 @@ from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.store import Collection
-from cbir.store.base.permissions import share_with_group
-from cbir.store.base.severity_model import SEVERITY_FOLDER, forget_ranker, note_ranker
-from cbir.store.safety.writer_lock import writer_lock
+from cbir.store.base.collection_folder import share_with_group, writer_lock
+from cbir.store.base.stored_models import SEVERITY_FOLDER, forget_ranker, note_ranker
 from cbir.system.extras import install_command
 
 if TYPE_CHECKING:

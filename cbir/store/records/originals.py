@@ -13,12 +13,10 @@ from pathlib import Path
 
 from sqlalchemy import Connection, select
 
-from cbir.store.base.checksums import with_checksum
-from cbir.store.base.permissions import file_mode, folder_mode
-from cbir.store.base.schema import images, original_files
-from cbir.store.base.statements import Statement, insert_missing
-from cbir.store.records.database import Database
-from cbir.store.safety.quarantine_table import held_sources
+from cbir.store.base.collection_folder import file_mode, folder_mode
+from cbir.store.base.schema import held_sources, images, original_files
+from cbir.store.base.statements import Statement, insert_missing, with_checksum
+from cbir.store.postgresql.postgresql_database import Database
 from cbir.system.atomic import OWNER_FOLDER, SUFFIX, sync_folder, write_bytes
 
 FOLDER = "originals"

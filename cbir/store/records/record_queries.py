@@ -8,26 +8,16 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, func, select
 
 from cbir.errors import CollectionDamaged, NotFound
-from cbir.store.base.checksums import row_checksum, vector_checksum
-from cbir.store.base.reserved_labels import require_other_keys
-from cbir.store.base.restore_advice import REPAIR
+from cbir.store.base.damage import REPAIR
 from cbir.store.base.schema import images, labels, thumbnails
-from cbir.store.base.statements import Statement
-from cbir.store.records import (
-    dicom_groups,
-    dicom_instances,
-    image_counts,
-    image_groups,
-    image_order,
-    label_facets,
-)
-from cbir.store.records.database import Database, connect_once
-from cbir.store.records.dicom_groups import DicomGroup
+from cbir.store.base.statements import Statement, row_checksum, vector_checksum
+from cbir.store.postgresql.postgresql_database import Database, connect_once
+from cbir.store.records import dicom_instances, image_counts, image_order
 from cbir.store.records.dicom_instances import DicomScope, StudyCounts
 from cbir.store.records.filter_conditions import Condition, parse_filters
-from cbir.store.records.image_order import Order, Position
+from cbir.store.records.image_counts import LabelKey, LabelValues
+from cbir.store.records.image_order import DicomGroup, Order, Position, numbers_in_order
 from cbir.store.records.image_rows import batches
-from cbir.store.records.label_facets import LabelKey, LabelValues
 from cbir.store.records.record_rows import (
     bounded_records,
     numbers_by_id,
@@ -36,8 +26,7 @@ from cbir.store.records.record_rows import (
     records_of_query,
     records_with_id,
 )
-from cbir.store.records.records import Record
-from cbir.store.records.slice_rows import numbers_in_order
+from cbir.store.records.records import Record, require_other_keys
 
 PAGE = 2000  # records that `iterate` reads in one transaction
 
@@ -258,7 +247,7 @@ class RecordQueries:
 
     def group_keys(self, numbers: Sequence[int], by: str) -> dict[int, str]:
         """Return the key of the group of each image that has one: see `image_groups.read_group_keys`."""
-        return self._read(image_groups.read_group_keys, numbers, by)
+        return self._read(image_order.read_group_keys, numbers, by)
 
     # DICOM instances
 
@@ -272,14 +261,14 @@ class RecordQueries:
     def dicom_groups(
         self, level: str, before: int | None, limit: int, where: Sequence[Condition] = ()
     ) -> list[DicomGroup]:
-        """Return the next studies or series: see `dicom_groups.read_groups`.
+        """Return the next studies or series: see `image_order.read_groups`.
 
         Parameters
         ----------
         level, before, limit, where
             As of `read_groups`.
         """
-        return self._read(dicom_groups.read_groups, level, before, limit, where)
+        return self._read(image_order.read_groups, level, before, limit, where)
 
     def known_instances(self, uids: Iterable[str]) -> set[str]:
         """Return those of the SOP Instance UIDs `uids` whose pictures are in the collection."""
@@ -306,13 +295,13 @@ class RecordQueries:
     def conditions(self, where: Iterable[str]) -> tuple[Condition, ...]:
         """Parse label conditions, see `parse_filters`; raises InvalidInput for a key that no image has too."""
         parsed = parse_filters(where)
-        if keys := label_facets.keys_to_check(parsed):
-            self._read(label_facets.check_label_keys, keys)
+        if keys := image_counts.keys_to_check(parsed):
+            self._read(image_counts.check_label_keys, keys)
         return parsed
 
     def list_label_keys(self, where: Sequence[Condition] = ()) -> list[LabelKey]:
         """Return the label keys of the images for which all conditions hold, in alphabetical order."""
-        return self._read(label_facets.read_label_keys, where)
+        return self._read(image_counts.read_label_keys, where)
 
     def list_label_values(
         self, key: str, where: Sequence[Condition] = (), offset: int = 0, limit: int = 100
@@ -328,7 +317,7 @@ class RecordQueries:
         offset, limit : int
             Number of values before the page, and on it.
         """
-        return self._read(label_facets.read_label_values, key, where, offset, limit)
+        return self._read(image_counts.read_label_values, key, where, offset, limit)
 
     def label_keys(self) -> dict[str, int]:
         """Return every label key with the number of images that have it."""

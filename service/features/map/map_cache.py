@@ -9,7 +9,7 @@ from cbir.errors import CollectionDamaged, NotFound
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.vector_blocks import Floats
 from cbir.store import Collection
-from cbir.store.snapshot.map_file import MAP_FILE, StoredMap, read_map
+from cbir.store.snapshot.derived_files import MAP_FILE, StoredMap, read_map
 from cbir.store.views.collection_view import View
 from cbir.system.cancellation import locked
 from service.features.map.layout.collection_map import current_places, is_outdated

@@ -8,7 +8,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from cbir import settings
-from cbir.store.snapshot.audit_file import AUDIT_FILE, drop_audit_file, read_audit_file, write_audit_file
+from cbir.store.snapshot.derived_files import AUDIT_FILE, drop_audit_file, read_audit_file, write_audit_file
 from service.app import create_app
 from service.features.audit.job import STEPS, AuditSteps
 

@@ -11,7 +11,7 @@ from flask.testing import FlaskClient
 
 from cbir import settings
 from cbir.store import Collection
-from cbir.store.snapshot.map_file import MAP_FILE, StoredMap, drop_map, read_map, write_map
+from cbir.store.snapshot.derived_files import MAP_FILE, StoredMap, drop_map, read_map, write_map
 from service.app import create_app
 from service.features.map.layout.collection_map import compute_map, transform_name
 from service.features.map.map_cache import MapCache

@@ -8,7 +8,7 @@ from cbir.gallery.vector_blocks import spread_rows
 from cbir.store import Collection, Record
 from cbir.store.base import metadata
 from cbir.store.base import profile as profiles
-from cbir.store.snapshot.map_file import MAP_FILE, StoredMap, drop_map, read_map, write_map
+from cbir.store.snapshot.derived_files import MAP_FILE, StoredMap, drop_map, read_map, write_map
 from service.features.map.layout import collection_map as maps
 from service.features.map.layout import tsne
 
