@@ -6,37 +6,19 @@ from pathlib import Path
 from typing import IO, Any
 
 import flask
-from flask import Flask
+from flask import Flask, Response, send_from_directory
 
 from cbir import rerank
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
-from service.access import auth, login, security
+from cbir.store.erasure import load_erasers
+from cbir.system.features import features
+from service.access import auth, login, scopes, security
 from service.collections.app_state import EXTENSION, AppState
-from service.features.annotate.reader_study import routes as reader_routes
-from service.features.audit import page as audit_page
-from service.features.audit import routes as audit_routes
-from service.features.audit.quarantine import page as quarantine_page
-from service.features.audit.quarantine import routes as quarantine_routes
-from service.features.explain import routes as explain_routes
-from service.features.federation import routes as federation_routes
-from service.features.grade import routes as grade_routes
-from service.features.map import page as map_page
-from service.features.map import routes as map_routes
-from service.features.monailabel import routes as monailabel_routes
-from service.features.oidc import routes as oidc_login
-from service.features.saved.cases import page as cases_page
-from service.features.saved.cases import routes as case_routes
-from service.features.saved.cohorts import page as cohorts_page
-from service.features.saved.cohorts import routes as cohort_routes
-from service.features.similar import routes as similar_routes
-from service.features.similar import viewer_embed
-from service.features.similar.priors import routes as prior_routes
-from service.features.usage import routes as usage_routes
 from service.http import compression, problems, request_body
 from service.http.form_parser import AnyNameFormParser
 from service.languages import request_language
-from service.pages import admin_page, docs_routes, gallery_page, search_page
+from service.pages import admin_page, docs_routes, gallery_page, menu, page_parts, search_page
 from service.routes import (
     add_routes,
     admin_overview,
@@ -57,6 +39,7 @@ from service.routes import (
     vector_routes,
 )
 from service.state import database
+from service.state.all_tables import check_tables
 
 FORM_OVERHEAD_BYTES = 64 * 2**10  # multipart/form-data may add this to the images
 
@@ -71,9 +54,16 @@ class InMemoryRequest(flask.Request):
 
 
 class CbirFlask(Flask):
-    """Flask app that keeps uploads in memory."""
+    """Flask app that keeps uploads in memory, and serves static files of features too."""
 
     request_class = InMemoryRequest
+
+    def send_static_file(self, filename: str) -> Response:
+        """Send a file of the core, or of a feature."""
+        folder = self.extensions.get(page_parts.FEATURE_FILES, {}).get(filename)
+        if folder is None:
+            return super().send_static_file(filename)
+        return send_from_directory(folder, filename, max_age=self.get_send_file_max_age(filename))
 
 
 def check_reranker(name: str) -> None:
@@ -90,6 +80,7 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
     Collections are opened by the first request that needs them. Requests name them by the name of the folder, or of
     the alias that is given instead of one; the first is the default.
     """
+    list(load_erasers())  # raises if a feature could store what no erasure reaches
     folders = [Path(collections)] if isinstance(collections, Path | str) else collections
     app = CbirFlask(__name__)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_upload_bytes + FORM_OVERHEAD_BYTES
@@ -104,51 +95,40 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
     request_body.install(app)
     database.install(app, state.database)
     request_history.install(app, state.database)
+    app.extensions[scopes.RULES_EXTENSION] = scopes.all_rules()
     auth.install(app, settings)
     request_language.install(app)
-    usage_routes.install_usage(app)
+    menu.install(app)
+    page_parts.install(app)
+    for feature in features():
+        if feature.install:
+            feature.load(feature.install)(app)
     for part in (
         search_routes,
         batch_routes,
         label_routes,
-        map_routes,
-        audit_routes,
-        quarantine_routes,
         vector_routes,
         reranker_routes,
-        case_routes,
-        cohort_routes,
         add_routes,
         collection_routes,
-        grade_routes,
         image_routes,
         image_set_routes,
         job_routes,
         series_routes,
-        monailabel_routes,
-        similar_routes,
-        prior_routes,
-        federation_routes,
         stow_routes,
-        explain_routes,
         docs_routes,
-        viewer_embed,
         health_routes,
         admin_overview,
         admin_page,
         admin_tokens,
         login,
-        oidc_login,
         metrics_routes,
         search_page,
         gallery_page,
-        map_page,
-        audit_page,
-        quarantine_page,
-        cases_page,
-        cohorts_page,
-        usage_routes,
-        reader_routes,
     ):
         app.register_blueprint(part.blueprint)
+    for feature in features():
+        for reference in feature.routes:
+            app.register_blueprint(feature.load(reference))
+    check_tables()
     return app

@@ -1,13 +1,13 @@
-"""Erasing a patient outside of the collection, and the search for traces that proves that one was erased."""
+"""Erasing a patient outside of the collection, in data that features derived from it, and the search for traces."""
 
 import mmap
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Collection as Ids
-from collections.abc import Iterator, Sequence
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from sqlalchemy import Connection, select
 
+from cbir.errors import CbirError, describe_unexpected
 from cbir.settings import Settings
 from cbir.store.base import schema
 from cbir.store.base.schema import images
@@ -16,12 +16,18 @@ from cbir.store.records import originals
 from cbir.store.safety import change_log, last_good
 from cbir.store.safety.database_files import require_sound_log
 from cbir.store.snapshot import stored_snapshot
+from cbir.system.features import Feature, features
 
-GROUP = "cbir.erasers"  # of functions with the parameters of `erase_elsewhere`
+COMPACT = "`cbir collection compact` removes it"
+Eraser = Callable[[Settings, Sequence[str], Ids[str]], None]
+
+
+class EraserFailed(CbirError):
+    """A feature could not remove a patient, so that nothing counts as erased."""
 
 
 def erase_elsewhere(settings: Settings, keys: Sequence[str], image_ids: Ids[str]) -> None:
-    """Remove a patient from everything that other packages keep in the state of the service.
+    """Remove a patient from everything that features have stored.
 
     Call it before the collection forgets which images are the patient's.
 
@@ -33,18 +39,46 @@ def erase_elsewhere(settings: Settings, keys: Sequence[str], image_ids: Ids[str]
         Keys that the patient may have.
     image_ids : collection of str
         Images of the patient.
+
+    Raises
+    ------
+    FeatureUnusable
+        If a feature cannot be imported; then none has erased anything.
+    EraserFailed, CbirError
+        If a feature fails; repeat the erasure when the reason is gone.
     """
-    for entry in entry_points(group=GROUP):
-        entry.load()(settings, keys, image_ids)
+    _run(list(load_erasers()), settings, keys, image_ids)
 
 
-def delete_segmentations(settings: Settings, image_ids: Ids[str]) -> None:
-    """Delete the segmentations of deleted images; cases and cohorts keep their mention of such images."""
-    for entry in entry_points(group=GROUP, name="segmentations"):
-        entry.load()(settings, (), image_ids)
+def erase_deleted(settings: Settings, image_ids: Ids[str]) -> None:
+    """Remove what belongs to images that are deleted, such as segmentations; saved cases keep their mention of them.
+
+    Call it before they are: a deletion that is repeated finds no images.
+    """
+    erasers = [(feature, eraser) for feature, eraser in load_erasers() if feature.erases_deleted]
+    _run(erasers, settings, (), image_ids)
 
 
-COMPACT = "`cbir collection compact` removes it"
+def load_erasers() -> Iterator[tuple[Feature, Eraser]]:
+    """Yield the features that store data, and their erasers; raises FeatureUnusable."""
+    for feature in features():
+        if feature.eraser:
+            yield feature, feature.load(feature.eraser)
+
+
+def _run(
+    erasers: Sequence[tuple[Feature, Eraser]], settings: Settings, keys: Sequence[str], image_ids: Ids[str]
+) -> None:
+    for feature, erase in erasers:
+        try:
+            erase(settings, keys, image_ids)
+        except (CbirError, OSError):
+            raise
+        except Exception as error:  # whose text may name the patient
+            raise EraserFailed(
+                f"nothing counts as erased: the feature {feature.name} failed ({describe_unexpected(error)}); "
+                "repeat the erasure when it works"
+            ) from None
 
 
 def find_traces(collection: Collection, keys: Sequence[str]) -> list[str]:

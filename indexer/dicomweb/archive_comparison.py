@@ -14,7 +14,7 @@ from cbir.ingest.intake_check import IntakeCheck
 from cbir.ingest.received_files import ReceivedFile, add_received_files
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.store.erasure import delete_segmentations
+from cbir.store.erasure import erase_deleted
 from cbir.store.records.records import hash_patient
 from cbir.store.upkeep.archive_instances import (
     StoredInstance,
@@ -276,6 +276,7 @@ class ArchiveComparison:
         """Follow an instance; return why it cannot be written, or ""."""
         try:
             if difference.replaced:
+                erase_deleted(self.settings, difference.replaced)
                 add_received_files(
                     writer,
                     [ReceivedFile(data, difference.file)] if difference.file.records else [],
@@ -283,7 +284,6 @@ class ArchiveComparison:
                     replaces=difference.replaced,
                     intake=self._check,
                 )
-                delete_segmentations(self.settings, difference.replaced)
             if difference.moved:
                 move_to_patient(writer, difference.moved, data)
         except CbirError:
@@ -298,17 +298,17 @@ class ArchiveComparison:
         if ids and self.options.apply:
             shared = images_with_copies(self.collection, ids)
             with self.writer() as writer:
+                erase_deleted(self.settings, ids)
                 writer.add([], replaces=sorted(shared))
                 writer.delete([image_id for image_id in ids if image_id not in shared])
-                delete_segmentations(self.settings, ids)
 
     def _apply_removal(self, instances: Sequence[StoredInstance]) -> None:
         """Remove images that the next run adds again, from where they are now."""
         ids = [frame.image_id for instance in instances for frame in instance.frames]
         if ids and self.options.apply:
             with self.writer() as writer:
+                erase_deleted(self.settings, ids)
                 writer.add([], replaces=ids)
-                delete_segmentations(self.settings, ids)
 
     @contextmanager
     def writer(self) -> Iterator[Writer]:

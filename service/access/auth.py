@@ -12,6 +12,7 @@ from cbir.system.access_rights import ALL_RIGHTS, Scope
 from service.access import image_tickets, private_details, scopes, startup_checks
 from service.access.audit import log_images
 from service.access.caller import Caller, caller_key, current_caller, current_rights, set_rights
+from service.access.group_rights import rights_of_groups, valid_user_name
 from service.access.last_uses import LastUses
 from service.access.limiter import Limiter
 from service.access.proxies import GROUPS, PEER, USER, VIA_TRUSTED_PROXY, TrustedProxies
@@ -20,8 +21,6 @@ from service.access.security import SAFE_METHODS, allow_frames, is_loopback
 from service.access.sessions import Sessions, User
 from service.access.shared_tokens import open_tokens
 from service.access.token_list import TokensUnreadable
-from service.features.oidc.group_rights import rights_of_groups, valid_user_name
-from service.features.oidc.oidc_client import OidcClient
 from service.http import request_body
 from service.http.problems import TooManyRequests, problem_response
 from service.state.database import EXTENSION as STATE
@@ -34,7 +33,7 @@ CSRF_HEADER = "X-CSRF-Token"
 CSRF_FIELD = "csrf"
 AUDIT_SECONDS = 2.0  # for which the answer holds whether the audit log can be written
 LOGGED_IN_PAGE = "/login/done"
-FRAMED_PAGE, DEST = "/similar", "Sec-Fetch-Dest"
+DEST = "Sec-Fetch-Dest"
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +47,7 @@ class AccessControl:
         self.last_uses = LastUses(database)
         self.sessions = Sessions(database)
         self.groups = settings.groups
-        self.oidc = OidcClient(settings, database) if settings.oidc_issuer else None
+        self.account_login: str | None = None  # endpoint at which users of the hospital begin to log in
         self.limiter = Limiter(settings.failed_attempts, settings.failed_attempts_seconds, database=database)
         self.requests = RequestRate(settings.requests_per_minute, database=database)
         self.federated = RequestRate(settings.federation_per_minute, database=database, name="federation")
@@ -102,7 +101,7 @@ def _authorise() -> Response | None:
         return _refuse_without_audit(control)
     rule = scopes.rule_of_request(request)
     if rule is None:
-        log.error("%s %s has no entry in service/access/scopes.py", request.method, request.url_rule)
+        log.error("%s %s has no access rule", request.method, request.url_rule)
         raise Forbidden("no token gives access to this address")
     try:
         g.caller = _caller_of_cookie(control)
@@ -240,7 +239,7 @@ def _caller_of_proxy(control: AccessControl) -> Caller | None:
 
 def _caller_of_ticket(control: AccessControl, rule: scopes.AccessRule) -> Caller | None:
     """Return the holder of the token that got the ticket of the request, if its address takes tickets."""
-    if rule is not scopes.RULES[scopes.TICKET_ADDRESS]:
+    if not rule.ticket:
         return None
     token_id = image_tickets.ticket_token(request.args.get("image", ""))
     token = control.tokens.get(token_id) if token_id else None
@@ -295,7 +294,8 @@ def _is_navigation() -> bool:
 
 
 def _ask_to_log_in() -> Response:
-    if request.url_rule and request.url_rule.rule == FRAMED_PAGE and request.headers.get(DEST) == "iframe":
+    rule = scopes.rule_of_request(request)
+    if rule and rule.framed and request.headers.get(DEST) == "iframe":
         page = render_template("framed_login.html", address=request.full_path)
         response = make_response(page, HTTPStatus.UNAUTHORIZED)
         response.headers["WWW-Authenticate"] = 'Bearer realm="cbir"'
@@ -370,10 +370,9 @@ def _login_for_templates() -> dict[str, str | bool | None]:
     """Return what requests of the page send as X-CSRF-Token, None without a login, and where to log in and run it."""
     caller, rights = current_caller(), current_rights()
     runs = rights is not None and rights.allows(Scope.admin) and not rights.limited
-    with_account = "oidc.start" in current_app.view_functions and access_control().oidc
+    account_login = access_control().account_login
     return {
         "csrf": caller.session.csrf if caller and caller.session else None,
-        "may_audit": rights is not None and rights.allows(Scope.annotate) and not rights.limited,
         "may_administer": runs and "admin_page.show_admin" in current_app.view_functions,
-        "account_login": url_for("oidc.start", next=LOGGED_IN_PAGE) if with_account else None,
+        "account_login": url_for(account_login, next=LOGGED_IN_PAGE) if account_login else None,
     }

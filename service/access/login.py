@@ -88,9 +88,9 @@ def login_form(
 ) -> Response:
     """Return the login page; without an `error`, a caller who is logged in sees the logout button."""
     caller = current_caller() if error is None else None
-    with_account = access_control().oidc is not None
+    account_login = access_control().account_login
     page = render_template(
-        "login.html", error=error, next=next_path(), caller=caller, with_account=with_account
+        "login.html", error=error, next=next_path(), caller=caller, account_endpoint=account_login
     )
     response = make_response(page, status, headers)
     # With no-referrer, browsers send Origin: null, and the service could not recognise its own form.

@@ -6,14 +6,14 @@ from pathlib import Path
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
 from cbir.system.access_rights import Scope
+from cbir.system.features import features
 from service.access.audit import AuditLog
 from service.access.audit_writer import AuditWriter
+from service.access.group_rights import check_rights
 from service.access.security import ANY_ADDRESS, is_loopback
 from service.access.shared_audit import SharedAuditLog
 from service.access.shared_tokens import open_tokens
 from service.access.tokens import FILE
-from service.features.oidc import oidc_client
-from service.features.oidc.group_rights import check_rights
 from service.state.database import StateDatabase, open_state
 
 AUDIT_FILE = "audit.jsonl"
@@ -96,8 +96,9 @@ def _check_identity(settings: Settings) -> None:
         raise InvalidInput("proxy_user_header needs trusted_proxies: the header is believed from these only")
     if settings.proxy_groups_header and not settings.proxy_user_header:
         raise InvalidInput("proxy_groups_header needs proxy_user_header, the header that names the user")
-    if settings.oidc_issuer:
-        oidc_client.check_settings(settings)
+    for feature in features():
+        if feature.check_settings:
+            feature.load(feature.check_settings)(settings)
     if users_log_in(settings) and settings.require_tokens is False:
         raise InvalidInput("users log in, so require_tokens cannot be false; remove that setting")
     if users_log_in(settings) and not settings.groups:

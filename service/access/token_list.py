@@ -12,7 +12,7 @@ from pydantic import AwareDatetime, ValidationError
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.system.access_rights import Rights, Scope
-from service.features.oidc.group_rights import check_rights
+from service.access.group_rights import check_rights
 from service.http.problems import NotReady
 
 PREFIX = "cbir"

@@ -19,6 +19,7 @@ from service.client.image_set_methods import ImageSetMethods
 from service.client.search_methods import SearchMethods
 from service.features.audit.client import AuditMethods
 from service.features.audit.quarantine.client import QuarantineMethods
+from service.features.explain.client import ExplainMethods
 from service.features.federation.client import FederationMethods
 from service.features.map.client import MapMethods
 from service.features.saved.cases.client import CaseMethods
@@ -55,6 +56,7 @@ class Client(
     CohortMethods,
     DicomwebMethods,
     PriorMethods,
+    ExplainMethods,
     FederationMethods,
 ):
     """Client of one service. Thread-safe.

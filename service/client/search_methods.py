@@ -21,7 +21,6 @@ from service.client.connection import (
     write_json,
 )
 from service.client.prepared_search import PreparedSearch, prepare_search, split_batch
-from service.features.explain.messages import Explanations
 
 # Of problems of a query, not of the request: no such image or file, too large, unreadable, too slow
 QUERY_STATUSES = (404, 410, 413, 415, 422, 504)
@@ -169,31 +168,6 @@ class SearchMethods(ServiceConnection):
         if form:
             raise InvalidInput(f"{next(iter(form))}: only of a file; an image of the collection has its own")
         return self._fetch(messages.Grade, "POST", "/v1/grade", json={"image_id": image_id} | column)
-
-    def explain(self, query: Any, image_ids: Sequence[str], **options: Unpack[DecodeOptions]) -> Explanations:
-        """Explain why images are similar to a query.
-
-        Parameters
-        ----------
-        query : str, path-like, bytes, array or Image
-            What was searched with: a file, its content, samples, or an image id.
-        image_ids : sequence of str
-            Ids of up to 20 results.
-        **options
-            frame, region, window: as of the search; only region for an image id.
-
-        Raises
-        ------
-        InvalidInput
-            If frame or window are given for an image id.
-        """
-        form, image_id = decode_form(**options), id_to_send(query)
-        fields: dict[str, Any] = {"answers": list(image_ids)} | form
-        if image_id is None:
-            return self._fetch(Explanations, "POST", "/v1/explain", files=multipart(query), data=fields)
-        if "frame" in form or "window" in form:
-            raise InvalidInput("frame, window: only of a file; an image of the collection has its own")
-        return self._fetch(Explanations, "POST", "/v1/explain", json={"image_id": image_id} | fields)
 
 
 def _content(files: list[bytes], fields: dict[str, Any]) -> dict[str, Any]:

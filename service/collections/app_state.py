@@ -1,11 +1,12 @@
 """State shared by the views of one app: settings, concurrency limit, collections and caches."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import cast
+from threading import RLock
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from flask import current_app
@@ -24,9 +25,6 @@ from service.collections.lru_cache import LruCache
 from service.collections.mounted_collection import CollectionHandle
 from service.collections.part_checks import checked_parts, written_folders
 from service.collections.uploads import describe_task
-from service.features.federation.ask_sites import Sites
-from service.features.grade.grader_cache import GraderCache
-from service.features.map.map_cache import MapCache
 from service.http.concurrency import ConcurrencyLimit
 from service.http.problems import error_location
 from service.jobs.job_queue import JobQueue
@@ -36,6 +34,7 @@ from service.state.database import open_state
 
 EXTENSION = "cbir"
 CACHE_BYTES = 64 * 2**20
+Part = TypeVar("Part")
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +54,10 @@ class AppState:
             settings.threads, settings.queue, settings.queue_seconds, caller_key
         )
         self.thumbnails = LruCache(CACHE_BYTES)
-        self.graders = GraderCache()
-        handles = [CollectionHandle(path, settings, self.graders.forget) for path in paths]
+        self._parts: dict[Callable[[AppState], Any], Any] = {}
+        self._parts_lock = RLock()
+        self.on_replaced: list[Callable[[Path], None]] = []  # with the folder of a collection no longer used
+        handles = [CollectionHandle(path, settings, self._forget) for path in paths]
         self.collections = {handle.name: handle for handle in handles}
         self.default = handles[0].name
         self.database = open_state(settings)
@@ -64,14 +65,23 @@ class AppState:
         place = WorkerPlace({handle.name: handle.path for handle in handles}, settings, self._lock_collection)
         self.worker = JobWorker(self.database, place, settings.job_workers)
         self.jobs = JobQueue(self.database, self.worker)
-        self.maps = MapCache(self.jobs)
-        self.sites = Sites(settings.sites)
         self.decoders = Decoders(settings)
         self.archive_thumbnails = ArchiveThumbnails(settings, self.decoders)
 
     def folders(self) -> dict[str, Path]:
         """Return the folders that the service writes to, by what they hold."""
         return written_folders(self.settings, self.collections.values())
+
+    def part(self, make: Callable[["AppState"], Part]) -> Part:
+        """Return what `make` has made of this state, once for all requests, such as a cache of a feature."""
+        with self._parts_lock:
+            if make not in self._parts:
+                self._parts[make] = make(self)
+            return cast(Part, self._parts[make])
+
+    def _forget(self, folder: Path) -> None:
+        for forget in self.on_replaced:
+            forget(folder)
 
     def _lock_collection(self, name: str, folder: Path) -> AbstractContextManager[None]:
         return self.collections[name].indexing(folder, wait=False)

@@ -7,10 +7,9 @@ from pathlib import Path
 
 from cbir.settings import Settings
 from cbir.store.collection_address import is_alias
-from service.features.map.layout.tsne import is_installed
 from service.jobs.folder_place import folder_place
 from service.jobs.job_claims import JobCandidate
-from service.jobs.job_work import JobWork, can_read, job_work
+from service.jobs.job_work import JobWork, can_read, job_kinds
 
 LockFolder = Callable[[str, Path], AbstractContextManager[None]]  # raises CollectionBusy
 
@@ -35,6 +34,7 @@ class WorkerPlace:
         settings: Settings,
         lock: LockFolder = lambda name, folder: nullcontext(),
     ) -> None:
+        job_kinds()  # raises at start if a feature cannot be used
         self._collections = collections
         self._settings = settings
         self._lock = lock
@@ -45,8 +45,8 @@ class WorkerPlace:
             return f"a worker of the version of cbir that accepted this job of kind {job.kind}"
         if self._folder(job) is None:
             return f"a worker with the collection {job.collection}, and the same folder or database of it"
-        if job.kind == "map" and not is_installed():
-            return "a worker with the extra map"
+        if missing := job_kinds()[job.kind].obstacle():
+            return missing
         paths = [*job.request.get("sources", ()), *filter(None, [job.request.get("labels")])]
         roots = [os.path.realpath(root) for root in self._settings.index_roots]
         # As text: where links lead is checked when the job runs.
@@ -58,7 +58,7 @@ class WorkerPlace:
         """Return what the process of a job without an obstacle does."""
         folder = self._folder(job)
         assert folder is not None
-        return job_work(job.kind, job.request, folder, self._settings)
+        return job_kinds()[job.kind].work(job.request, folder, self._settings)
 
     def lock(self, job: JobCandidate) -> AbstractContextManager[None]:
         """Keep requests of this process from writing while an indexing job does; raises CollectionBusy."""

@@ -1,15 +1,15 @@
 """Lines of the page /docs that need others before them, and what the rest needs."""
 
 import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from cbir.evaluation.datasets.phantoms.dicom_encoding import encode_dicom
 from cbir.evaluation.datasets.phantoms.drawing import draw_phantom
 from cbir.search import example_values as example
+from cbir.system.features import features
 from service.client.admin_messages import TOKEN_ID
-from service.features.saved.cases.messages import CASE_ID
-from service.features.saved.cohorts.messages import COHORT_ID
 
 SLICE_INDEX, SLICE_SEED, SLICE_SIDE = 1, 2026, 128  # of the phantom that lines send as slice.dcm
 
@@ -36,7 +36,29 @@ class Maker:
         return {name: getattr(self, name) for name in names} | {"request": request}
 
 
-def _json_body(**content: Any) -> dict[str, Any]:
+@dataclass(frozen=True)
+class OperationLines:
+    """Lines of the operations of a feature.
+
+    changing: what makes the thing that an operation changes or deletes, by operation; always made, so that nothing
+    else is touched. showing: what makes a thing to show, where none exists. known_values: returns ids that the caller
+    may see, by those of the examples.
+    """
+
+    changing: Mapping[str, Maker]
+    showing: Mapping[str, Maker]
+    known_values: Callable[[], dict[str, str]]
+
+
+def feature_lines() -> Iterator[OperationLines]:
+    """Yield the lines of features."""
+    for feature in features():
+        if feature.docs_lines:
+            yield feature.load(feature.docs_lines)
+
+
+def json_body(**content: Any) -> dict[str, Any]:
+    """Return a body of JSON as the page's scripts take it."""
     return {"kind": "json", "media": "application/json", "text": json.dumps(content)}
 
 
@@ -55,33 +77,12 @@ IMAGE = Maker(
     },
     'client.add(["slice.dcm"], duplicates=True, restore=True).ids[0]',
 )
-CASE = Maker(
-    "CASE_ID",
-    CASE_ID,
-    "id",
-    "/v1/cases",
-    {
-        "kind": "form",
-        "media": "multipart/form-data",
-        "files": ["query.png"],
-        "fields": [["case", '{"title": "Knee", "search": {"k": 20}}']],
-    },
-    'client.save_case("Knee", client.search("query.png"), query="query.png").id',
-)
-COHORT = Maker(
-    "COHORT_ID",
-    COHORT_ID,
-    "id",
-    "/v1/cohorts",
-    _json_body(title="Lateral knees", relevant=[example.IMAGE_ID]),
-    f'client.begin_cohort("Lateral knees", ["{example.IMAGE_ID}"]).id',
-)
 TOKEN = Maker(
     "TOKEN_ID",
     TOKEN_ID,
     "token_id",
     "/v1/admin/tokens",
-    _json_body(scopes=["search"], name="reading room"),
+    json_body(scopes=["search"], name="reading room"),
     'client.create_token(["search"], name="reading room").info.token_id',
 )
 
@@ -90,16 +91,7 @@ FOLDER = "/archive/2024"  # of the example of `index`
 # What these operations change, delete or return is made by the line before, so that nothing else is touched.
 CHANGING = {
     **dict.fromkeys(("set_labels", "label_images", "delete", "delete_images", "original"), IMAGE),
-    **dict.fromkeys(("change_case", "delete_case"), CASE),
-    **dict.fromkeys(
-        ("change_cohort", "delete_cohort", "next_cohort_batch", "judge_cohort", "undo_cohort"), COHORT
-    ),
     "revoke_token": TOKEN,
-}
-# These show what exists; where nothing does, the line before makes it.
-SHOWING = {
-    **dict.fromkeys(("case", "case_picture", "export_case"), CASE),
-    **dict.fromkeys(("cohort", "cohort_estimate", "export_cohort"), COHORT),
 }
 # The reader puts in an id: what exists must not change by a line that is pasted.
 FILLED_BY_READER = ("cancel", "retry", "release", "refuse", "erase_patient")
@@ -130,10 +122,11 @@ NEEDS = {
 
 def maker_of(operation: str, values: dict[str, str]) -> dict[str, Any] | None:
     """Return what makes the thing that `operation` names, None if nothing does or `values` has one that exists."""
-    maker = CHANGING.get(operation)
-    if maker is None and operation in SHOWING and SHOWING[operation].example not in values:
-        maker = SHOWING[operation]
-    return maker.for_page() if maker else None
+    makers = dict(CHANGING)
+    for lines in feature_lines():
+        makers |= lines.changing
+        makers |= {name: maker for name, maker in lines.showing.items() if maker.example not in values}
+    return makers[operation].for_page() if operation in makers else None
 
 
 def sample_slice() -> bytes:

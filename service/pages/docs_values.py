@@ -10,11 +10,7 @@ from cbir.store.upkeep.quarantine_release import read_quarantined
 from cbir.system.access_rights import Scope
 from service.access.caller import current_rights, has_admin_rights
 from service.collections.app_state import AppState
-from service.features.saved.cases.messages import CASE_ID
-from service.features.saved.cases.visible_cases import list_visible_cases
-from service.features.saved.cohorts.messages import COHORT_ID
-from service.features.saved.cohorts.visible_cohorts import list_visible_cohorts
-from service.pages.docs_lines import FOLDER
+from service.pages.docs_lines import FOLDER, feature_lines
 
 LOOKED_AT = 50  # images that are searched for one with UIDs
 LABEL, LABEL_VALUE = "modality", "CT"  # of examples
@@ -31,7 +27,8 @@ def known_values(state: AppState) -> dict[str, str]:
         return {}
     values = _of_images(records) | _of_labels(records)
     with suppress(CbirError, DatabaseError):
-        values |= _of_saved(state)
+        for lines in feature_lines():
+            values |= lines.known_values()
     if rights.allows(Scope.ingest):
         jobs = [job.job for job in state.jobs.all() if job.collection in state.visible_names()]
         values |= _first(example.JOB, jobs)
@@ -71,12 +68,6 @@ def _of_quarantine(state: AppState) -> dict[str, str]:
         images = read_quarantined(state.handle(None).whole_searcher().collection, limit=1)
         return _first(example.QUARANTINED_ID, [image.image_id for image in images])
     return {}
-
-
-def _of_saved(state: AppState) -> dict[str, str]:
-    cases = list_visible_cases("", None, 1).items
-    cohorts = list_visible_cohorts(None, 1).items
-    return _first(CASE_ID, [case.id for case in cases]) | _first(COHORT_ID, [cohort.id for cohort in cohorts])
 
 
 def _first(placeholder: str, values: Iterable[str]) -> dict[str, str]:

@@ -50,7 +50,7 @@ def index() -> tuple[str, HTTPStatus]:
         of_series=collection.profile.volume_grid is not None,
         explained=explanation_kind(collection.profile),
         anywhere=has_cells(collection.folder),
-        other_sites=list(state.sites.clients),
+        other_sites=list(state.settings.sites),
         label_keys=list(collection.label_keys()),
         filters=label_filters_of(collection),
         grade_columns=searcher.collection.graded_labels(),

@@ -124,7 +124,7 @@ def _parts() -> Iterator[messages.ServicePart]:
     audit = "ok" if control.audit and control.audit.is_writable() else "it cannot be written"
     yield messages.ServicePart(name="audit log", state=audit if control.audit else "off")
     yield messages.ServicePart(name="state database", state=_state_of(state_database().check))
-    yield messages.ServicePart(name="hospital login", state="ok" if control.oidc else "off")
+    yield messages.ServicePart(name="hospital login", state="ok" if control.account_login else "off")
 
 
 def _state_of(check: Callable[[], object]) -> str:

@@ -12,7 +12,7 @@ from cbir.errors import InvalidInput, NotFound
 from cbir.search import example_values as example
 from cbir.search import record_links
 from cbir.store import Collection, Record
-from cbir.store.erasure import delete_segmentations
+from cbir.store.erasure import erase_deleted
 from cbir.store.records import originals
 from cbir.store.records.dicom_instances import DicomScope
 from cbir.store.records.filter_conditions import parse_filter
@@ -230,9 +230,10 @@ def delete_image(image_id: ImageIdInPath) -> tuple[str, int]:
     """
     state, name = current_state(), request_params.query_parameters(CollectionParameters).collection
     with state.handle(name).writer(actor_name()) as writer:
-        if not writer.delete([image_id]):
+        if not writer.existing_images([image_id]):
             raise NotFound(f"there is no image {image_id} in the collection")
-        delete_segmentations(state.settings, [image_id])
+        erase_deleted(state.settings, [image_id])
+        writer.delete([image_id])
     state.thumbnails.clear()
     return "", 204
 

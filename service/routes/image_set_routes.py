@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from cbir.errors import InvalidInput
 from cbir.search import example_values as example
 from cbir.store import Collection, Record
-from cbir.store.erasure import delete_segmentations
+from cbir.store.erasure import erase_deleted
 from cbir.store.records.image_order import OLDEST, Order, parse_order
 from cbir.store.records.records import table_header, table_row
 from cbir.system.cancellation import checkpoint
@@ -112,8 +112,8 @@ def post_delete() -> Response:
     state, name = current_state(), request_params.query_parameters(CollectionParameters).collection
     images = request_params.json_body(ImageSet)
     with state.handle(name).writer(actor_name()) as writer:
+        erase_deleted(state.settings, writer.existing_images(images.ids))
         deleted = writer.delete(images.ids)
-        delete_segmentations(state.settings, deleted)
     log_images(deleted)
     state.thumbnails.clear()
     return json_response(DeletedImages(deleted=deleted))

@@ -60,7 +60,7 @@ def build_openapi(app: Flask) -> dict[str, Any]:
     add_examples(schemas)
     leave_out_defaults(schemas, _request_models(operation for *_, operation in endpoints))
     paths: dict[str, dict[str, Any]] = {}
-    rules = app.extensions.get(scopes.RULES_EXTENSION, scopes.RULES)
+    rules = app.extensions.get(scopes.RULES_EXTENSION)
     for rule, method, view, operation in endpoints:
         path = openapi_parameters.path_of(rule)
         entry = scopes.find_rule(method, rule.rule, rules)

@@ -18,26 +18,19 @@ from service.collections.app_state import AppState
 from service.collections.image_sources import decode_source
 from service.collections.region_queries import region_of_id, region_of_upload
 from service.collections.uploads import describe_task, describe_upload
-from service.features.federation.run_federated import (
-    add_sites,
-    asks_sites,
-    describe_for_sites,
-    request_for_sites,
-)
-from service.features.usage.pending_searches import keep_vector
 from service.http.query_deadline import query_deadline
 from service.http.request_params import UPLOAD_NAME
 from service.http.search_parameters import ById, ByImage, SearchParameters
 from service.routes import metrics_routes, request_history
+from service.routes.search_hooks import hooked_search
 
 
 def search_by_id(state: AppState, params: ById) -> Answer:
     """Search with images of the collection, vectors or a text, as `params` say; the request is admitted."""
     searcher = state.searcher(params.collection)
     patient = patient_key(searcher.collection, params.exclude_patient)
-    search_request = params.to_request(state.settings, patient)
-    if asks_sites(params):
-        search_request = request_for_sites(state, params, search_request)
+    search = hooked_search(state, searcher, params, params.to_request(state.settings, patient))
+    search_request = search.request
     _check_query(params)
     check_profile(params.profile, params.vector, searcher.collection.profile)
     region = region_of_id(state, searcher.collection, params) if params.anywhere else None
@@ -51,18 +44,14 @@ def search_by_id(state: AppState, params: ById) -> Answer:
         elif params.text is not None:
             answer = searcher.by_text(params.text, search_request, deadline)
         elif part:
-            part = describe_for_sites(searcher, [part])[0] if asks_sites(params) else part
-            answer = searcher.by_examples(
-                keep_vector(searcher, [part]), search_request, deadline, params.vector
-            )
+            queries = search.described([part])
+            answer = searcher.by_examples(queries, search_request, deadline, params.vector)
         else:
             ids = [*([params.image_id] if params.image_id else []), *params.examples]
             of_ids = search_request.model_copy(update={"examples": ids})
             answer = searcher.by_examples([], of_ids, deadline, params.vector)
     answer = _complete(answer, params, [params.image_id])
-    return (
-        add_sites(state, searcher, params, answer, [part] if part else []) if asks_sites(params) else answer
-    )
+    return answer if region else search.completed(answer)
 
 
 def search_by_upload(state: AppState, files: list[bytes], params: ByImage) -> Answer:
@@ -78,9 +67,8 @@ def search_by_upload(state: AppState, files: list[bytes], params: ByImage) -> An
     """
     searcher = state.searcher(params.collection)
     patient = patient_key(searcher.collection, params.exclude_patient)
-    search_request = params.to_request(state.settings, patient)
-    if asks_sites(params):
-        search_request = request_for_sites(state, params, search_request)
+    search = hooked_search(state, searcher, params, params.to_request(state.settings, patient))
+    search_request = search.request
     if params.anywhere:
         region = region_of_upload(state, searcher.collection, files, params)
         if params.same_patient:
@@ -96,10 +84,8 @@ def search_by_upload(state: AppState, files: list[bytes], params: ByImage) -> An
     if params.same_patient:
         _note_patient(searcher.collection, queries[0])
     with state.concurrency.slot(), query_deadline(state.settings.query_seconds) as deadline:
-        queries = describe_for_sites(searcher, queries) if asks_sites(params) else queries
-        answer = searcher.by_examples(keep_vector(searcher, queries), search_request, deadline)
-    answer = _complete(answer, params, [])
-    return add_sites(state, searcher, params, answer, queries) if asks_sites(params) else answer
+        answer = searcher.by_examples(search.described(queries), search_request, deadline)
+    return search.completed(_complete(answer, params, []))
 
 
 def _note_patient(collection: Collection, image: QueryImage) -> None:

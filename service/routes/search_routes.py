@@ -5,7 +5,6 @@ from flask import Blueprint, Response, request
 from cbir.search import Answer
 from service.collections.app_state import current_state
 from service.collections.uploads import render_upload
-from service.features.usage.pending_searches import offer_search
 from service.http import request_params
 from service.http.image_headers import set_image_headers
 from service.http.label_budget import LabelBudget
@@ -14,6 +13,7 @@ from service.http.rendering_parameters import Rendering
 from service.http.search_parameters import ById, ByImage
 from service.http.uploaded_files import uploaded_examples, uploaded_file
 from service.routes.run_search import search_by_id, search_by_upload
+from service.routes.search_hooks import search_hooks
 
 blueprint = Blueprint("api", __name__, url_prefix="/v1")
 
@@ -56,8 +56,8 @@ def post_search() -> Response:
             params = request_params.request_parameters(ByImage)
             answer = search_by_upload(state, files, params)
     response = json_response(LabelBudget().bounded(answer))
-    if answer.sites is None:  # the usage log is about images of this service
-        offer_search(response, answer, params)
+    for hook in search_hooks():
+        hook.note_response(response, answer, params)
     return response
 
 

@@ -1,15 +1,16 @@
-"""Integrity check of a service's state: database, tokens, audit log, segmentations."""
+"""Integrity check of a service's state: database, tokens, audit log, and files of features."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 
 from cbir.errors import CbirError, InvalidInput
 from cbir.settings import Settings
+from cbir.system.features import features
 from service.access.audit_files import AuditFiles
 from service.access.chain_report import ChainReport
 from service.access.shared_audit_check import SharedAuditLines
 from service.access.shared_tokens import open_tokens
 from service.access.startup_checks import audit_key_file, audit_log_place
-from service.features.monailabel.segmentation_files import check_segmentations
 from service.state.database import StateDatabase, open_state
 
 MAX_FAULTS = 20  # of the audit log; `cbir audit-log verify` counts all
@@ -41,7 +42,7 @@ def verify_state(
         ("state database", database.problems),
         ("tokens", lambda: _token_problems(settings, database)),
         ("audit log", lambda: _audit_problems(settings, database, first, earlier)),
-        ("segmentations", lambda: _segmentation_problems(settings)),
+        *_checks_of_features(settings),
     ):
         progress(stage)
         problems += check()
@@ -85,10 +86,7 @@ def _faults(report: ChainReport) -> list[str]:
     return [*lines, f"audit log: {more} more; see `cbir audit-log verify`"] if more > 0 else lines
 
 
-def _segmentation_problems(settings: Settings) -> list[str]:
-    if settings.annotation_folder is None:
-        return []
-    try:
-        return check_segmentations(settings.annotation_folder)
-    except OSError as error:
-        return [f"{error.filename} cannot be read: {error.strerror}"]
+def _checks_of_features(settings: Settings) -> Iterator[tuple[str, Callable[[], list[str]]]]:
+    for feature in features():
+        for stage, reference in feature.checks.items():
+            yield stage, partial(feature.load(reference), settings)

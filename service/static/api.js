@@ -3,9 +3,9 @@
 import { current, imageAddress } from "./collection.js";
 import { imageFacts } from "./image_facts.js";
 import { session } from "./login/page_session.js";
+import { callParts } from "./page_parts.js";
 import { problemText } from "./problem_texts.js";
 import { tr } from "./translate.js";
-import * as usage from "./usage.js";
 
 /** A failed request; title and message are for the user, temporary is true if trying again may help; status is 0 without a response. */
 export class ApiError extends Error {
@@ -92,25 +92,11 @@ export async function search(query, params, signal) {
     for (const condition of params.where) fields.append("where", condition);
     options = { method: "POST", body: fields, signal };
   }
-  options.headers = { ...options.headers, ...usage.searchHeaders() };
+  options.headers = Object.assign({}, options.headers, ...callParts("searchHeaders"));
   const response = await request("/v1/search", options);
-  return usage.remember(await response.json(), response);
-}
-
-/** Grade a query {image | file, frame, window, region} by the graded images; `column` is the label with the grades. */
-export async function grade(query, column, signal) {
-  const params = { grade_column: column };
-  if (current()) params.collection = current();
-  let options;
-  if (query.image) {
-    const body = JSON.stringify({ ...params, image_id: query.image });
-    options = { method: "POST", headers: { "Content-Type": "application/json" }, body, signal };
-  } else {
-    const fields = form(query);
-    for (const [name, value] of Object.entries(params)) fields.set(name, value);
-    options = { method: "POST", body: fields, signal };
-  }
-  return (await request("/v1/grade", options)).json();
+  const answer = await response.json();
+  callParts("receive", answer, response);
+  return answer;
 }
 
 /**

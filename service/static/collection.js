@@ -2,7 +2,7 @@
 
 import { byId } from "./dom.js";
 
-const PARTS = ["facts", "pages", "filter-field", "keys", "where-hint", "group-field", "start", "grade-columns", "text-field", "invitation"]; // depend on the collection
+const PARTS = ["facts", "pages", "filter-field", "keys", "where-hint", "group-field", "start", "text-field", "invitation"]; // depend on the collection
 
 /** The name of the current collection; "" if the service has only one. */
 export function current() {
@@ -33,7 +33,7 @@ export function isOfSeries() {
 export function switchTo(name, html) {
   const page = new DOMParser().parseFromString(html, "text/html");
   if (!page.getElementById("start")) throw new Error("not the page of a collection");
-  for (const id of PARTS) {
+  for (const id of [...PARTS, ...[...document.querySelectorAll("[data-of-collection]")].map((part) => part.id)]) {
     const part = page.getElementById(id);
     byId(id).replaceChildren(...part.childNodes);
     if (id === "filter-field" || id === "text-field") byId(id).hidden = part.hidden;

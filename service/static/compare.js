@@ -6,6 +6,7 @@ import { describe } from "./metadata.js";
 import * as slices from "./compare_slices.js";
 import * as compareWindow from "./compare_window.js";
 import { frame } from "./match_frame.js";
+import { callParts } from "./page_parts.js";
 import { tr } from "./translate.js";
 import { Zoom } from "./zoom.js";
 import { imageAddress } from "./collection.js";
@@ -13,7 +14,6 @@ import * as feedback from "./feedback.js";
 import { state } from "./search_state.js";
 import { Lens } from "./lens.js";
 import { Ruler } from "./ruler.js";
-import * as usage from "./usage.js";
 
 const KEY_STEP = 0.1; // part of a pane that an arrow key moves the images by
 
@@ -73,13 +73,13 @@ function show() {
   compareWindow.showResult(image);
   frame(byId("right"), state.shown?.after.results.find((hit) => hit.image_id === image)?.match);
   slices.showResult(image, () => cards[position]?.dataset.image === image);
-  usage.open("compare", card);
+  callParts("openResult", "compare", card);
   if (!byId("metadata").hidden) loadMetadata();
 }
 
 async function loadMetadata() {
   const { image } = cards[position].dataset;
-  usage.open("metadata", cards[position]);
+  callParts("openResult", "metadata", cards[position]);
   const list = byId("metadata").firstElementChild;
   try {
     const loaded = await record(image);

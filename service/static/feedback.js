@@ -1,9 +1,9 @@
 // Relevance feedback: judging results, searching with the judgements, stepping back, and undoing rounds.
 
 import { byId, element } from "./dom.js";
+import { callParts } from "./page_parts.js";
 import { asText, changes, parse, without } from "./rounds.js";
 import { tr } from "./translate.js";
-import * as usage from "./usage.js";
 
 const MAX_IN_ADDRESS = 40; // judgements; more make the address too long, and stay in the history entry
 const KINDS = { relevant: { value: 1, sign: "✓", title: tr("Relevant") }, irrelevant: { value: -1, sign: "✕", title: tr("Not relevant") } };
@@ -78,7 +78,7 @@ export function mark(image, kind) {
   const { value } = KINDS[kind];
   if (marks.get(image) === value) marks.delete(image);
   else marks.set(image, value);
-  usage.judge(image, marks.get(image) ?? 0);
+  callParts("judge", image, marks.get(image) ?? 0);
   keepMarks();
   show();
 }
@@ -119,7 +119,7 @@ export function install(learn, undoRound) {
   byId("learn").addEventListener("click", learn);
   byId("step-back").addEventListener("click", back);
   byId("unjudge").addEventListener("click", () => {
-    for (const image of marks.keys()) usage.judge(image, 0);
+    for (const image of marks.keys()) callParts("judge", image, 0);
     marks.clear();
     show();
     if (rounds.length) learn();

@@ -2,21 +2,16 @@
 
 import * as anywhere from "./anywhere.js";
 import * as compare from "./compare.js";
-import { openCase } from "./cases/open_case.js";
-import * as saveCase from "./cases/save_case.js";
-import * as markedResults from "./cohorts/marked_results.js";
 import { byId } from "./dom.js";
-import * as explain from "./explain/explain.js";
 import * as feedback from "./feedback.js";
 import * as filters from "./filters.js";
 import * as grouping from "./grouping.js";
 import * as imageInput from "./image_input.js";
 import * as keyboard from "./keyboard.js";
-import * as mapLink from "./map_link.js";
 import { changeCollection, openAddress, openQuery, replaceMissingExamples } from "./navigation.js";
 import * as otherSites from "./other_sites.js";
 import * as overview from "./overview.js";
-import * as priors from "./priors.js";
+import { callParts } from "./page_parts.js";
 import * as tools from "./picture_tools.js";
 import { pictureSource } from "./query_source.js";
 import * as queryView from "./query_view.js";
@@ -39,7 +34,6 @@ import { state } from "./search_state.js";
 import * as share from "./share.js";
 import * as takeAway from "./take_away.js";
 import * as theme from "./theme.js";
-import * as usage from "./usage.js";
 
 let repeating = 0; // timer of a search after a change of the number of results
 
@@ -112,7 +106,7 @@ document.addEventListener("click", (event) => {
   const link = event.target.closest("a[data-image]");
   if (!link || event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
   event.preventDefault();
-  if (link.closest("#columns, #priors")) openComparison(link);
+  if (link.closest("[data-results]")) openComparison(link);
   else searchImage(link.dataset.image);
 });
 
@@ -124,15 +118,10 @@ grouping.install(repeatSearch);
 anywhere.install(repeatSearch);
 otherSites.install(repeatSearch);
 overview.install();
-priors.install(results.showError);
 reranking.install(repeatSearch);
 recent.install(openQuery);
-mapLink.install();
 takeAway.install();
-explain.install();
-saveCase.install();
-markedResults.install();
-usage.install();
+callParts("install", { showError: results.showError });
 keyboard.install(
   {
     o: () => byId("file").click(),
@@ -148,20 +137,20 @@ keyboard.install(
     g: () => document.querySelector("#columns .card, #start:not([hidden]) .card")?.focus(),
     a: () => !byId("bar").hidden && byId("share").click(),
     l: theme.next,
-    h: explain.toggle,
     ...tools.KEYS,
+    ...Object.assign({}, ...callParts("keys")),
     j: searchWithJudgements,
     b: feedback.back,
   },
   {
     s: (card) => searchImage(card.dataset.image),
-    i: (card) => card.closest("#columns, #priors") && openComparison(card, true),
+    i: (card) => card.closest("[data-results]") && openComparison(card, true),
     v: (card) => card.parentElement.querySelector(".in-viewer")?.click(),
-    y: (card) => card.closest("#columns, #priors") && !state.query.text && feedback.mark(card.dataset.image, "relevant"),
-    n: (card) => card.closest("#columns, #priors") && !state.query.text && feedback.mark(card.dataset.image, "irrelevant"),
+    y: (card) => card.closest("[data-results]") && !state.query.text && feedback.mark(card.dataset.image, "relevant"),
+    n: (card) => card.closest("[data-results]") && !state.query.text && feedback.mark(card.dataset.image, "irrelevant"),
   },
 );
 addEventListener("popstate", openAddress);
 if (matchMedia("(max-width: 560px)").matches) byId("settings").open = false; // above the images there
 replaceMissingExamples();
-openCase().then(openAddress, results.showError);
+Promise.all(callParts("open")).then(openAddress, results.showError);

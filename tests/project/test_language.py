@@ -25,7 +25,23 @@ ARCHAIC = re.compile(
 NOT_A_SUMMARY = re.compile(r"^(What|How|Whether|Where|Who|When|Which|Of|In|That)\b")
 SECTIONS = re.compile(r"^(Parameters|Returns|Raises|Yields)\n *-{4,}", re.MULTILINE)
 # Files of a feature, whose folder says of which.
-PARTS = {"client", "command", "commands", "erase", "functions", "job", "messages", "page", "routes", "tables"}
+PARTS = {
+    "docs_lines",
+    "search_hook",
+    "access",
+    "client",
+    "command",
+    "commands",
+    "erase",
+    "feature",
+    "functions",
+    "job",
+    "job_kind",
+    "messages",
+    "page",
+    "routes",
+    "tables",
+}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 

@@ -13,7 +13,7 @@ from cbir.search import example_values as example
 from service.access.tokens import Scope
 from service.app import create_app
 from service.http.schema_text import describe_schema, mark_up
-from service.pages.docs_lines import CHANGING, FILLED_BY_READER, NEEDS, SHOWING
+from service.pages.docs_lines import CHANGING, FILLED_BY_READER, NEEDS, feature_lines
 from tests.service import wards
 from tests.service.wards import Ward
 
@@ -131,8 +131,10 @@ def test_the_slice_of_the_lines_is_of_the_study_that_they_name(client: FlaskClie
 
 def test_operations_whose_lines_need_something_exist(client: FlaskClient) -> None:
     names = operation_blocks(client.get("/docs").text).keys()
-    assert {*NEEDS, *CHANGING, *SHOWING, *FILLED_BY_READER} <= names
-    assert not CHANGING.keys() & SHOWING.keys()
+    of_features = [name for lines in feature_lines() for name in (*lines.changing, *lines.showing)]
+    assert "delete_case" in of_features
+    assert {*NEEDS, *CHANGING, *of_features, *FILLED_BY_READER} <= names
+    assert len({*CHANGING, *of_features}) == len(CHANGING) + len(of_features)
 
 
 def test_says_what_a_line_needs(client: FlaskClient) -> None:

@@ -11,11 +11,12 @@ from cbir.store.collection_address import write_alias
 from cbir.system.threads import cores
 from indexer.index_request import IndexRequest
 from service.features.map.job import MapRequest
-from service.jobs import worker_place
+from service.features.map.job_kind import new_map_job
+from service.features.map.layout import tsne
 from service.jobs.folder_place import NAME, folder_place, has_many_writers
 from service.jobs.job_claims import JobCandidate
 from service.jobs.job_requests import NewJob
-from service.jobs.job_work import new_index_job, new_map_job
+from service.jobs.job_work import new_index_job
 from service.jobs.worker_place import WorkerPlace
 
 OPTIONS = {"labels": None, "processes": None, "duplicates": False, "restore": True, "actor": "user mia"}
@@ -76,7 +77,7 @@ def test_what_a_worker_lacks(knees: Path, tmp_path: Path, monkeypatch: pytest.Mo
     assert "index_roots" in (WorkerPlace({"knees": knees}, active).obstacle(labels) or "")
     unknown = WorkerPlace({"knees": knees}, active).obstacle(job._replace(kind="dream"))
     assert "job of kind dream" in (unknown or "")
-    monkeypatch.setattr(worker_place, "is_installed", lambda: False)
+    monkeypatch.setattr(tsne, "is_installed", lambda: False)
     picture = candidate(new_map_job("knees", knees))
     assert "extra map" in (WorkerPlace({"knees": knees}, active).obstacle(picture) or "")
 

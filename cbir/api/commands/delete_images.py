@@ -29,7 +29,7 @@ def delete_from_collection(
     """Delete images for good: indexing their folder again skips them. Exit code 1 if an id is unknown."""
     from cbir import settings
     from cbir.store import Collection
-    from cbir.store.erasure import delete_segmentations
+    from cbir.store.erasure import erase_deleted
 
     loaded = settings.load()
     if not image_ids and not where:
@@ -47,8 +47,8 @@ def delete_from_collection(
         confirm(f"delete {count} of {len(by_number)} images for good", count, yes)
         with opened.writer() as writer, StageBars() as bars:
             bars.show("deleting")
+            erase_deleted(loaded, writer.existing_images(sorted(ids)))
             deleted = writer.delete(sorted(ids))
-            delete_segmentations(loaded, deleted)
     follow_index(collection, loaded)
     unknown = sorted(ids - set(deleted))
     print_values({"deleted": len(deleted), "unknown": " ".join(unknown) or None}, format)

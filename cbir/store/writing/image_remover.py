@@ -144,6 +144,12 @@ def erase_rows(connection: Connection, keys: Sequence[str], folder: Path) -> int
 class ImageRemover(LabelWriter):
     """Deletes images, and erases patients from all files."""
 
+    def existing_images(self, image_ids: Sequence[str]) -> list[str]:
+        """Return those of `image_ids` that the collection holds."""
+        with self._engine.connect() as connection:
+            rows = rows_matching(connection, (images.c.image_id,), images.c.image_id, image_ids)
+        return [row.image_id for row in rows]
+
     def delete(self, image_ids: Sequence[str]) -> list[str]:
         """Delete images, so that indexing does not add them again; return the ids that existed."""
         self.delete_in_copy(image_ids)  # first: the copy must never show an image that is deleted here

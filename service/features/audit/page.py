@@ -5,12 +5,16 @@ from http import HTTPStatus
 from flask import Blueprint, render_template, request
 
 from cbir.errors import NotFound
+from cbir.system.access_rights import Scope
 from service.collections.app_state import current_state
 from service.http.problems import NotReady
+from service.languages import mark
 from service.pages.label_filters import label_filters_of
+from service.pages.menu import MenuPage
 from service.pages.unavailable_page import unavailable_page
 
 blueprint = Blueprint("audit_page", __name__)
+MENU_PAGE = MenuPage("audit_page.show_audit", mark("Audit"), 60, scope=Scope.annotate)
 
 DEFAULT_LABELS = ("label", "diagnosis", "anatomy")  # of which the first that images have is judged
 

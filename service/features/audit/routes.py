@@ -13,11 +13,11 @@ from service.client.messages import JobInfo
 from service.collections.app_state import current_state
 from service.collections.mounted_collection import CollectionHandle
 from service.features.audit.checks.audit_messages import Audit, AuditRequest, AuditState, LabelFindings
+from service.features.audit.job_kind import new_audit_job
 from service.http.operations import json_response, operation
 from service.http.request_params import JSON, json_body, query_parameters, require_json
 from service.jobs.job_history import JobRow
 from service.jobs.job_queue import job_info
-from service.jobs.job_work import new_audit_job
 from service.routes.image_routes import CollectionParameters
 
 blueprint = Blueprint("audits", __name__, url_prefix="/v1/audit")

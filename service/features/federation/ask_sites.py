@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from cbir.errors import InvalidInput
 from cbir.system.remote_site import RemoteSite
+from service.collections.app_state import AppState
 from service.features.federation.bounded_request import SiteFailed
 from service.features.federation.exchange.reply_checks import CheckedReply
 from service.features.federation.exchange.site_messages import SiteProfile
@@ -43,6 +44,11 @@ class Sites:
             if name not in self.clients:
                 raise InvalidInput(f"sites: there is no {name}; there are: {', '.join(self.clients)}")
         return [client for name, client in self.clients.items() if not names or name in names]
+
+
+def sites_of_service(state: AppState) -> Sites:
+    """Return the other sites of a service, as a part of its state."""
+    return Sites(state.settings.sites)
 
 
 def ask_sites(

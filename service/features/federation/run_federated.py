@@ -10,6 +10,7 @@ from cbir.search.query_vectors import check_vectors
 from service.access.audit import log_sent
 from service.access.caller import current_rights
 from service.collections.app_state import AppState
+from service.features.federation.ask_sites import sites_of_service
 from service.features.federation.federated_search import (
     FederatedRequest,
     method_for_sites,
@@ -41,7 +42,7 @@ def request_for_sites(state: AppState, params: SearchParameters, request: Reques
     request : Request
         Request as it would be without other sites.
     """
-    state.sites.choose(params.sites)
+    state.part(sites_of_service).choose(params.sites)
     for name in ALONE:
         if getattr(params, name, None):
             raise InvalidInput(f"{name}: does not combine with federated; leave one of them out")
@@ -85,7 +86,7 @@ def add_sites(
         dict(params.parameters.root),
         rights.where if rights else (),
     )
-    clients = state.sites.choose(params.sites)
+    clients = state.part(sites_of_service).choose(params.sites)
     sent = list[str]()
     try:
         return search_sites(clients, searcher.collection, state.settings, vector, request, answer, sent)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.store import Collection
+from service.collections.app_state import AppState
 
 if TYPE_CHECKING:
     from cbir.learn.grading.grader import Grader
@@ -53,3 +54,10 @@ class GraderCache:
         with self._lock:
             for key in [key for key, grader in self._graders.items() if grader.collection.folder == folder]:
                 del self._graders[key]
+
+
+def grader_cache(state: AppState) -> GraderCache:
+    """Return the graders of the collections of a service, as a part of its state."""
+    cache = GraderCache()
+    state.on_replaced.append(cache.forget)
+    return cache

@@ -10,6 +10,7 @@ from service.access.audit import log_images
 from service.access.patient_identifiers import check_patient, patient_key
 from service.collections.app_state import current_state
 from service.collections.uploads import describe_upload
+from service.features.grade.grader_cache import grader_cache
 from service.http import request_params
 from service.http.operations import IMAGE_FILES, json_response, operation
 from service.http.query_deadline import query_deadline
@@ -80,7 +81,7 @@ def post_grade() -> Response:
             params = request_params.request_parameters(GradeByImage)
             check_patient(params.exclude_patient)
         collection = state.searcher(params.collection).collection
-        grader = state.graders.get(collection, params.grade_column)
+        grader = state.part(grader_cache).get(collection, params.grade_column)
         if isinstance(params, GradeByImage):
             side, encoder = grader.picture_side(), grader.other_encoder()
             query = describe_upload(state.decoders, collection, data, params, side, encoder)

@@ -12,10 +12,11 @@ from cbir.store import Collection
 from cbir.store.snapshot.derived_files import MAP_FILE, StoredMap, read_map
 from cbir.store.views.collection_view import View
 from cbir.system.cancellation import locked
+from service.collections.app_state import AppState
+from service.features.map.job_kind import new_map_job
 from service.features.map.layout.collection_map import current_places, is_outdated
 from service.jobs.job_history import JobRow
 from service.jobs.job_queue import JobQueue
-from service.jobs.job_work import new_map_job
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +89,11 @@ class MapCache:
         if last_read is None or last_read[0] != file:
             last_read = self._stored[folder] = file, _readable_map(folder)
         return last_read[1]
+
+
+def map_cache(state: AppState) -> MapCache:
+    """Return the maps of the collections of a service, as a part of its state."""
+    return MapCache(state.jobs)
 
 
 def _readable_map(folder: Path) -> StoredMap | None:

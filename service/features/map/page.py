@@ -7,10 +7,13 @@ from flask import Blueprint, render_template, request
 from cbir.errors import NotFound
 from service.collections.app_state import current_state
 from service.http.problems import NotReady
+from service.languages import mark
 from service.pages.label_filters import label_filters_of
+from service.pages.menu import MenuPage
 from service.pages.unavailable_page import unavailable_page
 
 blueprint = Blueprint("map_page", __name__)
+MENU_PAGE = MenuPage("map_page.show_map", mark("Map"), 30)
 
 
 @blueprint.get("/map")

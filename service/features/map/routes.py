@@ -19,7 +19,7 @@ from service.collections.app_state import current_state
 from service.collections.mounted_collection import CollectionHandle
 from service.features.map.layout.placing import place_among
 from service.features.map.layout.tsne import is_installed
-from service.features.map.map_cache import PlacedView
+from service.features.map.map_cache import PlacedView, map_cache
 from service.features.map.messages import (
     CollectionMap,
     MapLabels,
@@ -171,7 +171,7 @@ def _mapped_collection(handle: CollectionHandle) -> Collection:
 
 def _placed_view(handle: CollectionHandle, view: View) -> PlacedView | None:
     """Return the places of the images of a view, which may be limited; None without a map."""
-    return current_state().maps.placed(handle.whole_searcher().collection, view)
+    return current_state().part(map_cache).placed(handle.whole_searcher().collection, view)
 
 
 def _shown_rows(view: View, placed: PlacedView | None, limit: int) -> Rows:
@@ -192,7 +192,7 @@ def _progress(handle: CollectionHandle, placed: PlacedView | None) -> dict[str, 
             reason = f"this needs openTSNE: {install_command('map')}"
         else:
             try:
-                job = current_state().maps.compute(handle.name, handle.folder)
+                job = current_state().part(map_cache).compute(handle.name, handle.folder)
             except (StateUnavailable, StorageFull):
                 reason = "the job that computes it cannot be stored: the state database does not answer"
             if job and job.state in ("failed", "cancelled"):

@@ -116,6 +116,16 @@ def check_segmentations(folder: Path) -> list[str]:
     return problems
 
 
+def segmentation_problems(settings: Settings) -> list[str]:
+    """Return the problems of the segmentations of a service, for `cbir state verify`."""
+    if settings.annotation_folder is None:
+        return []
+    try:
+        return check_segmentations(settings.annotation_folder)
+    except OSError as error:
+        return [f"{error.filename} cannot be read: {error.strerror}"]
+
+
 def _check_image(folder: Path) -> list[str]:
     try:
         if changed := collection_folder.changed_files(folder):
@@ -171,7 +181,7 @@ def annotation_folder(settings: Settings) -> Path:
 
 
 def erase_segmentations(settings: Settings, keys: Sequence[str], image_ids: Ids[str]) -> None:
-    """Delete the segmentations of a patient's images, as an entry point of the group `cbir.erasers`.
+    """Delete the segmentations of a patient's images.
 
     Parameters
     ----------

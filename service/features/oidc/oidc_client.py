@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
 from cbir.system.extras import install_command
+from service.access.group_rights import MAX_NAME_LENGTH, valid_user_name
 from service.access.id_token import SignatureInvalid, TokenInvalid, valid_claims
 from service.access.security import is_loopback
 from service.access.sessions import User
-from service.features.oidc.group_rights import MAX_NAME_LENGTH, valid_user_name
 from service.features.oidc.pending_logins import PendingLogins
 from service.state.database import StateDatabase
 from service.state.signing_keys import signing_key
@@ -243,10 +243,12 @@ def is_confidential(address: str) -> bool:
 
 
 def check_settings(settings: Settings) -> None:
-    """Raise InvalidInput if users could not log in with these settings."""
+    """Raise InvalidInput if users are to log in, and could not with these settings."""
+    if not settings.oidc_issuer:
+        return
     if find_spec("authlib") is None or find_spec("requests") is None:
         raise InvalidInput(f"oidc_issuer needs the extra oidc: {install_command('oidc')}")
-    if not is_confidential(str(settings.oidc_issuer)):
+    if not is_confidential(settings.oidc_issuer):
         raise InvalidInput("oidc_issuer must be https, except on this machine")
     if not settings.oidc_client_id:
         raise InvalidInput("oidc_client_id is needed with oidc_issuer")

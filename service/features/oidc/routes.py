@@ -4,25 +4,37 @@ import logging
 import re
 from http import HTTPStatus
 
-from flask import Blueprint, Response, g, make_response, redirect, request
+from flask import Blueprint, Flask, Response, current_app, g, make_response, redirect, request
 from werkzeug.exceptions import NotFound
 from werkzeug.urls import iri_to_uri
 from werkzeug.wrappers import Response as AnyResponse
 
+from service.access.auth import EXTENSION as ACCESS
 from service.access.auth import access_control
 from service.access.caller import Caller
+from service.access.group_rights import rights_of_groups
 from service.access.login import login_form, next_path, start_login
-from service.features.oidc.group_rights import rights_of_groups
+from service.collections.app_state import EXTENSION as STATE
 from service.features.oidc.oidc_client import LoginFailed, OidcClient
 from service.features.oidc.pending_logins import LIFETIME_SECONDS, PendingLogin
 from service.languages import gettext
+from service.state.database import EXTENSION as DATABASE
 
 ERROR_CODE = re.compile(r"[a-z_]{1,40}")  # RFC 6749, 4.1.2.1
 MAX_CODE_LENGTH = 4096
+EXTENSION = "cbir-oidc"
 
 blueprint = Blueprint("oidc", __name__, url_prefix="/login/oidc")
 
 log = logging.getLogger(__name__)
+
+
+def install_oidc(app: Flask) -> None:
+    """Let users log in at the provider of the setting `oidc_issuer`, if there is one."""
+    settings = app.extensions[STATE].settings
+    if settings.oidc_issuer:
+        app.extensions[EXTENSION] = OidcClient(settings, app.extensions[DATABASE])
+        app.extensions[ACCESS].account_login = "oidc.start"
 
 
 @blueprint.get("")
@@ -89,7 +101,7 @@ def _refused(error: LoginFailed, status: HTTPStatus = HTTPStatus.UNAUTHORIZED) -
 
 
 def _client() -> OidcClient:
-    client = access_control().oidc
+    client: OidcClient | None = current_app.extensions.get(EXTENSION)
     if client is None:
         raise NotFound
     return client

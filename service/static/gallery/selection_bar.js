@@ -1,7 +1,7 @@
 // What can be done with the selected images: label, delete, search, export.
 
 import { byId } from "../dom.js";
-import { MOST as MAX_START, openCohorts } from "../cohorts/start_cohort.js";
+import { callParts } from "../page_parts.js";
 import { tr, trn } from "../translate.js";
 import { saveRecords, saveTable } from "./export_files.js";
 import { deleteImages, MAX_SET, searchAddress, setLabels } from "./requests.js";
@@ -14,10 +14,11 @@ export function show(selection) {
   byId("selected").textContent = trn("{count} image selected", "{count} images selected", selection.size);
   limit(byId("search-with"), selection.size, MAX_EXAMPLES);
   limit(byId("export-selected-csv"), selection.size, MAX_SET);
-  limit(byId("find-all"), selection.size, MAX_START);
+  callParts("select", selection);
 }
 
-function limit(button, size, most) {
+/** Disable a button if too many images are selected. */
+export function limit(button, size, most) {
   button.disabled = size > most;
   button.title = size > most ? tr("At most {count} images", { count: most }) : "";
 }
@@ -34,9 +35,7 @@ export function install(state, { afterLabels, afterDelete, onSelect, attempt }) 
     byId("grid").focus();
   });
   byId("search-with").addEventListener("click", () => location.assign(searchAddress(chosen())));
-  byId("find-all").addEventListener("click", () => {
-    openCohorts({ collection: byId("gallery").dataset.collection, relevant: chosen(), irrelevant: [], where: [] });
-  });
+  callParts("install", { chosen });
   byId("export-selected-csv").addEventListener("click", () => attempt(() => saveTable({ ids: chosen() })));
   byId("export-selected-json").addEventListener("click", () => saveRecords(state().pages.records(chosen())));
   installLabels(chosen, afterLabels, attempt);

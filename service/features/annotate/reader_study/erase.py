@@ -1,4 +1,4 @@
-"""Erasing a patient from reader studies, as an entry point of the group `cbir.erasers`."""
+"""Erasing a patient from reader studies."""
 
 from collections.abc import Collection as Ids
 from collections.abc import Sequence

@@ -21,9 +21,12 @@ from service.features.annotate.reader_study.reader_view import from_sides, reade
 from service.features.annotate.reader_study.tables import ReaderStudy
 from service.http.operations import json_response
 from service.http.request_params import json_body, require_json
+from service.languages import mark
+from service.pages.menu import MenuPage
 from service.state.database import StateDatabase, state_database
 
 blueprint = Blueprint("reader_study", __name__, url_prefix="/study")
+MENU_PAGE = MenuPage("reader_study.show_studies", mark("Reader studies"), 70, of_administration=True)
 
 
 def _is_owner() -> bool:

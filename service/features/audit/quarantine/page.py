@@ -7,9 +7,12 @@ from flask import Blueprint, render_template, request
 from cbir.errors import NotFound
 from service.collections.app_state import current_state
 from service.http.problems import NotReady
+from service.languages import mark
+from service.pages.menu import MenuPage
 from service.pages.unavailable_page import unavailable_page
 
 blueprint = Blueprint("quarantine_page", __name__)
+MENU_PAGE = MenuPage("quarantine_page.render_quarantine", mark("Quarantine"), 80, of_administration=True)
 
 
 @blueprint.get("/quarantine")

@@ -21,9 +21,12 @@ from service.features.saved.cases.teaching_file import (
 )
 from service.features.saved.cases.visible_cases import VisibleCase, find_visible_case
 from service.http.problems import NotReady
+from service.languages import mark
+from service.pages.menu import MenuPage
 from service.pages.unavailable_page import unavailable_page
 
 blueprint = Blueprint("cases_page", __name__)
+MENU_PAGE = MenuPage("cases_page.show_cases", mark("Cases"), 40, of_collection=False)
 
 
 @blueprint.get("/cases")

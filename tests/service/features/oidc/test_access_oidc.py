@@ -233,7 +233,7 @@ def test_a_provider_that_is_down_or_another(
     asked = len(provider.asked)
     assert app.test_client().get("/login/oidc").status_code == 502
     assert len(provider.asked) == asked, "a provider that failed is left alone for a while"
-    monkeypatch.setattr(app.extensions["cbir-access"].oidc, "_down_until", 0.0)
+    monkeypatch.setattr(app.extensions["cbir-oidc"], "_down_until", 0.0)
     assert log_in(app.test_client()).status_code == 200
 
 
@@ -362,7 +362,7 @@ def test_published_keys_that_cannot_be_read(
     read = [key.as_dict(private=False) for key in provider.keys]
     provider.published = {"keys": [other, *read]}
     assert log_in(app.test_client()).status_code == 200
-    monkeypatch.setattr(app.extensions["cbir-access"].oidc, "_keys", None)
+    monkeypatch.setattr(app.extensions["cbir-oidc"], "_keys", None)
     nothing_read: list[dict[str, Any]] = [{"keys": [other]}, {"keys": other}, {"keys": []}, {}]
     for published in nothing_read:
         provider.published = published

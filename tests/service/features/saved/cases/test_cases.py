@@ -17,9 +17,9 @@ from service.access.tokens import Scope, TokenStore
 from service.app import create_app
 from service.client import Client
 from service.features.saved.cases import tables as saved_cases
-from service.features.saved.cases.erase import erase_cases
 from service.features.saved.cases.messages import CaseSearch, NewCase
 from service.features.saved.cases.tables import QueryPicture, Viewer
+from service.features.saved.erase import erase_saved
 from service.state.database import open_state
 from tests.service import wards
 from tests.service.conftest import command, problem
@@ -355,7 +355,7 @@ def test_nothing_of_an_erased_patient_stays_in_the_files(tmp_path: Path) -> None
     saved_cases.add_case(
         database, "service", "knees", case, QueryPicture(b"pixels" * 2000, "abc"), "secret key"
     )
-    erase_cases(settings.load(state_folder=tmp_path), ["secret key"], ["abc"])
+    erase_saved(settings.load(state_folder=tmp_path), ["secret key"], ["abc"])
     left = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert b"saved_cases" in left
     assert b"pixels" not in left

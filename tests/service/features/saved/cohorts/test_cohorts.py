@@ -21,8 +21,8 @@ from service.app import create_app
 from service.client import Client
 from service.features.saved.cohorts import routes as cohort_routes
 from service.features.saved.cohorts import tables as saved_cohorts
-from service.features.saved.cohorts.erase import erase_cohorts
 from service.features.saved.cohorts.tables import CohortViewer
+from service.features.saved.erase import erase_saved
 from service.state.database import open_state
 from tests.service import wards
 from tests.service.conftest import problem
@@ -234,7 +234,7 @@ def test_a_limited_caller_sees_its_images_only(ward: Ward) -> None:
 def test_erased_images_leave_cohorts(app: Flask, client: FlaskClient, ids: list[str]) -> None:
     cohort, alone = begin(client, ids[:3])["id"], begin(client, ids[2:3])["id"]
     batch(client, cohort)
-    erase_cohorts(settings.load(), (), ids[2:4])
+    erase_saved(settings.load(), (), ids[2:4])
     images = client.get(f"/v1/cohorts/{cohort}").json["images"]
     assert [image["image_id"] for image in images] == ids[:2]
     problem(client.get(f"/v1/cohorts/{alone}"), 404)

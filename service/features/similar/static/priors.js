@@ -3,6 +3,8 @@
 import { request, search } from "./api.js";
 import { imageAddress } from "./collection.js";
 import { byId, element } from "./dom.js";
+import { addPart } from "./page_parts.js";
+import { hasPatient } from "./query_view.js";
 import * as reranking from "./reranking.js";
 import { column } from "./result_cards.js";
 import { fixed, tr, trn } from "./translate.js";
@@ -15,7 +17,7 @@ const panel = byId("priors");
 let open = null; // loads the images, for a file when the user asks for them
 
 /** Hide the panel. */
-export function clear() {
+function clear() {
   open = null;
   panel.hidden = true;
   panel.open = false;
@@ -27,12 +29,13 @@ export function clear() {
  * service counts how many patients a caller asks for by file, so those of a DICOM file are loaded on demand.
  * addressOf(imageId): the address of a search with an image.
  */
-export async function show(query, addressOf, signal) {
+async function show({ query, answer, addressOf, signal }) {
+  if (!hasPatient(answer.query)) return;
   if (query.image) {
-    const answer = await loadStudies(query.image, signal);
+    const found = await loadStudies(query.image, signal);
     if (signal.aborted) return;
-    drawStudies(answer, addressOf);
-    panel.open = !(panel.hidden = !answer.total);
+    drawStudies(found, addressOf);
+    panel.open = !(panel.hidden = !found.total);
     return;
   }
   byId("prior-title").textContent = tr("Other studies of this patient");
@@ -101,15 +104,17 @@ function drawImages(results, k, addressOf) {
   byId("prior-list").replaceChildren(results.length ? grid : none);
 }
 
-/** Connect the panel; onError(error): its images cannot be loaded. */
-export function install(onError) {
+/** Connect the panel; showError(error): its images cannot be loaded. */
+function install({ showError }) {
   panel.addEventListener("toggle", () => {
     if (!panel.open || !open) return;
     const load = open;
     open = null;
     load().catch((error) => {
       clear();
-      if (error.name !== "AbortError") onError(error);
+      if (error.name !== "AbortError") showError(error);
     });
   });
 }
+
+addPart({ clear, show, install });

@@ -1,6 +1,7 @@
 // The usage log: tells the service which answers were shown, opened and judged, if the setting usage_log is on.
 
 import { session } from "./login/page_session.js";
+import { addPart } from "./page_parts.js";
 import { UsageQueue } from "./usage_queue.js";
 
 const HEADER = "Usage-Search"; // asks for an id of the search, and brings it
@@ -14,20 +15,19 @@ let timer = 0;
 const box = () => document.getElementById("usage"); // null if the log is off
 
 /** Headers of a search. */
-export function searchHeaders() {
+function searchHeaders() {
   return box() ? { [HEADER]: "log" } : {};
 }
 
 /** Remember the id of a search that came with its answer. */
-export function remember(answer, response) {
+function receive(answer, response) {
   const id = response.headers.get(HEADER);
   if (id) ids.set(answer, id);
-  return answer;
 }
 
 /** Log that an answer is on the page; null: none is. */
-export function show(answer) {
-  const id = (answer && ids.get(answer)) ?? null;
+function answer(received) {
+  const id = (received && ids.get(received)) ?? null;
   if (!box() || id === shownSearch) return;
   shownSearch = id;
   box().hidden = !id;
@@ -36,18 +36,18 @@ export function show(answer) {
 }
 
 /** Log that a result was opened: "compare", "metadata" or "viewer". */
-export function open(kind, card) {
+function openResult(kind, card) {
   if (isReranked(card)) add(kind, card.dataset.image);
 }
 
 /** Log a judgement of a result: 1, -1, or 0 for none. */
-export function judge(image, value) {
+function judge(image, value) {
   add("relevant", image, value);
 }
 
 /** False for a card of the list before re-ranking, which is another method's. */
 function isReranked(card) {
-  if (card.closest("#priors")) return false; // found by another search
+  if (!card.closest("#columns")) return false; // found by another search
   const view = document.querySelector("input[name=view]:checked")?.value;
   const before = !document.getElementById("views").hidden && view !== "after";
   return !before || (view === "both" && card.closest(".column") === document.getElementById("columns").lastElementChild);
@@ -76,7 +76,7 @@ function flush() {
 }
 
 /** Connect the buttons and the page's end. */
-export function install() {
+function install() {
   if (!box()) return;
   box().addEventListener("click", (event) => {
     const button = event.target.closest("[data-useful]");
@@ -88,9 +88,11 @@ export function install() {
   for (const kind of ["click", "auxclick"]) { // auxclick: the middle button
     document.addEventListener(kind, (event) => {
       const card = event.target.closest?.(".in-viewer")?.parentElement.querySelector(".card");
-      if (card) open("viewer", card);
+      if (card) openResult("viewer", card);
     });
   }
   addEventListener("pagehide", flush);
   document.addEventListener("visibilitychange", () => document.visibilityState === "hidden" && flush());
 }
+
+addPart({ searchHeaders, receive, answer, openResult, judge, install });

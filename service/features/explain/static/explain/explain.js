@@ -3,6 +3,7 @@
 import { form, request } from "../api.js";
 import { current } from "../collection.js";
 import { byId } from "../dom.js";
+import { addPart } from "../page_parts.js";
 import { state } from "../search_state.js";
 import { remember, remembered } from "../theme.js";
 import { Explanations } from "./explanations.js";
@@ -102,7 +103,7 @@ async function showInComparison() {
 }
 
 /** Turn explanations on or off. */
-export function toggle() {
+function toggle() {
   if (byId("explain").hidden) return;
   set(!isOn());
   remember(STORAGE_KEY, isOn() ? "on" : "off");
@@ -122,8 +123,11 @@ function refresh() {
   set(isOn());
 }
 
+/** Keys of the page. */
+const keys = () => ({ h: toggle });
+
 /** Connect the switch, the cards and the comparison. */
-export function install() {
+function install() {
   const columns = byId("columns");
   set(remembered(STORAGE_KEY) === "on");
   byId("explain").addEventListener("click", toggle);
@@ -144,3 +148,5 @@ export function install() {
   });
   byId("match-opacity").addEventListener("input", (event) => byId("panes").style.setProperty("--match", event.target.value / 100));
 }
+
+addPart({ keys, install });

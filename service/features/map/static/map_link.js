@@ -3,10 +3,11 @@
 import { current } from "./collection.js";
 import { byId } from "./dom.js";
 import { mapAddress } from "./map/map_address.js";
+import { addPart } from "./page_parts.js";
 import { state } from "./search_state.js";
 
 /** Connect the link; it leads to the query and the results that are shown when it is followed. */
-export function install() {
+function install() {
   const link = byId("on-map");
   for (const event of ["pointerdown", "focus", "click"]) {
     link.addEventListener(event, () => {
@@ -17,3 +18,5 @@ export function install() {
     });
   }
 }
+
+addPart({ install });

@@ -1,7 +1,9 @@
 // The predicted grade of the query, and its two neighbours among the graded images.
 
 import { byId, element, replaceIfMissing } from "./dom.js";
-import { ApiError, grade } from "./api.js";
+import { ApiError, form, request } from "./api.js";
+import { current } from "./collection.js";
+import { addPart } from "./page_parts.js";
 import { fixed, number, tr, trn } from "./translate.js";
 
 const REFUSED = 422; // an image that is unlike the graded ones
@@ -12,17 +14,17 @@ function gradeColumns() {
 }
 
 /** Hide the grades. */
-export function clear() {
+function clear() {
   byId("grading").hidden = true;
   byId("grades").replaceChildren();
 }
 
 /**
- * Show the grades of a query {image | file, frame, window, region}, or why there is none; a region of a collection image
- * is not graded.
+ * Show the grades of a query {image | file, frame, window, region}, or why there is none; several files and a region of a
+ * collection image are not graded.
  */
-export async function show(query, addressOf, signal) {
-  if (query.image && query.region) return;
+async function show({ query, addressOf, signal }) {
+  if (query.files || (query.image && query.region)) return;
   for (const column of gradeColumns()) {
     let shown;
     try {
@@ -35,6 +37,22 @@ export async function show(query, addressOf, signal) {
     byId("grades").append(...shown);
     byId("grading").hidden = false;
   }
+}
+
+/** Grade a query {image | file, frame, window, region} by the graded images; `column` is the label with the grades. */
+async function grade(query, column, signal) {
+  const params = { grade_column: column };
+  if (current()) params.collection = current();
+  let options;
+  if (query.image) {
+    const body = JSON.stringify({ ...params, image_id: query.image });
+    options = { method: "POST", headers: { "Content-Type": "application/json" }, body, signal };
+  } else {
+    const fields = form(query);
+    for (const [name, value] of Object.entries(params)) fields.set(name, value);
+    options = { method: "POST", body: fields, signal };
+  }
+  return (await request("/v1/grade", options)).json();
 }
 
 function describe(result, addressOf) {
@@ -64,3 +82,5 @@ function neighbourCard(title, hit, addressOf) {
   link.dataset.image = hit.image_id;
   return element("li", "", link);
 }
+
+addPart({ clear, show });

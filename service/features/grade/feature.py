@@ -1,0 +1,11 @@
+"""Grades of an image by graded ones."""
+
+from cbir.system.features import Feature
+
+FEATURE = Feature(
+    name="grade",
+    routes=("service.features.grade.routes:blueprint",),
+    access="service.features.grade.access:RULES",
+    package="service.features.grade",
+    page_parts={"search.head": "grade_head.html", "search.results": "grading.html"},
+)

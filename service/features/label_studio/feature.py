@@ -1,0 +1,7 @@
+"""Pairs of images for Label Studio, and its answers."""
+
+from cbir.system.features import Feature
+
+FEATURE = Feature(
+    name="label-studio",
+)

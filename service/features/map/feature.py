@@ -1,0 +1,16 @@
+"""All images of a collection in two dimensions."""
+
+from cbir.system.features import Feature
+
+FEATURE = Feature(
+    name="map",
+    routes=(
+        "service.features.map.routes:blueprint",
+        "service.features.map.page:blueprint",
+    ),
+    access="service.features.map.access:RULES",
+    menu=("service.features.map.page:MENU_PAGE",),
+    package="service.features.map",
+    page_parts={"search.head": "map_head.html", "search.actions": "map_button.html"},
+    jobs={"map": "service.features.map.job_kind:MAP"},
+)

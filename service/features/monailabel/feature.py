@@ -1,0 +1,12 @@
+"""Active learning and segmentations for the plugins of MONAI Label."""
+
+from cbir.system.features import Feature
+
+FEATURE = Feature(
+    name="monailabel",
+    routes=("service.features.monailabel.routes:blueprint",),
+    access="service.features.monailabel.access:RULES",
+    checks={"segmentations": "service.features.monailabel.segmentation_files:segmentation_problems"},
+    eraser="service.features.monailabel.segmentation_files:erase_segmentations",
+    erases_deleted=True,
+)

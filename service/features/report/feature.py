@@ -1,0 +1,7 @@
+"""Hits as a DICOM structured report."""
+
+from cbir.system.features import Feature
+
+FEATURE = Feature(
+    name="report",
+)

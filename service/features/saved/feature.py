@@ -1,0 +1,33 @@
+"""Saved cases, and cohorts."""
+
+from cbir.system.features import Feature
+
+FEATURE = Feature(
+    name="saved",
+    routes=(
+        "service.features.saved.cases.routes:blueprint",
+        "service.features.saved.cases.page:blueprint",
+        "service.features.saved.cohorts.routes:blueprint",
+        "service.features.saved.cohorts.page:blueprint",
+    ),
+    access="service.features.saved.access:RULES",
+    menu=(
+        "service.features.saved.cases.page:MENU_PAGE",
+        "service.features.saved.cohorts.page:MENU_PAGE",
+    ),
+    package="service.features.saved",
+    page_parts={
+        "search.head": "saved_head.html",
+        "search.actions": "save_case_button.html",
+        "search.judgements": "find_all_button.html",
+        "search.dialogs": "case_dialog.html",
+        "gallery.head": "gallery_head.html",
+        "gallery.selection": "find_all_button.html",
+    },
+    docs_lines="service.features.saved.docs_lines:LINES",
+    tables=(
+        "service.features.saved.cases.tables",
+        "service.features.saved.cohorts.tables",
+    ),
+    eraser="service.features.saved.erase:erase_saved",
+)

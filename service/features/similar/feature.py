@@ -1,0 +1,15 @@
+"""Similar studies for viewers, and earlier studies of a patient."""
+
+from cbir.system.features import Feature
+
+FEATURE = Feature(
+    name="similar",
+    routes=(
+        "service.features.similar.routes:blueprint",
+        "service.features.similar.viewer_embed:blueprint",
+        "service.features.similar.priors.routes:blueprint",
+    ),
+    access="service.features.similar.access:RULES",
+    package="service.features.similar",
+    page_parts={"search.head": "priors_head.html", "search.results": "priors.html"},
+)

@@ -1,0 +1,203 @@
+"""Features of other distributions: what is refused, and that an erasure leaves none out."""
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from cbir import settings
+from cbir.store import Collection
+from cbir.store.erasure import EraserFailed, erase_deleted
+from cbir.system.features import Feature, FeatureUnusable, features
+from service.app import create_app
+from service.state.schema import tables
+from tests.installed_features import InstalledFeatures, fixture_install_feature
+from tests.service.conftest import command, problem
+
+__all__ = ["fixture_install_feature"]
+
+OWN = {
+    "annotate", "audit", "explain", "federation", "fiftyone", "grade", "label-studio", "map", "monailabel", "oidc",
+    "report", "saved", "similar", "usage",
+}  # fmt: skip
+ERASER = """
+FEATURE = Feature(name="notes", eraser="notes:erase")
+
+def erase(settings, keys, image_ids):
+    {body}
+"""
+TABLE = """
+from sqlalchemy import Column, Table, Text
+from service.state.schema import tables
+
+if "notes" not in tables.tables:
+    notes = Table("notes", tables, Column("image", Text, primary_key=True), Column("note", Text))
+"""
+
+
+def patient_of(folder: Path) -> str:
+    with Collection(folder) as collection:
+        return next(key for key in collection.patient_keys().values() if key)
+
+
+def images_of(folder: Path) -> int:
+    with Collection(folder) as collection:
+        return len(collection)
+
+
+def refused_erasure(folder: Path) -> str:
+    """Return what `cbir collection erase-patient` prints when it is refused, and erases nothing."""
+    patient, images = patient_of(folder), images_of(folder)
+    code, printed, error = command("collection", "erase-patient", "--yes", patient, "--collection", folder)
+    assert code == 2
+    assert "erased" not in printed
+    assert patient not in error
+    assert images_of(folder) == images
+    return error
+
+
+def test_our_features_are_installed() -> None:
+    assert {feature.name for feature in features()} == OWN
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("FEATURE = Feature(name='notes', tables=('notes',))", "it stores data, and names no eraser"),
+        ("FEATURE = Feature(name='notes', checks={'notes': 'notes:check'})", "names no eraser"),
+        ("import package_that_is_missing", "No module named 'package_that_is_missing'"),
+        ("raise RuntimeError('of patient P1')", "RuntimeError at "),
+        ("FEATURE = Feature(name='other')", "notes:FEATURE is no Feature of this name"),
+        ("FEATURE = 'notes'", "is no Feature"),
+    ],
+)
+def test_a_feature_that_cannot_be_imported_fails_start_and_erasures(
+    writable: Path, install_feature: InstalledFeatures, source: str, reason: str
+) -> None:
+    install_feature("notes", source)
+    with pytest.raises(FeatureUnusable, match=r"^feature notes: ") as refused:
+        create_app(writable, settings.load(job_workers=0))
+    assert reason in str(refused.value)
+    assert "P1" not in str(refused.value)
+    error = refused_erasure(writable)
+    assert error.startswith("cbir: feature notes: ")
+    assert error.count("\n") == 1
+
+
+def test_an_eraser_that_cannot_be_imported_fails_start_and_erasures(
+    writable: Path, install_feature: InstalledFeatures
+) -> None:
+    install_feature("notes", 'FEATURE = Feature(name="notes", eraser="notes:no_such_function")')
+    with pytest.raises(FeatureUnusable, match="feature notes: notes:no_such_function cannot be loaded"):
+        create_app(writable, settings.load(job_workers=0))
+    assert "notes:no_such_function cannot be loaded" in refused_erasure(writable)
+
+
+@pytest.mark.parametrize(
+    ("declared", "reason"),
+    [
+        ("jobs={'index': 'notes:OTHER'}", "there is another kind of job index"),
+        ("access='notes:OTHER'", "there is another access rule of GET /v1/images"),
+        ("routes=('notes:no_such_blueprint',)", "notes:no_such_blueprint cannot be loaded"),
+        ("menu=('notes:no_such_page',)", "notes:no_such_page cannot be loaded"),
+        (
+            "tables=('notes.no_such_module',), eraser='builtins:print'",
+            "notes.no_such_module cannot be loaded",
+        ),
+    ],
+)
+def test_a_feature_that_does_not_fit_fails_start(
+    writable: Path, install_feature: InstalledFeatures, declared: str, reason: str
+) -> None:
+    install_feature(
+        "notes", f"OTHER = {{'GET /v1/images': None}}\nFEATURE = Feature(name='notes', {declared})"
+    )
+    with pytest.raises(FeatureUnusable, match=f"feature notes: {reason}"):
+        create_app(writable, settings.load(job_workers=0))
+
+
+def test_two_features_of_one_name_fail_start(install_feature: InstalledFeatures) -> None:
+    install_feature("notes", 'FEATURE = Feature(name="notes")')
+    install_feature("more", 'FEATURE = Feature(name="notes", erases_deleted=True)')
+    entries = install_feature.folder / "more-1.0.dist-info" / "entry_points.txt"
+    entries.write_text("[cbir.features]\nnotes = more:FEATURE\n")
+    with pytest.raises(FeatureUnusable, match="two packages bring a feature notes"):
+        features()
+
+
+def test_a_table_that_is_not_declared_fails_start(writable: Path, install_feature: InstalledFeatures) -> None:
+    install_feature("notes", TABLE + 'FEATURE = Feature(name="notes")')
+    try:
+        with pytest.raises(FeatureUnusable, match="the table notes belongs to no feature"):
+            create_app(writable, settings.load(job_workers=0))
+    finally:
+        tables.remove(tables.tables["notes"])
+
+
+def test_an_eraser_of_an_earlier_version_is_not_left_out(
+    writable: Path, install_feature: InstalledFeatures
+) -> None:
+    install_feature("notes", ERASER.format(body="pass"))
+    entries = install_feature.folder / "notes-1.0.dist-info" / "entry_points.txt"
+    entries.write_text("[cbir.erasers]\nnotes = notes:erase\n")
+    assert "notes:erase is an eraser for an earlier version" in refused_erasure(writable)
+
+
+def test_an_eraser_that_raises_fails_the_erasure(writable: Path, install_feature: InstalledFeatures) -> None:
+    install_feature("notes", ERASER.format(body="raise RuntimeError(f'no row of {keys}')"))
+    error = refused_erasure(writable)
+    assert error.startswith("cbir: nothing counts as erased: the feature notes failed (RuntimeError at ")
+    client = create_app(writable, settings.load(job_workers=0)).test_client()
+    patient, images = patient_of(writable), images_of(writable)
+    answer = client.delete(f"/v1/patients/{patient}")
+    assert "the feature notes failed" in problem(answer, 500)
+    assert patient not in answer.text
+    assert images_of(writable) == images
+
+
+def test_an_eraser_gets_keys_and_images(writable: Path, install_feature: InstalledFeatures) -> None:
+    note = install_feature.folder / "erased"
+    body = f"__import__('pathlib').Path({str(note)!r}).write_text(f'{{keys}} {{image_ids}}')"
+    install_feature("notes", ERASER.format(body=body))
+    patient = patient_of(writable)
+    with Collection(writable) as collection:
+        rows = [row for row, key in collection.patient_keys().items() if key == patient]
+        ids = [collection.image_ids()[row] for row in rows]
+    code, *_ = command("collection", "erase-patient", "--yes", patient, "--collection", writable)
+    assert code == 0
+    written = note.read_text()
+    assert all(name in written for name in [patient, *ids])
+
+
+@pytest.mark.parametrize("asks", [True, False])
+def test_deleted_images_reach_the_erasers_that_ask_for_them(
+    install_feature: InstalledFeatures, asks: bool
+) -> None:
+    source = ERASER.format(body="raise ValueError")
+    install_feature("notes", source.replace('erase")', f'erase", erases_deleted={asks})'))
+    with pytest.raises(EraserFailed, match="the feature notes failed") if asks else nullcontext():
+        erase_deleted(settings.load(), ["abc"])
+
+
+def test_images_stay_until_what_belongs_to_them_is_erased(
+    writable: Path, install_feature: InstalledFeatures
+) -> None:
+    install_feature(
+        "notes", ERASER.format(body="raise ValueError").replace('erase")', 'erase", erases_deleted=True)')
+    )
+    with Collection(writable) as collection:
+        image_id, another = collection.image_ids()[0], collection.image_ids()[1]
+    client = create_app(writable, settings.load(job_workers=0)).test_client()
+    assert "the feature notes failed" in problem(client.delete(f"/v1/images/{image_id}"), 500)
+    answer = client.post("/v1/images/delete", json={"ids": [image_id, another]})
+    assert "the feature notes failed" in problem(answer, 500)
+    code, _, error = command("collection", "delete", "--yes", image_id, "--collection", writable)
+    assert code == 2
+    assert "the feature notes failed" in error
+    with Collection(writable) as collection:
+        assert {image_id, another} <= set(collection.image_ids().values())
+
+
+def test_a_reference_says_what_it_is_of() -> None:
+    with pytest.raises(FeatureUnusable, match="feature notes: json:no_such cannot be loaded"):
+        Feature(name="notes").load("json:no_such")
