@@ -201,8 +201,8 @@ class Collection(RecordQueries):
     def secret(self) -> bytes:
         """Key that patients' identifiers are hashed with; raises CollectionDamaged if it is another one."""
         if self._key_check is None:
-            found = self._read(find_key_check, self.folder)
-            self._key_check = found or self._read(require_key, self.folder)  # old collections have none
+            stored = self._read(find_key_check, self.folder)
+            self._key_check = stored or self._read(require_key, self.folder)  # old collections have none
         return check_key(self.folder, self._key_check)
 
     def key_problem(self) -> str | None:
@@ -215,8 +215,8 @@ class Collection(RecordQueries):
 
     def patient_key_of(self, patient: str) -> str | None:
         """Return the key of a patient that is named by identifier, or by the key of an image; None for no patient."""
-        known = self._read(numbers_where, images.c.patient_key == patient)
-        return patient if len(known) else hash_patient(self.secret, patient)
+        numbers = self._read(numbers_where, images.c.patient_key == patient)
+        return patient if len(numbers) else hash_patient(self.secret, patient)
 
     @property
     def snapshot_problem(self) -> str | None:

@@ -123,17 +123,20 @@ class FaissLists:
         probes : int, optional
         """
         numbers, structure = file_rows.numbers, file.read(size)
-        made = cls(file_rows.dimensions, probes)
-        made.rows, made._stored = NumberedRows(numbers), StoredRows(file_rows.dimensions, file_rows.vectors)
+        created = cls(file_rows.dimensions, probes)
+        created.rows, created._stored = (
+            NumberedRows(numbers),
+            StoredRows(file_rows.dimensions, file_rows.vectors),
+        )
         assigned = np.frombuffer(structure, "<i4", len(numbers) if structure else 0)
-        made._trained = np.frombuffer(structure, np.uint8, offset=assigned.nbytes)
-        index = faiss.deserialize_index(made._trained) if structure else None
+        created._trained = np.frombuffer(structure, np.uint8, offset=assigned.nbytes)
+        index = faiss.deserialize_index(created._trained) if structure else None
         for rows, vectors in file_rows.checked_pages():
             if index is not None:
                 used = np.flatnonzero((numbers[rows] != NO_IMAGE) & (assigned[rows] >= 0))
                 _add(index, rows.start + used, vectors[used], assigned[rows][used].astype(np.int64))
-        made._lists = None if index is None else CandidateIndex(index)
-        return made
+        created._lists = None if index is None else CandidateIndex(index)
+        return created
 
     def write_structure(self, writer: DigestWriter) -> None:
         """Write the list of each row, and the lists without images."""

@@ -141,12 +141,12 @@ def read_group_keys(connection: Connection, numbers: Sequence[int], by: str) -> 
     InvalidInput
         If no image has the label.
     """
-    given = list(numbers)
+    listed = list(numbers)
     if by in COLUMNS:
-        return dict(map(tuple, _BY_COLUMN[by].run(connection, given)))
+        return dict(map(tuple, _BY_COLUMN[by].run(connection, listed)))
     key = by.removeprefix(_LABEL_PREFIX)
     check_label_keys(connection, [key])
-    return dict(map(tuple, _BY_LABEL.run(connection, given, key)))
+    return dict(map(tuple, _BY_LABEL.run(connection, listed, key)))
 
 
 OLDEST, NEWEST, SLICES = "oldest", "newest", "slices"

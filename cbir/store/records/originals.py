@@ -73,9 +73,9 @@ def missing_originals(connection: Connection, folder: Path) -> list[str]:
     """Return the ids of the images in the collection `folder` whose original was stored and is gone."""
     noted = UPLOAD + original_files.c.name
     query = select(images.c.image_id, images.c.source).join(original_files, images.c.source == noted)
-    there = {path.name for path in (folder / FOLDER).glob("*")}
+    existing = {path.name for path in (folder / FOLDER).glob("*")}
     rows = connection.execute(query.order_by(images.c.number))
-    return [row.image_id for row in rows if row.source.removeprefix(UPLOAD) not in there]
+    return [row.image_id for row in rows if row.source.removeprefix(UPLOAD) not in existing]
 
 
 def forget_missing(connection: Connection, folder: Path) -> int:

@@ -157,7 +157,9 @@ class RecordQueries:
 
     def sorted_numbers(self, order: Order, limit: int, where: Sequence[Condition] = ()) -> list[int]:
         """Return the numbers of the first `limit` images for which all conditions hold, in an order."""
-        return [place.number for place in self._read(image_order.read_positions, order, None, limit, where)]
+        return [
+            position.number for position in self._read(image_order.read_positions, order, None, limit, where)
+        ]
 
     def count(self, where: Sequence[Condition] = ()) -> int:
         """Return the number of images for which all conditions hold."""

@@ -195,17 +195,17 @@ class JointVectors:
             return self._loaded[1]
         ids, blocks = gallery.ids, list[Floats]()
         if self._loaded:
-            before, kept = self._loaded
+            before, earlier = self._loaded
             if np.array_equal(before.ids, ids[: len(before)]):  # images were added to these
-                blocks = list(kept.blocks)
+                blocks = list(earlier.blocks)
         start = sum(map(len, blocks))
         added = np.zeros((len(ids) - start, values), np.float32)
         after = int(ids[start - 1]) if start else 0
         with self._engine.connect() as connection:
             for raw, numbers in vector_pages(connection, after, vector_format(profile)):
-                known = np.isin(numbers, ids)  # others were added since the view was made
-                rows = np.searchsorted(ids, numbers[known]) - start
-                added[rows] = unit_vectors(raw[known, :values])
+                in_view = np.isin(numbers, ids)  # others were added since the view was made
+                rows = np.searchsorted(ids, numbers[in_view]) - start
+                added[rows] = unit_vectors(raw[in_view, :values])
         if len(blocks) > 1:  # two at most: the first, and what was added since
             blocks[1:] = [np.concatenate([*blocks[1:], added])]
         elif len(added) or not blocks:
