@@ -29,7 +29,7 @@ from cbir.search import Request, Searcher
 from cbir.search.index_vectors import Vectors
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.store.index.current_gap import CurrentGap
+from cbir.store.index.current_index import CurrentGap
 from cbir.store.index.indexed_vectors import IndexedVectors
 from cbir.store.index.open_index import open_index
 

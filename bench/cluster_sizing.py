@@ -24,7 +24,7 @@ from bench.sizing import BATCH, entry
 from cbir import settings
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
-from cbir.store.index.local.faiss_graph import BUILD_WIDTH, LINKS
+from cbir.store.index.faiss_graph import BUILD_WIDTH, LINKS
 from cbir.store.postgresql.postgresql_address import files_folder
 from cbir.store.writing.default_profile import DEFAULT_PROFILE
 from service.access.shared_audit import SharedAuditLog

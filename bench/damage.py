@@ -42,7 +42,7 @@ from cbir.store import Collection, DatabaseError
 from cbir.store.base import profile as profiles
 from cbir.store.base.schema import CHECKED, meta, vectors
 from cbir.store.records.add_transaction import Added, AddTransaction
-from cbir.store.upkeep.recovery import open_or_fallback
+from cbir.store.upkeep.restore import open_or_fallback
 from cbir.store.views import index_build
 
 PAGE = 4096

@@ -25,15 +25,20 @@ from state_contents import NOW, make_state, state_settings
 from cbir.errors import CbirError
 from cbir.store import Collection, DatabaseError
 from cbir.store.base import profile as profiles
-from cbir.store.base import severity_model
-from cbir.store.base.secret_key import read_secret
+from cbir.store.base import stored_models
 from cbir.store.records import originals
-from cbir.store.records.add_transaction import Added, AddTransaction
-from cbir.store.records.idempotency import StoredReply
+from cbir.store.records.add_transaction import Added, AddTransaction, StoredReply
+from cbir.store.records.patient_key import read_secret
 from cbir.store.records.records import Record
-from cbir.store.snapshot.audit_file import write_audit_file
-from cbir.store.snapshot.map_file import StoredMap, read_map, write_map
-from cbir.store.snapshot.region_cells import CellProjection, write_part, write_projection
+from cbir.store.snapshot.derived_files import (
+    CellProjection,
+    StoredMap,
+    read_map,
+    write_audit_file,
+    write_map,
+    write_part,
+    write_projection,
+)
 from cbir.store.upkeep.backup import back_up_collection
 from cbir.store.upkeep.backup_log import append_log
 from cbir.store.upkeep.restore import restore_backup
@@ -118,9 +123,11 @@ def _make_others(folder: Path) -> None:
     records = np.zeros(8, projection.record)
     records["number"] = np.arange(8)
     write_part(folder, records)
-    (folder / severity_model.FOLDER).mkdir()
-    (folder / severity_model.FOLDER / severity_model.CARD).write_text('{"where": ["modality=CT"]}')
-    severity_model.note_ranker(folder)
+    (folder / stored_models.SEVERITY_FOLDER).mkdir()
+    (folder / stored_models.SEVERITY_FOLDER / stored_models.SEVERITY_CARD).write_text(
+        '{"where": ["modality=CT"]}'
+    )
+    stored_models.note_ranker(folder)
 
 
 def meaning(path: Path) -> Any:

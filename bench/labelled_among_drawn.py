@@ -13,8 +13,8 @@ from bench.scale_collection import as_raw, write_collection
 from bench.scale_vectors import fit_mixture
 from cbir.gallery.vector_blocks import Floats
 from cbir.store import Collection
-from cbir.store.base.checksums import values_checksum, vector_checksum
 from cbir.store.base.schema import connect
+from cbir.store.base.statements import values_checksum, vector_checksum
 from cbir.store.safety.row_totals import start_totals, stop_totals
 
 REPLACE_VECTOR = "UPDATE vectors SET vector = ?, checksum = ? WHERE number = ?"

@@ -25,7 +25,7 @@ from cbir.search.regions.feature_cells import Area
 from cbir.search.regions.region_cells import region_encoder, template_of
 from cbir.search.regions.region_match import RegionTemplate
 from cbir.store import Collection
-from cbir.store.snapshot.region_cells import read_cells
+from cbir.store.snapshot.derived_files import read_cells
 
 
 def options() -> argparse.Namespace:

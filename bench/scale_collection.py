@@ -10,10 +10,10 @@ from bench.scale_vectors import Mixture
 from cbir.gallery.vector_blocks import Floats
 from cbir.store import Collection
 from cbir.store.base import metadata
-from cbir.store.base.checksums import values_checksum, vector_checksum
+from cbir.store.base.normalisation import MOST_IMAGES, Projection
 from cbir.store.base.profile import Profile
-from cbir.store.base.projection import MOST_IMAGES, Projection
 from cbir.store.base.schema import connect
+from cbir.store.base.statements import values_checksum, vector_checksum
 from cbir.store.records.change_history import record_change
 from cbir.store.safety.row_totals import start_totals, stop_totals
 

@@ -12,15 +12,13 @@ from sqlalchemy import create_engine, text
 
 from cbir.gallery.vector_blocks import Floats
 from cbir.store.base import schema
-from cbir.store.index import pgvector_index
-from cbir.store.index.local import faiss_graph
-from cbir.store.index.local.faiss_index import HNSW, FaissIndex, inverted_lists
-from cbir.store.index.milvus import milvus_index
-from cbir.store.index.milvus.milvus_connection import MilvusConnection
-from cbir.store.index.milvus.milvus_index import MilvusIndex
+from cbir.store.index import faiss_graph, milvus_index, pgvector_index
+from cbir.store.index.faiss_index import HNSW, FaissIndex, inverted_lists
+from cbir.store.index.milvus_collection import MilvusConnection
+from cbir.store.index.milvus_index import MilvusIndex
 from cbir.store.index.pgvector_index import PgvectorIndex
 from cbir.store.index.port import IndexedImage, IndexPosition, IndexScope, Numbers, VectorIndex
-from cbir.store.postgresql.number_function import number_function
+from cbir.store.postgresql.postgresql_schema import number_function
 from cbir.store.records.filter_conditions import Condition
 from tests.milvus_server import MilvusServer
 from tests.postgresql_server import PostgresqlServer

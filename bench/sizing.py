@@ -25,7 +25,7 @@ from cbir.store import Collection, Record
 from cbir.store.base import profile as profiles
 from cbir.store.base.profile import Profile
 from cbir.store.upkeep.backup import back_up_collection
-from cbir.store.upkeep.recovery import open_or_fallback
+from cbir.store.upkeep.restore import open_or_fallback
 from cbir.store.writing.default_profile import DEFAULT_PROFILE
 from cbir.store.writing.writer import Entry
 from cbir.system.threads import cores

@@ -19,7 +19,7 @@ from cbir.ingest.manifest import Manifest
 from cbir.ingest.object_store import StoredObject, StoreSilent
 from cbir.store import Collection
 from cbir.store.records.add_transaction import Added
-from cbir.store.records.label_merge import PATIENT, DuplicateLabels, LabelConflict
+from cbir.store.records.label_changes import PATIENT, DuplicateLabels, LabelConflict
 from cbir.store.records.records import UNUSABLE_LABEL, Record, add_labels, hash_patient
 from cbir.store.writing.writer import Writer
 from cbir.system.console import printable

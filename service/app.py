@@ -11,7 +11,7 @@ from flask import Flask, Response, send_from_directory
 from cbir import rerank
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
-from cbir.store.erasure.patient_erasers import load_erasers
+from cbir.store.erasure import load_erasers
 from cbir.system.features import features
 from service.access import auth, login, scopes, security
 from service.collections.app_state import EXTENSION, AppState

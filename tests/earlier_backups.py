@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from cbir.store import Collection
-from cbir.store.base import file_manifest
+from cbir.store.base import collection_folder
 from cbir.store.safety.change_log import MANIFEST
 
 
@@ -11,4 +11,4 @@ def forget_manifest(backup: Path) -> None:
     """Remove the manifest of a backup, and the mark that there was one."""
     with Collection(backup) as opened, opened._engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM meta WHERE key = ?", (MANIFEST,))
-    (backup / file_manifest.NAME).unlink()
+    (backup / collection_folder.MANIFEST_NAME).unlink()

@@ -4,12 +4,12 @@ import shutil
 from pathlib import Path
 
 from cbir.store import Collection
-from cbir.store.base import file_manifest
+from cbir.store.base import collection_folder
 from cbir.store.base.schema import DATABASE
+from cbir.store.erasure import find_traces
 from cbir.store.records.originals import original_path
 from cbir.store.records.records import hash_patient
 from cbir.store.safety.last_good import NAME
-from cbir.store.upkeep.erasure_audit import find_traces
 from cbir.store.upkeep.restore import restore_backup
 from cbir.store.upkeep.verify import verify_collection
 from reliability.ledger import Ledger, Step
@@ -82,7 +82,7 @@ def backup_problems(backup: Path, done: bool) -> list[str]:
         problems = verify_collection(opened)  # of the files as they were written
         with opened.writer() as writer:
             writer.compact()
-        file_manifest.update_sums(copy, leave_out=(DATABASE,))
+        collection_folder.update_sums(copy, leave_out=(DATABASE,))
         problems += verify_collection(opened)
         return [f"backup: {problem}" for problem in problems] + (
             [] if len(opened) == IMAGES + 2 else [f"the backup has {len(opened)} images"]

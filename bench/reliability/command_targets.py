@@ -4,9 +4,9 @@ import random
 import time
 
 from cbir.store import Collection
+from cbir.store.erasure import find_traces
 from cbir.store.records.records import hash_patient
 from cbir.store.safety.last_good import NAME
-from cbir.store.upkeep.erasure_audit import find_traces
 from reliability.forked import ForkedCommands
 from reliability.ledger import Step
 from reliability.pictures import PATIENTS

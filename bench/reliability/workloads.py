@@ -14,12 +14,11 @@ from cbir.ingest.received_files import ReceivedFile, add_received_files
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.records import originals
-from cbir.store.records.idempotency import StoredReply
+from cbir.store.records.add_transaction import StoredReply
 from cbir.store.records.records import Entry, Record, hash_patient
 from cbir.store.upkeep.backup import back_up_collection
 from cbir.store.upkeep.backup_log import append_log
-from cbir.store.upkeep.recovery import open_or_fallback
-from cbir.store.upkeep.restore import restore_backup
+from cbir.store.upkeep.restore import open_or_fallback, restore_backup
 from cbir.store.writing.writer import Writer
 from reliability.ledger import LABEL, Ledger, Step
 

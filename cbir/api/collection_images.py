@@ -23,7 +23,7 @@ from cbir.settings import Settings
 from cbir.store import Collection, Record
 from cbir.store.base.profile import Profile
 from cbir.store.collection_address import address_or_folder, collection_folder
-from cbir.store.records.label_facets import LabelKey, LabelValues
+from cbir.store.records.image_counts import LabelKey, LabelValues
 
 PAGE = 2000  # records read at a time
 

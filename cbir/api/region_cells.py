@@ -16,7 +16,7 @@ from cbir.learn.severity.stored_images import read_stored_image
 from cbir.search.regions.feature_cells import FeatureCells, feature_cells
 from cbir.search.regions.region_cells import fit_cell_projection, region_encoder, stored_cells
 from cbir.store import Collection
-from cbir.store.snapshot.region_cells import (
+from cbir.store.snapshot.derived_files import (
     CellProjection,
     has_cells,
     keep_cells,

@@ -25,7 +25,7 @@ class SlicePlace:
 
     position: of the first pixel, mm (left, posterior, superior; PS3.3, C.7.6.2.1.1). orientation: direction
     cosines of a row and of a column. instance, acquisition: their numbers. time: of the acquisition, milliseconds of
-    its day, or since the year 1 where the date is known; stored without it, see `cbir.store.base.stored_place`.
+    its day, or since the year 1 where the date is known; stored without it, see `cbir.store.records.records`.
     temporal: number of the temporal position. trigger: milliseconds since the last heart beat.
     """
 

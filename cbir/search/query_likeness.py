@@ -10,7 +10,7 @@ from cbir.errors import NotFound
 from cbir.gallery.nearest_distances import SAMPLE, NearestDistances, without_snapshot
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, spread_rows
 from cbir.store import Collection
-from cbir.store.base.projection import Projection
+from cbir.store.base.normalisation import Projection
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.views.collection_view import View
 from cbir.system.cancellation import run_to_end

@@ -6,7 +6,7 @@ from cbir.descriptors.descriptor import QueryImage
 from cbir.errors import InvalidInput
 from cbir.images import Image
 from cbir.store import Collection, Record
-from cbir.store.records.patient_scope import PatientScope
+from cbir.store.records.filter_conditions import PatientScope
 from cbir.store.records.records import hash_patient
 
 

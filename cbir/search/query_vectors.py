@@ -7,8 +7,7 @@ import numpy as np
 from cbir.errors import InvalidInput
 from cbir.gallery.vector_blocks import Floats
 from cbir.store.base.normalisation import Statistics
-from cbir.store.base.profile import Profile
-from cbir.store.base.vector_format import vector_format
+from cbir.store.base.profile import Profile, vector_format
 from cbir.store.safety.row_damage import vectors_not_finite
 
 

@@ -18,7 +18,7 @@ from cbir.search.search_models import MatchBox, RerankFacts
 from cbir.search.search_request import Request
 from cbir.search.stopwatch import Stopwatch
 from cbir.store import Collection
-from cbir.store.snapshot.region_cells import RegionCells, read_cells
+from cbir.store.snapshot.derived_files import RegionCells, read_cells
 from cbir.store.views.collection_view import View
 from cbir.system.cancellation import checkpoint
 from cbir.system.threads import OneBlasThread

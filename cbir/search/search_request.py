@@ -6,7 +6,7 @@ from pydantic import BaseModel, Field
 
 from cbir.search.search_models import MAX_GROUP_SIZE, Examples, Judgements
 from cbir.store.records.dicom_instances import DicomScope
-from cbir.store.records.patient_scope import PatientScope
+from cbir.store.records.filter_conditions import PatientScope
 
 
 class Request(BaseModel):

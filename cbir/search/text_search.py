@@ -12,7 +12,7 @@ from cbir.rerank.none import NoReranking
 from cbir.search.search_models import MAX_TEXT
 from cbir.search.search_request import Request
 from cbir.store.base.profile import Profile
-from cbir.store.views.joint_vectors import unit_vectors
+from cbir.store.views.view_cache import unit_vectors
 
 
 def can_search_by_text(profile: Profile) -> bool:

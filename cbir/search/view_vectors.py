@@ -16,8 +16,8 @@ from cbir.search.index_vectors import Scale
 from cbir.search.snapshot_search import SnapshotSearch
 from cbir.store import Collection
 from cbir.store.base.normalisation import Statistics
-from cbir.store.index.local.fixed_sample import RandomOrder, lowest
 from cbir.store.index.port import IndexScope, Neighbours, Numbers
+from cbir.store.index.scope_numbers import RandomOrder, lowest
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.views.collection_view import View
 from cbir.store.views.index_feed import exclusions

@@ -12,38 +12,33 @@ from sqlalchemy import Engine
 
 from cbir.errors import CollectionBusy, CollectionDamaged, InvalidInput, NotFound
 from cbir.gallery.vector_blocks import Rows, VectorBlocks
-from cbir.store.alias import is_alias, resolve_alias
 from cbir.store.base import metadata
-from cbir.store.base.disk_full import raise_when_full
+from cbir.store.base.collection_folder import is_read_only, warn_if_open_to_others, writer_lock
+from cbir.store.base.damage import raise_when_damaged, raise_when_full
 from cbir.store.base.normalisation import Statistics
-from cbir.store.base.permissions import warn_if_open_to_others
-from cbir.store.base.profile import Profile
-from cbir.store.base.read_only_file import is_read_only
+from cbir.store.base.profile import Profile, vector_format
 from cbir.store.base.schema import images
-from cbir.store.base.vector_format import vector_format
+from cbir.store.collection_address import is_alias, resolve_alias
 from cbir.store.postgresql.postgresql_address import database_address, is_in_postgresql
-from cbir.store.postgresql.postgresql_database import PostgresqlDatabase
-from cbir.store.records import change_history, grade_models, idempotency, image_counts
-from cbir.store.records.change_history import Change
-from cbir.store.records.database import connect_once, is_sqlite, open_database
-from cbir.store.records.dicom_instances import DicomScope
-from cbir.store.records.filter_conditions import Condition
-from cbir.store.records.idempotency import StoredReply
-from cbir.store.records.image_rows import rows_matching
-from cbir.store.records.key_evidence import check_key, find_key_check, note_key, require_key
-from cbir.store.records.patient_scope import PatientScope
-from cbir.store.records.record_queries import (
-    LabelledImage,
-    RecordQueries,
-    numbers_where,
-    read_labelled_images,
+from cbir.store.postgresql.postgresql_database import (
+    PostgresqlDatabase,
+    connect_once,
+    is_sqlite,
+    open_database,
 )
+from cbir.store.records import add_transaction, change_history, image_counts
+from cbir.store.records.add_transaction import StoredReply
+from cbir.store.records.change_history import Change
+from cbir.store.records.dicom_instances import DicomScope
+from cbir.store.records.filter_conditions import Condition, PatientScope
+from cbir.store.records.image_rows import rows_matching
+from cbir.store.records.patient_key import check_key, find_key_check, note_key, require_key
+from cbir.store.records.record_queries import RecordQueries
+from cbir.store.records.record_rows import LabelledImage, numbers_where, read_labelled_images
 from cbir.store.records.records import hash_patient
 from cbir.store.safety import last_good
-from cbir.store.safety.damage import raise_when_damaged
-from cbir.store.safety.lost_database import require_database
+from cbir.store.safety.database_files import require_database
 from cbir.store.safety.row_totals import keep_history
-from cbir.store.safety.writer_lock import writer_lock
 from cbir.store.snapshot.stored_snapshot import (
     read_snapshot_info,
     snapshot_statistics,
@@ -52,9 +47,8 @@ from cbir.store.snapshot.stored_snapshot import (
 from cbir.store.views import index_build
 from cbir.store.views.collection_view import View, vectors_of
 from cbir.store.views.index_feed import IndexFeed
-from cbir.store.views.joint_vectors import JointVectors
-from cbir.store.views.view_cache import ViewCache
-from cbir.store.writing import postgresql_creation
+from cbir.store.views.view_cache import JointVectors, ViewCache
+from cbir.store.writing import creation
 from cbir.store.writing.creation import collection_exists, create_files
 from cbir.store.writing.migration import bring_up_to_date
 from cbir.store.writing.writer import Writer
@@ -81,12 +75,12 @@ class Collection(RecordQueries):
                 f"there is no collection in {address}; `cbir index SOURCE --collection {address}` creates one"
             )
         else:
-            postgresql_creation.require_tables(self.folder)
+            creation.require_tables(self.folder)
         self._engine = open_database(self.folder)
         try:
             with raise_when_damaged(self.folder), raise_when_full(self.folder):
                 if isinstance(self._engine, PostgresqlDatabase):
-                    postgresql_creation.open_schema(self._engine, self.folder)
+                    creation.open_schema(self._engine, self.folder)
                 else:
                     bring_up_to_date(self.folder, self._engine)
                 profile = self._read(metadata.read_profile, self.folder)
@@ -111,7 +105,7 @@ class Collection(RecordQueries):
         if is_alias(path):
             return path.is_file()
         if is_in_postgresql(path):
-            return postgresql_creation.schema_holds_collection(path)
+            return creation.schema_holds_collection(path)
         return collection_exists(path)
 
     @classmethod
@@ -125,7 +119,7 @@ class Collection(RecordQueries):
                 f"there is no alias {folder}; create the collection in a folder, then the alias"
             )
         if is_in_postgresql(Path(folder)):
-            postgresql_creation.create_collection(Path(folder), profile, secret)
+            creation.create_collection(Path(folder), profile, secret)
         else:
             create_files(Path(folder), profile, secret)
         return cls(folder)
@@ -207,8 +201,8 @@ class Collection(RecordQueries):
     def secret(self) -> bytes:
         """Key that patients' identifiers are hashed with; raises CollectionDamaged if it is another one."""
         if self._key_check is None:
-            found = self._read(find_key_check, self.folder)
-            self._key_check = found or self._read(require_key, self.folder)  # old collections have none
+            stored = self._read(find_key_check, self.folder)
+            self._key_check = stored or self._read(require_key, self.folder)  # old collections have none
         return check_key(self.folder, self._key_check)
 
     def key_problem(self) -> str | None:
@@ -221,8 +215,8 @@ class Collection(RecordQueries):
 
     def patient_key_of(self, patient: str) -> str | None:
         """Return the key of a patient that is named by identifier, or by the key of an image; None for no patient."""
-        known = self._read(numbers_where, images.c.patient_key == patient)
-        return patient if len(known) else hash_patient(self.secret, patient)
+        numbers = self._read(numbers_where, images.c.patient_key == patient)
+        return patient if len(numbers) else hash_patient(self.secret, patient)
 
     @property
     def snapshot_problem(self) -> str | None:
@@ -289,7 +283,7 @@ class Collection(RecordQueries):
 
     def find_reply(self, key: str) -> StoredReply | None:
         """Return the reply to an earlier request with this idempotency key."""
-        return self._read(idempotency.find_reply, key)
+        return self._read(add_transaction.find_reply, key)
 
     def auto_choice(self) -> str | None:
         """Return the serialised choice of the re-ranker that `auto` stands for; None if none can be read."""
@@ -300,11 +294,11 @@ class Collection(RecordQueries):
 
     def graded_labels(self) -> list[str]:
         """Return the labels that a grade model was fitted to, in alphabetical order."""
-        return self._read(grade_models.graded_labels)
+        return self._read(metadata.graded_labels)
 
     def grade_model(self, label: str) -> str | None:
         """Return the grade model that was fitted to a label; None if there is none."""
-        return self._read(grade_models.read_grade_model, label)
+        return self._read(metadata.read_grade_model, label)
 
     # Views and rows
 

@@ -29,17 +29,16 @@ from sqlalchemy.dialects import sqlite
 
 from cbir.errors import InvalidInput
 from cbir.store.base import metadata, schema
-from cbir.store.base.checksums import COLUMN, checksum_sql
 from cbir.store.base.normalisation import Statistics
 from cbir.store.base.profile import Profile
+from cbir.store.base.statements import COLUMN, checksum_sql
 from cbir.store.collection import Collection
 from cbir.store.postgresql import postgresql_schema
-from cbir.store.postgresql.postgresql_database import PostgresqlDatabase
-from cbir.store.records import label_facets
-from cbir.store.records.database import Database
+from cbir.store.postgresql.postgresql_database import Database, PostgresqlDatabase
+from cbir.store.records import image_counts
 from cbir.store.records.filter_conditions import ABSENT, COMPARISONS, PRESENT, Condition
-from cbir.store.records.label_facets import LabelKey, LabelValues
-from cbir.store.records.record_queries import numbers_where
+from cbir.store.records.image_counts import LabelKey, LabelValues
+from cbir.store.records.record_rows import numbers_where
 from cbir.store.views.collection_view import View
 from cbir.store.views.view_cache import ViewCache
 
@@ -82,7 +81,7 @@ class LimitedCollection(Collection):
 
     def list_label_keys(self, where: Sequence[Condition] = ()) -> list[LabelKey]:
         """Return the label keys of the visible images for which all conditions hold."""
-        return self._count_labels(label_facets.read_label_keys, where)
+        return self._count_labels(image_counts.read_label_keys, where)
 
     def list_label_values(
         self, key: str, where: Sequence[Condition] = (), offset: int = 0, limit: int = 100
@@ -94,7 +93,7 @@ class LimitedCollection(Collection):
         key, where, offset, limit
             As of a whole collection.
         """
-        query = partial(label_facets.read_label_values, key=key, offset=offset, limit=limit)
+        query = partial(image_counts.read_label_values, key=key, offset=offset, limit=limit)
         return self._count_labels(query, where)
 
     def _count_labels(self, query: Callable[..., Counts], where: Sequence[Condition]) -> Counts:

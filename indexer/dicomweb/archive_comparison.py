@@ -14,11 +14,17 @@ from cbir.ingest.intake_check import IntakeCheck
 from cbir.ingest.received_files import ReceivedFile, add_received_files
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.store.erasure.patient_erasers import erase_deleted
+from cbir.store.erasure import erase_deleted
 from cbir.store.records.records import hash_patient
+from cbir.store.upkeep.archive_instances import (
+    StoredInstance,
+    forget_copy,
+    images_with_copies,
+    move_to_patient,
+    sent_instances,
+    sent_studies,
+)
 from cbir.store.upkeep.quarantine_release import refuse_images
-from cbir.store.upkeep.sent_instances import StoredInstance, images_with_copies, sent_instances, sent_studies
-from cbir.store.writing.followed_changes import forget_copy, move_to_patient
 from cbir.store.writing.writer import Writer
 from indexer.describe_instance import Fate
 from indexer.dicomweb.archive_items import ArchiveItem, ArchiveStudy, ItemRefused, StudyFilter

@@ -19,9 +19,16 @@ from cbir.store.index.follow_index import follow_index
 from cbir.store.records.originals import UPLOAD
 from cbir.store.records.quarantine import QuarantinedImage
 from cbir.store.records.records import Record
+from cbir.store.upkeep.archive_instances import (
+    StoredCopy,
+    count_sent_instances,
+    drop_quarantined,
+    forget_copy,
+    move_copy,
+    move_quarantined,
+    stored_copies,
+)
 from cbir.store.upkeep.quarantine_release import read_quarantined
-from cbir.store.upkeep.sent_instances import StoredCopy, count_sent_instances, stored_copies
-from cbir.store.writing.followed_changes import drop_quarantined, forget_copy, move_copy, move_quarantined
 from cbir.system.console import OutputFormat, StageBars, echo, print_json
 from indexer.command_parts import DIFFERENT, DONE, INTERRUPTED, SOME_REFUSED, refusal_report
 from indexer.describe_instance import InstanceFilter
@@ -180,6 +187,8 @@ def compare_with_archive(
     format : OutputFormat
         Text also names the differences.
     """
+    from indexer.dicomweb.archive_comparison import ArchiveComparison
+
     stop = Event()
     with Collection(collection) as opened, refusal_report(report, "study", "series", "instance") as write_row:
 

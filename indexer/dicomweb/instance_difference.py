@@ -6,7 +6,7 @@ from typing import Any
 
 from cbir.ingest.description import DescribedFile
 from cbir.store.records.records import FINDINGS_LABEL, STUDY_DATE, Record
-from cbir.store.upkeep.sent_instances import StoredInstance
+from cbir.store.upkeep.archive_instances import StoredInstance
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ def receive(
     Patients are stored as keyed hashes, pixels as thumbnails (the setting `keep_originals` stores the files too).
     """
     from cbir.images import Limits
-    from cbir.store.index.index_thread import IndexThread
+    from cbir.store.index.follow_index import IndexThread
     from cbir.store.index.open_index import open_index
     from indexer.describe_instance import InstanceFilter
     from indexer.index_request import open_collection

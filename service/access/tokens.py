@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from cbir.errors import StorageFull
-from cbir.store.base.disk_full import raise_when_full
+from cbir.store.base.damage import raise_when_full
 from cbir.system.access_rights import Scope
 from cbir.system.files import OWNER_FILE, atomic_binary, private_folder, wait_lock
 from service.access.token_list import Token, TokenStorage, TokensUnreadable

@@ -17,7 +17,7 @@ from cbir.images import Image
 from cbir.images.scaling import encode_image
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
-from cbir.store.alias import public_name
+from cbir.store.collection_address import public_name
 from service.access.caller import caller_key, current_rights
 from service.collections.decoders import Decoders
 from service.collections.image_sources import ArchiveThumbnails, LruCache

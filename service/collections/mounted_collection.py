@@ -17,16 +17,16 @@ from cbir.evaluation.auto_update import ChoiceUpdater
 from cbir.search import Searcher
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.store.alias import is_alias, public_name, resolve_alias
 from cbir.store.base.schema import COPY, DATABASE
-from cbir.store.index.index_status import IndexStatus
-from cbir.store.index.index_thread import IndexThread
+from cbir.store.collection_address import is_alias, public_name, resolve_alias
+from cbir.store.index.current_index import IndexStatus
+from cbir.store.index.follow_index import IndexThread
 from cbir.store.index.open_index import CollectionIndex, open_index
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.postgresql.postgresql_address import NAME as DATABASE_FILE
 from cbir.store.postgresql.postgresql_address import is_in_postgresql
 from cbir.store.records.filter_conditions import parse_filter
-from cbir.store.upkeep.recovery import open_or_fallback
+from cbir.store.upkeep.restore import open_or_fallback
 from cbir.store.writing.writer import Writer
 from service.access.caller import current_rights
 from service.collections.database_watcher import DatabaseWatcher

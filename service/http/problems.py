@@ -17,7 +17,7 @@ from werkzeug.exceptions import HTTPException
 from cbir import errors
 from cbir.errors import CbirError
 from cbir.store import DatabaseError
-from cbir.store.base.disk_full import is_full
+from cbir.store.base.damage import is_full
 from service.state.errors import StateUnavailable
 
 PAGE = "/docs/errors"

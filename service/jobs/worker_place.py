@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from cbir.settings import Settings
-from cbir.store.alias import is_alias
+from cbir.store.collection_address import is_alias
 from service.jobs.job_claims import JobCandidate
 from service.jobs.job_work import JobWork, can_read, folder_place, job_kinds
 

@@ -11,7 +11,7 @@ from cbir.rerank.several_examples import takes_several_examples
 from cbir.search import MAX_TEXT, Searcher, can_search_by_text
 from cbir.search.regions.explanation import explanation_kind
 from cbir.store import Record
-from cbir.store.snapshot.region_cells import has_cells
+from cbir.store.snapshot.derived_files import has_cells
 from service.collections.app_state import current_state
 from service.http.problems import NotReady
 from service.languages import gettext

@@ -12,9 +12,8 @@ from cbir.errors import CbirError, InvalidInput, UnreadableImage
 from cbir.ingest.received_files import STATISTICS_IMAGES, ReceivedFile, add_received_files
 from cbir.search import example_values as example
 from cbir.store import DatabaseError
-from cbir.store.records import idempotency
-from cbir.store.records.add_transaction import Added, AddTransaction
-from cbir.store.records.idempotency import StoredReply
+from cbir.store.records import add_transaction
+from cbir.store.records.add_transaction import Added, AddTransaction, StoredReply
 from cbir.store.writing.writer import Writer
 from service.access.audit import log_images
 from service.access.caller import actor_name
@@ -118,7 +117,7 @@ def post_images() -> Response:
         handle = state.handle(params.collection)
         labels = parse_labels(params.labels, len(files))
         identity = IdempotentRequest(
-            _hashed_key(), idempotency.digest(params.model_dump_json().encode(), *files)
+            _hashed_key(), add_transaction.digest(params.model_dump_json().encode(), *files)
         )
         if replayed := identity.replay(handle):
             return replayed

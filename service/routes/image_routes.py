@@ -12,7 +12,7 @@ from cbir.errors import InvalidInput, NotFound
 from cbir.search import example_values as example
 from cbir.search import record_links
 from cbir.store import Collection, Record
-from cbir.store.erasure.patient_erasers import erase_deleted
+from cbir.store.erasure import erase_deleted
 from cbir.store.records import originals
 from cbir.store.records.dicom_instances import DicomScope
 from cbir.store.records.filter_conditions import parse_filter

@@ -10,9 +10,9 @@ from pydantic import ConfigDict, Field
 from cbir.errors import InvalidInput
 from cbir.search import example_values as example
 from cbir.store import Collection, Record
-from cbir.store.erasure.patient_erasers import erase_deleted
+from cbir.store.erasure import erase_deleted
 from cbir.store.records.image_order import OLDEST, Order, parse_order
-from cbir.store.records.record_table import table_header, table_row
+from cbir.store.records.records import table_header, table_row
 from cbir.system.cancellation import checkpoint
 from service.access.audit import log_images
 from service.access.caller import actor_name

@@ -10,8 +10,8 @@ from pydantic import Field
 from cbir.errors import InvalidInput, NotFound
 from cbir.search import example_values as example
 from cbir.settings import Settings
-from cbir.store.erasure.patient_erasers import erase_elsewhere
-from cbir.store.upkeep.sent_instances import images_with_pixels_of
+from cbir.store.erasure import erase_elsewhere
+from cbir.store.upkeep.archive_instances import images_with_pixels_of
 from cbir.system.files import is_inside
 from cbir.system.threads import cores
 from indexer.index_progress import NAMING_FILES

@@ -117,7 +117,7 @@ def run_worker(
     """Run jobs that services with the same state database have accepted, until Ctrl-C or SIGTERM."""
     import logging
 
-    from cbir.store.alias import public_name
+    from cbir.store.collection_address import public_name
     from service.collections.app_state import check_unique_names
     from service.jobs.job_worker import JobWorker
     from service.jobs.worker_place import WorkerPlace

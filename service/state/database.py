@@ -14,8 +14,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
 from cbir.errors import InvalidInput, StorageFull
 from cbir.settings import Settings
-from cbir.store.base.disk_full import raise_when_full
-from cbir.store.safety.damage import DAMAGE
+from cbir.store.base.damage import DAMAGE, raise_when_full
 from service.state.all_tables import all_tables
 from service.state.errors import StateUnavailable
 from service.state.postgresql import PostgresqlSchema

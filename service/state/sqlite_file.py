@@ -11,9 +11,9 @@ from sqlalchemy import Connection, Engine, Table, create_engine, event
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError, DBAPIError
 
-from cbir.store.base.checksums import float_bytes, row_checksum
-from cbir.store.base.disk_full import raise_when_full
-from cbir.store.safety.write_ahead_log import log_problem
+from cbir.store.base.damage import raise_when_full
+from cbir.store.base.statements import float_bytes, row_checksum
+from cbir.store.safety.database_files import log_problem
 from cbir.system.files import BINARY, OWNER_FILE, private_folder
 from service.state.errors import StateUnavailable
 from service.state.private_file import give_to_owner, permission_problem

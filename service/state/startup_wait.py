@@ -8,8 +8,8 @@ from pathlib import Path
 from cbir.errors import DatabaseUnavailable, StorageFull
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.store.postgresql.postgresql_remedies import may_pass
-from cbir.store.upkeep.recovery import open_or_fallback
+from cbir.store.postgresql.postgresql_database import may_pass
+from cbir.store.upkeep.restore import open_or_fallback
 from cbir.system.console import echo
 from service.state.database import open_state
 from service.state.errors import StateUnavailable

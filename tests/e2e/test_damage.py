@@ -182,7 +182,7 @@ def test_snapshot_cut_short_while_serving(writable: Path, pictures: list[Path]) 
 
 
 def test_nothing_is_written_beside_a_damaged_collection(writable: Path) -> None:
-    from cbir.store.upkeep.recovery import open_or_fallback
+    from cbir.store.upkeep.restore import open_or_fallback
 
     wreck(writable, "middle")
     with (

@@ -10,7 +10,7 @@ from cbir.images import Limits
 from cbir.ingest.description import DescribeTask
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
-from cbir.store.safety.lost_database import UNFINISHED
+from cbir.store.safety.database_files import UNFINISHED
 from cbir.store.upkeep.carry_over import open_counterpart
 from indexer.index_images import NoProgress
 from indexer.index_request import IndexRequest

@@ -22,10 +22,10 @@ from cbir.ingest.description import DescribeTask
 from cbir.ingest.received_files import ReceivedFile, add_received_files
 from cbir.settings import Settings
 from cbir.store import Collection
+from cbir.store.erasure import find_traces
 from cbir.store.index.open_index import open_index
 from cbir.store.records import originals
 from cbir.store.records.records import hash_patient
-from cbir.store.upkeep.erasure_audit import find_traces
 from cbir.store.upkeep.verify import verify_collection
 from tests.held_files import hold_opening, release
 from tests.indexer.commands import call, index

@@ -15,7 +15,7 @@ from cbir.ingest.received_files import ReceivedFile, add_received_files
 from cbir.store import Collection
 from cbir.store.base.schema import replies as stored
 from cbir.store.records import originals
-from cbir.store.records.idempotency import StoredReply
+from cbir.store.records.add_transaction import StoredReply
 from cbir.store.records.records import hash_patient
 from tests.indexer.commands import call
 from tests.indexer.conftest import picture

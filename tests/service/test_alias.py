@@ -16,7 +16,7 @@ import pytest
 from cbir import settings
 from cbir.errors import CollectionBusy
 from cbir.store import Collection
-from cbir.store.alias import write_alias
+from cbir.store.collection_address import write_alias
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
 from service.collections.app_state import EXTENSION

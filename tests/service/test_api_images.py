@@ -17,8 +17,8 @@ from werkzeug.datastructures import MultiDict
 
 from cbir import settings
 from cbir.store import Collection
+from cbir.store.base.collection_folder import writer_lock
 from cbir.store.records import originals
-from cbir.store.safety.writer_lock import writer_lock
 from service.app import create_app
 from service.collections.app_state import EXTENSION
 from tests.service.conftest import problem

@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 
 from cbir import settings
 from cbir.store.base import schema
-from cbir.store.base.secret_key import read_secret
+from cbir.store.records.patient_key import read_secret
 from service.app import create_app
 from service.collections.app_state import EXTENSION, AppState
 from service.http.concurrency import ConcurrencyLimit

@@ -15,7 +15,7 @@ from cbir.ingest.query_file import WHOLE_FILE
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.store import Collection
 from cbir.store.limited_collection import LimitedCollection
-from cbir.store.snapshot.region_cells import NAME, PROJECTION, drop_cells, read_cells
+from cbir.store.snapshot.derived_files import CELLS, PROJECTION, drop_cells, read_cells
 from service.app import create_app
 from tests.service.conftest import cbir, index_once, problem
 
@@ -147,7 +147,7 @@ def test_other_descriptors_have_no_region_search(client, ids, indexed):
 
 
 def test_the_command_continues_and_drops_images_that_are_gone(own, records):
-    path = next((own / NAME).glob("*.npy"))
+    path = next((own / CELLS).glob("*.npy"))
     with Collection(own) as collection:
         numbers = read_cells(own).numbers()
         with collection.writer() as writer:
@@ -163,7 +163,7 @@ def test_the_command_continues_and_drops_images_that_are_gone(own, records):
 
 
 def test_images_without_cells_are_named(own, records):
-    next((own / NAME).glob("*.npy")).unlink()
+    next((own / CELLS).glob("*.npy")).unlink()
     with open_collection(own) as opened:
         hits = opened.search(f"id:{records[0].image_id}", region=tuple(REGION), anywhere=True)
     assert len(hits) == 0
@@ -171,7 +171,7 @@ def test_images_without_cells_are_named(own, records):
 
 
 def test_an_interrupted_run_leaves_no_part(own):
-    next((own / NAME).glob("*.npy")).unlink()
+    next((own / CELLS).glob("*.npy")).unlink()
 
     def interrupt(done, total):
         if done == 3:
@@ -185,7 +185,7 @@ def test_an_interrupted_run_leaves_no_part(own):
 
 
 def test_damaged_cells_are_reported(own):
-    (own / NAME / PROJECTION).write_bytes(b"no archive")
+    (own / CELLS / PROJECTION).write_bytes(b"no archive")
     with pytest.raises(CollectionDamaged, match="cbir collection regions"):
         read_cells(own)
 
@@ -218,7 +218,7 @@ def test_erasing_a_patient_deletes_all_cells(own):
 
 
 def test_erasing_a_patient_ends_a_run(own):
-    next((own / NAME).glob("*.npy")).unlink()
+    next((own / CELLS).glob("*.npy")).unlink()
 
     def erase(done, total):
         drop_cells(own)

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Column, MetaData, Table, Text, select, text
 
 from cbir import settings
-from cbir.store.base.checksums import float_bytes, row_checksum
+from cbir.store.base.statements import float_bytes, row_checksum
 from cbir.system.access_rights import Scope
 from service.access.startup_checks import open_audit_log
 from service.access.token_list import TokensUnreadable

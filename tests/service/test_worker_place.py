@@ -7,7 +7,7 @@ from threading import Thread
 import pytest
 
 from cbir import settings
-from cbir.store.alias import write_alias
+from cbir.store.collection_address import write_alias
 from cbir.system.threads import cores
 from indexer.index_request import IndexRequest
 from service.features.map.job import MapRequest

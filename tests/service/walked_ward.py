@@ -8,7 +8,7 @@ import pytest
 from cbir import settings
 from cbir.search import example_values as example
 from cbir.store import Collection, Record
-from cbir.store.snapshot.audit_file import write_audit_file
+from cbir.store.snapshot.derived_files import write_audit_file
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
 from service.features.audit.checks.audit_messages import Audit

@@ -13,7 +13,7 @@ from cbir.learn.grading import make_ranker
 from cbir.learn.grading.grader import fit_grader
 from cbir.store import Collection, Record
 from cbir.store.records import originals
-from cbir.store.snapshot.map_file import write_map
+from cbir.store.snapshot.derived_files import write_map
 from service.access.shared_tokens import open_tokens
 from service.access.token_list import TokenStorage
 from service.access.tokens import Scope, TokenStore

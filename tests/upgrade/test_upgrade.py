@@ -14,8 +14,8 @@ import pytest
 import cbir
 from cbir.api.main import main
 from cbir.store import Collection
-from cbir.store.base.checksums import row_checksum
 from cbir.store.base.schema import FORMAT
+from cbir.store.base.statements import row_checksum
 from cbir.store.upkeep.verify import verify_collection
 from service.access.tokens import Scope, TokenStore
 

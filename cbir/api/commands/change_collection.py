@@ -77,7 +77,7 @@ def set_alias(
     collection as `chest`, and opens the other one for the next request when the alias is switched.
     """
     from cbir.store import Collection
-    from cbir.store.alias import list_aliases, resolve_alias, write_alias
+    from cbir.store.collection_address import list_aliases, resolve_alias, write_alias
 
     if folder is None and alias.is_dir():
         print_values(list_aliases(alias), format)
@@ -105,7 +105,7 @@ def delete_from_collection(
     """Delete images for good: indexing their folder again skips them. Exit code 1 if an id is unknown."""
     from cbir import settings
     from cbir.store import Collection
-    from cbir.store.erasure.patient_erasers import erase_deleted
+    from cbir.store.erasure import erase_deleted
 
     loaded = settings.load()
     if not image_ids and not where:
@@ -149,9 +149,9 @@ def erase_patient(
     """
     from cbir import settings
     from cbir.store import Collection
-    from cbir.store.erasure.patient_erasers import erase_elsewhere
+    from cbir.store.erasure import erase_elsewhere
+    from cbir.store.upkeep.archive_instances import images_with_pixels_of
     from cbir.store.upkeep.quarantine_release import count_of_patients
-    from cbir.store.upkeep.sent_instances import images_with_pixels_of
 
     with Collection(collection) as opened:
         keys = patient_keys(opened, patient)

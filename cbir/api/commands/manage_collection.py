@@ -149,8 +149,8 @@ def _refuse_address(folder: Path, means: str) -> None:
 
 
 def _find_traces(collection: "Collection", patient: str) -> list[str]:
-    from cbir.store.safety.damage import raise_when_damaged
-    from cbir.store.upkeep.erasure_audit import find_traces
+    from cbir.store.base.damage import raise_when_damaged
+    from cbir.store.erasure import find_traces
 
     try:
         with raise_when_damaged(collection.folder), collection.writer():  # no one writes meanwhile
@@ -163,7 +163,7 @@ def _find_traces(collection: "Collection", patient: str) -> list[str]:
 def _open_repaired(folder: Path, repair: bool) -> "tuple[Collection, Repair]":
     """Open a collection; if it is too damaged for that, and `repair` is set, repair it first."""
     from cbir.store import Collection
-    from cbir.store.alias import resolve_alias
+    from cbir.store.collection_address import resolve_alias
     from cbir.store.upkeep.repair import Repair, repair_folder
 
     folder = resolve_alias(folder)
@@ -254,7 +254,7 @@ def export(
 ) -> None:
     """Write records and raw vectors as plain files for other tools."""
     from cbir.store import Collection
-    from cbir.store.upkeep.export import export_collection
+    from cbir.store.upkeep.collection_copy import export_collection
 
     with Collection(collection) as opened:
         with StageBars() as bars:

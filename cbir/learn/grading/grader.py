@@ -35,7 +35,7 @@ from cbir.learn.models.linear.ranking_estimator import RankingEstimator
 from cbir.learn.severity.stored_images import read_grey_image
 from cbir.search import QueryImage, image_links
 from cbir.store import Collection
-from cbir.store.base import severity_model
+from cbir.store.base import stored_models
 from cbir.system.cancellation import checkpoint, run_to_end
 
 LONGEST_COLUMN = 100  # characters of a label's name
@@ -217,7 +217,7 @@ def fit_grader(
             f"the ranker {ranker.name} without an encoder is for evaluation only; choose one with --encoder"
         )
     if ranker.name == SeverityRanker.name:  # which holds for the images of its study only
-        where = (*where, *severity_model.read_severity_conditions(collection.folder))
+        where = (*where, *stored_models.read_severity_conditions(collection.folder))
     cases = read_graded_cases(collection, column, collection.conditions(where))
     require_grades(cases, column)
     interpolator = GradeInterpolator(ranker, smoothing, coverage, ranker.seed)

@@ -8,9 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.store import Collection
-from cbir.store.base.permissions import share_with_group
-from cbir.store.base.severity_model import FOLDER, forget_ranker, note_ranker
-from cbir.store.safety.writer_lock import writer_lock
+from cbir.store.base.collection_folder import share_with_group, writer_lock
+from cbir.store.base.stored_models import SEVERITY_FOLDER, forget_ranker, note_ranker
 from cbir.system.remedies import install_command
 
 if TYPE_CHECKING:
@@ -34,9 +33,9 @@ def store_ranker(collection: Collection, ranker: "SampledRanker", facts: dict[st
     """
     with writer_lock(collection.folder):
         forget_ranker(collection.folder)
-        ranker.save(collection.folder / FOLDER, facts)
+        ranker.save(collection.folder / SEVERITY_FOLDER, facts)
         note_ranker(collection.folder)
-        share_with_group(collection.folder / FOLDER)
+        share_with_group(collection.folder / SEVERITY_FOLDER)
 
 
 def load_stored_ranker(collection: Collection) -> "SampledRanker":
@@ -48,8 +47,8 @@ def load_stored_ranker(collection: Collection) -> "SampledRanker":
         raise InvalidInput(f"severity of new images needs torch: {install_command('deep')}") from error
     # A last good copy uses the ranker of its collection.
     for folder in (collection.folder, collection.folder.parent):
-        if (folder / FOLDER / CARD).is_file():
-            return load_severity_ranker(folder / FOLDER)
+        if (folder / SEVERITY_FOLDER / CARD).is_file():
+            return load_severity_ranker(folder / SEVERITY_FOLDER)
     raise NotFound(
         "the collection has no severity ranker; train one with `cbir annotate serve` or "
         "`cbir annotate simulate --write`"

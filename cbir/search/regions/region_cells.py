@@ -12,7 +12,7 @@ from cbir.search.regions.explanation import explaining_encoder
 from cbir.search.regions.feature_cells import Area, FeatureCells, Floats, feature_cells
 from cbir.search.regions.match_map import cells_in
 from cbir.store.base.profile import Profile
-from cbir.store.snapshot.region_cells import CellProjection
+from cbir.store.snapshot.derived_files import CellProjection
 
 DIMENSIONS = 32
 WHITENING = 0.25  # power of the variances that axes are divided by: 0 is plain PCA, 0.5 whitens

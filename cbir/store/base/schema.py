@@ -2,12 +2,14 @@
 
 import math
 import sqlite3
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
     Column,
+    Connection,
     Engine,
     ForeignKey,
     LargeBinary,
@@ -16,28 +18,38 @@ from sqlalchemy import (
     Table,
     Text,
     create_engine,
+    delete,
     event,
+    func,
+    select,
 )
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError, DisconnectionError
 
-from cbir.store.base.checksums import COLUMN, row_checksum
-from cbir.store.base.read_only_file import open_file, stamp_to_read
-from cbir.store.base.statements import WHOLE_NUMBER
+from cbir.store.base.collection_folder import open_file, stamp_to_read
+from cbir.store.base.statements import COLUMN, WHOLE_NUMBER, is_postgresql, row_checksum
 from cbir.system.cancellation import checkpoint
 
 FORMAT = 2  # of these tables and of the snapshot; raised when an older program could misread a newer file
+
 DATABASE = "collection.sqlite"
+
 COPY = "last-good"  # folder of the last good copy, see `last_good`
+
 COPIES = (COPY, f"{COPY}.previous")  # the second is left if a replacement was interrupted
+
 AT_ONCE = 10_000  # bound parameters of one statement; SQLite takes 32,766
+
 SECRET = "patient.key"
+
 CHECKED_STEPS = 100_000  # of SQLite's virtual machine between two checkpoints: a few milliseconds
+
 PRAGMAS = (
     "foreign_keys=ON",
     "recursive_triggers=ON",  # else those of a deleted row would not run if the row is replaced
     "busy_timeout=10000",
 )
+
 WRITING = ("journal_mode=WAL", "synchronous=FULL", "secure_delete=ON")
 
 READ_STAMP = "read_stamp"  # of a pooled connection that can only read
@@ -199,7 +211,9 @@ row_totals = Table(
 original_files = Table("originals", tables, Column("name", Text, primary_key=True), _checksum())
 
 LISTS = (forgotten, erased, instance_copies, original_files)
+
 HISTORY = (changes, changed_images, replies, change_log)  # their rows have none: only their sum is known
+
 CHECKED = (meta, images, vectors, labels, thumbnails, *LISTS)  # tables whose rows have a checksum
 
 
@@ -268,3 +282,68 @@ def connect(folder: Path) -> Engine:
             connection.exec_driver_sql("INSERT INTO change_log (at) VALUES (?)", (at,))
 
     return engine
+
+
+quarantine = Table(
+    "quarantine",
+    MetaData(),
+    Column("image_id", Text, primary_key=True),  # hash of the content
+    Column("record", Text, nullable=False),  # JSON
+    Column("vector", LargeBinary, nullable=False),  # raw, float32, little-endian
+    Column("picture", LargeBinary, nullable=False),  # JPEG
+    Column("source", Text, nullable=False, index=True),
+    Column("patient_key", Text, index=True),
+    Column("at", Text, nullable=False),  # UTC, ISO 8601
+    Column("who", Text, nullable=False),
+    Column(COLUMN, WHOLE_NUMBER),  # of record, vector and picture
+)
+
+
+def has_quarantine(connection: Connection) -> bool:
+    """Return whether the table is there."""
+    query = (
+        "SELECT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'quarantine')"
+        if is_postgresql(connection)
+        else "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'quarantine')"
+    )
+    return bool(connection.exec_driver_sql(query).scalar())
+
+
+def create_quarantine(connection: Connection) -> None:
+    """Make the table, unless it is there."""
+    if not has_quarantine(connection):
+        quarantine.create(connection, checkfirst=False)
+
+
+def count_quarantined(connection: Connection) -> int:
+    """Return the number of quarantined images."""
+    if not has_quarantine(connection):
+        return 0
+    return connection.scalar(select(func.count()).select_from(quarantine)) or 0
+
+
+def held_sources(connection: Connection, sources: Iterable[str] | None = None) -> set[str]:
+    """Return the sources of quarantined images; only those among `sources`, if they are given."""
+    if not has_quarantine(connection):
+        return set()
+    held = set(connection.scalars(select(quarantine.c.source)))
+    return held if sources is None else held.intersection(sources)
+
+
+def quarantined_of(connection: Connection, patient_keys: Sequence[str]) -> list[tuple[str, str]]:
+    """Return ids and sources of the quarantined images of patients with these keys."""
+    if not has_quarantine(connection):
+        return []
+    c = quarantine.c
+    rows = connection.execute(select(c.image_id, c.source).where(c.patient_key.in_(patient_keys)))
+    return [(row.image_id, row.source) for row in rows]
+
+
+def delete_quarantined(connection: Connection, column: Column[Any], values: Sequence[str]) -> int:
+    """Delete the rows with one of these values in a column; return their number."""
+    if not values or not has_quarantine(connection):
+        return 0
+    return sum(
+        connection.execute(delete(quarantine).where(column.in_(values[start : start + AT_ONCE]))).rowcount
+        for start in range(0, len(values), AT_ONCE)
+    )

@@ -1,4 +1,7 @@
-"""Editions of a vector index: which one answers, which one is being filled, and the lock of who follows."""
+"""Editions of a vector index: which one answers, which one is being filled, and the lock of who follows.
+
+Their record lies in a file, or, where several machines share an index, in the collection's PostgreSQL database.
+"""
 
 import secrets
 from collections.abc import Iterator
@@ -7,9 +10,13 @@ from pathlib import Path
 from typing import Protocol
 
 from pydantic import BaseModel, ValidationError
+from sqlalchemy import text
 
-from cbir.store.base.permissions import file_mode, folder_mode
+from cbir.store.base import metadata
+from cbir.store.base.collection_folder import file_mode, folder_mode
 from cbir.store.base.schema import DATABASE
+from cbir.store.index.port import VectorIndex
+from cbir.store.postgresql.postgresql_database import PostgresqlDatabase
 from cbir.system.files import atomic_text, try_lock
 
 FOLDER = "vector_index"  # in the files folder of a collection
@@ -115,3 +122,101 @@ class FolderEditions:
 
     def _inode(self) -> int:
         return self._database.stat().st_ino if self._database.exists() else 0
+
+
+class IndexEngine(Protocol):
+    """Opens and deletes editions by name.
+
+    durable: images are stored for good when `put` returns, so that an interrupted fill can go on.
+    """
+
+    durable: bool
+
+    def open(self, name: str, dimensions: int) -> VectorIndex:
+        """Return an edition, which is created if it does not exist."""
+
+    def drop(self, name: str) -> None:
+        """Delete an edition, if it exists."""
+
+    def drop_others(self, names: set[str]) -> None:
+        """Delete what interrupted processes have left beside the editions `names`."""
+
+
+LOCK = 0x63626978  # class of the advisory locks of those who follow
+
+
+class IndexRecord:
+    """Record of one kind of index: a short text that is read for every search, and a long one.
+
+    Parameters
+    ----------
+    database : PostgresqlDatabase
+        Database of the collection.
+    kind : str
+        Kind of the index.
+    """
+
+    def __init__(self, database: PostgresqlDatabase, kind: str) -> None:
+        self._database, self._kind = database, kind
+        self._keys = f"index:{kind}", f"index:{kind}:statistics"
+
+    def read_short(self) -> str | None:
+        """Return the short text; None without a record."""
+        with self._database.connect_once() as connection:
+            return metadata.find_value(connection, self._keys[0])
+
+    def read(self) -> tuple[str, str] | None:
+        """Return both texts, as one write stored them; None without a record."""
+        with self._database.connect() as connection:
+            short, long = (metadata.find_value(connection, key) for key in self._keys)
+        return None if short is None else (short, long or "")
+
+    def write(self, short: str, long: str) -> None:
+        """Store both texts in one transaction."""
+        with self._database.engine.begin() as connection:
+            for key, value in zip(self._keys, (short, long), strict=True):
+                if metadata.find_value(connection, key) != value:
+                    metadata.set_value(connection, key, value)
+
+    @contextmanager
+    def lock(self) -> Iterator[bool]:
+        """Hold the lock of this index on all machines; yields False if another process holds it."""
+        name = {"class": LOCK, "name": f"{self._database.schema}:{self._kind}"}
+        arguments = "(:class, hashtext(:name))"
+        engine = self._database.engine.execution_options(isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            locked = bool(connection.scalar(text(f"SELECT pg_try_advisory_lock{arguments}"), name))
+            try:
+                yield locked
+            finally:
+                if locked and not connection.invalidated:
+                    connection.execute(text(f"SELECT pg_advisory_unlock{arguments}"), name)
+
+
+class SharedEditions:
+    """Editions of one kind of index of a collection in PostgreSQL."""
+
+    def __init__(self, record: IndexRecord) -> None:
+        self._record = record
+
+    def version(self) -> object:
+        """Return what changes when the record does."""
+        return self._record.read_short()
+
+    def read(self) -> EditionRecord:
+        """Return the record; an empty one if there is none."""
+        stored = self._record.read()
+        if stored is None:
+            return EditionRecord()
+        try:
+            return EditionRecord.model_validate_json(stored[0]).model_copy(update={"statistics": stored[1]})
+        except ValidationError:  # of another version of the program: the index is made again
+            return EditionRecord()
+
+    def write(self, record: EditionRecord) -> None:
+        """Replace the record, durably and in one step."""
+        self._record.write(record.model_dump_json(exclude={"statistics"}), record.statistics)
+
+    def lock(self) -> AbstractContextManager[bool]:
+        """Hold the lock on all machines; yields False if another process holds it."""
+        return self._record.lock()

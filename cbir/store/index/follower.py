@@ -7,9 +7,8 @@ from threading import Lock
 import numpy as np
 
 from cbir.store.base.normalisation import Statistics
-from cbir.store.index.current_index import CurrentIndex, OpenedEdition
+from cbir.store.index.current_index import CurrentIndex, OpenedEdition, is_of_later_state
 from cbir.store.index.editions import EditionRecord, NextEdition
-from cbir.store.index.index_gap import is_of_later_state
 from cbir.store.index.port import IndexedImage, IndexPosition, Numbers, VectorIndex
 from cbir.store.records.records import Record
 from cbir.store.views.index_feed import PAGE, FeedState, IndexFeed, Version, pages_of

@@ -11,21 +11,49 @@ from cbir.errors import IndexUnavailable
 from cbir.gallery.numbered_graph import NumberedGraph
 from cbir.gallery.vector_blocks import Floats
 from cbir.store.base.normalisation import Statistics
-from cbir.store.index.current_gap import GapOfSearch, Gaps
-from cbir.store.index.current_index import NOT_BUILT
-from cbir.store.index.index_gap import IndexGap
+from cbir.store.index.current_index import NOT_BUILT, GapOfSearch, Gaps, IndexGap, OpenedEdition
 from cbir.store.index.nearest_vectors import join_neighbours, nearest_vectors
 from cbir.store.index.port import IndexScope, Neighbours, Numbers
 from cbir.store.index.scope_numbers import ScopeNumbers
-from cbir.store.index.sent_vectors import SentVectors
 from cbir.store.index.stored_neighbours import StoredNeighbours
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.views.index_feed import IndexFeed
 
+
+class SentVectors:
+    """Normalised vectors of the images that an edition has answered with. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._latest: tuple[OpenedEdition, Numbers, Floats] | None = None
+
+    def keep(self, edition: OpenedEdition, answers: Sequence[Neighbours]) -> None:
+        """Keep the vectors of answers, beside those of earlier answers of the same edition."""
+        sent = [(each.numbers, each.vectors) for each in answers if each.vectors is not None]
+        if not sent:
+            return
+        latest = self._latest
+        if latest is not None and latest[0] is edition:
+            sent.append((latest[1], latest[2]))
+        numbers, first = np.unique(np.concatenate([part[0] for part in sent]), return_index=True)
+        self._latest = edition, numbers, np.concatenate([part[1] for part in sent])[first]
+
+    def among(self, edition: OpenedEdition, numbers: Numbers) -> tuple[Numbers, Floats]:
+        """Return those of the ascending `numbers` whose vectors of an edition are known, and these (n, d)."""
+        latest = self._latest
+        if latest is None or latest[0] is not edition:
+            return np.empty(0, np.int64), np.empty((0, edition.statistics.dimensions), np.float32)
+        rows = np.flatnonzero(np.isin(latest[1], numbers))
+        return latest[1][rows], latest[2][rows]
+
+
 EVERYTHING = IndexScope()
+
 COMPARED = 20_000  # images whose vectors are read at a time, to compare them one by one
+
 SPARE = 32  # images fetched besides, in place of those that are dropped, at least
+
 READ = 2000  # images of a scope that are read from the collection and compared; more are left to the index
+
 WIDER = 4  # times as many, where too many were dropped
 
 MOST_FETCHED = 100_000  # images; if they are not enough, all in the scope are compared

@@ -8,19 +8,85 @@ from typing import Any
 import numpy as np
 from sqlalchemy import BigInteger, Column, Connection, Engine, MetaData, Table, cast, func, select, text
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.types import UserDefinedType
 
-from cbir.errors import DatabaseUnavailable, IndexUnavailable
+from cbir.errors import DatabaseUnavailable, IndexUnavailable, InvalidInput
 from cbir.gallery.vector_blocks import Floats
 from cbir.store.base.schema import images
-from cbir.store.index.pgvector_rows import decode_rows, encode_rows
 from cbir.store.index.port import IndexedImage, IndexPosition, IndexScope, Neighbours, Numbers
-from cbir.store.postgresql.pgvector_extension import PgVector, require_pgvector
 from cbir.store.views.index_feed import scope_conditions
 
+OLDEST = (0, 8)  # version that goes on searching where a filter leaves too few
+
+
+class PgVector(UserDefinedType[Any]):
+    """SQL type of pgvector. name: "vector" or "halfvec"."""
+
+    cache_ok = True
+
+    def __init__(self, name: str, dimensions: int) -> None:
+        self.name, self.dimensions = name, dimensions
+
+    def get_col_spec(self, **_: Any) -> str:
+        return f"{self.name}({self.dimensions})"
+
+
+def require_pgvector(connection: Connection) -> None:
+    """Raise InvalidInput if the database lacks the extension, or has an older version than OLDEST."""
+    version = connection.scalar(text("SELECT extversion FROM pg_extension WHERE extname = 'vector'"))
+    if version is None:
+        raise InvalidInput(
+            "the database lacks the extension pgvector; an administrator installs it and runs CREATE EXTENSION vector"
+        )
+    if tuple(map(int, version.split(".")[:2])) < OLDEST:
+        raise InvalidInput(
+            f"the database has pgvector {version}; update it to {OLDEST[0]}.{OLDEST[1]} or later"
+        )
+
+
+BEGIN = b"PGCOPY\n\xff\r\n\0" + bytes(8)  # signature, flags, length of an extension
+
+END = b"\xff\xff"
+
+
+def row_type(dimensions: int) -> np.dtype[np.void]:
+    """Return the layout of a row with the columns `number` and `vector`."""
+    return np.dtype(
+        [
+            ("columns", ">i2"),
+            ("number_bytes", ">i4"),
+            ("number", ">i8"),
+            ("vector_bytes", ">i4"),
+            ("dimensions", ">i2"),
+            ("unused", ">i2"),
+            ("values", ">f4", (dimensions,)),
+        ]
+    )
+
+
+def encode_rows(numbers: Numbers, vectors: Floats) -> bytes:
+    """Return what COPY reads for images with these numbers (n,) and vectors (n, d)."""
+    dimensions = vectors.shape[1]
+    rows = np.zeros(len(numbers), row_type(dimensions))
+    rows["columns"], rows["number_bytes"], rows["vector_bytes"] = 2, 8, 4 + 4 * dimensions
+    rows["number"], rows["dimensions"], rows["values"] = numbers, dimensions, vectors
+    return BEGIN + rows.tobytes() + END
+
+
+def decode_rows(content: bytes, dimensions: int) -> tuple[Numbers, Floats]:
+    """Return numbers (n,) and vectors (n, d) from what COPY wrote."""
+    rows = np.frombuffer(content[len(BEGIN) : -len(END)], row_type(dimensions))
+    return rows["number"].astype(np.int64), rows["values"].astype(np.float32)
+
+
 LINKS = 16  # of an image in the graph, and twice as many on the lowest level (m)
+
 BUILD_WIDTH = 128  # images that building compares at a time (ef_construction)
+
 SEARCH_WIDTH = 200  # the same of a search (ef_search), at least; pgvector allows 1000
+
 SCANNED = 100_000  # images that a search passes before it compares all that match instead
+
 BUILD_BYTES = 2 << 30  # largest memory that building asks the server for
 
 

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from cbir.gallery.vector_blocks import Floats, is_among
 from cbir.store.records.dicom_instances import DicomScope
-from cbir.store.records.filter_conditions import Condition
-from cbir.store.records.patient_scope import PatientScope
+from cbir.store.records.filter_conditions import Condition, PatientScope
 
 Numbers = NDArray[np.int64]
 

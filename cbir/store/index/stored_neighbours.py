@@ -1,21 +1,197 @@
-"""The k-NN graph of a collection behind an index: when it is built, and who has it open."""
+"""The k-NN graph of a collection behind an index: its file, when it is built, and who has it open.
 
+It is derived like the index, from the vectors in the database; its file is mapped and read in part.
+"""
+
+import hashlib
+import json
 import logging
+import os
+import tempfile
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
+from typing import IO, Any, BinaryIO, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from cbir import settings
 from cbir.errors import CollectionDamaged, IndexUnavailable
-from cbir.gallery.numbered_graph import NumberedGraph
-from cbir.store.base.permissions import folder_mode
+from cbir.gallery.knn import find_neighbours
+from cbir.gallery.knn_graph import build_graph
+from cbir.gallery.numbered_graph import NumberedGraph, number_graph
+from cbir.gallery.vector_blocks import Floats
+from cbir.gallery.whitening import Space, fit_space, plain_space
+from cbir.store.base.collection_folder import file_mode, folder_mode
+from cbir.store.base.normalisation import Statistics, part_bounds
 from cbir.store.base.profile import Profile
 from cbir.store.index.current_index import CurrentIndex, OpenedEdition
 from cbir.store.index.editions import FOLDER
-from cbir.store.index.neighbour_build import Progress, build_neighbours
-from cbir.store.index.neighbour_file import EditionGraph, read_neighbours, write_neighbours
+from cbir.store.index.port import Numbers
 from cbir.store.views.index_feed import IndexFeed, Version
-from cbir.system.files import try_lock
+from cbir.system.cancellation import checkpoint
+from cbir.system.files import atomic_binary, try_lock
+
+FORMAT = 1
+
+HEADER = 4096  # bytes
+
+DIGEST = 16  # bytes of the digest at the end
+
+READ = 1 << 20  # bytes read at a time
+
+Array = NDArray[Any]
+
+
+class EditionGraph(NamedTuple):
+    """Content of the file. edition: of the index. generation: of the collection, before its vectors were read."""
+
+    edition: str
+    generation: int
+    graph: NumberedGraph
+
+
+def write_neighbours(path: Path, stored: EditionGraph) -> None:
+    """Write the graph of an edition atomically, and durably; the folder must exist."""
+    graph = stored.graph
+    header = {
+        "format": FORMAT,
+        "edition": stored.edition,
+        "generation": stored.generation,
+        "images": len(graph),
+        "edges": len(graph.ends),
+        "dimensions": len(graph.space.centre),
+        "whitened": graph.space.projection is not None,
+        "least": graph.least,
+    }
+    digest = hashlib.blake2b(digest_size=DIGEST)
+    with atomic_binary(path, permissions=file_mode(path.parent)) as file:
+        for part in (json.dumps(header).encode().ljust(HEADER), *_bytes(graph)):
+            digest.update(part)
+            file.write(part)
+        file.write(digest.digest())
+
+
+def read_neighbours(path: Path) -> EditionGraph | None:
+    """Map a file that `write_neighbours` wrote; None if there is none.
+
+    Raises CollectionDamaged if the file cannot be read, or has changed since it was written.
+    """
+    try:
+        with path.open("rb") as file:
+            _require_digest(file, path)
+            file.seek(0)
+            header = json.loads(file.read(HEADER))
+            if header["format"] != FORMAT:
+                raise CollectionDamaged(f"the graph {path.name} was written by another version of cbir")
+            mapped = np.memmap(file, np.uint8, "r")
+        return EditionGraph(header["edition"], header["generation"], _mapped_graph(mapped, header))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CollectionDamaged(f"the graph {path.name} cannot be read") from error
+
+
+def _bytes(graph: NumberedGraph) -> Iterator[bytes]:
+    """Yield the arrays as they are in the file: those of 8 bytes a value first, so that all are aligned."""
+    projection = graph.space.projection
+    arrays: list[tuple[Array, str]] = [
+        (graph.numbers, "<i8"),
+        (graph.starts, "<i8"),
+        (graph.space.centre, "<f4"),
+    ]
+    arrays += [] if projection is None else [(projection, "<f4")]
+    arrays += [(values, "<f4") for values in (graph.scale, graph.reach, graph.degrees, graph.weights)]
+    for array, kind in (*arrays, (graph.ends, "<i4")):
+        yield np.ascontiguousarray(array, kind).tobytes()
+
+
+def _mapped_graph(mapped: Array, header: dict[str, Any]) -> NumberedGraph:
+    images, edges, dimensions = header["images"], header["edges"], header["dimensions"]
+    position = HEADER
+
+    def take(count: int, kind: str) -> Array:
+        nonlocal position
+        start, position = position, position + count * np.dtype(kind).itemsize
+        return mapped[start:position].view(kind).view(np.ndarray)
+
+    numbers, starts, centre = take(images, "<i8"), take(images + 1, "<i8"), take(dimensions, "<f4")
+    projection = take(dimensions**2, "<f4").reshape(dimensions, dimensions) if header["whitened"] else None
+    scale, reach, degrees = (take(images, "<f4") for _ in range(3))
+    weights, ends = take(edges, "<f4"), take(edges, "<i4")
+    space = Space(np.array(centre), None if projection is None else np.array(projection))
+    return NumberedGraph(numbers, starts, ends, weights, scale, reach, degrees, header["least"], space)
+
+
+def _require_digest(file: BinaryIO, path: Path) -> None:
+    digest, left = hashlib.blake2b(digest_size=DIGEST), os.fstat(file.fileno()).st_size - DIGEST
+    while left > 0 and (block := file.read(min(READ, left))):
+        digest.update(block)
+        left -= len(block)
+    if file.read() != digest.digest():
+        raise CollectionDamaged(f"the graph {path.name} has changed since it was written")
+
+
+Progress = Callable[[int, int], None]  # images read, and in all
+
+
+def build_neighbours(
+    feed: IndexFeed, profile: Profile, statistics: Statistics, folder: Path, progress: Progress | None = None
+) -> NumberedGraph:
+    """Build the graph of all images in the space of an index.
+
+    Parameters
+    ----------
+    feed : IndexFeed
+        Of the whole collection.
+    profile : Profile
+        Profile of the collection.
+    statistics : Statistics
+        Of the vectors in the index.
+    folder : Path
+        Folder for a temporary file of all vectors, which need not fit into memory.
+    progress : callable, optional
+        Called with the number of images whose vectors are read, and of all.
+    """
+    with tempfile.TemporaryFile(dir=folder) as file:
+        numbers = _write_vectors(feed, statistics, file, progress)
+        matrix = _mapped(file, len(numbers), statistics.dimensions)
+        plain = profile.is_projected  # learned directions need no more whitening
+        space = plain_space(matrix.shape[1]) if plain else fit_space(matrix, part_bounds(profile, statistics))
+        graph = build_graph(find_neighbours(matrix, space, settings.load().device))
+        del matrix
+    return number_graph(numbers, graph, space)
+
+
+def _write_vectors(
+    feed: IndexFeed, statistics: Statistics, file: IO[bytes], progress: Progress | None
+) -> Numbers:
+    """Write the normalised vectors of all images to a file, and return their numbers, ascending."""
+    last = feed.state().last_number
+    total = feed.count_between(0, last)
+    pages, done, after = [np.empty(0, np.int64)], 0, 0
+    while True:
+        checkpoint()
+        numbers, raw = feed.vectors_after(after, last)
+        if not len(numbers):
+            file.flush()
+            return np.concatenate(pages)
+        file.write(statistics.normalise(raw).astype(np.float32, copy=False).tobytes())
+        pages.append(numbers)
+        done, after = done + len(numbers), int(numbers[-1])
+        if progress:
+            progress(done, max(total, done))
+
+
+def _mapped(file: IO[bytes], count: int, dimensions: int) -> Floats:
+    """Return the vectors (count, dimensions) that a file has."""
+    if not count:
+        return np.empty((0, dimensions), np.float32)
+    return np.memmap(file, np.float32, "r", shape=(count, dimensions)).view(np.ndarray)
+
 
 OUTGROWN = 0.2  # share of its images that a graph may lack before it is built again
 

@@ -13,7 +13,7 @@ from sqlalchemy.engine import URL, make_url
 
 from cbir import settings
 from cbir.errors import CollectionDamaged, DatabaseUnavailable, InvalidInput
-from cbir.store.base.permissions import file_mode
+from cbir.store.base.collection_folder import file_mode
 from cbir.system.addresses import collection_name, validate_collection_address
 from cbir.system.files import OWNER_FOLDER, write_bytes
 

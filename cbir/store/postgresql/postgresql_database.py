@@ -1,4 +1,8 @@
-"""Connections to a collection in PostgreSQL, and what its errors mean."""
+"""Database of a collection: a SQLite file in its folder, or a schema in PostgreSQL, with connections and errors.
+
+Both have `connect`, for queries that all see the database as the first one does, and `begin`, for a transaction that
+writes.
+"""
 
 import math
 import re
@@ -6,7 +10,8 @@ import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn, TypeGuard
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import make_url
@@ -14,15 +19,71 @@ from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from cbir.errors import CollectionBusy, DatabaseUnavailable, InvalidInput, StorageFull
-from cbir.store.postgresql.postgresql_address import find_password
-from cbir.store.postgresql.postgresql_remedies import remedy_for
+from cbir.store.base import schema
+from cbir.store.postgresql.postgresql_address import database_address, find_password
 from cbir.system.addresses import collection_name
 from cbir.system.cancellation import checkpoint
 from cbir.system.remedies import install_command
 
+OTHERWISE = "try again; the log of the server may say more"
+
+# Words of the reason, all of which must occur; English, as libpq's messages are for `LC_MESSAGES=C` and by default.
+REMEDIES = (
+    (
+        ("password authentication failed",),
+        "correct the password: the setting collection_password_file, or PGPASSWORD",
+    ),
+    (
+        ("no password supplied",),
+        "name a file with the password: the setting collection_password_file, or PGPASSFILE",
+    ),
+    (("database", "does not exist"), "correct the address, or create the database: docs/postgresql.md"),
+    (("role", "does not exist"), "correct the user in the address, or create the role: docs/postgresql.md"),
+    (("permission denied",), "give the user the rights on the schema: docs/postgresql.md"),
+    (("pg_hba.conf",), "let pg_hba.conf of the server admit this user from this machine"),
+    (("resolve host",), "correct the host in the address"),
+    (("certificate",), "correct sslmode and sslrootcert in the address"),
+    (("SSL", "closed unexpectedly"), OTHERWISE),
+    (("SSL SYSCALL",), OTHERWISE),
+    (("SSL",), "correct sslmode in the address"),
+    (("too many clients",), "raise max_connections of the server, or use fewer threads and services"),
+    (("Connection refused",), "start the server, or correct host and port in the address"),
+    (("No such file or directory",), "start the server, or correct the folder of its socket in the address"),
+    (("timeout expired",), "start the server, or correct host and port in the address"),
+)
+
+# Words of the reasons that only a change of settings or of the server's configuration removes.
+LASTING = (
+    "password",
+    "does not exist",
+    "permission denied",
+    "pg_hba.conf",
+    "certificate",
+    "SSL",
+    "newer version",
+)
+
+ENDED = ("closed unexpectedly", "SYSCALL")  # words of the reasons when a server with TLS ends
+
+
+def remedy_for(reason: str) -> str:
+    """Return what to do about the reason for which PostgreSQL cannot be used."""
+    matching = (remedy for words, remedy in REMEDIES if all(word in reason for word in words))
+    return next(matching, OTHERWISE)
+
+
+def may_pass(message: str) -> bool:
+    """Return whether to wait for the server, which may be starting, and not to report the error as a mistake."""
+    reason = message.partition("cannot be used: ")[2] or message  # the address may have any words
+    return any(word in reason for word in ENDED) or not any(word in reason for word in LASTING)
+
+
 LOCK = 0x63626973  # not that of the state database
+
 ALONE_LOCK = 0x63626977  # writers share it, unless one of them keeps the others out
+
 ALONE_WAIT = "10s"  # for the transactions of others to end
+
 # Parameters of libpq, which the address may set otherwise; seconds but for the last (milliseconds).
 CONNECTING: dict[str, str | int] = {
     "application_name": "cbir",
@@ -33,13 +94,19 @@ CONNECTING: dict[str, str | int] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
+
 # Writers take turns; one that hangs in its transaction must not keep the others waiting.
 TIMEOUTS = "-c lock_timeout=60s -c idle_in_transaction_session_timeout=1h"
+
 WRITING_TIMEOUT, ALONE_TIMEOUT = "60s", "1h"
+
 # A connection that was idle for longer is tried before use: the server may have been restarted.
 IDLE_SECONDS = 1.0
+
 USED_AT = "used_at"  # in the information on a connection
+
 LIBPQ = re.compile(r"connection failed: (connection to server .*? failed: (FATAL:  )?)?")  # before the reason
+
 DISK_FULL, LOCK_TIMEOUT, TOO_LONG = "53100", "55P03", "54000"
 
 
@@ -219,3 +286,31 @@ class PostgresqlDatabase:
         raise DatabaseUnavailable(
             f"the collection {self.name} cannot be used: {reason}; {remedy_for(reason)}"
         ) from error
+
+
+Database = Engine | PostgresqlDatabase
+
+
+def open_database(folder: Path) -> Database:
+    """Return the database of the collection in `folder`."""
+    address = database_address(folder)
+    return PostgresqlDatabase(address) if address else schema.connect(folder)
+
+
+def is_sqlite(database: Database) -> TypeGuard[Engine]:
+    """Return whether a database is a SQLite file."""
+    return isinstance(database, Engine)
+
+
+def connect_once(database: Database) -> Connection:
+    """Return a connection for one query; in PostgreSQL without a transaction, which would take longer."""
+    return database.connect() if isinstance(database, Engine) else database.connect_once()
+
+
+def require_sqlite(database: Database, what: str) -> Engine:
+    """Return the engine of a SQLite file; raise InvalidInput, which says that PostgreSQL does `what` itself."""
+    if isinstance(database, Engine):
+        return database
+    raise InvalidInput(
+        f"{what} is for collections in a folder; PostgreSQL has tools of its own, see docs/postgresql.md"
+    )

@@ -11,12 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, and_, false, func, or_, select
 
-from cbir.store.base.checksums import with_checksum
 from cbir.store.base.schema import images, instance_copies, labels
-from cbir.store.base.statements import insert_missing
-from cbir.store.base.study_day import parse_study_date
+from cbir.store.base.statements import insert_missing, with_checksum
 from cbir.store.records.image_rows import batches, rows_matching
-from cbir.store.records.records import Record
+from cbir.store.records.records import Record, parse_study_date
 from cbir.system.cancellation import with_checkpoints
 
 MAX_SHIFT_YEARS = 5

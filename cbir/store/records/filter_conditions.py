@@ -1,4 +1,4 @@
-"""Label filters in text form: `modality=CT`, `label!=knee`, `severity>=1.5`, `grade?`, `!grade?`."""
+"""Filters of images by labels, `modality=CT`, `label!=knee`, `severity>=1.5`, `grade?`, `!grade?`, or by patient."""
 
 import math
 import operator
@@ -6,18 +6,23 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, false, func, select
+from sqlalchemy import ColumnElement, and_, false, func, or_, select
 
 from cbir.errors import InvalidInput
-from cbir.store.base.reserved_labels import require_other_keys
 from cbir.store.base.schema import as_number, images, labels
 from cbir.store.base.statements import is_value
+from cbir.store.records.records import require_other_keys
 
 MAX_CHARACTERS = 1000  # of a condition
+
 OPERATORS = ("!=", ">=", "<=", "=", ">", "<")
+
 COMPARISONS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
+
 PRESENT, ABSENT = "?", "!?"
+
 WITHOUT_VALUE = (PRESENT, ABSENT)
+
 FORMS = "key=value (also != < <= > >=, key? for images with the label, !key? for those without)"
 
 
@@ -116,3 +121,19 @@ def _parse_presence(text: str) -> Condition | None:
     symbol = ABSENT if text.startswith("!") else PRESENT
     key = text.removeprefix("!").removesuffix("?").strip()
     return Condition(key, symbol, "") if key and not set(key) & set("=!<>") else None
+
+
+@dataclass(frozen=True)
+class PatientScope:
+    """Images of a patient. key: None for an unknown one. besides: UID of a study that is left out, "" for none."""
+
+    key: str | None
+    besides: str = ""
+
+    def contains(self) -> ColumnElement[bool]:
+        """Return the SQL condition of the images in this scope."""
+        if self.key is None:
+            return false()
+        return and_(
+            images.c.patient_key == self.key, or_(images.c.study == "", images.c.study != self.besides)
+        )

@@ -1,15 +1,161 @@
-"""Counts and summary of a collection."""
+"""Counts of a collection's images and labels: which keys and values there are, and how many images have them."""
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, func, select
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, MetaData, Select, func, select
 
+from cbir.errors import InvalidInput
 from cbir.store.base import metadata
 from cbir.store.base.profile import Profile
-from cbir.store.base.reserved_labels import RESERVED
 from cbir.store.base.schema import images, labels
+from cbir.store.base.statements import Statement, is_listed
+from cbir.store.records.filter_conditions import ABSENT, Condition
+from cbir.store.records.records import RESERVED, require_other_keys
 from cbir.store.snapshot import stored_snapshot
+from cbir.system.remedies import did_you_mean
+
+LISTED_KEYS = 20  # in a message
+
+Numbers = NDArray[np.int64]
+
+KNOWN = Statement("SELECT 1 FROM labels WHERE key = ? LIMIT 1")
+
+# The table itself, where the connection of a limited collection shows a view of it.
+ALL_LABELS = labels.to_metadata(MetaData(schema="main"))
+
+
+class LabelKey(NamedTuple):
+    """A label key. images: number of images that have it. values: number of its different values."""
+
+    key: str
+    images: int
+    values: int
+
+
+class LabelCount(NamedTuple):
+    """A value of a label, and the number of images that have it."""
+
+    value: str
+    images: int
+
+
+class LabelValues(NamedTuple):
+    """Values of a label key.
+
+    images, values: as of `LabelKey`. minimum, maximum: of the values that are numbers; None if none is.
+    items: a page of the values with their numbers of images, the most frequent first, equally frequent ones in the
+    order of their characters.
+    """
+
+    key: str
+    images: int
+    values: int
+    minimum: float | None
+    maximum: float | None
+    items: list[LabelCount]
+
+
+def check_label_keys(connection: Connection, keys: Sequence[str]) -> None:
+    """Raise InvalidInput, which names a close key and all of them, for a key that no image has."""
+    require_other_keys(keys)
+    for key in keys:
+        if KNOWN.run(connection, key).first() is None:
+            query = (
+                select(labels.c.key).where(labels.c.key.not_in(RESERVED)).distinct().order_by(labels.c.key)
+            )
+            raise InvalidInput(_unknown_key(key, connection.scalars(query).all()))
+
+
+def keys_to_check(conditions: Sequence[Condition]) -> list[str]:
+    """Return the keys of conditions, without those of `!key?`, which may ask whether any image has the label."""
+    return [condition.key for condition in conditions if condition.operator != ABSENT]
+
+
+def _unknown_key(key: str, known: Sequence[str]) -> str:
+    if not known:
+        return f"no image has a label '{key}'; no image has any label"
+    advice = did_you_mean(key, known) or "."
+    listed = ", ".join(known[:LISTED_KEYS]) + (", ..." if len(known) > LISTED_KEYS else "")
+    return f"no image has a label '{key}'{advice} Labels: {listed}"
+
+
+def read_label_keys(
+    connection: Connection, where: Sequence[Condition] = (), *, numbers: Numbers | None = None
+) -> list[LabelKey]:
+    """Return the keys of the images for which all conditions hold, in alphabetical order.
+
+    Parameters
+    ----------
+    connection : Connection
+    where : sequence of Condition
+        Conditions on the images that count; all must hold.
+    numbers : (n,) int64, optional
+        Numbers of the images that count, in place of `where`; also those that the connection hides.
+    """
+    values = _value_counts(where, numbers).subquery()
+    total = func.sum(values.c.images)
+    query = select(values.c.key, total, func.count()).group_by(values.c.key).order_by(values.c.key)
+    return [LabelKey(key, int(images_), count) for key, images_, count in connection.execute(query)]
+
+
+def read_label_values(
+    connection: Connection,
+    key: str,
+    where: Sequence[Condition] = (),
+    offset: int = 0,
+    limit: int = 100,
+    *,
+    numbers: Numbers | None = None,
+) -> LabelValues:
+    """Return a page of the values of a label.
+
+    Parameters
+    ----------
+    connection : Connection
+    key : str
+        Label key.
+    where, numbers
+        Images that count, see `read_label_keys`.
+    offset, limit : int
+        Number of values before the page, and on it.
+
+    Raises
+    ------
+    InvalidInput
+        If no image has the label.
+    """
+    check_label_keys(connection, [key])
+    values = _value_counts(where, numbers, key).subquery()
+    number = func.as_number(values.c.value)
+    totals = select(func.sum(values.c.images), func.count(), func.min(number), func.max(number))
+    total, different, minimum, maximum = connection.execute(totals.select_from(values)).one()
+    page = select(values.c.value, values.c.images).order_by(values.c.images.desc(), values.c.value)
+    items = [LabelCount(*row) for row in connection.execute(page.offset(offset).limit(limit))]
+    return LabelValues(key, int(total or 0), different, minimum, maximum, items)
+
+
+def _value_counts(
+    where: Sequence[Condition], numbers: Numbers | None, key: str | None = None
+) -> Select[tuple[str, str, int]]:
+    """Return the query for keys and values with their numbers of images; for the values of `key` if it is given."""
+    table = labels if numbers is None else ALL_LABELS
+    query = select(table.c.key, table.c.value, func.count().label("images")).where(
+        table.c.key.not_in(RESERVED)
+    )
+    if numbers is not None:
+        query = query.where(is_listed(table.c.number, json.dumps(numbers.tolist())))
+    elif where:
+        matching = select(images.c.number).where(*(condition.matches() for condition in where))
+        query = query.where(table.c.number.in_(matching))
+    if key is not None:
+        query = query.where(table.c.key == key)
+    return query.group_by(table.c.key, table.c.value)
+
 
 MAX_VALUES = 100  # most frequent values counted of each label
 

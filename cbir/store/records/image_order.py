@@ -1,21 +1,157 @@
-"""Pages of images in the order in which they were added, the other way round, or by the values of a label."""
+"""Groups of images, of a patient, study, series or label, and pages of images: as added, by slices, or by a label."""
 
 import operator
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, or_, select
 
 from cbir.errors import InvalidInput
+from cbir.images.slice_order import PlacedSlice, SlicePlace, order_slices, uid_key
 from cbir.store.base.schema import as_number, images, labels
+from cbir.store.base.statements import Statement
 from cbir.store.records.dicom_instances import DicomScope
 from cbir.store.records.filter_conditions import Condition
-from cbir.store.records.label_facets import check_label_keys
-from cbir.store.records.slice_rows import numbers_in_order
+from cbir.store.records.image_counts import check_label_keys
+from cbir.store.records.image_rows import ids_of
+from cbir.store.records.records import SLICE_PLACE
+from cbir.system.cancellation import with_checkpoints
+
+
+def numbers_in_order(
+    connection: Connection, scope: DicomScope, conditions: Sequence[ColumnElement[bool]] = ()
+) -> list[int]:
+    """Return the numbers of the images in a scope, series by series, in the order of `order_slices`.
+
+    Parameters
+    ----------
+    connection : Connection
+    scope : DicomScope
+        Study, series or instance.
+    conditions : sequence of SQL conditions
+        Further ones; all must hold.
+    """
+    placed = and_(labels.c.number == images.c.number, labels.c.key == SLICE_PLACE)
+    columns = images.c.number, images.c.series, images.c.instance, images.c.frame, labels.c.value
+    query = select(*columns).outerjoin_from(images, labels, placed).where(scope.contains(), *conditions)
+    members: dict[str, list[tuple[int, PlacedSlice]]] = defaultdict(list)
+    for number, series, instance, frame, text in with_checkpoints(
+        connection.execute(query.order_by(images.c.number))
+    ):
+        location = SlicePlace.from_text(text) if text else SlicePlace()
+        members[series].append((number, PlacedSlice(location, instance, frame or 0)))
+    return [
+        members[series][index][0]
+        for series in sorted(members, key=uid_key)
+        for index in order_slices([each for _, each in members[series]])
+    ]
+
+
+def middle_number(
+    connection: Connection, scope: DicomScope, conditions: Sequence[ColumnElement[bool]] = ()
+) -> int | None:
+    """Return the number of the middle image of `numbers_in_order`, None without one; only its series is put in order.
+
+    Parameters
+    ----------
+    connection, scope, conditions
+        As of `numbers_in_order`.
+    """
+    counted = select(images.c.series, func.count()).where(scope.contains(), *conditions)
+    counts: dict[str, int] = dict(connection.execute(counted.group_by(images.c.series)).all())
+    left = sum(counts.values()) // 2
+    for series in sorted(counts, key=uid_key):
+        if left < counts[series]:
+            of_series = [*conditions, images.c.series == series]
+            return numbers_in_order(connection, scope, of_series)[left]
+        left -= counts[series]
+    return None
+
+
+class DicomGroup(NamedTuple):
+    """A study or a series. series: "" for a study. first: number of its first image. middle: id of its middle one."""
+
+    study: str
+    series: str
+    images: int
+    first: int
+    middle: str
+
+
+def read_groups(
+    connection: Connection, level: str, before: int | None, limit: int, where: Sequence[Condition] = ()
+) -> list[DicomGroup]:
+    """Return the next studies or series, the one that was begun last first.
+
+    Parameters
+    ----------
+    connection : Connection
+    level : str
+        "study" or "series".
+    before : int or None
+        `first` of the last group of the previous page.
+    limit : int
+        Largest number of groups.
+    where : sequence of Condition
+        Label conditions on the images that count; all must hold.
+    """
+    conditions = [images.c.study != "", *(condition.matches() for condition in where)]
+    columns = [images.c.study] if level == "study" else [images.c.study, images.c.series]
+    first = func.min(images.c.number)
+    query = select(*columns, func.count(), first).where(*conditions).group_by(*columns)
+    if before is not None:
+        query = query.having(first < before)
+    groups = []
+    for study, *series, number, start in connection.execute(query.order_by(first.desc()).limit(limit)):
+        scope = DicomScope(study, *series)
+        middle = ids_of(connection, [middle_number(connection, scope, conditions)])
+        groups.append(DicomGroup(study, scope.series, number, start, next(iter(middle), "")))
+    return groups
+
+
+COLUMNS = {"patient": "patient_key", "study": "study", "series": "series"}
+
+_LABEL_PREFIX = "label:"
+
+_BY_COLUMN = {
+    name: Statement(f"SELECT number, {column} FROM images WHERE number IN ? AND {column} <> ''")
+    for name, column in COLUMNS.items()
+}
+
+_BY_LABEL = Statement("SELECT number, value FROM labels WHERE number IN ? AND key = ?")
+
+
+def read_group_keys(connection: Connection, numbers: Sequence[int], by: str) -> dict[int, str]:
+    """Return the key of the group of each image that has one.
+
+    Parameters
+    ----------
+    connection : Connection
+    numbers : sequence of int
+        Numbers of images.
+    by : str
+        "patient" for patient keys, "study" or "series" for UIDs, or the key of a label, with "label:" before it where
+        it is one of these words.
+
+    Raises
+    ------
+    InvalidInput
+        If no image has the label.
+    """
+    listed = list(numbers)
+    if by in COLUMNS:
+        return dict(map(tuple, _BY_COLUMN[by].run(connection, listed)))
+    key = by.removeprefix(_LABEL_PREFIX)
+    check_label_keys(connection, [key])
+    return dict(map(tuple, _BY_LABEL.run(connection, listed, key)))
+
 
 OLDEST, NEWEST, SLICES = "oldest", "newest", "slices"
+
 LABEL, DESCENDING = "label:", "-"
+
 NUMBERS, TEXT, MISSING = 0, 1, 2  # the values of a label in this order, in both directions
 
 

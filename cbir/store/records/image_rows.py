@@ -1,37 +1,105 @@
-"""Bulk operations on image rows; each function works within the transaction of its connection."""
+"""Bulk operations on image rows; each function works within the transaction of its connection.
 
+Of erased content, keyed hashes remain as marks, some of which came from another collection.
+"""
+
+import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import Column, Connection, delete, select, text
 
 from cbir.errors import CollectionDamaged, InvalidInput
-from cbir.store.base.checksums import COLUMN, checksum_sql, values_checksum, vector_checksum, with_checksum
+from cbir.store.base import metadata
+from cbir.store.base.profile import VectorFormat
 from cbir.store.base.schema import AT_ONCE, erased, forgotten, images
-from cbir.store.base.statements import Statement, insert_missing, is_postgresql
-from cbir.store.base.vector_format import VectorFormat
-from cbir.store.records.erased_marks import claim_marks, content_marker, delete_marks
+from cbir.store.base.statements import (
+    COLUMN,
+    Statement,
+    checksum_sql,
+    insert_missing,
+    is_postgresql,
+    values_checksum,
+    vector_checksum,
+    with_checksum,
+)
+from cbir.store.records.patient_key import read_secret
 from cbir.store.records.records import Entry, stored_labels
-from cbir.store.safety import postgresql_rows
+from cbir.store.safety import row_damage
 from cbir.store.safety.row_damage import describe_damage
-from cbir.store.snapshot.tombstones import store_tombstones
+from cbir.store.snapshot.stored_snapshot import store_tombstones
+
+MIRRORED = "mirrored_marks"  # key in `meta`
+
+
+@dataclass(frozen=True)
+class Mirrored:
+    """Marks that were carried over from another collection, as of its latest `change`."""
+
+    change: int = 0
+    marks: frozenset[str] = frozenset()
+
+
+def content_marker(folder: Path) -> Callable[[str], str]:
+    """Return the function that computes the mark of a content hash in the collection in `folder`.
+
+    The mark is what remains of an erased image: only a person who has the image and the collection's key can tell
+    that it was erased.
+    """
+    key = read_secret(folder)
+
+    def mark(content_hash: str) -> str:
+        content = content_hash.encode()
+        return hashlib.blake2b(content, key=key, digest_size=16, person=b"erased content").hexdigest()
+
+    return mark
+
+
+def read_mirrored(connection: Connection) -> Mirrored:
+    """Return the marks that were carried over from another collection."""
+    text = metadata.find_value(connection, MIRRORED)
+    if text is None:
+        return Mirrored()
+    noted = json.loads(text)
+    return Mirrored(noted["change"], frozenset(noted["marks"]))
+
+
+def claim_marks(connection: Connection, marks: Iterable[str]) -> None:
+    """Note that content was erased in this collection itself, even if its marks were carried over before."""
+    mirrored = read_mirrored(connection)
+    if own := mirrored.marks.intersection(marks):
+        noted = {"change": mirrored.change, "marks": sorted(mirrored.marks - own)}
+        metadata.set_value(connection, MIRRORED, json.dumps(noted))
+
+
+def delete_marks(connection: Connection, marks: Iterable[str]) -> None:
+    """Delete marks: their content may be added again."""
+    ordered = sorted(marks)
+    for start in range(0, len(ordered), AT_ONCE):
+        connection.execute(delete(erased).where(erased.c.mark.in_(ordered[start : start + AT_ONCE])))
+
 
 T = TypeVar("T")
 
 LONGEST_KEY = 1000  # bytes in UTF-8; PostgreSQL indexes keys
 
 COLUMNS = [column.name for column in images.c if column.name != COLUMN]
+
 _INSERT_IMAGE = (
     f"INSERT INTO images ({', '.join([*COLUMNS, COLUMN])}) "
     f"VALUES ({', '.join(f':{name}' for name in COLUMNS)}, {checksum_sql(images, ':')})"
 )
+
 _INSERT_CHECKED_IMAGE = (
     f"INSERT INTO images ({', '.join([*COLUMNS, COLUMN])}) "
     f"VALUES ({', '.join(f'%({name})s' for name in [*COLUMNS, COLUMN])})"
 )
+
 _INSERT_VECTOR = Statement("INSERT INTO vectors (number, vector, checksum) VALUES (?, ?, ?)")
+
 _INSERT_LABEL = Statement("INSERT INTO labels (key, value, number, checksum) VALUES (?, ?, ?, ?)")
 
 
@@ -66,7 +134,7 @@ def insert_entries(
         vector_rows.append((number, stored, vector_checksum(number, stored)))
     # The many small rows go to the driver as they are: otherwise a quarter of the time of an indexing run.
     if is_postgresql(connection):
-        checked = [postgresql_rows.with_image_checksum(row) for row in image_rows]
+        checked = [row_damage.with_image_checksum(row) for row in image_rows]
         connection.exec_driver_sql(_INSERT_CHECKED_IMAGE, checked)
     else:
         connection.exec_driver_sql(_INSERT_IMAGE, image_rows)
@@ -78,7 +146,7 @@ def insert_entries(
 def last_number(connection: Connection) -> int:
     """Return the largest number that an image has ever had."""
     if is_postgresql(connection):
-        return postgresql_rows.largest_number(connection)
+        return row_damage.largest_number(connection)
     last = connection.exec_driver_sql("SELECT seq FROM sqlite_sequence WHERE name = 'images'").scalar()
     return int(last or 0)
 
@@ -121,9 +189,9 @@ def update_images(connection: Connection, numbers: Sequence[int], values: Mappin
         among = images.c.number.in_(batch)
         if is_postgresql(connection):
             rows = connection.execute(select(images).where(among)).all()
-            if wrong := postgresql_rows.unsound_images(rows):
+            if wrong := row_damage.unsound_images(rows):
                 raise CollectionDamaged(describe_damage(connection, "records", wrong))
-            postgresql_rows.update_image_rows(connection, rows, values)
+            row_damage.update_image_rows(connection, rows, values)
             continue
         damaged = text(f"{COLUMN} IS NOT {checksum_sql(images)}")
         if wrong := list(connection.scalars(select(images.c.number).where(among, damaged))):

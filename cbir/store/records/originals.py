@@ -6,18 +6,18 @@ changes are logged, those of deleted images stay until they are in the backup to
 
 import hashlib
 import json
+import shutil
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy import Connection, select
 
-from cbir.store.base.checksums import with_checksum
-from cbir.store.base.permissions import file_mode, folder_mode
-from cbir.store.base.schema import images, original_files
-from cbir.store.base.statements import Statement, insert_missing
-from cbir.store.records.database import Database
-from cbir.store.safety.quarantine_table import held_sources
-from cbir.system.files import sync_folder, write_bytes
+from cbir.store.base.collection_folder import file_mode, folder_mode
+from cbir.store.base.schema import held_sources, images, original_files
+from cbir.store.base.statements import Statement, insert_missing, with_checksum
+from cbir.store.postgresql.postgresql_database import Database
+from cbir.system.files import OWNER_FOLDER, SUFFIX, sync_folder, write_bytes
 
 FOLDER = "originals"
 UPLOAD = "upload:"  # prefix of the sources of uploaded images
@@ -73,9 +73,9 @@ def missing_originals(connection: Connection, folder: Path) -> list[str]:
     """Return the ids of the images in the collection `folder` whose original was stored and is gone."""
     noted = UPLOAD + original_files.c.name
     query = select(images.c.image_id, images.c.source).join(original_files, images.c.source == noted)
-    there = {path.name for path in (folder / FOLDER).glob("*")}
+    existing = {path.name for path in (folder / FOLDER).glob("*")}
     rows = connection.execute(query.order_by(images.c.number))
-    return [row.image_id for row in rows if row.source.removeprefix(UPLOAD) not in there]
+    return [row.image_id for row in rows if row.source.removeprefix(UPLOAD) not in existing]
 
 
 def forget_missing(connection: Connection, folder: Path) -> int:
@@ -151,3 +151,15 @@ def unneeded_originals(connection: Connection, folder: Path) -> set[str]:
     uploaded = images.c.source.startswith(UPLOAD)
     needed = set(connection.scalars(select(images.c.source).where(uploaded)))
     return {UPLOAD + file.name for file in (folder / FOLDER).iterdir()} - needed - held_sources(connection)
+
+
+def copy_originals(folder: Path, target: Path) -> None:
+    """Copy those originals of the collection in `folder` that the folder `target` does not have yet."""
+    if not (folder / FOLDER).is_dir():
+        return
+    (target / FOLDER).mkdir(mode=OWNER_FOLDER, exist_ok=True)
+    for path in (folder / FOLDER).iterdir():
+        copy = target / FOLDER / path.name
+        if path.suffix != SUFFIX and not copy.exists():
+            with suppress(FileNotFoundError):  # deleted meanwhile
+                shutil.copy2(path, copy)

@@ -9,16 +9,16 @@ import numpy as np
 from sqlalchemy import Connection, insert, select
 
 from cbir.errors import CollectionDamaged, InvalidInput, NotFound
-from cbir.store.base.checksums import COLUMN, row_checksum
-from cbir.store.records.image_rows import rows_matching
-from cbir.store.records.records import Entry, Record
-from cbir.store.safety import change_log
-from cbir.store.safety.quarantine_table import (
+from cbir.store.base.schema import (
     count_quarantined,
     delete_quarantined,
     has_quarantine,
     quarantine,
 )
+from cbir.store.base.statements import COLUMN, row_checksum
+from cbir.store.records.image_rows import rows_matching
+from cbir.store.records.records import Entry, Record
+from cbir.store.safety import change_log
 
 MOST_IMAGES = 20_000  # in the quarantine of a collection
 NEEDED = "the quarantine is full (20,000 images); release or refuse some with `cbir collection quarantine`"

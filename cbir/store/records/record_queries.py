@@ -1,42 +1,32 @@
 """Queries for the records, vectors and labels of a collection's images, each a transaction of its own."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, Select, func, select
+from sqlalchemy import Connection, Select, func, select
 
 from cbir.errors import CollectionDamaged, NotFound
-from cbir.store.base.checksums import row_checksum, vector_checksum
-from cbir.store.base.reserved_labels import require_other_keys
-from cbir.store.base.restore_advice import REPAIR
+from cbir.store.base.damage import REPAIR
 from cbir.store.base.schema import images, labels, thumbnails
-from cbir.store.base.statements import Statement, joined_numbers
-from cbir.store.records import (
-    dicom_groups,
-    dicom_instances,
-    image_counts,
-    image_groups,
-    image_order,
-    label_facets,
-)
-from cbir.store.records.database import Database, connect_once
-from cbir.store.records.dicom_groups import DicomGroup
+from cbir.store.base.statements import Statement, row_checksum, vector_checksum
+from cbir.store.postgresql.postgresql_database import Database, connect_once
+from cbir.store.records import dicom_instances, image_counts, image_order
 from cbir.store.records.dicom_instances import DicomScope, StudyCounts
 from cbir.store.records.filter_conditions import Condition, parse_filters
-from cbir.store.records.image_order import Order, Position
+from cbir.store.records.image_counts import LabelKey, LabelValues
+from cbir.store.records.image_order import DicomGroup, Order, Position, numbers_in_order
 from cbir.store.records.image_rows import batches
-from cbir.store.records.label_facets import LabelKey, LabelValues
 from cbir.store.records.record_rows import (
     bounded_records,
+    numbers_by_id,
+    numbers_where,
     records_by_number,
     records_of_query,
     records_with_id,
 )
-from cbir.store.records.records import Record
-from cbir.store.records.slice_rows import numbers_in_order
+from cbir.store.records.records import Record, require_other_keys
 
 PAGE = 2000  # records that `iterate` reads in one transaction
 
@@ -49,17 +39,6 @@ _FIRST_SHOWING = Statement("SELECT image_id FROM images WHERE content_hash = ? O
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class LabelledImage:
-    """An image with its value of one label. number: the collection's internal number of the image."""
-
-    number: int
-    image_id: str
-    content_hash: str
-    patient_key: str | None
-    value: str
 
 
 class RecordQueries:
@@ -105,7 +84,7 @@ class RecordQueries:
     def records_by_id(self, image_ids: Iterable[str]) -> dict[str, Record]:
         """Return records by image id, in the order of their numbers; unknown ids are left out."""
         with self._engine.connect() as connection:
-            numbers = _numbers_of_ids(connection, image_ids)
+            numbers = sorted(numbers_by_id(connection, image_ids).values())
             return {record.image_id: record for record in records_by_number(connection, numbers).values()}
 
     def bounded_records_by_id(
@@ -117,7 +96,7 @@ class RecordQueries:
         """
         ids = list(dict.fromkeys(image_ids))
         with self._engine.connect() as connection:
-            number_of = _numbers_by_id(connection, ids)
+            number_of = numbers_by_id(connection, ids)
             numbers = [number_of[image_id] for image_id in ids if image_id in number_of]
             records, bare = bounded_records(connection, numbers, label_bytes)
             return (
@@ -178,7 +157,9 @@ class RecordQueries:
 
     def sorted_numbers(self, order: Order, limit: int, where: Sequence[Condition] = ()) -> list[int]:
         """Return the numbers of the first `limit` images for which all conditions hold, in an order."""
-        return [place.number for place in self._read(image_order.read_positions, order, None, limit, where)]
+        return [
+            position.number for position in self._read(image_order.read_positions, order, None, limit, where)
+        ]
 
     def count(self, where: Sequence[Condition] = ()) -> int:
         """Return the number of images for which all conditions hold."""
@@ -243,13 +224,7 @@ class RecordQueries:
 
     def numbers_by_id(self, image_ids: Iterable[str]) -> dict[str, int]:
         """Return numbers by image id, of any number of images; unknown ids are left out."""
-        columns = select(images.c.image_id, images.c.number)
-        with self._engine.connect() as connection:
-            return {
-                row.image_id: row.number
-                for batch in batches(sorted(set(image_ids)))
-                for row in connection.execute(columns.where(images.c.image_id.in_(batch)))
-            }
+        return self._read(numbers_by_id, image_ids)
 
     def numbers_showing(self, content_hashes: Sequence[str]) -> NDArray[np.int64]:
         """Return the numbers of all images with one of these content hashes."""
@@ -274,7 +249,7 @@ class RecordQueries:
 
     def group_keys(self, numbers: Sequence[int], by: str) -> dict[int, str]:
         """Return the key of the group of each image that has one: see `image_groups.read_group_keys`."""
-        return self._read(image_groups.read_group_keys, numbers, by)
+        return self._read(image_order.read_group_keys, numbers, by)
 
     # DICOM instances
 
@@ -288,14 +263,14 @@ class RecordQueries:
     def dicom_groups(
         self, level: str, before: int | None, limit: int, where: Sequence[Condition] = ()
     ) -> list[DicomGroup]:
-        """Return the next studies or series: see `dicom_groups.read_groups`.
+        """Return the next studies or series: see `image_order.read_groups`.
 
         Parameters
         ----------
         level, before, limit, where
             As of `read_groups`.
         """
-        return self._read(dicom_groups.read_groups, level, before, limit, where)
+        return self._read(image_order.read_groups, level, before, limit, where)
 
     def known_instances(self, uids: Iterable[str]) -> set[str]:
         """Return those of the SOP Instance UIDs `uids` whose pictures are in the collection."""
@@ -322,13 +297,13 @@ class RecordQueries:
     def conditions(self, where: Iterable[str]) -> tuple[Condition, ...]:
         """Parse label conditions, see `parse_filters`; raises InvalidInput for a key that no image has too."""
         parsed = parse_filters(where)
-        if keys := label_facets.keys_to_check(parsed):
-            self._read(label_facets.check_label_keys, keys)
+        if keys := image_counts.keys_to_check(parsed):
+            self._read(image_counts.check_label_keys, keys)
         return parsed
 
     def list_label_keys(self, where: Sequence[Condition] = ()) -> list[LabelKey]:
         """Return the label keys of the images for which all conditions hold, in alphabetical order."""
-        return self._read(label_facets.read_label_keys, where)
+        return self._read(image_counts.read_label_keys, where)
 
     def list_label_values(
         self, key: str, where: Sequence[Condition] = (), offset: int = 0, limit: int = 100
@@ -344,7 +319,7 @@ class RecordQueries:
         offset, limit : int
             Number of values before the page, and on it.
         """
-        return self._read(label_facets.read_label_values, key, where, offset, limit)
+        return self._read(image_counts.read_label_values, key, where, offset, limit)
 
     def label_keys(self) -> dict[str, int]:
         """Return every label key with the number of images that have it."""
@@ -372,47 +347,5 @@ class RecordQueries:
         return {image_id: value for image_id, value in self._rows(query) if value is not None}
 
 
-def numbers_where(connection: Connection, *conditions: ColumnElement[bool]) -> NDArray[np.int64]:
-    """Return the numbers of the images for which all `conditions` hold, ascending."""
-    matching = select(images.c.number).where(*conditions).subquery()
-    # One text: a row at a time, SQLAlchemy and Python take eight times as long.
-    listed = connection.scalar(select(joined_numbers(matching.c.number)))
-    return np.sort(np.fromstring(listed or "", np.int64, sep=","))
-
-
-def read_labelled_images(
-    connection: Connection, key: str, where: Sequence[Condition] = ()
-) -> list[LabelledImage]:
-    """Return the images with a value of a label that is not blank, by number.
-
-    Parameters
-    ----------
-    connection : Connection
-    key : str
-        Label key.
-    where : sequence of Condition
-        Further label conditions; all must hold.
-    """
-    require_other_keys([key])
-    columns = images.c.number, images.c.image_id, images.c.content_hash, images.c.patient_key, labels.c.value
-    query = select(*columns).join(labels, labels.c.number == images.c.number).order_by(images.c.number)
-    query = query.where(labels.c.key == key, *(condition.matches() for condition in where))
-    return [LabelledImage(*row) for row in connection.execute(query) if row.value.strip()]
-
-
 def _not_found(image_id: str) -> NotFound:
     return NotFound(f"there is no image {image_id} in the collection")
-
-
-def _numbers_of_ids(connection: Connection, image_ids: Iterable[str]) -> list[int]:
-    """Return the numbers of images by their ids, ascending; unknown ids are left out."""
-    return sorted(_numbers_by_id(connection, image_ids).values())
-
-
-def _numbers_by_id(connection: Connection, image_ids: Iterable[str]) -> dict[str, int]:
-    query = select(images.c.image_id, images.c.number)
-    return {
-        row.image_id: row.number
-        for batch in batches(sorted(set(image_ids)))
-        for row in connection.execute(query.where(images.c.image_id.in_(batch)))
-    }

@@ -1,20 +1,133 @@
-"""Record of an image: everything a collection stores of it besides its vector."""
+"""Record of an image: everything a collection stores of it besides its vector.
+
+Some facts are stored as labels with reserved keys, which no filter finds: the day of the study, a number whose
+differences are those of a patient's study dates and which holds no date, and the place of a slice.
+"""
 
 import hashlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.errors import InvalidInput
 from cbir.images import DicomHeader, Image
-from cbir.store.base.reserved_labels import RESERVED
-from cbir.store.base.stored_place import SLICE_PLACE, stored_place
-from cbir.store.base.study_day import STUDY_DAY, parse_day, relative_day
+from cbir.images.slice_order import CYCLE, DAY, SlicePlace
+from cbir.system.csv_cells import harmless_cell
+
+# Key of the row of the table `labels` that holds the place, also an unknown one, of a DICOM image.
+SLICE_PLACE = "slice_place"
+
+
+def stored_place(secret: bytes, patient: str, series: str, location: SlicePlace) -> str:
+    """Return the text of a place whose time is counted from a moment that only the collection's key tells.
+
+    Times of a series can be compared, and hold no date. Without a patient whose identifier is not stored either, the
+    time of the day alone is kept.
+
+    Parameters
+    ----------
+    secret : bytes
+        Key of the collection.
+    patient : str
+        Identifier of the patient, "" to keep no date.
+    series : str
+        Series Instance UID.
+    location : SlicePlace
+        Place as the header says it.
+    """
+    if location.time is None:
+        return location.to_text()
+    patient = patient.strip()
+    digest = hashlib.blake2b(f"slice time {patient}\0{series}".encode(), key=secret, digest_size=8).digest()
+    time = location.time if patient else location.time % DAY
+    return replace(location, time=(time + int.from_bytes(digest, "big")) % CYCLE).to_text()
+
+
+# Key of the row of the table `labels` that holds the day; no label of an image has this key.
+STUDY_DAY = "study_day"
+
+DAYS = 2**24  # days, more than any two dates are apart
+
+
+def relative_day(secret: bytes, patient: str, study_date: str) -> int | None:
+    """Return the day of a study, counted from a day of the patient's own that only the collection's key tells.
+
+    Days are counted in a cycle, so that for each date all numbers from 0 to DAYS - 1 are equally probable.
+
+    Parameters
+    ----------
+    secret : bytes
+        Key of the collection.
+    patient : str
+        Identifier of the patient.
+    study_date : str
+        Study date, YYYYMMDD (PS3.5, 6.2, DA).
+
+    Returns
+    -------
+    int or None
+        Day, from 0 to DAYS - 1; None without a valid date or a patient.
+    """
+    parsed = parse_study_date(study_date)
+    if parsed is None or not patient.strip():
+        return None
+    digest = hashlib.blake2b(b"study day " + patient.strip().encode(), key=secret, digest_size=8).digest()
+    return (parsed.toordinal() + int.from_bytes(digest, "big")) % DAYS
+
+
+def parse_study_date(text: str) -> date | None:
+    """Return a date of DICOM, YYYYMMDD (PS3.5, 6.2, DA); None if it is not valid."""
+    if len(text) != 8 or not (text.isascii() and text.isdigit()):
+        return None
+    try:
+        return date(int(text[:4]), int(text[4:6]), int(text[6:]))
+    except ValueError:
+        return None
+
+
+def days_between(earlier: int | None, later: int | None) -> int | None:
+    """Return the days from one study of a patient to another, negative the other way round; None if unknown."""
+    if earlier is None or later is None:
+        return None
+    return (later - earlier + DAYS // 2) % DAYS - DAYS // 2
+
+
+def stored_day(text: str | None) -> int | None:
+    """Return the day that is stored as `text`; None for a label of older collections that is no day."""
+    digits = (text or "").removeprefix("-")
+    return int(text or "") if digits.isascii() and digits.isdigit() else None
+
+
+def parse_day(text: str) -> int:
+    """Return the day that a manifest gives, a whole number; raise InvalidInput for anything else."""
+    digits = text.strip().removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 8):
+        raise InvalidInput(f"{STUDY_DAY}: {text[:40]!r} is not a whole number of days of at most 7 digits")
+    return int(text) % DAYS
+
+
+RESERVED = {STUDY_DAY: "the days of studies", SLICE_PLACE: "the places of slices in their series"}
+
+
+def require_other_keys(keys: Iterable[str]) -> None:
+    """Raise InvalidInput if one of the keys of labels is reserved."""
+    for key in keys:
+        if key in RESERVED:
+            raise InvalidInput(f"the label {key} is reserved for {RESERVED[key]}; choose another key")
+
 
 PERSON_LABELS = ("age", "sex", "series_description")  # of DICOM headers
+
 STUDY_DATE = "study_date"  # label of shifted dates, which are shifted by the patient
+
 OF_PATIENT = (STUDY_DAY, STUDY_DATE, SLICE_PLACE, "age", "sex")  # what counts for one patient alone
+
 FINDINGS_LABEL = "intake"  # of images with findings, which says what they are
+
 UNUSABLE_LABEL = "unusable"  # of images whose file has attributes for display that cannot be used; names them
 
 
@@ -144,3 +257,14 @@ def stored_labels(record: Record) -> dict[str, str]:
     """Return what the table `labels` has of an image: its labels, the day of its study and its place if known."""
     day = {} if record.study_day is None else {STUDY_DAY: str(record.study_day)}
     return record.labels | day | ({SLICE_PLACE: record.slice_place} if record.slice_place else {})
+
+
+def table_header(columns: Sequence[str], keys: Sequence[str]) -> list[Any]:
+    """Return the names of `columns`, fields of records, and of labels; `label:KEY` where a field has the name."""
+    return [harmless_cell(name) for name in (*columns, *(f"label:{k}" if k in columns else k for k in keys))]
+
+
+def table_row(record: Record, columns: Sequence[str], keys: Sequence[str]) -> list[Any]:
+    """Return the values of a record for `table_header`; a cell that a spreadsheet would run gets an apostrophe."""
+    values = [getattr(record, column) for column in columns]
+    return [harmless_cell(value) for value in (*values, *(record.labels.get(key, "") for key in keys))]

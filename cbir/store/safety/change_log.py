@@ -13,22 +13,24 @@ from typing import Any
 from sqlalchemy import Column, Connection, LargeBinary, Table, Text
 
 from cbir.errors import InvalidInput
-from cbir.store.base import file_manifest, metadata
+from cbir.store.base import collection_folder, metadata
 from cbir.store.base.schema import (
     changed_images,
     changes,
+    create_quarantine,
     erased,
     forgotten,
+    has_quarantine,
     images,
     instance_copies,
     labels,
     meta,
     original_files,
+    quarantine,
     thumbnails,
     vectors,
 )
 from cbir.store.base.statements import is_postgresql
-from cbir.store.safety.quarantine_table import create_quarantine, has_quarantine, quarantine
 from cbir.store.safety.row_totals import keep_history
 
 CHAIN = "change_log"  # key in `meta`: name of the log that a collection and its backup have in common
@@ -104,7 +106,7 @@ def seal_copy(connection: Connection, made_at: str) -> None:
     position = last_entry(connection)
     stop_log(connection)
     metadata.set_value(connection, MADE_AT, made_at)
-    metadata.set_value(connection, MANIFEST, file_manifest.NAME)
+    metadata.set_value(connection, MANIFEST, collection_folder.MANIFEST_NAME)
     if chain:
         metadata.set_value(connection, CHAIN, chain)
         metadata.set_value(connection, POSITION, str(position))

@@ -2,7 +2,8 @@
 
 It is the folder `last-good`, replaced with every snapshot: a packed copy of the database, links to the snapshot,
 which take no space, the key, and a manifest. Later deletions are made in it too; images added later are missing from
-it until the next snapshot.
+it until the next snapshot. Definitions of tables, indexes and triggers are compared with those of the copy before:
+no checksum covers them, and a changed one may be valid SQL.
 """
 
 import os
@@ -11,20 +12,48 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from cbir.errors import CbirError, CollectionDamaged
-from cbir.store.base import file_manifest, metadata
-from cbir.store.base.permissions import create_private_file, folder_mode
-from cbir.store.base.restore_advice import restore_advice
-from cbir.store.base.schema import COPIES, DATABASE, SECRET, connect
+from cbir.store.base import collection_folder, metadata
+from cbir.store.base.collection_folder import create_private_file, folder_mode
+from cbir.store.base.damage import DAMAGE, restore_advice
+from cbir.store.base.schema import COPIES, DATABASE, HISTORY, SECRET, connect, quarantine
 from cbir.store.safety import change_log
-from cbir.store.safety.damage import DAMAGE
-from cbir.store.safety.definitions import differing_definitions
-from cbir.store.safety.write_ahead_log import require_sound_log
+from cbir.store.safety.change_log import logging_triggers
+from cbir.store.safety.database_files import require_sound_log
 from cbir.system.files import sync_folder
 
+Definition = tuple[str, str, str | None]  # type, table, SQL
+
+QUERY = "SELECT name, type, tbl_name, sql FROM sqlite_master"
+
+
+def differing_definitions(connection: Connection, copy: Connection) -> list[str]:
+    """Return the names of definitions that are not those of the copy, in order.
+
+    Only the collection may have what logs changes, what was added since the copy was made, and what a newer version
+    of cbir adds.
+    """
+    ours, theirs = _read(connection), _read(copy)
+    logging = logging_triggers()
+    differing = {name for name, definition in theirs.items() if ours.get(name) != definition}
+    for name in ours.keys() - theirs.keys():
+        kind, table, sql = ours[name]
+        if name in logging:
+            differing |= set() if sql == logging[name] and kind == "trigger" else {name}
+        elif table not in {quarantine.name, *(table.name for table in HISTORY)}:
+            differing.add(name)
+    return sorted(differing)
+
+
+def _read(connection: Connection) -> dict[str, Definition]:
+    rows = connection.exec_driver_sql(QUERY).all()
+    return {name: (kind, table, sql) for name, kind, table, sql in rows}
+
+
 NAME, PREVIOUS = COPIES  # the second until the next one is in its place
+
 PARTIAL = f"{NAME}.partial"
 
 
@@ -88,7 +117,7 @@ def finish_replacement(folder: Path) -> None:
 
 def before_change(folder: Path) -> None:
     """Take the database of the copy out of its manifest, before it is changed."""
-    file_manifest.update_sums(folder / NAME, leave_out=(DATABASE,))
+    collection_folder.update_sums(folder / NAME, leave_out=(DATABASE,))
 
 
 def _check_and_sum(folder: Path) -> None:
@@ -96,7 +125,7 @@ def _check_and_sum(folder: Path) -> None:
     engine = connect(folder)
     try:
         with ThreadPoolExecutor(1) as pool, engine.connect() as connection:  # which may change the header
-            summing = pool.submit(file_manifest.write_sums, folder, (DATABASE, SECRET))
+            summing = pool.submit(collection_folder.write_sums, folder, (DATABASE, SECRET))
             (report,) = connection.exec_driver_sql("PRAGMA quick_check(1)").one()
             summing.result()
     finally:
@@ -111,14 +140,14 @@ def _check_and_sum(folder: Path) -> None:
 def _require_same_definitions(folder: Path, partial: Path) -> None:
     """Raise CollectionDamaged if tables or triggers are not those of the present copy, unless that one is damaged."""
     copy = folder / NAME
-    if not (copy / DATABASE).is_file() or not (copy / file_manifest.NAME).is_file():
+    if not (copy / DATABASE).is_file() or not (copy / collection_folder.MANIFEST_NAME).is_file():
         return
     ours, theirs = connect(partial), connect(copy)
     try:
         require_sound_log(copy)
         with ours.connect() as new, theirs.connect() as present:
             names = differing_definitions(new, present)
-        if not names or file_manifest.changed_files(copy, (DATABASE,)):
+        if not names or collection_folder.changed_files(copy, (DATABASE,)):
             return
     except (*DAMAGE, CbirError):  # the present one cannot be read
         return

@@ -1,21 +1,27 @@
-"""Rows that do not match their checksums."""
+"""Rows that do not match their checksums, in SQLite and in PostgreSQL, where checksums are computed here."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Table, select
+from sqlalchemy import ColumnElement, Connection, Row, Table, bindparam, func, select, update
 
 from cbir.errors import CollectionDamaged
-from cbir.store.base.checksums import COLUMN, checksum_sql, vector_checksum
+from cbir.store.base.damage import REPAIR
 from cbir.store.base.metadata import UNCHECKED, required_value
-from cbir.store.base.profile import Profile
-from cbir.store.base.restore_advice import REPAIR
-from cbir.store.base.schema import CHECKED, LISTS, images, meta, vectors
-from cbir.store.base.statements import Statement, is_postgresql
-from cbir.store.base.vector_format import vector_format
-from cbir.store.safety import postgresql_rows
+from cbir.store.base.profile import Profile, vector_format
+from cbir.store.base.schema import CHECKED, LISTS, images, meta, thumbnails, tombstones, vectors
+from cbir.store.base.statements import (
+    COLUMN,
+    Statement,
+    checksum_sql,
+    is_postgresql,
+    row_checksum,
+    values_checksum,
+    vector_checksum,
+    with_checksum,
+)
 from cbir.store.safety.row_totals import (
     changed_history,
     checked_and_history,
@@ -24,12 +30,73 @@ from cbir.store.safety.row_totals import (
     read_totals,
 )
 
+PAGE = 8192
+
+
+def damaged_row_keys(connection: Connection, table: Table, *conditions: ColumnElement[bool]) -> list[Any]:
+    """Return the image numbers, or else the keys, of the rows that do not match their checksums; ascending.
+
+    Parameters
+    ----------
+    connection : Connection
+    table : Table
+        One of `schema.CHECKED`.
+    conditions : ColumnElement
+        Conditions on the rows to read.
+    """
+    key = table.c.number if "number" in table.c else next(iter(table.primary_key))
+    query = select(table, key.label("key_of_row")).where(*conditions)
+    rows = connection.execution_options(yield_per=PAGE).execute(query)
+    return sorted({row.key_of_row for row in rows if not _is_sound(table, row)})
+
+
+def _is_sound(table: Table, row: Row[Any]) -> bool:
+    *values, checksum, _ = tuple(row)
+    if table is meta and values[0] == UNCHECKED:
+        return True
+    if table in (vectors, thumbnails):
+        return bool(checksum == row_checksum(b"%d" % values[0], values[1]))
+    return bool(checksum == values_checksum(*values))
+
+
+def largest_number(connection: Connection) -> int:
+    """Return the largest number that an image has ever had: a deleted one has a tombstone for ever."""
+    largest = func.greatest(
+        select(func.max(images.c.number)).scalar_subquery(),
+        select(func.max(tombstones.c.number)).scalar_subquery(),
+    )
+    return connection.scalar(select(largest)) or 0
+
+
+def with_image_checksum(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of `images` with its checksum."""
+    return with_checksum(images, {**row, "burned_in": int(row["burned_in"])})
+
+
+def update_image_rows(connection: Connection, rows: Sequence[Row[Any]], values: Mapping[str, Any]) -> None:
+    """Give sound `rows` of images new `values` and checksums, in the transaction of `connection`."""
+    changed = [with_image_checksum({**row._mapping, **values}) for row in rows]
+    for row in changed:
+        row["of_number"] = row.pop("number")
+    names = [column.name for column in images.c if column.name != "number"]
+    query = update(images).where(images.c.number == bindparam("of_number"))
+    if changed:
+        connection.execute(query.values({name: bindparam(name) for name in names}), changed)
+
+
+def unsound_images(rows: Sequence[Row[Any]]) -> list[int]:
+    """Return the numbers of those rows of `images` that do not match their checksums."""
+    return [row.number for row in rows if row._mapping[COLUMN] != values_checksum(*row[:-1])]
+
+
 VECTOR = Statement("SELECT CAST(vector AS BLOB) FROM vectors WHERE number = ?")
+
 IMAGE_ID = Statement("SELECT CAST(image_id AS BLOB) FROM images WHERE number = ?")
+
 Progress = Callable[[str, int, int], None]  # stage, rows done, rows in all
 
 LISTED = 5  # images named in a message
-PAGE = 8192
+
 CONTENT = {
     "meta": "settings",
     "images": "records",
@@ -55,7 +122,7 @@ def damaged_keys(connection: Connection, table: Table, progress: Progress | None
         Called with stage, rows done and rows in all.
     """
     if is_postgresql(connection):
-        return postgresql_rows.damaged_row_keys(connection, table)
+        return damaged_row_keys(connection, table)
     key = "CAST(key AS TEXT)" if table is meta else "number"
     if table in LISTS:
         (column,) = table.primary_key

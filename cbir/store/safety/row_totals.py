@@ -7,10 +7,8 @@ from collections.abc import Iterable, Mapping
 
 from sqlalchemy import Connection, Table
 
-from cbir.store.base.checksums import checksum_sql, other_type_sql, restored_types_sql
-from cbir.store.base.schema import CHECKED, HISTORY
-from cbir.store.base.statements import is_postgresql
-from cbir.store.safety.quarantine_table import has_quarantine, quarantine
+from cbir.store.base.schema import CHECKED, HISTORY, has_quarantine, quarantine
+from cbir.store.base.statements import checksum_sql, is_postgresql, other_type_sql, restored_types_sql
 
 
 def start_totals(connection: Connection) -> None:

@@ -1,13 +1,15 @@
 """Snapshot: the derived index of a collection, one file in FAISS's flat format that is read in place.
 
 A 46-byte preamble precedes the FAISS index, so that the vectors begin at a multiple of 64 bytes and BLAS can read
-them from the mapped file; `tail -c +47 FILE` is a file that faiss.read_index opens.
+them from the mapped file; `tail -c +47 FILE` is a file that faiss.read_index opens. Beside it lie, derived likewise,
+files of the vectors in half precision and of the images' nearest neighbours.
 """
 
 import hashlib
 import mmap
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import faiss
 import numpy as np
@@ -16,10 +18,13 @@ from pydantic import BaseModel
 
 from cbir.errors import CollectionDamaged
 from cbir.gallery.flat_index import FlatIndex
-from cbir.store.base.permissions import file_mode
+from cbir.gallery.knn import NEAREST, NearestNeighbours
+from cbir.gallery.whitening import Space
+from cbir.store.base.collection_folder import file_mode
 from cbir.system.files import atomic_binary
 
 READ_BYTES = 1 << 20
+
 PREAMBLE = b"cbir snapshot 1: a FAISS index follows".ljust(45) + b"\n"
 
 
@@ -187,3 +192,100 @@ def file_checksum(path: Path) -> str:
     """Return the BLAKE2b hash of a file, 32 hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+WRITTEN = 1 << 20  # bytes written at a time
+
+
+def write_half_index(path: Path, half: FlatIndex) -> str:
+    """Write an index to `path` atomically and return the file's checksum."""
+    with atomic_binary(path, permissions=file_mode(path.parent)) as file:
+        faiss.write_index(half.index, faiss.PyCallbackIOWriter(file.write, WRITTEN))
+    return file_checksum(path)
+
+
+def read_half_index(path: Path, checksum: str, count: int, dimensions: int) -> FlatIndex:
+    """Map a file that `write_half_index` wrote.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    checksum : str
+        Its checksum; nothing of another file is read.
+    count : int
+        Images of the snapshot that it belongs to.
+    dimensions : int
+        Length of their vectors.
+
+    Raises
+    ------
+    CollectionDamaged
+        If the file is missing or has changed.
+    """
+    try:
+        if file_checksum(path) != checksum:
+            raise CollectionDamaged(f"the index {path.name} has changed since it was written")
+        mapped = np.memmap(path, np.uint8, "r")
+        reader = faiss.ZeroCopyIOReader(faiss.swig_ptr(mapped), mapped.size)
+        index = faiss.read_index(reader)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise CollectionDamaged(f"the index {path.name} cannot be read") from error
+    if not isinstance(index, faiss.IndexScalarQuantizer) or (index.d, index.ntotal) != (dimensions, count):
+        raise CollectionDamaged(f"the index {path.name} does not fit its snapshot")
+    index.referenced_objects = [reader, mapped]  # its codes view them
+    return FlatIndex(index)
+
+
+_EMPTY = np.empty((0, 0), np.float32)  # stored for vectors that are compared as they are
+
+
+def write_knn(path: Path, neighbours: NearestNeighbours) -> str:
+    """Write `neighbours` to `path` atomically and return the file's checksum."""
+    with atomic_binary(path, permissions=file_mode(path.parent)) as file:
+        np.savez(
+            file,
+            centre=neighbours.space.centre,
+            projection=_EMPTY if neighbours.space.projection is None else neighbours.space.projection,
+            rows=neighbours.rows,
+            squared=neighbours.squared,
+            lengths=neighbours.lengths,
+        )
+    return file_checksum(path)
+
+
+def read_knn(path: Path, count: int, dimensions: int) -> NearestNeighbours:
+    """Read a file that `write_knn` wrote.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    count : int
+        Images of the snapshot that it belongs to.
+    dimensions : int
+        Length of their vectors.
+
+    Raises
+    ------
+    CollectionDamaged
+        If the file cannot be read or does not fit the snapshot.
+    """
+    try:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            arrays: dict[str, NDArray[Any]] = {name: file[name] for name in file.files}
+        projection = arrays["projection"]
+        space = Space(arrays["centre"], projection if projection.size else None)
+        neighbours = NearestNeighbours(space, arrays["rows"], arrays["squared"], arrays["lengths"])
+    except Exception as error:  # the parts of a damaged archive raise nearly anything
+        raise CollectionDamaged(f"the neighbours {path.name} cannot be read") from error
+    fits = (
+        neighbours.rows.shape == neighbours.squared.shape == (count, NEAREST)
+        and neighbours.lengths.shape == (count,)
+        and space.centre.shape == (dimensions,)
+        and (space.projection is None or space.projection.shape == (dimensions, dimensions))
+        and neighbours.rows.max(initial=-1) < count
+    )
+    if not fits:
+        raise CollectionDamaged(f"the neighbours {path.name} do not fit their snapshot")
+    return neighbours

@@ -10,16 +10,16 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from cbir.errors import CollectionBusy, CollectionDamaged, InvalidInput
-from cbir.store.base import file_manifest, metadata
-from cbir.store.base.disk_full import raise_when_full
-from cbir.store.base.permissions import create_private_file, restrict_files
+from cbir.store.base import collection_folder, metadata
+from cbir.store.base.collection_folder import create_private_file, restrict_files
+from cbir.store.base.damage import raise_when_full
 from cbir.store.base.schema import DATABASE, SECRET, connect
-from cbir.store.base.secret_key import KEY_CHECK
+from cbir.store.base.stored_models import copy_models
 from cbir.store.collection import Collection
-from cbir.store.records.database import require_sqlite
-from cbir.store.records.key_evidence import require_key
+from cbir.store.postgresql.postgresql_database import require_sqlite
+from cbir.store.records.originals import copy_originals
+from cbir.store.records.patient_key import KEY_CHECK, require_key
 from cbir.store.safety import change_log
-from cbir.store.upkeep.folder_copy import copy_models, copy_originals
 from cbir.store.upkeep.verify import verify_content
 from cbir.system.files import OWNER_FILE, OWNER_FOLDER, rename_durably
 
@@ -94,7 +94,7 @@ def _take_over_log(collection: Collection, partial: Path, folder: Path) -> None:
     with _writer_when_free(collection), collection._engine.begin() as transaction:
         with _transaction(partial) as copy:
             change_log.take_over(transaction, copy)
-        file_manifest.update_sums(partial, written=(DATABASE,))
+        collection_folder.update_sums(partial, written=(DATABASE,))
         rename_durably(
             partial, folder
         )  # before the commit, so that a failure leaves the earlier backup its log
@@ -103,8 +103,8 @@ def _take_over_log(collection: Collection, partial: Path, folder: Path) -> None:
 def _write_manifest(folder: Path) -> None:
     paths = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     names = (path.as_posix() for path in paths)
-    file_manifest.write_sums(folder, [name for name in names if not name.startswith(f"{DATABASE}-")])
-    (folder / file_manifest.NAME).chmod(OWNER_FILE)
+    collection_folder.write_sums(folder, [name for name in names if not name.startswith(f"{DATABASE}-")])
+    (folder / collection_folder.MANIFEST_NAME).chmod(OWNER_FILE)
 
 
 @contextmanager

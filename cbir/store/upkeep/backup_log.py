@@ -11,16 +11,15 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from cbir.errors import CollectionDamaged, InvalidInput
-from cbir.store.base import file_manifest, metadata
-from cbir.store.base.checksums import NULL, row_checksum
-from cbir.store.base.disk_full import raise_when_full
-from cbir.store.base.permissions import create_private_file
+from cbir.store.base import collection_folder, metadata
+from cbir.store.base.collection_folder import create_private_file
+from cbir.store.base.damage import DAMAGE, raise_when_full
 from cbir.store.base.schema import DATABASE
 from cbir.store.base.schema import change_log as schema_log
+from cbir.store.base.statements import NULL, row_checksum
 from cbir.store.collection import Collection
 from cbir.store.records import originals
 from cbir.store.safety import change_log
-from cbir.store.safety.damage import DAMAGE
 from cbir.store.safety.row_totals import changed_history
 from cbir.system.files import OWNER_FILE, OWNER_FOLDER, SUFFIX, atomic_binary, sync_folder
 
@@ -87,7 +86,7 @@ def append_log(collection: Collection, backup: Path) -> int:
         position = int(metadata.find_value(connection, change_log.POSITION) or 0)
         if change_log.has_lost_manifest(connection, backup):
             raise CollectionDamaged(
-                f"the manifest {file_manifest.NAME} of {backup} is missing; make a new backup with --log"
+                f"the manifest {collection_folder.MANIFEST_NAME} of {backup} is missing; make a new backup with --log"
             )
     with collection._engine.connect() as connection:
         if chain is None or metadata.find_value(connection, change_log.CHAIN) != chain:
@@ -97,16 +96,16 @@ def append_log(collection: Collection, backup: Path) -> int:
             )
         if schema_log.name in changed_history(connection):
             raise CollectionDamaged("the log of changes is damaged; make a new backup with --log")
-        if file_manifest.changed_files(backup, (LOG_FILE,)):  # what it had is in the collection no more
+        if collection_folder.changed_files(backup, (LOG_FILE,)):  # what it had is in the collection no more
             raise CollectionDamaged(
                 f"the log {LOG_FILE} of {backup} is missing or damaged; make a new backup with --log"
             )
         with raise_when_full(backup):  # originals first: an entry in the log must find its own
-            file_manifest.update_sums(backup, leave_out=(LOG_FILE,))
+            collection_folder.update_sums(backup, leave_out=(LOG_FILE,))
             copied = _copy_originals(collection.folder / originals.FOLDER, backup / originals.FOLDER)
             transactions, last = _append_entries(connection, backup, position)
             names = (LOG_FILE, *(f"{originals.FOLDER}/{name}" for name in copied))
-            file_manifest.update_sums(backup, written=names)
+            collection_folder.update_sums(backup, written=names)
     with collection._engine.begin() as connection:
         connection.exec_driver_sql("DELETE FROM change_log WHERE entry <= ?", (last,))
         originals.sweep_originals(connection, collection.folder)

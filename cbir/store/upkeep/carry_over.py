@@ -15,32 +15,31 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Row, select
 
 from cbir.errors import CollectionBusy, InvalidInput
-from cbir.store.base import metadata, severity_model
-from cbir.store.base.checksums import vector_checksum
-from cbir.store.base.permissions import folder_mode
-from cbir.store.base.profile import Profile
+from cbir.store.base import metadata, stored_models
+from cbir.store.base.collection_folder import folder_mode
+from cbir.store.base.profile import Profile, vector_format
 from cbir.store.base.schema import forgotten, images, instance_copies, original_files, vectors
-from cbir.store.base.vector_format import vector_format
+from cbir.store.base.statements import vector_checksum
 from cbir.store.collection import Collection
-from cbir.store.records import grade_models, idempotency, image_rows, originals
-from cbir.store.records.absent_images import AbsentImages, sort_absent
+from cbir.store.records import add_transaction, image_rows, originals
 from cbir.store.records.image_rows import batches, delete_images, rows_matching, store_erased_marks
-from cbir.store.records.record_queries import numbers_where
+from cbir.store.records.record_rows import numbers_where
 from cbir.store.safety import change_log
 from cbir.store.safety.row_damage import require_sound_rows
-from cbir.store.snapshot import neighbour_files
-from cbir.store.snapshot.database_state import note_renumbering
-from cbir.store.snapshot.stored_snapshot import forget_snapshot, note_erasure
+from cbir.store.snapshot import derived_files
+from cbir.store.snapshot.stored_snapshot import forget_snapshot, note_erasure, note_renumbering
 from cbir.store.upkeep import carried_history, carried_rows
-from cbir.store.upkeep.carried_erasures import (
+from cbir.store.upkeep.carried_history import (
+    AbsentImages,
     Erasures,
     drop_restored_marks,
     erased_marks,
     note_mirrored,
     read_erasures,
+    sort_absent,
 )
-from cbir.store.upkeep.carried_quarantine import drop_decided, missing_in_quarantine, quarantine_described
-from cbir.store.writing.postgresql_creation import COLLECTION_ID
+from cbir.store.upkeep.carried_rows import drop_decided, missing_in_quarantine, quarantine_described
+from cbir.store.writing.creation import COLLECTION_ID
 from cbir.store.writing.writer import Writer
 from cbir.system.files import sync_folder
 
@@ -213,10 +212,10 @@ class CarryOver:
         with self._source._engine.connect() as reader, self._target._engine.begin() as connection:
             last = carried_history.last_number(reader, images.name)
             carried_history.raise_last_number(connection, images.name, last)
-            idempotency.copy_replies(reader, connection, self._left_out)
+            add_transaction.copy_replies(reader, connection, self._left_out)
             own_marks = erased_marks(connection) - erased_marks(reader)
-        if not own_marks and not (self._target.folder / severity_model.FOLDER).exists():
-            severity_model.copy_severity_model(self._source.folder, self._target.folder)
+        if not own_marks and not (self._target.folder / stored_models.SEVERITY_FOLDER).exists():
+            stored_models.copy_severity_model(self._source.folder, self._target.folder)
 
     def _update_once(self) -> Carried:
         with self._source._engine.connect() as reader:
@@ -311,11 +310,11 @@ class CarryOver:
 
     def _drop_learned(self) -> None:
         """Delete what may have been learned from erased images, as erasing a patient does."""
-        severity_model.drop_severity_model(self._target.folder)
+        stored_models.drop_severity_model(self._target.folder)
         with self._target._engine.begin() as connection:
-            idempotency.delete_replies(connection)
+            add_transaction.delete_replies(connection)
             change_log.stop_log(connection)
-            grade_models.delete_grade_models(connection)
+            metadata.delete_grade_models(connection)
             metadata.bump_generation(connection)
 
     def _compact(self) -> None:
@@ -323,7 +322,7 @@ class CarryOver:
         with self._target._engine.begin() as connection:
             metadata.bump_generation(connection)
             note_erasure(connection)
-        neighbour_files.drop_neighbours(self._target.folder)
+        derived_files.drop_neighbours(self._target.folder)
         if not self._writer.rebuild_without_erased():
             raise CollectionBusy(
                 f"patients were erased, but a reader of {self._target.folder} still holds old pages of its database; "

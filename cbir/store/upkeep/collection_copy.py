@@ -1,38 +1,54 @@
-"""Copy a collection into an empty folder or schema: all that cannot be derived, under the same numbers and ids."""
+"""Copies of a collection: into an empty folder or schema, under the same numbers and ids, or as plain files.
 
+All is copied that cannot be derived; plain files are for other tools.
+"""
+
+import csv
 import hashlib
+import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection, Row, Table, func, insert, select
 
 from cbir.errors import CollectionDamaged, InvalidInput
-from cbir.store.alias import is_alias
-from cbir.store.base import metadata, schema, severity_model
-from cbir.store.base.disk_full import raise_when_full
-from cbir.store.base.secret_key import KEY_CHECK, hash_key
+from cbir.store.base import metadata, schema, stored_models
+from cbir.store.base.collection_folder import restrict_files
+from cbir.store.base.damage import raise_when_damaged, raise_when_full
+from cbir.store.base.profile import vector_format
+from cbir.store.base.schema import create_quarantine, has_quarantine, quarantine
+from cbir.store.base.stored_models import copy_models
 from cbir.store.collection import Collection
+from cbir.store.collection_address import is_alias
 from cbir.store.postgresql import postgresql_address
 from cbir.store.records import originals
+from cbir.store.records.originals import copy_originals
+from cbir.store.records.patient_key import KEY_CHECK, hash_key
+from cbir.store.records.records import table_header, table_row
 from cbir.store.safety.change_log import OF_BACKUP
-from cbir.store.safety.damage import raise_when_damaged
-from cbir.store.safety.quarantine_table import create_quarantine, has_quarantine, quarantine
 from cbir.store.upkeep import carried_history
-from cbir.store.upkeep.folder_copy import copy_models, copy_originals
 from cbir.store.upkeep.verify import verify_content
+from cbir.store.views.collection_view import PAGE, vector_pages
 from cbir.store.writing.creation import create_files
-from cbir.system.files import SUFFIX, rename_durably
+from cbir.system.files import OWNER_FOLDER, SUFFIX, rename_durably
 
 Progress = Callable[[str, int, int], None]  # stage, rows done, rows in all
 
-PAGE = 2000  # rows at a time
+ROWS_AT_ONCE = 2000  # rows at a time
+
 DERIVED = (schema.tombstones, schema.change_log, schema.row_totals)
+
 TABLES = [table for table in schema.tables.sorted_tables if table not in DERIVED]
+
 # Of the target itself: its snapshot, its vector indexes, which collection and key it is, and that it is no backup.
 OWN_KEYS = ("snapshot", "collection_id", KEY_CHECK, "erased_generation", *OF_BACKUP)
+
 OWN_PREFIX = "index:"
 
 
@@ -124,10 +140,10 @@ def _copy_to_folder(source: Collection, folder: Path, progress: Progress) -> Cop
 
 def _copy_to_schema(source: Collection, folder: Path, progress: Progress) -> Copied:
     """Copy into a schema in one transaction; files that an interruption leaves are no collection without it."""
-    from cbir.store.writing import postgresql_creation
+    from cbir.store.writing import creation
 
-    with postgresql_creation.creating(folder, source.secret) as target:
-        severity_model.drop_severity_model(folder)  # of an interrupted copy
+    with creation.creating(folder, source.secret) as target:
+        stored_models.drop_severity_model(folder)  # of an interrupted copy
         return _copy_everything(source, target, folder, progress)
 
 
@@ -190,8 +206,8 @@ def _pages(connection: Connection, table: Table) -> Iterator[list[Row[object]]]:
     if table is schema.meta:
         key = schema.meta.c.key
         query = query.where(key.not_in(OWN_KEYS), ~key.startswith(OWN_PREFIX, autoescape=True))
-    with connection.execute(query, execution_options={"yield_per": PAGE}) as result:
-        for rows in result.partitions(PAGE):
+    with connection.execute(query, execution_options={"yield_per": ROWS_AT_ONCE}) as result:
+        for rows in result.partitions(ROWS_AT_ONCE):
             yield list(rows)
 
 
@@ -217,3 +233,75 @@ def _write_snapshot(folder: Path) -> None:
     with Collection(folder) as copy, copy.writer() as writer:
         if copy.statistics() is not None:
             writer.snapshot()
+
+
+SPOOL = "vectors.partial"
+
+COLUMNS = ("image_id", "source", "frame", "study", "series", "instance", "patient_key")
+
+
+def export_collection(collection: Collection, folder: Path, sources: bool = False) -> int:
+    """Write records.csv, vectors.npy (raw, float32, a row per image) and profile.json; return the image count.
+
+    Labels become columns of records.csv; its rows have the order of the vectors. A cell that a spreadsheet would run
+    as a formula begins with an apostrophe. Paths of files, which may be names of patients, are replaced by keyed
+    hashes unless `sources` is set. Only their owner can read the files. Raises
+    InvalidInput if `folder` exists and is not empty.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InvalidInput(f"{folder} exists and is not an empty folder; name another")
+    partial = folder.with_name(f"{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True, mode=OWNER_FOLDER)
+    keys = list(collection.label_keys())
+    dimensions = vector_format(collection.profile).dimensions
+    numbers = _spool_vectors(partial / SPOOL, collection)
+    exported: list[int] = []
+    with (partial / "records.csv").open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(table_header(COLUMNS, keys))
+        secret = collection.secret
+        for number, record in collection.iterate():
+            row = int(np.searchsorted(numbers, number))
+            if row == len(numbers) or numbers[row] != number:
+                continue  # added after the vectors were read
+            if not sources:
+                record = replace(record, source=_hashed(record.source, secret))
+            table.writerow(table_row(record, COLUMNS, keys))
+            exported.append(row)
+    _write_rows(partial / "vectors.npy", partial / SPOOL, exported, dimensions)
+    (partial / SPOOL).unlink()
+    profile = collection.profile.model_dump() | {"hash": collection.profile.hash}
+    (partial / "profile.json").write_text(json.dumps(profile, indent=2) + "\n", encoding="utf-8")
+    restrict_files(partial)
+    partial.replace(folder)  # over an empty folder at most
+    return len(exported)
+
+
+def _spool_vectors(path: Path, collection: Collection) -> NDArray[np.int64]:
+    """Write the raw vectors of all images to a file, and return the numbers of the images."""
+    numbers = [np.empty(0, np.int64)]
+    with collection._engine.connect() as connection, path.open("wb") as file:
+        for raw, page in vector_pages(connection, 0, vector_format(collection.profile)):
+            file.write(np.ascontiguousarray(raw, "<f4").data)
+            numbers.append(page)
+    return np.concatenate(numbers)
+
+
+def _write_rows(path: Path, spool: Path, rows: list[int], dimensions: int) -> None:
+    """Write these rows of the vectors in `spool` to a .npy file."""
+    with path.open("wb") as file:
+        header = {"descr": "<f4", "fortran_order": False, "shape": (len(rows), dimensions)}
+        np.lib.format.write_array_header_1_0(file, header)
+        if rows:
+            raw = np.memmap(spool, "<f4", "r").reshape(-1, dimensions)
+            for start in range(0, len(rows), PAGE):
+                file.write(raw[rows[start : start + PAGE]].data)
+
+
+def _hashed(source: str, secret: bytes) -> str:
+    """Return the source of an upload as it is, which is a hash already, and a keyed hash of any other."""
+    if source.startswith(originals.UPLOAD):
+        return source
+    digest = hashlib.blake2b(b"source " + os.fsencode(source), key=secret, digest_size=16)
+    return f"source:{digest.hexdigest()}"

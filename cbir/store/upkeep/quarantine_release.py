@@ -5,9 +5,17 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from cbir.errors import CbirError
-from cbir.store.base.checksums import with_checksum
-from cbir.store.base.schema import DATABASE, connect, forgotten
-from cbir.store.base.statements import insert_missing
+from cbir.store.base.damage import DAMAGE
+from cbir.store.base.schema import (
+    DATABASE,
+    connect,
+    delete_quarantined,
+    forgotten,
+    has_quarantine,
+    quarantine,
+    quarantined_of,
+)
+from cbir.store.base.statements import insert_missing, with_checksum
 from cbir.store.collection import Collection
 from cbir.store.records import originals
 from cbir.store.records.add_transaction import Added, AddTransaction
@@ -21,9 +29,7 @@ from cbir.store.records.quarantine import (
 )
 from cbir.store.records.records import FINDINGS_LABEL
 from cbir.store.safety import change_log, last_good
-from cbir.store.safety.damage import DAMAGE
-from cbir.store.safety.quarantine_table import delete_quarantined, has_quarantine, quarantine, quarantined_of
-from cbir.store.safety.write_ahead_log import require_sound_log
+from cbir.store.safety.database_files import require_sound_log
 from cbir.store.writing.writer import Writer
 
 

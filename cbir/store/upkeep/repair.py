@@ -12,9 +12,10 @@ from sqlalchemy.exc import DatabaseError
 
 from cbir.errors import CbirError, CollectionBusy, CollectionDamaged
 from cbir.store.base import metadata
-from cbir.store.base.checksums import COLUMN, checksum_sql, vector_checksum
-from cbir.store.base.profile import Profile
-from cbir.store.base.restore_advice import restore_advice
+from cbir.store.base.collection_folder import writer_lock
+from cbir.store.base.damage import describe_damage_of, raise_when_damaged, restore_advice
+from cbir.store.base.normalisation import Standardisation
+from cbir.store.base.profile import Profile, vector_format
 from cbir.store.base.schema import (
     CHECKED,
     DATABASE,
@@ -26,17 +27,13 @@ from cbir.store.base.schema import (
     thumbnails,
     vectors,
 )
-from cbir.store.base.secret_key import KEY_CHECK, read_secret
-from cbir.store.base.standardisation import Standardisation
-from cbir.store.base.vector_format import vector_format
+from cbir.store.base.statements import COLUMN, checksum_sql, vector_checksum
 from cbir.store.collection import Collection
+from cbir.store.postgresql.postgresql_database import require_sqlite
 from cbir.store.records.change_history import mark_incomplete, record_change
-from cbir.store.records.database import require_sqlite
-from cbir.store.records.key_evidence import check_key, find_key_check
+from cbir.store.records.patient_key import KEY_CHECK, check_key, find_key_check, read_secret
 from cbir.store.safety import change_log, last_good
-from cbir.store.safety.damage import describe_damage_of, raise_when_damaged
-from cbir.store.safety.lost_database import describe_loss
-from cbir.store.safety.lost_rows import SAME_IMAGE, insert_row, repair_list, restore_missing, restore_vectors
+from cbir.store.safety.database_files import describe_loss, log_problem
 from cbir.store.safety.row_damage import CONTENT, damaged_keys, name_images
 from cbir.store.safety.row_totals import (
     changed_history,
@@ -47,9 +44,14 @@ from cbir.store.safety.row_totals import (
     start_totals,
     stop_totals,
 )
-from cbir.store.safety.write_ahead_log import log_problem
-from cbir.store.safety.writer_lock import writer_lock
-from cbir.store.upkeep.vector_recovery import recover_vector
+from cbir.store.upkeep.lost_rows import (
+    SAME_IMAGE,
+    insert_row,
+    recover_vector,
+    repair_list,
+    restore_missing,
+    restore_vectors,
+)
 from cbir.store.views.agreement import differing_numbers, open_intact_snapshot
 from cbir.store.views.collection_view import vector_pages
 

@@ -1,30 +1,39 @@
-"""Restore a backup, as of any moment that its log covers."""
+"""Restore a backup, as of any moment that its log covers, or open the last good copy of a damaged collection."""
 
 import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 
-from cbir.errors import CollectionDamaged, InvalidInput, NotFound
-from cbir.store.base import file_manifest, metadata
-from cbir.store.base.disk_full import raise_when_full
-from cbir.store.base.permissions import create_private_file, restrict_files
+from cbir.errors import CbirError, CollectionBusy, CollectionDamaged, InvalidInput, NotFound
+from cbir.store.base import collection_folder, metadata
+from cbir.store.base.collection_folder import create_private_file, restrict_files, writer_lock
+from cbir.store.base.damage import (
+    find_copy,
+    raise_when_damaged,
+    raise_when_full,
+    restore_advice,
+    time_of_copy,
+)
 from cbir.store.base.schema import COPIES, DATABASE, SECRET
-from cbir.store.base.secret_key import KEY_CHECK
+from cbir.store.base.statements import is_postgresql
+from cbir.store.base.stored_models import copy_models
 from cbir.store.collection import Collection
+from cbir.store.collection_address import resolve_alias
 from cbir.store.records import originals
-from cbir.store.safety import change_log
-from cbir.store.safety.damage import raise_when_damaged
-from cbir.store.safety.write_ahead_log import require_sound_log
+from cbir.store.records.originals import copy_originals
+from cbir.store.records.patient_key import KEY_CHECK
+from cbir.store.safety import change_log, last_good
+from cbir.store.safety.database_files import require_sound_log
+from cbir.store.snapshot.stored_snapshot import read_snapshot_info
 from cbir.store.upkeep.backup_log import LOG_FILE, LogEntry, open_log, read_log
-from cbir.store.upkeep.folder_copy import copy_models, copy_originals
 from cbir.store.upkeep.verify import verify_collection
 from cbir.system.files import OWNER_FOLDER, rename_durably
 
@@ -126,7 +135,7 @@ def _require_intact(backup: Path, from_copy: bool) -> None:
                 f"the database {DATABASE} of {backup} is missing; use another backup"
             ) from None
         raise NotFound(f"there is no backup in {backup}") from None
-    if changed := file_manifest.changed_files(backup, (DATABASE, SECRET) if from_copy else None):
+    if changed := collection_folder.changed_files(backup, (DATABASE, SECRET) if from_copy else None):
         raise CollectionDamaged(
             f"{backup} is damaged: missing or changed since it was written: {', '.join(changed)}; use another backup"
         )
@@ -134,13 +143,13 @@ def _require_intact(backup: Path, from_copy: bool) -> None:
 
 def _require_manifest(copied: Collection, backup: Path, from_copy: bool) -> None:
     """Raise CollectionDamaged if a backup, or last good copy, was made with a manifest and has none."""
-    if (backup / file_manifest.NAME).exists():
+    if (backup / collection_folder.MANIFEST_NAME).exists():
         return
     # Last good copies have had a manifest ever since they have a hash of the key.
     if copied._read(metadata.find_value, KEY_CHECK if from_copy else change_log.MANIFEST):
         raise CollectionDamaged(
-            f"the manifest {file_manifest.NAME} of {backup} is missing; use another backup, or `--without-manifest` "
-            "if there is none"
+            f"the manifest {collection_folder.MANIFEST_NAME} of {backup} is missing; use another backup, or "
+            "`--without-manifest` if there is none"
         )
 
 
@@ -269,3 +278,48 @@ def _replay(connection: Connection, entries: list[LogEntry], at: Moment | None) 
         return False
     connection.exec_driver_sql("RELEASE logged")
     return True
+
+
+def open_or_fallback(folder: Path) -> Collection:
+    """Open the collection in `folder`, or its last good copy if the database is damaged.
+
+    The copy has `fallback_for` set and cannot be written to. Without a usable copy this raises what `Collection`
+    raises. Reads the whole database once. `folder` may be an alias.
+    """
+    folder = resolve_alias(folder)
+    try:
+        return _open_checked(folder)
+    except CollectionDamaged as damage:
+        with suppress(OSError, CollectionBusy), writer_lock(folder):  # another may be replacing it
+            last_good.finish_replacement(folder)
+        copy = find_copy(folder)  # a read-only folder keeps one whose replacement was interrupted
+        if copy is None:
+            raise
+        try:
+            collection = _open_checked(copy)
+        except CbirError:
+            raise damage from None
+        collection.fallback_for = (
+            f"{damage}. Searching in the last good copy, of {time_of_copy(copy)}: images added since are missing, "
+            "and nothing can be changed until the collection is restored"
+        )
+        return collection
+
+
+def _open_checked(folder: Path) -> Collection:
+    collection = Collection(folder)
+    try:
+        with raise_when_damaged(folder), collection._engine.connect() as connection:
+            report = ["ok"]
+            if not is_postgresql(connection):  # which checks every page that it reads
+                report = list(connection.scalars(text("PRAGMA quick_check(1)")))
+            metadata.read_statistics(connection)
+            read_snapshot_info(connection, folder)
+        if report != ["ok"]:
+            raise CollectionDamaged(
+                f"the database of {folder} is damaged ({' '.join(report)[:200]}); {restore_advice(folder)}"
+            )
+    except CbirError:
+        collection.close()
+        raise
+    return collection

@@ -8,13 +8,12 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from cbir.errors import CollectionDamaged
-from cbir.store.base.checksums import COLUMN, checksum_sql
+from cbir.store.base.damage import REPAIR
 from cbir.store.base.normalisation import Statistics
-from cbir.store.base.restore_advice import REPAIR
+from cbir.store.base.profile import VectorFormat
 from cbir.store.base.schema import vectors
-from cbir.store.base.statements import Statement, is_postgresql
-from cbir.store.base.vector_format import VectorFormat
-from cbir.store.safety import postgresql_rows
+from cbir.store.base.statements import COLUMN, Statement, checksum_sql, is_postgresql
+from cbir.store.safety import row_damage
 from cbir.store.safety.row_damage import damaged_vectors, describe_damage, name_images
 from cbir.store.snapshot import stored_snapshot
 from cbir.store.snapshot.snapshot import Snapshot, open_snapshot
@@ -146,7 +145,7 @@ def _ranges(ids: Numbers) -> list[tuple[int, int]]:
 
 def _damaged_between(connection: Connection, first: int, last: int) -> list[int]:
     if is_postgresql(connection):
-        return postgresql_rows.damaged_row_keys(connection, vectors, vectors.c.number.between(first, last))
+        return row_damage.damaged_row_keys(connection, vectors, vectors.c.number.between(first, last))
     differs = f"{COLUMN} IS NOT {checksum_sql(vectors)}"
     query = f"SELECT number FROM vectors WHERE number BETWEEN ? AND ? AND {differs}"
     return list(connection.exec_driver_sql(query, (first, last)).scalars())

@@ -1,8 +1,10 @@
 """View of a collection for queries: the vectors of one generation, normalised and ready to compare."""
 
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +17,9 @@ from cbir.gallery.live_graph import Neighbourhood
 from cbir.gallery.vector_blocks import Floats, Rows, positions_among
 from cbir.store.base import metadata, normalisation
 from cbir.store.base.normalisation import Statistics
-from cbir.store.base.profile import Profile
+from cbir.store.base.profile import Profile, VectorFormat, vector_format
 from cbir.store.base.schema import vectors
-from cbir.store.base.vector_format import VectorFormat, vector_format
-from cbir.store.records.filter_cache import FilterCache
+from cbir.store.records.filter_conditions import Condition
 from cbir.store.safety.row_damage import (
     damaged_vectors,
     describe_damage,
@@ -26,7 +27,39 @@ from cbir.store.safety.row_damage import (
     vectors_not_finite,
 )
 from cbir.store.snapshot.snapshot import Snapshot, SnapshotInfo
-from cbir.store.snapshot.tombstones import deleted_numbers
+from cbir.store.snapshot.stored_snapshot import deleted_numbers
+
+KEPT = 8  # filters
+
+BYTES = 32 * 2**20  # of all filters but the last; one that half of a million images pass has 4 MB
+
+Conditions = tuple[Condition, ...]
+
+
+class FilterCache:
+    """Rows of one view by the conditions that they fulfil, the last few. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._rows: OrderedDict[Conditions, Rows] = OrderedDict()
+
+    def rows(self, conditions: Conditions, read: Callable[[], Rows]) -> Rows:
+        """Return the rows of `conditions`; `read` reads them where they are not kept."""
+        with self._lock:
+            if conditions in self._rows:
+                self._rows.move_to_end(conditions)
+                return self._rows[conditions]
+        rows = read()
+        rows.flags.writeable = False
+        with self._lock:
+            self._rows[conditions] = rows
+            while len(self._rows) > KEPT or (len(self._rows) > 1 and self._size() > BYTES):
+                self._rows.popitem(last=False)
+        return rows
+
+    def _size(self) -> int:
+        return sum(rows.nbytes for rows in self._rows.values())
+
 
 PAGE = 4096  # vectors read from the database at a time
 

@@ -14,34 +14,31 @@ from cbir import settings
 from cbir.gallery import knn, whitening
 from cbir.gallery.flat_index import build_half_index
 from cbir.store.base import metadata, normalisation, schema
-from cbir.store.base.normalisation import Statistics
-from cbir.store.base.permissions import folder_mode
-from cbir.store.base.profile import Profile
-from cbir.store.base.projection import Projection, fit_projection
+from cbir.store.base.collection_folder import folder_mode
+from cbir.store.base.normalisation import Projection, Statistics, fit_projection
+from cbir.store.base.profile import Profile, vector_format
 from cbir.store.base.schema import vectors
 from cbir.store.base.statements import is_postgresql
-from cbir.store.base.vector_format import vector_format
-from cbir.store.records.database import Database, is_sqlite
+from cbir.store.postgresql.postgresql_database import Database, is_sqlite
 from cbir.store.records.image_rows import last_number
 from cbir.store.safety import last_good
 from cbir.store.safety.row_damage import require_sound_rows
-from cbir.store.snapshot import audit_file, map_file, region_cells, shared_transform
+from cbir.store.snapshot import derived_files, stored_snapshot
 from cbir.store.snapshot import snapshot as snapshots
-from cbir.store.snapshot.database_state import read_state
-from cbir.store.snapshot.half_index_file import write_half_index
-from cbir.store.snapshot.knn_file import write_knn
-from cbir.store.snapshot.snapshot import SnapshotInfo
+from cbir.store.snapshot.snapshot import SnapshotInfo, write_half_index, write_knn
 from cbir.store.snapshot.stored_snapshot import (
     ERASED_GENERATION,
+    count_deleted,
     fingerprint,
     forget_snapshot,
+    forget_tombstones,
     read_snapshot_info,
+    read_state,
     snapshot_is_outdated,
     statistics_fingerprint,
     store_snapshot_info,
     store_statistics,
 )
-from cbir.store.snapshot.tombstones import count_deleted, forget_tombstones
 from cbir.store.views.agreement import require_agreement
 from cbir.store.views.collection_view import load_vectors, vector_pages
 from cbir.system.files import sync_folder
@@ -94,7 +91,7 @@ def statistics_are_outgrown(database: Database) -> bool:
     """Return True if the collection has grown so much that its statistics are to be fitted again."""
     with database.connect() as connection:
         statistics = metadata.read_statistics(connection)
-        if shared_transform.is_shared(connection):
+        if stored_snapshot.is_shared(connection):
             return False
         count = connection.scalar(select(func.count()).select_from(vectors)) or 0
     return statistics is not None and normalisation.needs_refit(statistics, count)
@@ -103,7 +100,7 @@ def statistics_are_outgrown(database: Database) -> bool:
 def statistics_outlive_erasure(database: Database) -> bool:
     """Return whether the statistics need not be fitted again when patients are erased: they are of other images."""
     with database.connect() as connection:
-        return shared_transform.outlives_erasure(connection)
+        return stored_snapshot.outlives_erasure(connection)
 
 
 def _needs_halves(images: int) -> bool:
@@ -230,9 +227,9 @@ def _store_statistics_alone(
 def _note_origin(connection: Connection, refit: bool, adopted: AdoptedStatistics | None) -> None:
     """Note whether the statistics that are being stored came from elsewhere."""
     if adopted:
-        shared_transform.note_shared(connection, adopted.fitted_here)
+        stored_snapshot.note_shared(connection, adopted.fitted_here)
     elif refit:
-        shared_transform.forget_shared(connection)
+        stored_snapshot.forget_shared(connection)
 
 
 def _fit_by_pages(connection: Connection, profile: Profile, count: int) -> Statistics:
@@ -329,15 +326,15 @@ def _drop_index(folder: Path, database: Database) -> bool:
     with database.begin() as connection:
         if connection.scalar(select(vectors.c.number).limit(1)) is not None:
             return False
-        derived = ("statistics", metadata.AUTO, shared_transform.KEY)
+        derived = ("statistics", metadata.AUTO, stored_snapshot.TRANSFORM_ORIGIN)
         connection.execute(delete(schema.meta).where(schema.meta.c.key.in_(derived)))
         forget_snapshot(connection, folder)
         forget_tombstones(connection)
         metadata.bump_generation(connection)
     last_good.drop_last_good(folder)
-    map_file.drop_map(folder)
-    audit_file.drop_audit_file(folder)
-    region_cells.drop_cells(folder)
+    derived_files.drop_map(folder)
+    derived_files.drop_audit_file(folder)
+    derived_files.drop_cells(folder)
     if (folder / "snapshots").is_dir():  # not if there never was an image
         for file in (folder / "snapshots").glob("*"):
             file.unlink(missing_ok=True)

@@ -23,13 +23,12 @@ from sqlalchemy import (
 from cbir.errors import CollectionDamaged, NotFound
 from cbir.store.base import metadata
 from cbir.store.base.normalisation import Statistics
+from cbir.store.base.profile import vector_format
 from cbir.store.base.schema import changed_images, changes, images, tombstones, vectors
 from cbir.store.base.statements import is_postgresql
-from cbir.store.base.vector_format import vector_format
-from cbir.store.records.database import Database, connect_once
+from cbir.store.postgresql.postgresql_database import Database, connect_once
 from cbir.store.records.dicom_instances import DicomScope
-from cbir.store.records.filter_conditions import Condition
-from cbir.store.records.patient_scope import PatientScope
+from cbir.store.records.filter_conditions import Condition, PatientScope
 from cbir.store.records.record_queries import RecordQueries
 from cbir.store.records.records import Record
 from cbir.store.safety.row_damage import (
@@ -38,9 +37,14 @@ from cbir.store.safety.row_damage import (
     describe_not_finite,
     vectors_not_finite,
 )
-from cbir.store.snapshot.database_state import has_state, read_state
-from cbir.store.snapshot.stored_snapshot import ERASED_GENERATION, fingerprint, read_snapshot_info
-from cbir.store.snapshot.tombstones import deleted_since
+from cbir.store.snapshot.stored_snapshot import (
+    ERASED_GENERATION,
+    deleted_since,
+    fingerprint,
+    has_state,
+    read_snapshot_info,
+    read_state,
+)
 
 Numbers = NDArray[np.int64]
 Floats = NDArray[np.float32]

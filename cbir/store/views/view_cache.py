@@ -1,26 +1,37 @@
-"""Current view of a collection, rebuilt when the collection has changed."""
+"""Current view of a collection, rebuilt when the collection has changed, and its vectors for queries by text.
+
+A projection is fitted to images alone; texts lie elsewhere in the space, and lose what distinguishes them when they
+are projected. So texts are compared with the encoder's raw values, scaled to length 1.
+"""
 
 import threading
 from pathlib import Path
+from threading import Lock
 
+import numpy as np
 from sqlalchemy import Connection
 
 from cbir.errors import CollectionDamaged
 from cbir.gallery.flat_index import FlatIndex
+from cbir.gallery.gallery import Gallery
 from cbir.gallery.live_graph import Neighbourhood
+from cbir.gallery.vector_blocks import Floats, VectorBlocks
 from cbir.store.base import metadata
-from cbir.store.base.profile import Profile
-from cbir.store.base.restore_advice import REPAIR
-from cbir.store.base.vector_format import vector_format
-from cbir.store.records.database import Database, connect_once, is_sqlite
-from cbir.store.snapshot import database_state
-from cbir.store.snapshot.database_state import has_state, read_state
-from cbir.store.snapshot.half_index_file import read_half_index
-from cbir.store.snapshot.knn_file import read_knn
-from cbir.store.snapshot.snapshot import Snapshot, SnapshotInfo, open_snapshot
-from cbir.store.snapshot.stored_snapshot import read_snapshot_info, snapshot_stamp, snapshot_statistics
+from cbir.store.base.damage import REPAIR
+from cbir.store.base.normalisation import SHORTEST
+from cbir.store.base.profile import Profile, vector_format
+from cbir.store.postgresql.postgresql_database import Database, connect_once, is_sqlite
+from cbir.store.snapshot import stored_snapshot
+from cbir.store.snapshot.snapshot import Snapshot, SnapshotInfo, open_snapshot, read_half_index, read_knn
+from cbir.store.snapshot.stored_snapshot import (
+    has_state,
+    read_snapshot_info,
+    read_state,
+    snapshot_stamp,
+    snapshot_statistics,
+)
 from cbir.store.views.agreement import require_sample_agreement
-from cbir.store.views.collection_view import View, build_view
+from cbir.store.views.collection_view import View, build_view, vector_pages
 from cbir.system.cancellation import run_to_end
 
 ATTEMPTS = 3  # to open a snapshot, which a writer may just have replaced
@@ -37,7 +48,7 @@ class ViewCache:
         self._folder, self._engine = folder, engine
         self._lock = threading.Lock()
         self._view: View | None = None
-        self._state = (0, database_state.NONE)  # generation and state of the view
+        self._state = (0, stored_snapshot.NONE)  # generation and state of the view
         self._stamp = 0  # of the snapshot's description, where that is a file
         self._snapshot: tuple[Snapshot, SnapshotInfo] | None = None
         self._neighbourhood: Neighbourhood | None = None  # of the snapshot
@@ -146,3 +157,58 @@ class ViewCache:
         except CollectionDamaged as damage:
             self._half_problem = f"{damage}: searches compare the vectors in single precision"
         return self._neighbours_problem is None and self._half_problem is None
+
+
+def unit_vectors(raw: Floats) -> Floats:
+    """Return vectors (n, e) scaled to length 1; one without a direction becomes 0."""
+    lengths = np.linalg.norm(raw, axis=-1, keepdims=True)
+    return np.asarray(raw / np.maximum(lengths, np.float32(SHORTEST)), np.float32)
+
+
+class JointVectors:
+    """Vectors of length 1 of the images of a view, read with the first query by text. Thread-safe."""
+
+    def __init__(self, engine: Database) -> None:
+        self._engine = engine
+        self._lock = Lock()
+        self._loaded: tuple[Gallery, VectorBlocks] | None = None  # gallery of a view, and its vectors
+
+    def of_view(self, view: View, profile: Profile, values: int) -> VectorBlocks:
+        """Return the vectors (n, values) of the rows of a view; a row whose image was deleted has 0.
+
+        Parameters
+        ----------
+        view : View
+            View of the collection.
+        profile : Profile
+            Its profile.
+        values : int
+            Number of leading values that the encoder gives.
+        """
+        loaded = self._loaded
+        if loaded and loaded[0] is view.gallery:
+            return loaded[1]
+        return run_to_end(lambda: self._load(view.gallery, profile, values), self._lock)
+
+    def _load(self, gallery: Gallery, profile: Profile, values: int) -> VectorBlocks:
+        if self._loaded and self._loaded[0] is gallery:
+            return self._loaded[1]
+        ids, blocks = gallery.ids, list[Floats]()
+        if self._loaded:
+            before, earlier = self._loaded
+            if np.array_equal(before.ids, ids[: len(before)]):  # images were added to these
+                blocks = list(earlier.blocks)
+        start = sum(map(len, blocks))
+        added = np.zeros((len(ids) - start, values), np.float32)
+        after = int(ids[start - 1]) if start else 0
+        with self._engine.connect() as connection:
+            for raw, numbers in vector_pages(connection, after, vector_format(profile)):
+                in_view = np.isin(numbers, ids)  # others were added since the view was made
+                rows = np.searchsorted(ids, numbers[in_view]) - start
+                added[rows] = unit_vectors(raw[in_view, :values])
+        if len(blocks) > 1:  # two at most: the first, and what was added since
+            blocks[1:] = [np.concatenate([*blocks[1:], added])]
+        elif len(added) or not blocks:
+            blocks.append(added)
+        self._loaded = gallery, VectorBlocks(tuple(blocks))
+        return self._loaded[1]

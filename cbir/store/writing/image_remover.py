@@ -1,26 +1,144 @@
-"""Deletion of images and erasure of patients, by the holder of a collection's lock."""
+"""Deletion of images, erasure of patients, and compaction, by the holder of a collection's lock."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from datetime import UTC, datetime
+from pathlib import Path
 
-from sqlalchemy import select
+from sqlalchemy import Connection, delete, select, text
 
-from cbir.errors import CbirError, CollectionBusy
-from cbir.store.base import metadata, schema
-from cbir.store.base.checksums import with_checksum
-from cbir.store.base.schema import forgotten, images
-from cbir.store.base.statements import insert_missing
-from cbir.store.erasure.erasure import erase_rows, require_others_sound
-from cbir.store.records import change_history, originals
-from cbir.store.records.database import is_sqlite
-from cbir.store.records.image_rows import delete_images, rows_matching
+from cbir.errors import CbirError, CollectionBusy, CollectionDamaged
+from cbir.store.base import metadata, schema, stored_models
+from cbir.store.base.damage import DAMAGE, restore_advice
+from cbir.store.base.schema import (
+    changed_images,
+    delete_quarantined,
+    forgotten,
+    images,
+    instance_copies,
+    quarantine,
+    quarantined_of,
+)
+from cbir.store.base.statements import insert_missing, with_checksum
+from cbir.store.postgresql import postgresql_schema
+from cbir.store.postgresql.postgresql_database import Database, connect_once, is_sqlite
+from cbir.store.records import add_transaction, change_history, originals
+from cbir.store.records.image_rows import delete_images, delete_rows, rows_matching, store_erased_marks
 from cbir.store.safety import change_log, last_good
-from cbir.store.safety.damage import DAMAGE
-from cbir.store.safety.quarantine_table import quarantined_of
-from cbir.store.safety.write_ahead_log import require_sound_log
-from cbir.store.snapshot import audit_file, map_file, neighbour_files
+from cbir.store.safety.database_files import require_sound_log
+from cbir.store.safety.row_damage import row_problems
+from cbir.store.safety.row_totals import store_totals
+from cbir.store.snapshot import derived_files
 from cbir.store.snapshot.stored_snapshot import note_erasure
+from cbir.store.views import index_build
 from cbir.store.writing.label_writer import LabelWriter
+
+
+def compact_files(
+    folder: Path,
+    database: Database,
+    refit: bool = False,
+    history_days: int | None = None,
+    deleted_days: int | None = None,
+) -> bool:
+    """Write a snapshot without deleted images and free unused space.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the collection.
+    database : Database
+        Its database.
+    refit : bool
+        Fit new statistics.
+    history_days : int, optional
+        Days of the history to keep; all by default.
+    deleted_days : int, optional
+        Days after which deleted images may be added again; never by default.
+
+    Returns
+    -------
+    bool
+        False if a reader still holds old pages of the database, so that not all was written back.
+
+    Raises
+    ------
+    CollectionDamaged
+        If rows do not match their checksums; the snapshot and the last good copy stay as they are.
+    """
+    with database.begin() as connection:
+        originals.forget_unused(connection)
+        if history_days is not None:
+            change_history.prune_changes(connection, history_days)
+        if deleted_days is not None:
+            change_history.prune_deletions(connection, deleted_days)
+    index_build.rebuild_index(folder, database, refit)
+    with database.connect() as connection:
+        logged = change_log.is_logged(connection)
+    if not logged:  # else the backup has to get them first
+        originals.sweep_unused(database, folder)
+    if not is_sqlite(database):
+        with connect_once(database) as connection:
+            connection.execute(text(f"VACUUM {', '.join(postgresql_schema.tables.tables)}"))
+        return True
+    with closing(database.raw_connection()) as raw_connection:  # neither may run inside a transaction
+        raw_connection.cursor().execute("VACUUM")
+        (busy, *_) = raw_connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    return not busy
+
+
+def require_others_sound(connection: Connection, folder: Path, keys: Sequence[str]) -> None:
+    """Raise CollectionDamaged if rows of images are damaged, apart from those of the patients with these `keys`.
+
+    Erasing drops the last good copy, which may be what restores them.
+    """
+    (report,) = connection.exec_driver_sql("PRAGMA quick_check(1)").one()
+    if report != "ok":
+        raise CollectionDamaged(f"the database is damaged ({report}); {restore_advice(folder)}")
+    numbers = connection.scalars(select(images.c.number).where(images.c.patient_key.in_(keys))).all()
+    if problems := row_problems(connection, apart_from=numbers):
+        raise CollectionDamaged("; ".join(problems))
+
+
+def erase_rows(connection: Connection, keys: Sequence[str], folder: Path) -> int:
+    """Delete all rows of patients and what was learned from them; return the number of images, also in quarantine.
+
+    Of the content only keyed hashes remain, so that indexing the same files does not bring the images back.
+
+    Parameters
+    ----------
+    connection : Connection
+    keys : sequence of str
+        Keys of the patients.
+    folder : Path
+        Folder of the collection.
+    """
+    columns = images.c.number, images.c.image_id, images.c.content_hash
+    rows = connection.execute(select(*columns).where(images.c.patient_key.in_(keys))).all()
+    earlier = select(forgotten.c.content_hash).where(forgotten.c.patient_key.in_(keys))
+    deleted = connection.scalars(earlier).all()
+    copies = select(instance_copies.c.instance).where(instance_copies.c.patient_key.in_(keys))
+    instances = connection.scalars(copies).all()  # so that another collection does not bring them back
+    held = [image_id for image_id, _ in quarantined_of(connection, keys)]
+    contents = [*deleted, *(row.content_hash for row in rows), *held]
+    store_erased_marks(connection, [*contents, *instances], folder)
+    derived_files.drop_map(folder)
+    derived_files.drop_neighbours(folder)
+    derived_files.drop_audit_file(folder)
+    derived_files.drop_cells(folder)
+    delete_quarantined(connection, quarantine.c.patient_key, keys)
+    delete_images(connection, [row.number for row in rows])
+    delete_rows(connection, changed_images.c.image_id, [row.image_id for row in rows])
+    delete_rows(connection, instance_copies.c.patient_key, keys)
+    change_history.forget_content(connection, deleted)
+    connection.execute(delete(forgotten).where(forgotten.c.patient_key.in_(keys)))
+    add_transaction.delete_replies_naming(connection, contents)
+    change_log.stop_log(connection)
+    store_totals(connection)  # the patient's own rows may have been damaged
+    if rows:
+        stored_models.drop_severity_model(folder)
+        metadata.delete_grade_models(connection)
+    return len(rows) + len(held)
 
 
 class ImageRemover(LabelWriter):
@@ -111,9 +229,9 @@ class ImageRemover(LabelWriter):
             metadata.bump_generation(connection)
             note_erasure(connection)
         originals.erase_unused(self._engine, self.folder, unused)
-        audit_file.drop_audit_file(self.folder)
-        map_file.drop_map(self.folder)  # also one that a job has written since the transaction began
-        neighbour_files.drop_neighbours(self.folder)
+        derived_files.drop_audit_file(self.folder)
+        derived_files.drop_map(self.folder)  # also one that a job has written since the transaction began
+        derived_files.drop_neighbours(self.folder)
         # Also without a matching image: an earlier attempt may have been interrupted.
         if not self.rebuild_without_erased():
             raise CollectionBusy(
@@ -121,3 +239,16 @@ class ImageRemover(LabelWriter):
                 "again when it has ended"
             )
         return count
+
+    def rebuild_without_erased(self) -> bool:
+        """Fit statistics and write files without erased images, once no other process writes files; see `compact`."""
+        with self._files_when_free():
+            refit = not index_build.statistics_outlive_erasure(self._engine)
+            return compact_files(self.folder, self._engine, refit)
+
+    def compact(
+        self, refit: bool = False, history_days: int | None = None, deleted_days: int | None = None
+    ) -> bool:
+        """Write a snapshot without deleted images and free unused space; see `compact_files`."""
+        with self._files():
+            return compact_files(self.folder, self._engine, refit, history_days, deleted_days)

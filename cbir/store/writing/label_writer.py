@@ -1,28 +1,71 @@
-"""Changes of the labels of images, written by the holder of a collection's lock."""
+"""Changes of labels, statistics and snapshot, written by the holder of a collection's lock."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from sqlalchemy import select
 
 from cbir.store.base import metadata
-from cbir.store.base.reserved_labels import require_other_keys
+from cbir.store.base.collection_folder import wait_for_writer, writer_lock
+from cbir.store.base.normalisation import Statistics
 from cbir.store.base.schema import images
-from cbir.store.base.stored_place import SLICE_PLACE
-from cbir.store.base.study_day import STUDY_DAY, parse_day
+from cbir.store.postgresql.postgresql_database import Database, is_sqlite
 from cbir.store.records import change_history, originals
-from cbir.store.records.database import Database
 from cbir.store.records.image_rows import ids_of, rows_matching, update_images
-from cbir.store.records.label_changes import change_labels, set_one_label
-from cbir.store.records.label_merge import (
+from cbir.store.records.label_changes import (
     DuplicateLabels,
     LabelConflict,
     add_missing_labels,
+    change_labels,
     merge_duplicate,
+    set_one_label,
     unplaced_sources,
     unplaced_uploads,
 )
-from cbir.store.views.derived_files import DerivedFiles
+from cbir.store.records.records import SLICE_PLACE, STUDY_DAY, parse_day, require_other_keys
+from cbir.store.views import index_build
+
+
+class DerivedFiles:
+    """Writes the files derived from the database of the collection in `folder`.
+
+    In SQLite, the holder of the writer lock may do so. In PostgreSQL it is taken here, and CollectionBusy raised if
+    another process of this machine writes files.
+    """
+
+    def __init__(self, folder: Path, engine: Database) -> None:
+        self.folder = folder
+        self._engine = engine
+
+    def finish(self) -> None:
+        """End an indexing run: write a snapshot if there is none or too much has changed since."""
+        outgrown = index_build.statistics_are_outgrown(self._engine)
+        if outgrown or index_build.index_is_stale(self.folder, self._engine):
+            with self._files_when_free():
+                if outgrown or index_build.index_is_stale(self.folder, self._engine):
+                    index_build.rebuild_index(self.folder, self._engine, outgrown)
+
+    def snapshot(self, refit: bool = False) -> None:
+        """Rebuild the derived index from the database and switch to it; `refit` fits new statistics."""
+        with self._files():
+            index_build.rebuild_index(self.folder, self._engine, refit)
+
+    def adopt_statistics(self, statistics: Statistics, fitted_here: bool) -> None:
+        """Normalise by `statistics`, until `snapshot` or `compact` fit new ones.
+
+        `fitted_here`: they were fitted to images of this collection, so that erasing a patient fits new ones.
+        """
+        with self._files():
+            adopted = index_build.AdoptedStatistics(statistics, fitted_here)
+            index_build.rebuild_index(self.folder, self._engine, adopted=adopted)
+
+    def _files(self) -> AbstractContextManager[None]:
+        """Hold the lock of the files: in SQLite, `Collection.writer` does. Raises CollectionBusy."""
+        return nullcontext() if is_sqlite(self._engine) else writer_lock(self.folder)
+
+    def _files_when_free(self) -> AbstractContextManager[None]:
+        return nullcontext() if is_sqlite(self._engine) else wait_for_writer(self.folder)
 
 
 class LabelWriter(DerivedFiles):

@@ -1,4 +1,8 @@
-"""Bring collections of older storage formats up to date, in place."""
+"""Bring collections of older storage formats up to date, in place.
+
+Triggers then keep an older program, which had the collection open, from storing rows without a checksum, which would
+count as damaged.
+"""
 
 from contextlib import closing, suppress
 from datetime import UTC, datetime
@@ -8,18 +12,38 @@ from sqlalchemy import Connection, Engine
 
 from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.store.base import metadata, schema
-from cbir.store.base.checksums import COLUMN, checksum_sql
-from cbir.store.base.restore_advice import restore_advice
-from cbir.store.base.upgrade_guard import create_guard
+from cbir.store.base.collection_folder import writer_lock
+from cbir.store.base.damage import raise_when_damaged, restore_advice
+from cbir.store.base.schema import forgotten, images, labels, meta, thumbnails, vectors
+from cbir.store.base.statements import COLUMN, checksum_sql
 from cbir.store.records import originals
 from cbir.store.safety import change_log
-from cbir.store.safety.damage import raise_when_damaged
+from cbir.store.safety.database_files import require_sound_log
 from cbir.store.safety.last_good import NAME as COPY
 from cbir.store.safety.row_totals import start_totals
-from cbir.store.safety.write_ahead_log import require_sound_log
-from cbir.store.safety.writer_lock import writer_lock
+
+MESSAGE = "a newer version of cbir has upgraded this collection: restart this program with that version"
+
+
+def create_guard(connection: Connection) -> None:
+    """Refuse rows without a checksum, and changed rows that keep theirs."""
+    for table in (meta, images, vectors, labels, thumbnails, forgotten):
+        _refuse(connection, f"INSERT ON {table.name}", "NEW.checksum IS NULL")
+    for table in (meta, images):
+        names = [column.name for column in table.c if column.name != COLUMN]
+        changed = " OR ".join(f"NEW.{name} IS NOT OLD.{name}" for name in names)
+        _refuse(connection, f"UPDATE ON {table.name}", f"NEW.checksum IS OLD.checksum AND ({changed})")
+
+
+def _refuse(connection: Connection, event: str, condition: str) -> None:
+    name = f"guard_{event.lower().replace(' on ', '_')}"
+    connection.exec_driver_sql(
+        f"CREATE TRIGGER {name} BEFORE {event} WHEN {condition} BEGIN SELECT RAISE(ABORT, '{MESSAGE}'); END"
+    )
+
 
 OLDEST = 1  # format that can be brought up to date
+
 COLUMNS = """
     SELECT tables.name, columns.name FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns
     WHERE tables.type = 'table'"""

@@ -9,14 +9,11 @@ from pathlib import Path
 from sqlalchemy import Connection, select
 
 from cbir.store.base import metadata
-from cbir.store.base.profile import Profile
+from cbir.store.base.profile import Profile, VectorFormat, vector_format
 from cbir.store.base.schema import images
-from cbir.store.base.stored_place import SLICE_PLACE
-from cbir.store.base.study_day import STUDY_DAY
-from cbir.store.base.vector_format import VectorFormat, vector_format
-from cbir.store.records import change_history, dicom_instances, grade_models, originals, quarantine
+from cbir.store.postgresql.postgresql_database import Database
+from cbir.store.records import change_history, dicom_instances, originals, quarantine
 from cbir.store.records.add_transaction import Added, AddTransaction
-from cbir.store.records.database import Database
 from cbir.store.records.image_rows import (
     delete_images,
     deleted_content,
@@ -27,7 +24,7 @@ from cbir.store.records.image_rows import (
     update_images,
 )
 from cbir.store.records.label_changes import change_labels
-from cbir.store.records.records import FINDINGS_LABEL, Entry, Record, stored_labels
+from cbir.store.records.records import FINDINGS_LABEL, SLICE_PLACE, STUDY_DAY, Entry, Record, stored_labels
 from cbir.store.safety import change_log
 from cbir.store.writing.image_remover import ImageRemover
 
@@ -278,7 +275,7 @@ class Writer(ImageRemover):
     def set_grade_model(self, label: str, text: str) -> None:
         """Store the serialised model that was fitted to the grades in a label."""
         with self._engine.begin() as connection:
-            grade_models.set_grade_model(connection, label, text)
+            metadata.set_grade_model(connection, label, text)
             metadata.bump_generation(connection)
 
     def set_auto(self, text: str) -> None:

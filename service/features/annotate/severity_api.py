@@ -3,7 +3,7 @@
 from flask import Blueprint, Response
 
 from cbir.learn.severity.stored_ranker import LABEL, write_severity
-from cbir.store.base.severity_model import read_ranker_conditions
+from cbir.store.base.stored_models import read_ranker_conditions
 from service.access.caller import actor_name
 from service.collections.app_state import current_state
 from service.features.annotate.annotation_state import current_annotation

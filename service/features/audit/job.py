@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.store.snapshot.audit_file import drop_audit_file, write_audit_file
+from cbir.store.snapshot.derived_files import drop_audit_file, write_audit_file
 from indexer.index_job import run_until_cancelled
 from indexer.index_progress import JobProgress
 

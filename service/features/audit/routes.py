@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from cbir.errors import CollectionDamaged, NotFound
 from cbir.store import Collection
-from cbir.store.snapshot.audit_file import read_audit_file
+from cbir.store.snapshot.derived_files import read_audit_file
 from service.access.audit import log_images, log_job
 from service.client.messages import JobInfo
 from service.collections.app_state import current_state

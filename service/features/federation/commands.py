@@ -158,7 +158,7 @@ def adopt_transform(
     Do it at every site, also where the file comes from. `cbir collection compact --refit` ends it.
     """
     from cbir.store import Collection
-    from cbir.store.snapshot.shared_transform import transform_origin
+    from cbir.store.snapshot.stored_snapshot import transform_origin
     from service.features.federation.exchange.transform_file import TransformFile
 
     transform = TransformFile.read(file)

@@ -15,8 +15,8 @@ from cbir.images import Image
 from cbir.images.scaling import encode_image
 from cbir.settings import Settings
 from cbir.store import Collection, Record
-from cbir.store.base.disk_full import raise_when_full
-from cbir.store.base.permissions import restrict_files
+from cbir.store.base.collection_folder import restrict_files
+from cbir.store.base.damage import raise_when_full
 from cbir.system.files import OWNER_FOLDER, atomic_text, write_bytes
 from service.features.fiftyone import fiftyone_documents as documents
 from service.features.fiftyone.shown_picture import ShownPictures

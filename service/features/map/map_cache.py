@@ -9,7 +9,7 @@ from cbir.errors import CollectionDamaged, NotFound
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.vector_blocks import Floats
 from cbir.store import Collection
-from cbir.store.snapshot.map_file import NAME, StoredMap, read_map
+from cbir.store.snapshot.derived_files import MAP_FILE, StoredMap, read_map
 from cbir.store.views.collection_view import View
 from cbir.system.cancellation import locked
 from service.collections.app_state import AppState
@@ -106,7 +106,7 @@ def _readable_map(folder: Path) -> StoredMap | None:
 
 def _file_state(folder: Path) -> FileState:
     try:
-        status = (folder / NAME).stat()
+        status = (folder / MAP_FILE).stat()
     except FileNotFoundError:
         return None
     return status.st_mtime_ns, status.st_ino

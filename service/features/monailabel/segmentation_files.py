@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cbir.errors import CollectionDamaged, InvalidInput, NotFound
 from cbir.settings import Settings
-from cbir.store.base import file_manifest
+from cbir.store.base import collection_folder
 from cbir.system.files import BINARY, OWNER_FILE, private_folder, wait_lock, write_bytes
 from service.http.problems import NotAllowed
 from service.state.private_file import give_to_owner
@@ -81,11 +81,11 @@ def store_segmentation(settings: Settings, image_id: str, tag: str, suffix: str,
 def _note_files(folder: Path, written: Sequence[str], removed: Sequence[str] = ()) -> None:
     """Note files in the manifest of an image's folder; a damaged one stays as it is, and is reported."""
     with suppress(CollectionDamaged):
-        if file_manifest.read_sums(folder) is None:
-            file_manifest.write_sums(folder, written)
+        if collection_folder.read_sums(folder) is None:
+            collection_folder.write_sums(folder, written)
         else:
-            file_manifest.update_sums(folder, written, removed)
-        with (folder / file_manifest.NAME).open("rb") as manifest:
+            collection_folder.update_sums(folder, written, removed)
+        with (folder / collection_folder.MANIFEST_NAME).open("rb") as manifest:
             give_to_owner(manifest.fileno(), folder)
 
 
@@ -127,14 +127,14 @@ def segmentation_problems(settings: Settings) -> list[str]:
 
 def _check_image(folder: Path) -> list[str]:
     try:
-        if changed := file_manifest.changed_files(folder):
+        if changed := collection_folder.changed_files(folder):
             return [
                 f"segmentations in {folder} are missing or have changed: {', '.join(changed)}; restore them from a "
                 "copy, or send them again"
             ]
     except CollectionDamaged as damage:
         return [f"{damage}; restore it from a copy, or delete it: `cbir state verify` makes another"]
-    noted = file_manifest.read_sums(folder) or {}
+    noted = collection_folder.read_sums(folder) or {}
     new = [path.name for path in folder.iterdir() if path.name.endswith(SUFFIXES) and path.name not in noted]
     if new:
         _note_files(folder, new)

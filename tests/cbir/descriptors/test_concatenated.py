@@ -19,7 +19,7 @@ from cbir.ingest.description import DescribeTask
 from cbir.store import Collection
 from cbir.store.base import normalisation
 from cbir.store.base import profile as profiles
-from cbir.store.base.descriptor_model import model_problem
+from cbir.store.base.stored_models import model_problem
 from indexer.describe_files import FileTask, describe_files
 from tests.benches import loaded
 

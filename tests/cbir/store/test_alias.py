@@ -8,9 +8,9 @@ import pytest
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.store import Collection
-from cbir.store.alias import list_aliases, public_name, resolve_alias, write_alias
 from cbir.store.base import profile as profiles
-from cbir.store.upkeep.recovery import open_or_fallback
+from cbir.store.collection_address import list_aliases, public_name, resolve_alias, write_alias
+from cbir.store.upkeep.restore import open_or_fallback
 from tests.indexer.commands import call
 
 

@@ -9,7 +9,7 @@ from sqlalchemy import text
 from cbir.errors import QueryCancelled
 from cbir.store import Collection, DatabaseError
 from cbir.store.base import schema
-from cbir.store.records.database import Database
+from cbir.store.postgresql.postgresql_database import Database
 from cbir.system.cancellation import time_limit
 
 ENDLESS = text(

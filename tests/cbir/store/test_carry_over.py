@@ -13,10 +13,10 @@ from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.base.schema import tables
+from cbir.store.erasure import find_traces
 from cbir.store.postgresql import postgresql_schema
-from cbir.store.records.database import open_database
+from cbir.store.postgresql.postgresql_database import open_database
 from cbir.store.upkeep.carry_over import Carried, CarryOver, open_counterpart
-from cbir.store.upkeep.erasure_audit import find_traces
 from cbir.store.upkeep.verify import verify_collection
 
 PROFILE = profiles.get("color_layout")

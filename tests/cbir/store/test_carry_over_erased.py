@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cbir.store import Collection
-from cbir.store.base import severity_model
+from cbir.store.base import stored_models
 from cbir.store.base.profile import Profile
 from cbir.store.upkeep.carry_over import CarryOver, open_counterpart
 from cbir.store.upkeep.verify import verify_collection
@@ -124,18 +124,18 @@ def test_who_is_erased_in_the_target_does_not_return(collection, entries, folder
         writer.delete(ids[:deleted])
         writer.set_labels(ids[-1], {"a": "b"})
         writer.finish()
-    ranker = collection.folder / severity_model.FOLDER
+    ranker = collection.folder / stored_models.SEVERITY_FOLDER
     ranker.mkdir()
     (ranker / "x").write_text("learnt from all")
     carry(collection, folder, without=[3])
-    assert (folder / severity_model.FOLDER / "x").exists()
+    assert (folder / stored_models.SEVERITY_FOLDER / "x").exists()
     erase(folder)
-    severity_model.drop_severity_model(folder)
+    stored_models.drop_severity_model(folder)
     for _ in range(2):
         carry_over = carry(collection, folder)
         assert traces(folder) == []
         assert rows(folder, "forgotten") == rows(folder, "changed_images") == []
-        assert not (folder / severity_model.FOLDER).exists()
+        assert not (folder / stored_models.SEVERITY_FOLDER).exists()
         assert len(carry_over.erased_in_target) == 3 - deleted
     with collection.writer() as writer:
         writer.delete(ids)
@@ -206,11 +206,11 @@ def test_a_source_restored_from_an_older_backup_brings_nobody_back(collection, e
 
 def test_a_copied_ranker_is_whole(tmp_path):
     source, target = tmp_path / "source", tmp_path / "target"
-    (source / severity_model.FOLDER).mkdir(parents=True)
-    (source / severity_model.FOLDER / "x").write_text("whole")
-    (target / severity_model.PARTIAL).mkdir(parents=True)
-    (target / severity_model.PARTIAL / "y").write_text("left by an interrupted copy")
-    severity_model.copy_severity_model(source, target)
+    (source / stored_models.SEVERITY_FOLDER).mkdir(parents=True)
+    (source / stored_models.SEVERITY_FOLDER / "x").write_text("whole")
+    (target / stored_models.PARTIAL_SEVERITY).mkdir(parents=True)
+    (target / stored_models.PARTIAL_SEVERITY / "y").write_text("left by an interrupted copy")
+    stored_models.copy_severity_model(source, target)
     assert [path.relative_to(target).as_posix() for path in target.rglob("*")] == ["severity", "severity/x"]
 
 

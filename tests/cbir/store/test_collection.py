@@ -11,12 +11,12 @@ import pytest
 from cbir.errors import CollectionBusy, CollectionDamaged, InvalidInput, NotFound
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
-from cbir.store.base.checksums import row_checksum
+from cbir.store.base.statements import row_checksum
 from cbir.store.records.filter_conditions import parse_filter
 from cbir.store.records.records import add_labels
-from cbir.store.safety.lost_database import UNFINISHED
-from cbir.store.upkeep import export
-from cbir.store.upkeep.export import export_collection
+from cbir.store.safety.database_files import UNFINISHED
+from cbir.store.upkeep import collection_copy
+from cbir.store.upkeep.collection_copy import export_collection
 from cbir.store.views import collection_view
 
 
@@ -299,7 +299,7 @@ def test_export_by_pages_writes_the_same(collection, entries, tmp_path, monkeypa
     for pages in ("one", "many"):
         export_collection(collection, tmp_path / pages)
         monkeypatch.setattr(collection_view, "PAGE", 4)
-        monkeypatch.setattr(export, "PAGE", 3)
+        monkeypatch.setattr(collection_copy, "PAGE", 3)
     stored = np.stack([vector for number, (_, vector) in enumerate(entries(0, 11)) if number != 1])
     for pages in ("one", "many"):
         np.testing.assert_array_equal(np.load(tmp_path / pages / "vectors.npy"), stored)

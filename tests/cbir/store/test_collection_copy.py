@@ -13,7 +13,7 @@ from cbir.store import Collection
 from cbir.store.base import metadata, schema
 from cbir.store.base import profile as profiles
 from cbir.store.postgresql.postgresql_address import files_folder
-from cbir.store.records.idempotency import StoredReply
+from cbir.store.records.add_transaction import StoredReply
 from cbir.store.records.originals import original_path, store_original
 from cbir.store.upkeep.collection_copy import OWN_KEYS, TABLES, copy_collection
 from cbir.store.upkeep.quarantine_release import read_quarantined, read_quarantined_picture, release_images

@@ -6,8 +6,8 @@ import pytest
 
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
+from cbir.store.erasure import find_traces
 from cbir.store.safety import last_good
-from cbir.store.upkeep.erasure_audit import find_traces
 from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.store.conftest import MakeEntries
 from tests.cbir.store.test_writer import bytes_of

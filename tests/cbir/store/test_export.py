@@ -12,7 +12,7 @@ from cbir.api.main import app as commands
 from cbir.store import Collection, Record
 from cbir.store.base import profile as profiles
 from cbir.store.records import originals
-from cbir.store.upkeep.export import export_collection
+from cbir.store.upkeep.collection_copy import export_collection
 
 FORMULAS = [
     '=HYPERLINK("http://evil")',

@@ -8,8 +8,8 @@ import pytest
 
 from cbir.errors import InvalidInput
 from cbir.store.limited_collection import LimitedCollection
-from cbir.store.records.filter_cache import BYTES, KEPT, FilterCache
 from cbir.store.records.filter_conditions import MAX_CHARACTERS, Condition, parse_filter, parse_filters
+from cbir.store.views.collection_view import BYTES, KEPT, FilterCache
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.store.base.checksums import row_checksum
 from cbir.store.base.schema import FORMAT
+from cbir.store.base.statements import row_checksum
 from cbir.store.upkeep.repair import repair_rows
 from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.store.conftest import entry

@@ -14,7 +14,7 @@ from cbir.search import Request, Searcher
 from cbir.store import Collection
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.records.filter_conditions import parse_filter
-from cbir.store.snapshot.half_index_file import read_half_index, write_half_index
+from cbir.store.snapshot.snapshot import read_half_index, write_half_index
 from cbir.store.upkeep.backup import back_up_collection
 from cbir.store.upkeep.restore import restore_backup
 from cbir.store.upkeep.verify import verify_collection

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cbir.store import Collection
-from cbir.store.records import change_history, idempotency, originals
+from cbir.store.records import add_transaction, change_history, originals
 from cbir.store.records.change_history import Change
 from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.store.conftest import MakeEntries, entry
@@ -97,13 +97,13 @@ def test_originals_are_kept_and_swept(collection):
 
 
 def test_replies_are_kept_for_a_day(collection, monkeypatch):
-    reply = idempotency.StoredReply("asked", 201, "{}")
+    reply = add_transaction.StoredReply("asked", 201, "{}")
     with collection._engine.begin() as connection:
-        idempotency.store_reply(connection, "key", reply)
-        assert idempotency.find_reply(connection, "key") == reply
-        assert idempotency.find_reply(connection, "other") is None
-        monkeypatch.setattr(idempotency, "LIFETIME_SECONDS", -1)
-        assert idempotency.find_reply(connection, "key") is None
+        add_transaction.store_reply(connection, "key", reply)
+        assert add_transaction.find_reply(connection, "key") == reply
+        assert add_transaction.find_reply(connection, "other") is None
+        monkeypatch.setattr(add_transaction, "LIFETIME_SECONDS", -1)
+        assert add_transaction.find_reply(connection, "key") is None
 
 
 def test_erasing_deletes_the_replies_that_name_the_patients_images(collection, entries):
@@ -116,7 +116,7 @@ def test_erasing_deletes_the_replies_that_name_the_patients_images(collection, e
         bodies = {"erased": f"{erased}-2", "deleted": deleted, "both": f"{other} {erased}", "other": copy}
         with collection._engine.begin() as connection:
             for key, body in bodies.items():
-                idempotency.store_reply(connection, key, idempotency.StoredReply("asked", 201, body))
+                add_transaction.store_reply(connection, key, add_transaction.StoredReply("asked", 201, body))
         writer.erase_patient(["a" * 32])
     assert [key for key in bodies if collection.find_reply(key)] == ["other"]
 

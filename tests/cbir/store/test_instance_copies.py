@@ -7,8 +7,13 @@ import pytest
 from cbir.store import Collection
 from cbir.store.records.records import Entry
 from cbir.store.safety.row_damage import row_problems
-from cbir.store.upkeep.sent_instances import images_with_copies, images_with_pixels_of, stored_copies
-from cbir.store.writing.followed_changes import forget_copy, move_copy
+from cbir.store.upkeep.archive_instances import (
+    forget_copy,
+    images_with_copies,
+    images_with_pixels_of,
+    move_copy,
+    stored_copies,
+)
 from tests.cbir.store.conftest import entry
 
 FIRST, COPY, OTHER = "1.2.1", "1.2.2", "1.2.3"

@@ -7,7 +7,7 @@ import pytest
 
 from cbir.errors import CollectionDamaged
 from cbir.gallery import knn, whitening
-from cbir.store.snapshot.knn_file import read_knn, write_knn
+from cbir.store.snapshot.snapshot import read_knn, write_knn
 from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.gallery.test_knn import PARTS, clustered
 

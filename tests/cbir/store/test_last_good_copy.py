@@ -9,17 +9,15 @@ import pytest
 
 from cbir.errors import CollectionDamaged
 from cbir.store import Collection
-from cbir.store.base import file_manifest
+from cbir.store.base import collection_folder
 from cbir.store.records import originals
 from cbir.store.safety import last_good
-from cbir.store.safety.definitions import differing_definitions
+from cbir.store.safety.last_good import differing_definitions
 from cbir.store.upkeep.backup import back_up_collection
 from cbir.store.upkeep.backup_log import append_log
 from cbir.store.upkeep.collection_copy import copy_collection
-from cbir.store.upkeep.recovery import open_or_fallback
-from cbir.store.upkeep.restore import restore_backup
-from cbir.store.upkeep.verify import verify_collection
-from cbir.store.upkeep.verify_files import is_backup
+from cbir.store.upkeep.restore import open_or_fallback, restore_backup
+from cbir.store.upkeep.verify import is_backup, verify_collection
 from tests.cbir.store.conftest import MakeEntries
 from tests.earlier_backups import forget_manifest
 
@@ -70,7 +68,7 @@ def test_a_copy_without_a_manifest_replaces_nothing(
     def fail(*_: object) -> None:
         raise OSError("disk")
 
-    monkeypatch.setattr(file_manifest, "write_sums", fail)
+    monkeypatch.setattr(collection_folder, "write_sums", fail)
     with pytest.raises(OSError, match="disk"):
         last_good.store_last_good(full.folder, full._engine, ())
     assert (full.folder / last_good.NAME).stat().st_ino == before
@@ -148,7 +146,7 @@ def test_a_deletion_leaves_the_copy_sound(full: Collection) -> None:
     with full.writer() as writer:
         writer.delete(list(full.image_ids().values())[:2])
     assert not verify_collection(full)
-    assert file_manifest.read_sums(full.folder / last_good.NAME).keys() == {"patient.key"}
+    assert collection_folder.read_sums(full.folder / last_good.NAME).keys() == {"patient.key"}
 
 
 @pytest.fixture
@@ -166,9 +164,11 @@ def backup(full: Collection, entries: MakeEntries, tmp_path: Path) -> Path:
 
 def test_sha256sum_checks_a_backup(backup: Path) -> None:
     names = {path.relative_to(backup).as_posix() for path in backup.rglob("*") if path.is_file()}
-    assert file_manifest.read_sums(backup).keys() == names - {file_manifest.NAME}
+    assert collection_folder.read_sums(backup).keys() == names - {collection_folder.MANIFEST_NAME}
     if shutil.which("sha256sum"):
-        subprocess.run(["sha256sum", "--check", "--strict", file_manifest.NAME], cwd=backup, check=True)
+        subprocess.run(
+            ["sha256sum", "--check", "--strict", collection_folder.MANIFEST_NAME], cwd=backup, check=True
+        )
     with Collection(backup) as opened:
         assert not verify_collection(opened)
     assert restore_backup(backup, backup.with_name("restored")).images == 25
@@ -191,7 +191,7 @@ def test_every_file_of_a_backup_is_checked(backup: Path) -> None:
 
 
 def test_a_backup_that_has_lost_its_manifest_is_refused(full: Collection, backup: Path) -> None:
-    (backup / file_manifest.NAME).unlink()
+    (backup / collection_folder.MANIFEST_NAME).unlink()
     with Collection(backup) as opened:
         assert [f"SHA256SUMS of {backup} is missing" in line for line in verify_collection(opened)] == [True]
     restored = backup.with_name("restored")
@@ -207,7 +207,7 @@ def test_a_backup_that_has_lost_its_manifest_is_refused(full: Collection, backup
 
 def test_a_last_good_copy_that_has_lost_its_manifest_is_refused(full: Collection) -> None:
     copy, restored = full.folder / last_good.NAME, full.folder.with_name("restored")
-    (copy / file_manifest.NAME).unlink()
+    (copy / collection_folder.MANIFEST_NAME).unlink()
     with pytest.raises(CollectionDamaged, match=r"SHA256SUMS .* is missing"):
         restore_backup(copy, restored)
     assert restore_backup(copy, restored, without_manifest=True).images
@@ -280,17 +280,17 @@ def test_a_copy_with_another_definition_that_is_damaged_is_replaced(full: Collec
 
 
 def test_a_copy_that_has_lost_its_manifest_is_noticed(full: Collection) -> None:
-    (full.folder / last_good.NAME / file_manifest.NAME).unlink()
+    (full.folder / last_good.NAME / collection_folder.MANIFEST_NAME).unlink()
     assert "manifest SHA256SUMS is missing" in verify_collection(full)[0]
 
 
 def test_the_manifest_has_the_hashes_of_sha256(tmp_path: Path) -> None:
     (tmp_path / "a file").write_bytes(b"content")
-    file_manifest.write_sums(tmp_path, ["a file"])
-    assert file_manifest.read_sums(tmp_path) == {"a file": hashlib.sha256(b"content").hexdigest()}
-    for at in range((tmp_path / file_manifest.NAME).stat().st_size):
-        content = (tmp_path / file_manifest.NAME).read_bytes()
-        flip(tmp_path / file_manifest.NAME, at)
+    collection_folder.write_sums(tmp_path, ["a file"])
+    assert collection_folder.read_sums(tmp_path) == {"a file": hashlib.sha256(b"content").hexdigest()}
+    for at in range((tmp_path / collection_folder.MANIFEST_NAME).stat().st_size):
+        content = (tmp_path / collection_folder.MANIFEST_NAME).read_bytes()
+        flip(tmp_path / collection_folder.MANIFEST_NAME, at)
         with pytest.raises(CollectionDamaged, match="manifest"):
-            file_manifest.read_sums(tmp_path)
-        (tmp_path / file_manifest.NAME).write_bytes(content)
+            collection_folder.read_sums(tmp_path)
+        (tmp_path / collection_folder.MANIFEST_NAME).write_bytes(content)

@@ -13,12 +13,11 @@ from cbir.api.commands.manage_collection import app as collection_commands
 from cbir.errors import CollectionDamaged, NotFound
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
+from cbir.store.base.collection_folder import writer_lock
 from cbir.store.postgresql.postgresql_address import files_folder
 from cbir.store.records import originals
-from cbir.store.safety.lost_database import FILES, UNFINISHED
-from cbir.store.safety.writer_lock import writer_lock
-from cbir.store.upkeep.recovery import open_or_fallback
-from cbir.store.upkeep.restore import restore_backup
+from cbir.store.safety.database_files import FILES, UNFINISHED
+from cbir.store.upkeep.restore import open_or_fallback, restore_backup
 from indexer.index_request import open_collection
 from tests.cbir.store.conftest import MakeEntries
 from tests.postgresql_server import PostgresqlServer

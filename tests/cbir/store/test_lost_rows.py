@@ -17,8 +17,8 @@ from cbir.store.limited_collection import LimitedCollection
 from cbir.store.records.filter_conditions import parse_filter
 from cbir.store.safety import last_good
 from cbir.store.safety.row_totals import read_totals, store_totals
-from cbir.store.upkeep.recovery import open_or_fallback
 from cbir.store.upkeep.repair import repair_folder, repair_rows
+from cbir.store.upkeep.restore import open_or_fallback
 from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.store.conftest import entry
 

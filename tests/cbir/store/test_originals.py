@@ -9,7 +9,7 @@ import pytest
 
 from cbir.errors import CollectionDamaged
 from cbir.store import Collection
-from cbir.store.base import severity_model
+from cbir.store.base import stored_models
 from cbir.store.records import originals
 from cbir.store.records.add_transaction import Added, AddTransaction
 from cbir.store.safety.last_good import NAME as COPY
@@ -108,8 +108,8 @@ def with_copy(collection: Collection) -> Collection:
         writer.add([entry(number) for number in range(9)])
     send(collection, 20, FILE)
     send(collection, 21, b"another file")
-    (collection.folder / severity_model.FOLDER).mkdir()
-    (collection.folder / severity_model.FOLDER / "ranker").write_bytes(b"learnt")
+    (collection.folder / stored_models.SEVERITY_FOLDER).mkdir()
+    (collection.folder / stored_models.SEVERITY_FOLDER / "ranker").write_bytes(b"learnt")
     with collection.writer() as writer:
         writer.compact()
     return collection
@@ -119,7 +119,7 @@ def test_the_last_good_copy_is_restored_with_all_files(with_copy: Collection, tm
     result = restore_backup(with_copy.folder / COPY, tmp_path / "restored")
     assert (result.images, result.missing_originals) == (11, 0)
     assert stored(tmp_path / "restored").read_bytes() == FILE
-    assert (tmp_path / "restored" / severity_model.FOLDER / "ranker").read_bytes() == b"learnt"
+    assert (tmp_path / "restored" / stored_models.SEVERITY_FOLDER / "ranker").read_bytes() == b"learnt"
     with Collection(tmp_path / "restored") as restored:
         assert verify_collection(restored) == []
         assert noted(restored) == 2

@@ -10,8 +10,8 @@ from pydicom.uid import ExplicitVRLittleEndian, SecondaryCaptureImageStorage
 
 from cbir.errors import CollectionDamaged
 from cbir.store import Collection
-from cbir.store.base.file_manifest import NAME as MANIFEST
-from cbir.store.base.secret_key import KEY_CHECK
+from cbir.store.base.collection_folder import MANIFEST_NAME as MANIFEST
+from cbir.store.records.patient_key import KEY_CHECK
 from cbir.store.records.records import Entry, hash_patient
 from cbir.store.upkeep.backup import back_up_collection
 from cbir.store.upkeep.restore import restore_backup

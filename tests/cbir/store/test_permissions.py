@@ -10,10 +10,10 @@ import pytest
 
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
-from cbir.store.base.permissions import share_with_group
+from cbir.store.base.collection_folder import share_with_group
 from cbir.store.records import originals
 from cbir.store.upkeep.backup import back_up_collection
-from cbir.store.upkeep.export import export_collection
+from cbir.store.upkeep.collection_copy import export_collection
 from tests.cbir.store.conftest import MakeEntries
 
 pytestmark = [

@@ -19,12 +19,12 @@ from cbir.errors import CollectionBusy, DatabaseUnavailable, InvalidInput, NotFo
 from cbir.gallery import knn
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
+from cbir.store.base.collection_folder import writer_lock
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.postgresql import postgresql_database, postgresql_migration, postgresql_schema
 from cbir.store.postgresql.postgresql_address import PASSWORDS, database_address, files_folder, find_password
 from cbir.store.postgresql.postgresql_database import PostgresqlDatabase
 from cbir.store.records.filter_conditions import parse_filters
-from cbir.store.safety.writer_lock import writer_lock
 from cbir.store.upkeep.backup import back_up_collection
 from cbir.store.upkeep.verify import verify_collection
 from cbir.store.views import index_build

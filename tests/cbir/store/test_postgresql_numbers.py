@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from cbir.store.base.schema import as_number
-from cbir.store.postgresql.number_function import number_function
+from cbir.store.postgresql.postgresql_schema import number_function
 from tests.postgresql_server import USER, PostgresqlServer
 
 pytestmark = pytest.mark.slow

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cbir.store.postgresql.postgresql_remedies import OTHERWISE, may_pass, remedy_for
+from cbir.store.postgresql.postgresql_database import OTHERWISE, may_pass, remedy_for
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,17 @@ from sklearn.decomposition import PCA
 
 from cbir.errors import InvalidInput
 from cbir.store import Collection
-from cbir.store.base import projection
-from cbir.store.base.checksums import vector_checksum
+from cbir.store.base import normalisation
 from cbir.store.base.neighbour_metric import learn_directions
-from cbir.store.base.normalisation import fit_statistics, needs_refit, read_statistics
-from cbir.store.base.profile import Profile
-from cbir.store.base.projection import Projection, fit_projection
-from cbir.store.base.vector_format import HALF, SINGLE, VectorFormat
+from cbir.store.base.normalisation import (
+    Projection,
+    fit_projection,
+    fit_statistics,
+    needs_refit,
+    read_statistics,
+)
+from cbir.store.base.profile import HALF, SINGLE, Profile, VectorFormat
+from cbir.store.base.statements import vector_checksum
 from cbir.store.upkeep.repair import repair_rows
 from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.store.conftest import entry
@@ -40,7 +44,7 @@ def correlated(count: int, dimensions: int = VALUES, seed: int = 0) -> np.ndarra
 def test_it_is_learned_directions_of_principal_components() -> None:
     raw = correlated(1500)
     fitted = fit_statistics(raw, PROFILE)
-    pca = PCA(8 * projection.WIDE).fit(raw.astype(np.float64))
+    pca = PCA(8 * normalisation.WIDE).fit(raw.astype(np.float64))
     components = pca.transform(raw.astype(np.float64))
     learnt = learn_directions(components.astype(np.float32), pca.explained_variance_, 8)
     expected = components @ learnt
@@ -55,23 +59,23 @@ def test_it_is_learned_directions_of_principal_components() -> None:
 
 
 def test_neighbours_are_found_among_images_from_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(projection, "COMPARED", 1000)
+    monkeypatch.setattr(normalisation, "COMPARED", 1000)
     raw = correlated(3000)
     seen = []
     monkeypatch.setattr(
-        projection,
+        normalisation,
         "learn_directions",
         lambda values, *rest: seen.append(values) or learn_directions(values, *rest),
     )
     fit_projection(np.array_split(raw, 7), PROFILE, len(raw))
     mean, (values,) = raw.mean(axis=0), seen
-    expected = PCA(8 * projection.WIDE).fit(raw).transform(raw[::3])
-    assert values.shape == (1000, 8 * projection.WIDE)
+    expected = PCA(8 * normalisation.WIDE).fit(raw).transform(raw[::3])
+    assert values.shape == (1000, 8 * normalisation.WIDE)
     np.testing.assert_allclose(np.abs(values[:, 0]), np.abs(expected[:, 0]), atol=0.05 * abs(mean).max())
 
 
 def test_a_few_images_are_centred_alone() -> None:
-    raw = correlated(projection.LEAST_IMAGES - 1)
+    raw = correlated(normalisation.LEAST_IMAGES - 1)
     fitted = fit_statistics(raw, PROFILE)
     assert fitted.components is None
     centred = raw - raw.mean(axis=0)
@@ -84,7 +88,7 @@ def test_a_few_images_are_centred_alone() -> None:
 def test_pages_of_any_length_give_the_same(cuts: list[int], most: int) -> None:
     raw = correlated(1200)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(projection, "MOST_IMAGES", most)
+        patch.setattr(normalisation, "MOST_IMAGES", most)
         whole = fit_projection([raw], PROFILE, len(raw))
         cut = fit_projection(np.split(raw, np.cumsum(cuts).clip(max=1200)), PROFILE, len(raw))
     assert whole.directions is not None
@@ -93,7 +97,7 @@ def test_pages_of_any_length_give_the_same(cuts: list[int], most: int) -> None:
 
 
 def test_many_images_are_sampled_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(projection, "MOST_IMAGES", 1000)
+    monkeypatch.setattr(normalisation, "MOST_IMAGES", 1000)
     raw = correlated(3000)
     fitted = fit_statistics(raw, PROFILE)
     np.testing.assert_allclose(fitted.mean, raw[::3].mean(axis=0), rtol=1e-5)

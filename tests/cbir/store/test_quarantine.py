@@ -14,11 +14,11 @@ import pytest
 from cbir.errors import InvalidInput, NotFound
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
-from cbir.store.base.checksums import row_checksum
+from cbir.store.base.statements import row_checksum
+from cbir.store.erasure import find_traces
 from cbir.store.records import originals, quarantine
 from cbir.store.records.add_transaction import Added, AddTransaction
 from cbir.store.records.records import Entry, Record
-from cbir.store.upkeep.erasure_audit import find_traces
 from cbir.store.upkeep.quarantine_release import (
     count_of_patients,
     read_quarantined,

@@ -9,7 +9,7 @@ import pytest
 
 from cbir.errors import InvalidInput
 from cbir.store import Collection
-from cbir.store.upkeep.recovery import open_or_fallback
+from cbir.store.upkeep.restore import open_or_fallback
 from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.store.conftest import MakeEntries
 

@@ -16,7 +16,7 @@ from cbir.gallery.flat_index import FlatIndex
 from cbir.search.view_vectors import EVERYTHING, ViewVectors
 from cbir.store import Collection
 from cbir.store.snapshot.snapshot import file_checksum
-from cbir.store.upkeep import verify_database
+from cbir.store.upkeep import verify
 from cbir.store.upkeep.verify import verify_collection
 from cbir.store.views import index_build, view_cache
 from cbir.store.writing.writer import Writer
@@ -87,7 +87,7 @@ def test_a_file_that_goes_while_it_is_verified_is_no_damage(
         replace()
         return file_checksum(path)
 
-    monkeypatch.setattr(verify_database, "file_checksum", sum_too_late)
+    monkeypatch.setattr(verify, "file_checksum", sum_too_late)
     with Collection(filled.folder) as reader:
         assert verify_collection(reader) == []
 

@@ -11,9 +11,8 @@ from sqlalchemy import Engine, event
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
 from cbir.store import Collection
-from cbir.store.postgresql.postgresql_database import PostgresqlDatabase
+from cbir.store.postgresql.postgresql_database import PostgresqlDatabase, connect_once, is_sqlite
 from cbir.store.records import record_rows
-from cbir.store.records.database import connect_once, is_sqlite
 from tests.cbir.store.conftest import entry
 
 

@@ -13,12 +13,18 @@ from cbir.errors import InvalidInput
 from cbir.ingest.manifest import Manifest
 from cbir.store import Collection
 from cbir.store.base.schema import labels
-from cbir.store.base.study_day import CYCLE, STUDY_DAY, days_between, parse_day, relative_day, stored_day
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.records.image_rows import insert_labels
-from cbir.store.records.records import add_labels
-from cbir.store.upkeep.collection_copy import copy_collection
-from cbir.store.upkeep.export import export_collection
+from cbir.store.records.records import (
+    DAYS,
+    STUDY_DAY,
+    add_labels,
+    days_between,
+    parse_day,
+    relative_day,
+    stored_day,
+)
+from cbir.store.upkeep.collection_copy import copy_collection, export_collection
 from tests.cbir.store.conftest import entry
 
 SECRET = b"k" * 32
@@ -35,7 +41,7 @@ DATES = st.dates(date(1900, 1, 1), date(2100, 1, 1))
 def test_differences_are_those_of_the_dates(earlier: date, later: date, patient: str, secret: bytes) -> None:
     days = [relative_day(secret, patient, f"{day:%Y%m%d}") for day in (earlier, later)]
     assert days_between(*days) == (later - earlier).days
-    assert all(day is not None and 0 <= day < CYCLE for day in days)
+    assert all(day is not None and 0 <= day < DAYS for day in days)
 
 
 def test_another_patient_or_key_counts_from_another_day() -> None:
@@ -52,7 +58,7 @@ def test_the_numbers_of_a_date_are_spread_over_the_whole_cycle() -> None:
     """What a day is says nothing of its date: those of many patients fill each tenth of the cycle alike."""
     for text in ("19500101", "20260101"):
         days = [relative_day(SECRET, str(patient), text) or 0 for patient in range(5000)]
-        counts = [sum(10 * day // CYCLE == tenth for day in days) for tenth in range(10)]
+        counts = [sum(10 * day // DAYS == tenth for day in days) for tenth in range(10)]
         assert min(counts) > 400
         assert max(counts) < 600
 
@@ -155,7 +161,7 @@ def test_a_file_that_changes_hands_loses_its_day(kept: Collection) -> None:
         writer.relabel(source, {}, "other")
         assert days_of(kept)[1] is None
         assert writer.relabel(source, {STUDY_DAY: "-1"}, "third")
-        assert days_of(kept)[1] == CYCLE - 1
+        assert days_of(kept)[1] == DAYS - 1
         assert not writer.relabel(source, {STUDY_DAY: "-01"}, "third")
 
 

@@ -8,14 +8,14 @@ from typer.testing import CliRunner
 
 from cbir.api.main import app as commands
 from cbir.store import Collection
-from cbir.store.base import severity_model
+from cbir.store.base import stored_models
+from cbir.store.erasure import find_traces
 from cbir.store.records import originals
 from cbir.store.records.add_transaction import Added, AddTransaction
 from cbir.store.records.records import hash_patient
 from cbir.store.safety.last_good import NAME as COPY
 from cbir.store.upkeep.backup import back_up_collection
 from cbir.store.upkeep.backup_log import append_log
-from cbir.store.upkeep.erasure_audit import find_traces
 from cbir.store.upkeep.verify import verify_collection
 from cbir.store.writing.writer import Writer
 from tests.cbir.store.conftest import MakeEntries, entry
@@ -51,8 +51,8 @@ def full(collection: Collection, entries: MakeEntries, key: str) -> Collection:
         deleted = writer.add([(other, other_vector)]).ids
         writer.finish()
         writer.delete(deleted)
-    (collection.folder / severity_model.FOLDER).mkdir()
-    (collection.folder / severity_model.FOLDER / "ranker").write_bytes(b"learnt from somebody too")
+    (collection.folder / stored_models.SEVERITY_FOLDER).mkdir()
+    (collection.folder / stored_models.SEVERITY_FOLDER / "ranker").write_bytes(b"learnt from somebody too")
     return collection
 
 

@@ -14,7 +14,7 @@ import pytest
 from cbir.errors import CollectionDamaged
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
-from cbir.store.safety.write_ahead_log import find_log_damage, log_of
+from cbir.store.safety.database_files import find_log_damage, log_of
 from cbir.store.upkeep.restore import restore_backup
 from tests.cbir.store.conftest import entry
 from tests.service.conftest import command

@@ -18,8 +18,8 @@ from cbir.store.collection_address import collection_folder
 from cbir.store.records import quarantine
 from cbir.store.records.add_transaction import Added
 from cbir.store.records.records import Entry, hash_patient
+from cbir.store.upkeep.archive_instances import stored_copies
 from cbir.store.upkeep.quarantine_release import read_quarantined
-from cbir.store.upkeep.sent_instances import stored_copies
 from cbir.store.writing.writer import Writer
 from indexer.describe_instance import InstanceFilter
 from indexer.dicomweb import archive_requests

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cbir.ingest.description import DescribedFile
-from cbir.store.upkeep.sent_instances import StoredFrame, StoredInstance
+from cbir.store.upkeep.archive_instances import StoredFrame, StoredInstance
 from indexer.dicomweb.instance_difference import find_difference
 from tests.cbir.store.conftest import entry
 

@@ -192,7 +192,7 @@ def test_jobs(client: Client, pictures: list[Path]) -> None:  # noqa: F811
 
 
 def test_problems(client: Client, writable: Path) -> None:  # noqa: F811
-    from cbir.store.safety.writer_lock import writer_lock
+    from cbir.store.base.collection_folder import writer_lock
 
     with writer_lock(writable), pytest.raises(ServiceError) as busy:
         client.set_labels("x", {"a": "b"})

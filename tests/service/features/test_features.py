@@ -7,7 +7,7 @@ import pytest
 
 from cbir import settings
 from cbir.store import Collection
-from cbir.store.erasure.patient_erasers import EraserFailed, erase_deleted
+from cbir.store.erasure import EraserFailed, erase_deleted
 from cbir.system.features import Feature, FeatureUnusable, features
 from service.app import create_app
 from service.state.schema import tables

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from cbir.errors import CollectionBusy, InvalidInput
-from cbir.store.base.disk_full import raise_when_full
+from cbir.store.base.damage import raise_when_full
 from cbir.system.files import BINARY, OWNER_FILE, private_folder, sync_folder, try_lock
 
 HEADER = b'{"kind": "cbir judgements", "version": 1}\n'

@@ -21,7 +21,7 @@ def publish_severity(
     from cbir.learn.severity.severity_rankers import load_severity_ranker
     from cbir.learn.severity.stored_ranker import LABEL, write_severity
     from cbir.store import Collection
-    from cbir.store.base.severity_model import read_ranker_conditions
+    from cbir.store.base.stored_models import read_ranker_conditions
     from service.features.annotate.study import study_models, study_plan
 
     study_plan.read_plan(study_dir)  # reports a folder without a study

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cbir.store.base.disk_full import raise_when_full
+from cbir.store.base.damage import raise_when_full
 from cbir.system.files import private_folder, write_bytes
 
 

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from cbir.errors import InvalidInput
 from cbir.learn.severity.judged_pairs import SeverityEstimate
 from cbir.store import Collection
-from cbir.store.base import severity_model
-from cbir.store.base.permissions import share_with_group
-from cbir.store.safety.writer_lock import writer_lock
+from cbir.store.base import stored_models
+from cbir.store.base.collection_folder import share_with_group, writer_lock
 from cbir.system.files import sync_folder
 from service.features.annotate.active import strategies
 from service.features.annotate.study.study_files import read_arrays, write_arrays, write_study_file
@@ -123,12 +122,12 @@ def copy_ranker_to_collection(model: TrainedModel, collection: Collection) -> No
     Like `stored_ranker.store_ranker`, but without torch. Raises CollectionBusy, StorageFull.
     """
     with writer_lock(collection.folder):
-        severity_model.forget_ranker(collection.folder)
+        stored_models.forget_ranker(collection.folder)
         for name in RANKER:
             content = (model.folder / name).read_bytes()
-            write_study_file(collection.folder / severity_model.FOLDER / name, content)
-        severity_model.note_ranker(collection.folder)
-        share_with_group(collection.folder / severity_model.FOLDER)
+            write_study_file(collection.folder / stored_models.SEVERITY_FOLDER / name, content)
+        stored_models.note_ranker(collection.folder)
+        share_with_group(collection.folder / stored_models.SEVERITY_FOLDER)
 
 
 def read_trained_model(path: Path) -> TrainedModel:

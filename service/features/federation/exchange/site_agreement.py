@@ -4,10 +4,8 @@ import hashlib
 
 import numpy as np
 
-from cbir.store.base.normalisation import Statistics
-from cbir.store.base.profile import Profile
-from cbir.store.base.projection import Projection
-from cbir.store.base.vector_format import vector_format
+from cbir.store.base.normalisation import Projection, Statistics
+from cbir.store.base.profile import Profile, vector_format
 from service.features.federation.exchange.site_messages import SiteProfile
 
 

@@ -8,10 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cbir.errors import InvalidInput
 from cbir.store import Collection
-from cbir.store.base.normalisation import Statistics, read_statistics
-from cbir.store.base.projection import Projection
-from cbir.store.base.vector_format import vector_format
-from cbir.store.snapshot.shared_transform import transform_origin
+from cbir.store.base.normalisation import Projection, Statistics, read_statistics
+from cbir.store.base.profile import vector_format
+from cbir.store.snapshot.stored_snapshot import transform_origin
 from cbir.system.files import write_bytes
 from service.features.federation.exchange.site_agreement import transform_fingerprint
 

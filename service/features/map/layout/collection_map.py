@@ -12,7 +12,7 @@ from cbir.gallery.knn_graph import build_graph
 from cbir.gallery.vector_blocks import Floats, Rows, spread_rows
 from cbir.store import Collection
 from cbir.store.base.profile import Profile
-from cbir.store.snapshot.map_file import StoredMap, write_map
+from cbir.store.snapshot.derived_files import StoredMap, write_map
 from cbir.store.views.collection_view import View
 from service.features.map.layout.placing import place_by_neighbours
 from service.features.map.layout.principal_plane import project_to_plane

@@ -17,7 +17,7 @@ from cbir.images import from_array, read_images
 from cbir.learn.models.scoring_network import apply_network
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
-from cbir.store.base.descriptor_model import model_problem
+from cbir.store.base.stored_models import model_problem
 from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.learn.training.stripes import SIDE, drawn, made
 

@@ -11,9 +11,9 @@ from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.base import schema
-from cbir.store.index.local.faiss_index import HNSW, FaissIndex, inverted_lists
-from cbir.store.postgresql.number_function import number_function
+from cbir.store.index.faiss_index import HNSW, FaissIndex, inverted_lists
 from cbir.store.postgresql.postgresql_address import files_folder
+from cbir.store.postgresql.postgresql_schema import number_function
 from tests import milvus_server, postgresql_server
 from tests.cbir.store.index.followed import Followed
 from tests.cbir.store.index.subjects import DIMENSIONS, Subject, matching_numbers
@@ -94,8 +94,8 @@ def _make_subject(request: pytest.FixtureRequest, tmp_path: Path) -> Subject:
         return Subject(tables, lambda: PgvectorIndex(tables, "cbir_0_1", DIMENSIONS))
     tables = request.getfixturevalue("sqlite_tables")
     if request.param == "milvus":
-        from cbir.store.index.milvus.milvus_connection import MilvusConnection
-        from cbir.store.index.milvus.milvus_index import MilvusIndex
+        from cbir.store.index.milvus_collection import MilvusConnection
+        from cbir.store.index.milvus_index import MilvusIndex
 
         connection = MilvusConnection(request.getfixturevalue("milvus").address)
         name = f"cbir_{secrets.token_hex(8)}_1"

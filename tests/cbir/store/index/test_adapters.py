@@ -6,8 +6,7 @@ from numpy.typing import NDArray
 
 from cbir.store.index.port import IndexPosition, IndexScope, Neighbours
 from cbir.store.records.dicom_instances import DicomScope
-from cbir.store.records.filter_conditions import Condition, parse_filters
-from cbir.store.records.patient_scope import PatientScope
+from cbir.store.records.filter_conditions import Condition, PatientScope, parse_filters
 from tests.cbir.store.index.subjects import DIMENSIONS, Subject, is_in_scope, make_images, make_vectors
 
 COUNT = 2000

@@ -104,8 +104,8 @@ def opening(subject: Subject, server: Any) -> str:
     edition = subject.index._edition  # type: ignore[attr-defined]
     if hasattr(server, "address"):
         return (
-            "from cbir.store.index.milvus.milvus_connection import MilvusConnection\n"
-            "from cbir.store.index.milvus.milvus_index import MilvusIndex\n"
+            "from cbir.store.index.milvus_collection import MilvusConnection\n"
+            "from cbir.store.index.milvus_index import MilvusIndex\n"
             f"index = MilvusIndex(MilvusConnection({server.address!r}), {edition!r}, {DIMENSIONS})"
         )
     with subject.engine.connect() as connection:

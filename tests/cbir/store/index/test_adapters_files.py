@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cbir.errors import IndexUnavailable
-from cbir.store.index.local.faiss_index import HNSW, FaissIndex, inverted_lists
+from cbir.store.index.faiss_index import HNSW, FaissIndex, inverted_lists
 from cbir.store.index.port import IndexedImage, IndexPosition, IndexScope, Numbers
 from tests.cbir.store.index.subjects import DIMENSIONS, make_vectors
 
@@ -69,7 +69,7 @@ def test_small_changes_leave_the_file_as_it_is(folder: Path) -> None:
 
 def test_many_changes_are_taken_into_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SMALL", "REWRITTEN"):
-        monkeypatch.setattr(f"cbir.store.index.local.faiss_index.{name}", 0)
+        monkeypatch.setattr(f"cbir.store.index.faiss_index.{name}", 0)
     before, index = numbers_of(opened(folder)), opened(folder)
     other = opened(folder)
     index.set_position(IndexPosition(9, 1009, 1))
@@ -174,7 +174,7 @@ def test_values_of_deleted_images_after_a_crash(
     index.set_position(IndexPosition(3, 1009, 1))
     index.delete(np.array([9, 1003]))
     with monkeypatch.context() as patched:
-        patched.setattr(f"cbir.store.index.local.faiss_file.os.{call}", fail)
+        patched.setattr(f"cbir.store.index.faiss_file.os.{call}", fail)
         with pytest.raises(KeyboardInterrupt):
             index.set_position(IndexPosition(4, 1009, 1))
     again = opened(folder)
@@ -206,7 +206,7 @@ def test_same_vectors_are_not_put_again(folder: Path) -> None:
 
 def test_full_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SMALL", "REWRITTEN"):
-        monkeypatch.setattr(f"cbir.store.index.local.faiss_index.{name}", 0)
+        monkeypatch.setattr(f"cbir.store.index.faiss_index.{name}", 0)
     index = opened(folder)
     with monkeypatch.context() as patched:
         patched.setattr("cbir.system.files.os.fsync", no_space)

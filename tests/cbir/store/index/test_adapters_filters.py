@@ -6,10 +6,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cbir.store.index.milvus.milvus_expression import attribute_token, label_token, number_key
+from cbir.store.index.milvus_collection import attribute_token, label_token, number_key
 from cbir.store.index.port import IndexedImage, IndexScope
-from cbir.store.records.filter_conditions import OPERATORS, WITHOUT_VALUE, Condition
-from cbir.store.records.patient_scope import PatientScope
+from cbir.store.records.filter_conditions import OPERATORS, WITHOUT_VALUE, Condition, PatientScope
 from tests.cbir.store.index.subjects import DIMENSIONS, Subject, is_in_scope
 
 HOSTILE = (

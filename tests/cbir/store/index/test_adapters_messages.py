@@ -8,8 +8,8 @@ import pytest
 from sqlalchemy import create_engine
 
 from cbir.errors import IndexUnavailable, InvalidInput
-from cbir.store.index.milvus.milvus_connection import MilvusConnection
-from cbir.store.index.pgvector_rows import decode_rows, encode_rows
+from cbir.store.index.milvus_collection import MilvusConnection
+from cbir.store.index.pgvector_index import decode_rows, encode_rows
 from tests.cbir.store.index.subjects import make_vectors
 from tests.postgresql_server import PostgresqlServer, missing_reason
 
@@ -40,7 +40,7 @@ def test_address(address: str, secret: str | None, expected: tuple[str, ...]) ->
 
 
 def test_no_server_listens(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr("cbir.store.index.milvus.milvus_connection.SECONDS", 0.3)
+    monkeypatch.setattr("cbir.store.index.milvus_collection.SECONDS", 0.3)
     connection = MilvusConnection("milvus://me@127.0.0.1:1/x", SECRET)
     with pytest.raises(
         IndexUnavailable, match=r"the Milvus server 127\.0\.0\.1:1 cannot be used: "

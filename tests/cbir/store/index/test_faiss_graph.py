@@ -4,8 +4,7 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.store.index.local.faiss_graph import FaissGraph
-from cbir.store.index.local.graph_entries import GraphEntries
+from cbir.store.index.faiss_graph import FaissGraph, GraphEntries
 
 GROUPS, MEMBERS, DIMENSIONS, NEAREST = 150, 100, 16, 20
 

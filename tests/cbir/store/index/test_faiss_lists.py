@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cbir.store.index.local import faiss_lists, stored_rows
-from cbir.store.index.local.faiss_lists import FaissLists
-from cbir.store.index.local.stored_rows import StoredRows
+from cbir.store.index import faiss_lists
+from cbir.store.index.faiss_lists import FaissLists, StoredRows
 from cbir.store.index.port import Numbers
 from tests.cbir.store.index.subjects import DIMENSIONS, make_vectors
 
@@ -17,7 +16,7 @@ VECTORS = make_vectors(COUNT)
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(faiss_lists, "FEW", 50)
-    monkeypatch.setattr(stored_rows, "BLOCK", 700)
+    monkeypatch.setattr(faiss_lists, "BLOCK", 700)
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.index import follower
 from cbir.store.index.port import IndexScope
-from cbir.store.records.filter_conditions import parse_filters
-from cbir.store.records.patient_scope import PatientScope
+from cbir.store.records.filter_conditions import PatientScope, parse_filters
 from cbir.store.upkeep.repair import repair_folder
 from tests.cbir.store.index.followed import Followed, make_entries
 

@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 
 from cbir.errors import IndexUnavailable
-from cbir.store.index import index_gap, indexed_vectors, scope_numbers
-from cbir.store.index.local import fixed_sample
-from cbir.store.index.local.fixed_sample import RandomOrder, lowest, random_keys
+from cbir.store.index import current_index, indexed_vectors, scope_numbers
 from cbir.store.index.port import IndexScope
+from cbir.store.index.scope_numbers import RandomOrder, lowest, random_keys
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.records.dicom_instances import DicomScope
-from cbir.store.records.filter_conditions import parse_filters
-from cbir.store.records.patient_scope import PatientScope
+from cbir.store.records.filter_conditions import PatientScope, parse_filters
 from tests.cbir.store.index.followed import DIMENSIONS, Followed, holds, make_entries
 
 SCOPES = [
@@ -168,7 +166,7 @@ def test_limited_caller_sees_no_other_image(followed: Followed):
 
 def test_index_that_lacks_too_much(hnsw: Followed, monkeypatch: pytest.MonkeyPatch):
     hnsw.filled(50)
-    monkeypatch.setattr(index_gap, "MOST_LACKING", 9)
+    monkeypatch.setattr(current_index, "MOST_LACKING", 9)
     with hnsw.collection.writer() as writer:
         writer.add(make_entries(50, 60))
     with pytest.raises(IndexUnavailable, match="lacks 10 images"):
@@ -179,7 +177,7 @@ def test_more_relabelled_images_than_are_compared_one_by_one(
     followed: Followed, monkeypatch: pytest.MonkeyPatch
 ):
     followed.filled(150)
-    monkeypatch.setattr(index_gap, "MOST_CHANGED", 5)
+    monkeypatch.setattr(current_index, "MOST_CHANGED", 5)
     with followed.collection.writer() as writer:
         writer.label_images("part", dict.fromkeys(followed.ids()[:50], "hand"))
     knees = IndexScope(where=parse_filters(["part=knee"]))
@@ -215,7 +213,7 @@ def test_random_order():
 
 
 def test_searches_at_the_same_time_draw_each_number_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fixed_sample, "POOL", 4)
+    monkeypatch.setattr(scope_numbers, "POOL", 4)
     first, interval = lowest(np.arange(1, 1985), 4).tolist(), sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from cbir.store.index.milvus import milvus_index
-from cbir.store.index.milvus.milvus_connection import MilvusConnection
-from cbir.store.index.milvus.milvus_index import MilvusIndex
+from cbir.store.index import milvus_index
+from cbir.store.index.milvus_collection import MilvusConnection
+from cbir.store.index.milvus_index import MilvusIndex
 from cbir.store.index.port import IndexPosition, IndexScope
 from cbir.store.records.filter_conditions import Condition
 from tests.cbir.store.index.subjects import DIMENSIONS, make_images, make_vectors

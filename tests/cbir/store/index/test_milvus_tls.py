@@ -11,8 +11,8 @@ from cbir.errors import IndexUnavailable, InvalidInput
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
-from cbir.store.index.milvus.milvus_connection import MilvusConnection
-from cbir.store.index.milvus.milvus_index import MilvusIndex
+from cbir.store.index.milvus_collection import MilvusConnection
+from cbir.store.index.milvus_index import MilvusIndex
 from cbir.store.index.open_index import open_index
 from cbir.store.index.port import IndexScope
 from tests.cbir.store.index.subjects import DIMENSIONS, make_images, make_vectors
@@ -54,7 +54,7 @@ def test_answers_over_tls(address: str, signed: tuple[Path, Path]) -> None:
 def test_certificate_of_an_unknown_authority(
     address: str, signed: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cbir.store.index.milvus.milvus_connection.SECONDS", 3.0)
+    monkeypatch.setattr("cbir.store.index.milvus_collection.SECONDS", 3.0)
     other = tmp_path / "other"
     other.mkdir()
     for ca in (None, certificate(other)[0]):

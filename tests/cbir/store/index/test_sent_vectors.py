@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from cbir.gallery.vector_blocks import Floats
-from cbir.store.index.local.faiss_index import FaissIndex
+from cbir.store.index.faiss_index import FaissIndex
+from cbir.store.index.indexed_vectors import SentVectors
 from cbir.store.index.port import IndexScope, Neighbours, Numbers
-from cbir.store.index.sent_vectors import SentVectors
 from tests.cbir.store.index.followed import DIMENSIONS, Followed, make_entries
 
 QUERIES = np.random.default_rng(0).normal(0, 1, (2, DIMENSIONS)).astype(np.float32)

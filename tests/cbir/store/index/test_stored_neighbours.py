@@ -16,10 +16,9 @@ from cbir.gallery.numbered_graph import NumberedGraph
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
-from cbir.store.index import index_thread, stored_neighbours
-from cbir.store.index.index_thread import IndexThread
-from cbir.store.index.neighbour_build import build_neighbours
-from cbir.store.index.neighbour_thread import NeighbourThread
+from cbir.store.index import follow_index, stored_neighbours
+from cbir.store.index.follow_index import IndexThread, NeighbourThread
+from cbir.store.index.stored_neighbours import build_neighbours
 from cbir.store.writing import image_remover
 from cbir.system.files import try_lock
 from tests.cbir.store.conftest import entry
@@ -250,7 +249,7 @@ def wait_for_thread(name: str) -> None:
 
 def test_a_service_builds_it_in_the_background(filled: Followed, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = threading.Event()
-    monkeypatch.setattr(index_thread, "FOLLOW_SECONDS", 0.01)
+    monkeypatch.setattr(follow_index, "FOLLOW_SECONDS", 0.01)
 
     def note_and_build(*given: Any) -> NumberedGraph:
         begun.set()

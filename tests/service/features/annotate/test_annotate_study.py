@@ -15,7 +15,7 @@ from flask.testing import FlaskClient
 from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.store import Collection
-from cbir.store.base import severity_model
+from cbir.store.base import stored_models
 from service.features.annotate import study_options
 from service.features.annotate.annotation_app import create_app
 from service.features.annotate.annotation_page import grade_keys
@@ -184,12 +184,12 @@ def test_only_images_of_the_conditions_are_judged(opening: Opening, writable: Pa
 
 
 def test_the_conditions_stay_with_the_ranker(tmp_path: Path) -> None:
-    folder = tmp_path / severity_model.FOLDER
-    assert severity_model.read_severity_conditions(tmp_path) == ()
+    folder = tmp_path / stored_models.SEVERITY_FOLDER
+    assert stored_models.read_severity_conditions(tmp_path) == ()
     folder.mkdir()
     for text, expected in (('{"where": ["a=b"]}', ("a=b",)), ("{}", ()), ("[", ()), ("[]", ())):
-        (folder / severity_model.CARD).write_text(text)
-        assert severity_model.read_severity_conditions(tmp_path) == expected
+        (folder / stored_models.SEVERITY_CARD).write_text(text)
+        assert stored_models.read_severity_conditions(tmp_path) == expected
 
 
 def test_single_images(opening: Opening) -> None:

@@ -8,7 +8,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from cbir import settings
-from cbir.store.snapshot.audit_file import NAME, drop_audit_file, read_audit_file, write_audit_file
+from cbir.store.snapshot.derived_files import AUDIT_FILE, drop_audit_file, read_audit_file, write_audit_file
 from service.app import create_app
 from service.features.audit.job import STEPS, AuditSteps
 
@@ -116,7 +116,7 @@ def test_the_file_of_an_audit(tmp_path: Path) -> None:
     assert read_audit_file(tmp_path) == '{"a": "ä"}'
     drop_audit_file(tmp_path)
     drop_audit_file(tmp_path)
-    assert not (tmp_path / NAME).exists()
+    assert not (tmp_path / AUDIT_FILE).exists()
 
 
 def test_an_audit_of_another_version_is_none(writable: Path) -> None:

@@ -16,7 +16,7 @@ from werkzeug.serving import make_server
 
 from cbir import settings
 from cbir.store import Collection
-from cbir.store.snapshot.shared_transform import transform_origin
+from cbir.store.snapshot.stored_snapshot import transform_origin
 from cbir.store.writing.writer import Entry
 from cbir.system.access_rights import Scope
 from cbir.system.setting_types import RemoteSite

@@ -11,7 +11,7 @@ from flask.testing import FlaskClient
 
 from cbir import settings
 from cbir.store import Collection
-from cbir.store.snapshot.map_file import NAME, StoredMap, drop_map, read_map, write_map
+from cbir.store.snapshot.derived_files import MAP_FILE, StoredMap, drop_map, read_map, write_map
 from service.app import create_app
 from service.features.map.layout.collection_map import compute_map, transform_name
 from service.features.map.map_cache import MapCache
@@ -48,7 +48,7 @@ def ready(client: FlaskClient) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_the_first_request_starts_a_job_and_later_ones_wait_for_it(writable: Path) -> None:
-    (writable / NAME).unlink(missing_ok=True)
+    (writable / MAP_FILE).unlink(missing_ok=True)
     client = create_app(writable, settings.load(job_workers=0)).test_client()  # the job waits
     first, second = client.get(MAP).json, client.get(MAP).json
     assert (first["state"], first["ids"]) == ("computing", [])
@@ -61,7 +61,7 @@ def test_the_first_request_starts_a_job_and_later_ones_wait_for_it(writable: Pat
     assert max(map(abs, answer["x"] + answer["y"])) == 1
     (job,) = client.get("/v1/jobs").json["items"]
     assert (job["kind"], job["job"]) == ("map", first["job"])
-    assert (writable / NAME).is_file()
+    assert (writable / MAP_FILE).is_file()
     assert client.get(MAP).json["job"] is None  # nothing is computed again
 
 
@@ -71,7 +71,7 @@ def _ids(client: FlaskClient) -> list[str]:
 
 @pytest.mark.slow
 def test_a_damaged_map_is_computed_again(client: FlaskClient, writable: Path) -> None:
-    (writable / NAME).write_bytes(b"damaged")
+    (writable / MAP_FILE).write_bytes(b"damaged")
     assert client.get(MAP).json["state"] == "computing"
     assert ready(client)["state"] == "ready"
 

@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from cbir.store.postgresql.number_function import number_function
+from cbir.store.postgresql.postgresql_schema import number_function
 
 revision = "0001"
 down_revision = None

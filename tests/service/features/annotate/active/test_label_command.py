@@ -12,7 +12,7 @@ from cbir.learn.severity import stored_ranker
 from cbir.learn.severity.severity_rankers import BayesianRanker
 from cbir.learn.severity.stored_images import read_grey_images
 from cbir.learn.severity.stored_ranker import LABEL
-from cbir.store.base.severity_model import read_severity_conditions
+from cbir.store.base.stored_models import read_severity_conditions
 from service.features.annotate.study import study_models, study_plan
 from tests.service.features.annotate.active.drawn import SIDE, collection_of, draw, judged
 

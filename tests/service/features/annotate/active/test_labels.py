@@ -11,10 +11,10 @@ from cbir.learn.grading.grader import fit_grader
 from cbir.learn.severity.stored_ranker import write_severity
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
-from cbir.store.base import severity_model
+from cbir.store.base import stored_models
+from cbir.store.base.collection_folder import writer_lock
 from cbir.store.records.filter_conditions import parse_filter
 from cbir.store.records.records import Record
-from cbir.store.safety.writer_lock import writer_lock
 
 
 @pytest.fixture
@@ -120,8 +120,8 @@ def test_grades_by_severity_hold_for_the_images_of_its_study(tmp_path: Path) -> 
     write_severity(collection, _ids(collection, "source=knee"), np.tile(np.arange(4.0), 4))
     with pytest.raises(InvalidInput, match="8 of 24 graded images have no number"):
         fit_grader(collection, "grade", SeverityRanker())
-    folder = collection.folder / severity_model.FOLDER
+    folder = collection.folder / stored_models.SEVERITY_FOLDER
     folder.mkdir()
-    (folder / severity_model.CARD).write_text('{"where": ["source=knee"]}')
+    (folder / stored_models.SEVERITY_CARD).write_text('{"where": ["source=knee"]}')
     stored = fit_grader(collection, "grade", SeverityRanker())
     assert (stored.images, stored.where) == (16, ("source=knee",))

@@ -10,9 +10,8 @@ import pytest
 from cbir.errors import InvalidInput
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
-from cbir.store.base.projection import Projection
-from cbir.store.base.standardisation import Standardisation
-from cbir.store.snapshot.shared_transform import transform_origin
+from cbir.store.base.normalisation import Projection, Standardisation
+from cbir.store.snapshot.stored_snapshot import transform_origin
 from service.features.federation.exchange.site_agreement import (
     describe_site,
     difference,

@@ -8,7 +8,7 @@ from cbir.gallery.vector_blocks import spread_rows
 from cbir.store import Collection, Record
 from cbir.store.base import metadata
 from cbir.store.base import profile as profiles
-from cbir.store.snapshot.map_file import NAME, StoredMap, drop_map, read_map, write_map
+from cbir.store.snapshot.derived_files import MAP_FILE, StoredMap, drop_map, read_map, write_map
 from service.features.map.layout import collection_map as maps
 from service.features.map.layout import tsne
 
@@ -175,7 +175,7 @@ def test_a_file_gives_back_the_map_and_damage_is_named(tmp_path):
         write_map(tmp_path, StoredMap(np.array(numbers), np.array(positions, np.float32), ""))
         with pytest.raises(CollectionDamaged, match="cbir collection map"):
             read_map(tmp_path)
-    (tmp_path / NAME).write_bytes(b"no archive")
+    (tmp_path / MAP_FILE).write_bytes(b"no archive")
     with pytest.raises(CollectionDamaged, match="cbir collection map"):
         read_map(tmp_path)
     drop_map(tmp_path)

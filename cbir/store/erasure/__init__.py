@@ -1,1 +1,0 @@
-"""Deletion of images and patients: what goes with them, and by whom."""

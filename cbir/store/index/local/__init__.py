@@ -1,1 +1,0 @@
-"""FAISS indexes in files of a collection's folder."""

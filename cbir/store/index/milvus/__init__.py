@@ -1,1 +1,0 @@
-"""Vectors in Milvus."""
