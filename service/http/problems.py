@@ -7,10 +7,7 @@ import os
 import traceback
 from contextlib import ExitStack
 from http import HTTPStatus
-from typing import Any
-
-from flask import Flask, Response
-from werkzeug.exceptions import HTTPException
+from typing import TYPE_CHECKING, Any
 
 from cbir import errors
 from cbir.errors import CbirError
@@ -18,6 +15,10 @@ from cbir.store import DatabaseError
 from cbir.store.base.disk_full import is_full
 from service.http.problem_kinds import BY_STATUS, KINDS, problem_type
 from service.state.errors import StateUnavailable
+
+if TYPE_CHECKING:
+    from flask import Flask, Response
+    from werkzeug.exceptions import HTTPException
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 1
@@ -123,7 +124,7 @@ def problem_details(error: CbirError, detail: str) -> dict[str, Any]:
     return details
 
 
-def problem_response(status: HTTPStatus, detail: str, kind: str | None = None) -> Response:
+def problem_response(status: HTTPStatus, detail: str, kind: str | None = None) -> "Response":
     """Return a problem as a response, with Retry-After if the request may be repeated.
 
     Parameters
@@ -135,14 +136,18 @@ def problem_response(status: HTTPStatus, detail: str, kind: str | None = None) -
     kind : str, optional
         Key of `problem_kinds.KINDS`; the first kind of the status by default.
     """
+    from flask import Response  # of the extra serve, which commands that raise these errors do without
+
     response = Response(problem_json(status, detail, kind), status, mimetype=MEDIA_TYPE)
     if status in RETRYABLE:
         response.headers["Retry-After"] = str(RETRY_SECONDS)
     return response
 
 
-def install(app: Flask) -> None:
+def install(app: "Flask") -> None:
     """Register error handlers that turn every error of `app` into a problem."""
+    from werkzeug.exceptions import HTTPException
+
     app.register_error_handler(CbirError, _handle_cbir_error)
     app.register_error_handler(HTTPException, http_error_response)
     app.register_error_handler(DatabaseError, _handle_database_error)
@@ -158,11 +163,11 @@ def status_of(error: CbirError) -> HTTPStatus:
     return KINDS[_kind(error)].status
 
 
-def _handle_cbir_error(error: CbirError) -> Response:
+def _handle_cbir_error(error: CbirError) -> "Response":
     return error_response(error, str(error))
 
 
-def error_response(error: CbirError, detail: str) -> Response:
+def error_response(error: CbirError, detail: str) -> "Response":
     """Return the response to `error` with the message `detail`."""
     kind = _kind(error)
     response = problem_response(KINDS[kind].status, detail, kind)
@@ -171,7 +176,7 @@ def error_response(error: CbirError, detail: str) -> Response:
     return response
 
 
-def http_error_response(error: HTTPException) -> Response | HTTPException:
+def http_error_response(error: "HTTPException") -> "Response | HTTPException":
     """Return an HTTP error as a problem; a redirection as it is."""
     if error.code is None or error.code < 400:
         return error
@@ -185,7 +190,7 @@ def http_error_response(error: HTTPException) -> Response | HTTPException:
     return response
 
 
-def _handle_database_error(error: DatabaseError) -> Response:
+def _handle_database_error(error: DatabaseError) -> "Response":
     if getattr(error.orig, "sqlite_errorname", None) == "SQLITE_CANTOPEN" and _is_out_of_files():
         return _no_resources(error)
     log.error("the database cannot be read: %s", error_location(error))
@@ -201,7 +206,7 @@ def is_not_http(error: Exception) -> bool:
     return type(error).__module__ == "gunicorn.http.errors"
 
 
-def _handle_unexpected_error(error: Exception) -> Response:
+def _handle_unexpected_error(error: Exception) -> "Response":
     if is_not_http(error):
         return problem_response(HTTPStatus.BAD_REQUEST, NOT_HTTP)
     if isinstance(error, OSError) and error.errno in OUT_OF_RESOURCES:
@@ -213,7 +218,7 @@ def _handle_unexpected_error(error: Exception) -> Response:
     return problem_response(HTTPStatus.INTERNAL_SERVER_ERROR, UNEXPECTED)
 
 
-def _no_resources(error: Exception) -> Response:
+def _no_resources(error: Exception) -> "Response":
     log.error("no more files can be opened, or no memory is left: %s", error_location(error))
     return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, NO_RESOURCES, "no-resources")
 

@@ -7,10 +7,10 @@ import typer.core
 import typer.main
 
 from cbir.api.main import app
-from tests.cbir.system.test_extras import without_extras
+from tests.bare_environment import run_bare
 
 RUN = """
-import contextlib, io, json
+import contextlib, io, json, sys
 from cbir.api.main import main
 
 for line in open("commands.txt"):
@@ -74,21 +74,16 @@ study delete second --yes
 usage show
 usage export usage.csv
 usage delete --yes
-state verify
 """
 REFUSED = """
 collection build-index --collection collection
 federate check --collection collection
-federate search scans/phantom-000003.png --collection collection
 federate adopt-transform --collection collection missing.json
 collection tune --collection graded
 collection regions --collection collection
 annotate agreement --study-dir missing
 annotate export answers.json --study-dir missing
 annotate from-label-studio missing.json --study-dir missing
-audit-log export
-audit-log verify
-audit-log head
 dataset irma missing out
 dataset medmnist missing.npz out
 encoder add mine missing.onnx
@@ -97,17 +92,22 @@ evaluate irma missing --out irma-results
 evaluate irma-error --tree missing --truth missing --run missing
 evaluate irma-run --collection missing --queries missing --out missing.run
 search --collection collection --text chest
-serve --collection missing
 state copy
 similar --collection collection --study 1.2.3
 token revoke missing
-worker --collection missing
 """
 NEEDS = """
 annotate label --collection graded --study-dir missing : deep
 encoder get hf:microsoft/rad-dino : hub
 rank missing scans : deep
-annotate serve --collection graded : deep
+annotate serve --collection graded : deep,serve
+audit-log export : serve
+audit-log verify : serve
+audit-log head : serve
+federate search scans/phantom-000003.png --collection collection : serve
+serve --collection collection : serve
+state verify : serve
+worker --collection collection : serve
 annotate simulate --collection graded : deep
 audit --collection collection --privacy --out private : privacy
 encoder get torchvision:resnet18 : hub
@@ -162,7 +162,7 @@ def test_every_command_without_extras(tmp_path, monkeypatch):
     needs = dict(line.split(" : ") for line in lines(NEEDS))
     commands = [*lines(WORKS), *lines(REFUSED), *needs]
     (tmp_path / "commands.txt").write_text("\n".join(commands))
-    results = dict(zip(commands, map(json.loads, lines(without_extras(RUN)[0])), strict=True))
+    results = dict(zip(commands, map(json.loads, lines(run_bare("-c", RUN)[0])), strict=True))
     for command in lines(WORKS):
         assert results[command][0] == 0, (command, results[command])
     for command in lines(REFUSED):
