@@ -2,12 +2,16 @@
 
 import json
 
+import cv2
+import numpy as np
 import pytest
+import tifffile
 import typer.core
 import typer.main
 
 from cbir.api.main import app
 from tests.bare_environment import run_bare
+from tests.cbir.images.synthetic_dicom import dicom_set, written
 
 RUN = """
 import contextlib, io, json, sys
@@ -174,3 +178,32 @@ def test_every_command_without_extras(tmp_path, monkeypatch):
         assert code == 2, (command, error)
         assert f"pip install '.[{extra}]'" in error.splitlines()[-1], command
         assert "Traceback" not in error
+
+
+MAIN = "import sys; from cbir.api.main import main; sys.argv[0] = 'cbir'; main()"
+API = """
+import cbir, sys
+import cbir.system.extras
+from service.client import messages
+cbir.index("scans", "second", profile="tamura")
+with cbir.open("collection") as db:
+    print([hit.rank for hit in db.search("scans/d.dcm", k=3)])
+print(sorted({"flask", "werkzeug", "babel", "httpx"} & set(sys.modules)))
+"""
+
+
+@pytest.mark.slow
+def test_files_of_every_kind_are_indexed_and_searched_without_extras(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    scans = tmp_path / "scans"
+    scans.mkdir()
+    rows = np.random.default_rng(0).integers(0, 256, (4, 48, 40), dtype=np.uint8)
+    for name, grey in zip(("a.png", "b.jpg"), rows, strict=False):
+        assert cv2.imwrite(str(scans / name), grey)
+    tifffile.imwrite(scans / "c.tif", rows[2].astype(np.uint16) * 200, compression="zlib")
+    (scans / "d.dcm").write_bytes(written(dicom_set(rows[3].astype(np.int16), PatientID="P1")))
+    run_bare("-c", MAIN, "index", "scans", "--collection", "collection", "--jobs", "1")
+    for name in sorted(path.name for path in scans.iterdir()):
+        found, _ = run_bare("-c", MAIN, "search", f"scans/{name}", "--collection", "collection", "-k", "3")
+        assert len(lines(found)) == 4, name
+    assert lines(run_bare("-c", API)[0])[-2:] == ["[1, 2, 3]", "[]"]

@@ -1,4 +1,4 @@
-"""Commands in an environment without extras: their help works, and what needs a package names the extra in one line."""
+"""Commands in an environment without extras: their help works, and what lacks a package names the extra in a line."""
 
 import pytest
 
