@@ -5,6 +5,7 @@ EXTRAS = {  # packages that are imported where a feature needs them, and the ext
     "authlib": "oidc",
     "babel": "serve",
     "dicomweb_client": "pacs",
+    "grpc": "milvus",
     "highdicom": "pacs",
     "dicomanonymizer": "privacy",
     "flask": "serve",
