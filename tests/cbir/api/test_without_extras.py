@@ -205,5 +205,5 @@ def test_files_of_every_kind_are_indexed_and_searched_without_extras(tmp_path, m
     run_bare("-c", MAIN, "index", "scans", "--collection", "collection", "--jobs", "1")
     for name in sorted(path.name for path in scans.iterdir()):
         found, _ = run_bare("-c", MAIN, "search", f"scans/{name}", "--collection", "collection", "-k", "3")
-        assert len(lines(found)) == 4, name
+        assert found.count("/scans/") == 3, name
     assert lines(run_bare("-c", API)[0])[-2:] == ["[1, 2, 3]", "[]"]
