@@ -81,7 +81,6 @@ usage delete --yes
 """
 REFUSED = """
 collection build-index --collection collection
-federate check --collection collection
 federate adopt-transform --collection collection missing.json
 collection tune --collection graded
 collection regions --collection collection
@@ -108,6 +107,7 @@ annotate serve --collection graded : deep,serve
 audit-log export : serve
 audit-log verify : serve
 audit-log head : serve
+federate check --collection collection : serve
 federate search scans/phantom-000003.png --collection collection : serve
 serve --collection collection : serve
 state verify : serve
