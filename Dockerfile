@@ -13,9 +13,10 @@ RUN python -m venv /opt/build \
     && /opt/build/bin/pip install --no-cache-dir --require-hashes -r requirements-build.lock \
     && python -m venv --without-pip /opt/cbir
 # Dependencies in a layer of their own, which a change of the source leaves as it is: wheels of the lock file only, by hash
+# EXTRAS come beside serve, which every image has
 ARG EXTRAS=pacs,evaluate
 COPY requirements.lock pyproject.toml ./
-RUN IFS=,; for extra in $EXTRAS; do set -- "$@" --extra "$extra"; done; \
+RUN IFS=,; for extra in serve $EXTRAS; do set -- "$@" --extra "$extra"; done; \
     /opt/build/bin/uv pip install --no-cache --compile-bytecode --python /opt/cbir/bin/python --require-hashes \
         --only-binary :all: --constraints requirements.lock --requirements pyproject.toml "$@"
 # A build of FAISS for GPUs in place of faiss-cpu, such as faiss-gpu: the newest, not of the lock file

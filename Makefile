@@ -37,7 +37,7 @@ CHECK_PYTHON = @$(PYTHON) -c "import sys; sys.exit(None if sys.version_info >= (
 $(VENV)/installed: pyproject.toml
 	$(CHECK_PYTHON)
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet --no-compile --editable .
+	$(VENV)/bin/pip install --quiet --no-compile --editable '.[serve]'
 	touch $@
 
 $(VENV)/installed-test: pyproject.toml
@@ -169,12 +169,12 @@ lock: $(TOOLS)/installed
 audit-deps: $(TOOLS)/installed
 	$(TOOLS)/bin/pip-audit --strict --require-hashes --disable-pip --requirement requirements.lock --requirement requirements-build.lock --requirement requirements-tools.lock
 
-# Software bill of materials of the container with its default extras, CycloneDX.
+# Software bill of materials of the container with serve and its default extras, CycloneDX.
 SBOM ?= sbom.json
 EXTRAS := $(shell sed -n 's/^ARG EXTRAS=//p' Dockerfile | tr ',' ' ')
 sbom: $(TOOLS)/installed
 	@mkdir -p build
-	$(UV) $(EXTRAS:%=--extra %) --constraint requirements.lock --output-file build/image.lock pyproject.toml
+	$(UV) --extra serve $(EXTRAS:%=--extra %) --constraint requirements.lock --output-file build/image.lock pyproject.toml
 	$(TOOLS)/bin/cyclonedx-py requirements build/image.lock --pyproject pyproject.toml --output-reproducible --output-file $(SBOM)
 
 # Dockerfile, compose files, Kubernetes manifests and workflows.

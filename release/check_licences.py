@@ -111,11 +111,11 @@ def _joined(extras: Iterable[str]) -> str:
 
 
 def image_packages() -> list[str]:
-    """Return the packages of the image with the Dockerfile's extras."""
+    """Return the packages of the image with `serve` and the Dockerfile's extras."""
     extras = re.search(r"^ARG EXTRAS=(\S+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     assert extras is not None
     environment = {key: str(value) for key, value in default_environment().items()} | IMAGE
-    return sorted(closure([f"cbir[{extras[1]}]"], environment))
+    return sorted(closure([f"cbir[serve,{extras[1]}]"], environment))
 
 
 def image_tables() -> tuple[str, str]:

@@ -5,14 +5,21 @@ from collections.abc import Iterable
 EXTRAS = {  # packages that are imported where a feature needs them, and the extra that brings each
     "alembic": "postgres",
     "authlib": "oidc",
+    "babel": "serve",
     "dicomweb_client": "pacs",
+    "grpc": "milvus",
     "highdicom": "pacs",
     "dicomanonymizer": "privacy",
+    "flask": "serve",
     "fsspec": "remote",
+    "gunicorn": "serve",
     "httpx": "client",
     "huggingface_hub": "hub",
     "ir_measures": "evaluate",
+    "itsdangerous": "serve",
     "joserfc": "oidc",
+    "markdown_it": "serve",
+    "markupsafe": "serve",
     "matplotlib": "evaluate",
     "nibabel": "volume",
     "onnx": "deep",
@@ -20,6 +27,7 @@ EXTRAS = {  # packages that are imported where a feature needs them, and the ext
     "onnxscript": "hub",
     "open_clip": "hub",
     "pandas": "pandas",
+    "prometheus_client": "serve",
     "psycopg": "postgres",
     "pymilvus": "milvus",
     "pynetdicom": "pacs",
@@ -39,6 +47,7 @@ EXTRAS = {  # packages that are imported where a feature needs them, and the ext
     "torchvision": "deep",
     "transformers": "hub",
     "waitress": "waitress",
+    "werkzeug": "serve",
 }
 
 

@@ -9,16 +9,17 @@ import traceback
 from contextlib import ExitStack
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from flask import Flask, Response
-from werkzeug.exceptions import HTTPException
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cbir import errors
 from cbir.errors import CbirError
 from cbir.store import DatabaseError
 from cbir.store.base.damage import is_full
 from service.state.errors import StateUnavailable
+
+if TYPE_CHECKING:
+    from flask import Flask, Response
+    from werkzeug.exceptions import HTTPException
 
 PAGE = "/docs/errors"
 
@@ -163,7 +164,7 @@ def problem_details(error: CbirError, detail: str) -> dict[str, Any]:
     return details
 
 
-def problem_response(status: HTTPStatus, detail: str, kind: str | None = None) -> Response:
+def problem_response(status: HTTPStatus, detail: str, kind: str | None = None) -> "Response":
     """Return a problem as a response, with Retry-After if the request may be repeated.
 
     Parameters
@@ -175,14 +176,18 @@ def problem_response(status: HTTPStatus, detail: str, kind: str | None = None) -
     kind : str, optional
         Key of `KINDS`; the first kind of the status by default.
     """
+    from flask import Response  # of the extra serve, which commands that raise these errors do without
+
     response = Response(problem_json(status, detail, kind), status, mimetype=MEDIA_TYPE)
     if status in RETRYABLE:
         response.headers["Retry-After"] = str(RETRY_SECONDS)
     return response
 
 
-def install(app: Flask) -> None:
+def install(app: "Flask") -> None:
     """Register error handlers that turn every error of `app` into a problem."""
+    from werkzeug.exceptions import HTTPException
+
     app.register_error_handler(CbirError, _handle_cbir_error)
     app.register_error_handler(HTTPException, http_error_response)
     app.register_error_handler(DatabaseError, _handle_database_error)
@@ -198,11 +203,11 @@ def status_of(error: CbirError) -> HTTPStatus:
     return KINDS[_kind(error)].status
 
 
-def _handle_cbir_error(error: CbirError) -> Response:
+def _handle_cbir_error(error: CbirError) -> "Response":
     return error_response(error, str(error))
 
 
-def error_response(error: CbirError, detail: str) -> Response:
+def error_response(error: CbirError, detail: str) -> "Response":
     """Return the response to `error` with the message `detail`."""
     kind = _kind(error)
     response = problem_response(KINDS[kind].status, detail, kind)
@@ -211,7 +216,7 @@ def error_response(error: CbirError, detail: str) -> Response:
     return response
 
 
-def http_error_response(error: HTTPException) -> Response | HTTPException:
+def http_error_response(error: "HTTPException") -> "Response | HTTPException":
     """Return an HTTP error as a problem; a redirection as it is."""
     if error.code is None or error.code < 400:
         return error
@@ -225,7 +230,7 @@ def http_error_response(error: HTTPException) -> Response | HTTPException:
     return response
 
 
-def _handle_database_error(error: DatabaseError) -> Response:
+def _handle_database_error(error: DatabaseError) -> "Response":
     if getattr(error.orig, "sqlite_errorname", None) == "SQLITE_CANTOPEN" and _is_out_of_files():
         return _no_resources(error)
     log.error("the database cannot be read: %s", error_location(error))
@@ -241,7 +246,7 @@ def is_not_http(error: Exception) -> bool:
     return type(error).__module__ == "gunicorn.http.errors"
 
 
-def _handle_unexpected_error(error: Exception) -> Response:
+def _handle_unexpected_error(error: Exception) -> "Response":
     if is_not_http(error):
         return problem_response(HTTPStatus.BAD_REQUEST, NOT_HTTP)
     if isinstance(error, OSError) and error.errno in OUT_OF_RESOURCES:
@@ -253,7 +258,7 @@ def _handle_unexpected_error(error: Exception) -> Response:
     return problem_response(HTTPStatus.INTERNAL_SERVER_ERROR, UNEXPECTED)
 
 
-def _no_resources(error: Exception) -> Response:
+def _no_resources(error: Exception) -> "Response":
     log.error("no more files can be opened, or no memory is left: %s", error_location(error))
     return problem_response(HTTPStatus.SERVICE_UNAVAILABLE, NO_RESOURCES, "no-resources")
 

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from flask import Flask, current_app
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
@@ -20,6 +19,9 @@ from service.state.errors import StateUnavailable
 from service.state.postgresql import PostgresqlSchema
 from service.state.schema import NewerSchema, prepare
 from service.state.sqlite_file import COPY_HELPS, SqliteFile
+
+if TYPE_CHECKING:
+    from flask import Flask
 
 EXTENSION = "cbir-state"
 DOWN_SECONDS = 1.0  # until a server that does not answer is asked again: each try may take seconds
@@ -199,11 +201,13 @@ def open_state(settings: Settings) -> StateDatabase:
     )
 
 
-def install(app: Flask, database: StateDatabase) -> None:
+def install(app: "Flask", database: StateDatabase) -> None:
     """Let the views of `app` use `database`."""
     app.extensions[EXTENSION] = database
 
 
 def state_database() -> StateDatabase:
     """Return the state database of the current app."""
+    from flask import current_app  # of the extra serve, which erasing a patient does without
+
     return cast(StateDatabase, current_app.extensions[EXTENSION])

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.docs.blocks import PAGES, ROOT, Block, install_lines, read_blocks
 from tests.docs.reader import BlockFailed, Reader
 
-PREPARE = "pip install .\n"  # for guides, which do not repeat it
+PREPARE = "pip install '.[serve]'\n"  # for guides, which do not repeat it
 
 
 def follow(page: Path, work: Path) -> None:
@@ -32,7 +32,7 @@ def follow(page: Path, work: Path) -> None:
         installs=True,
         seconds=1200,
     ) as reader:
-        if "pip install ." not in lines:
+        if PREPARE.strip() not in lines:
             reader.run(Block("sh", None, PREPARE, 1))
         for block in blocks:
             print(f"{page.relative_to(ROOT)}:{block.line}", flush=True)

@@ -63,6 +63,7 @@ def test_the_default_extras_are_locked() -> None:
     (default,) = re.findall(r"^ARG EXTRAS=(.*)$", DOCKERFILE, re.MULTILINE)
     assert default == "pacs,evaluate"
     assert set(default.split(",")) < extras()
+    assert "for extra in serve $EXTRAS; do" in DOCKERFILE  # what the image starts
     locked = set(re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
     assert {"numpy", "pynetdicom", "ir-measures", "torch"} <= locked
 

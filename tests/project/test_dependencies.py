@@ -40,7 +40,12 @@ def normalised(distribution: str) -> str:
 def declared() -> set[str]:
     """Return the distributions that pyproject.toml names, extras included."""
     requirements = [*PROJECT["dependencies"], *(line for lines in OPTIONAL.values() for line in lines)]
-    return {normalised(re.split(r"[\[<>=!~; ]", line, maxsplit=1)[0]) for line in requirements}
+    return {named_distribution(line) for line in requirements}
+
+
+def named_distribution(requirement: str) -> str:
+    """Return the distribution that a requirement names."""
+    return normalised(re.split(r"[\[<>=!~; ]", requirement, maxsplit=1)[0])
 
 
 @pytest.mark.slow
@@ -55,6 +60,27 @@ def test_imports_are_declared() -> None:
         and not known & {normalised(name) for name in distributions.get(module, [])}
     }
     assert not undeclared, "\n".join(sorted(undeclared))
+
+
+@pytest.mark.slow
+def test_cbir_and_indexer_import_what_every_installation_has_or_another_extra_than_serve() -> None:
+    distributions = packages_distributions()
+    mandatory = {named_distribution(line) for line in PROJECT["dependencies"]}
+    others = {module for module, extra in EXTRAS.items() if extra not in ("serve", "waitress")}
+    wrong = {
+        f"{path} imports {module}"
+        for path, module in imported_modules()
+        if path.startswith(("cbir/", "indexer/"))
+        and module not in {*sys.stdlib_module_names, *PACKAGES, *others, "_typeshed"}
+        and not mandatory & {normalised(name) for name in distributions.get(module, [])}
+    }
+    assert not wrong, "\n".join(sorted(wrong))
+
+
+def test_every_installation_lacks_what_serving_needs() -> None:
+    mandatory = {named_distribution(line) for line in PROJECT["dependencies"]}
+    assert not mandatory & {named_distribution(line) for line in OPTIONAL["serve"]}
+    assert len(mandatory) <= 18
 
 
 def instructions(text: str) -> list[str]:

@@ -104,6 +104,7 @@ def test_the_licences_of_this_installation(capsys):
 def test_what_each_extra_brings():
     extras = licences.packages_by_extra()
     assert {"numpy", "imagecodecs"} <= extras[licences.BASE]
+    assert extras["oidc"] >= extras["serve"] >= {"flask", "gunicorn", "jinja2", "prometheus-client"}
     assert extras["pacs"] >= {"pynetdicom", "pyjpegls"}  # that of highdicom
     assert not extras["pacs"] & extras[licences.BASE]
     assert extras["all"] >= extras["hub"] >= extras["deep"] >= {"torch"}

@@ -3,8 +3,6 @@
 import time
 from pathlib import Path
 
-from flask import current_app
-
 from cbir.errors import CollectionBusy, InvalidInput
 from cbir.learn.severity.stored_images import matching_records
 from cbir.store import Collection
@@ -62,5 +60,7 @@ def check_study(collection: Path, study: Path) -> None:
 
 def current_annotation() -> AnnotationState:
     """Return the annotation state of the current app."""
+    from flask import current_app  # of the extra serve, which commands do without
+
     state: AnnotationState = current_app.extensions[EXTENSION]
     return state

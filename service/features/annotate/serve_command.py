@@ -122,6 +122,11 @@ def serve_study(
     Options are stored with the study, so the next start needs only its folder. Without tokens, the server can be
     reached from this machine only.
     """
+    needed = {"torch": "deep", "flask": "serve"}
+    if lacking := [module for module in needed if find_spec(module) is None]:
+        extras = ",".join(needed[module] for module in lacking)
+        raise InvalidInput(f"this needs {' and '.join(lacking)}: {install_command(extras)}")
+
     from cbir import settings
     from cbir.store import Collection
     from service.access.startup_checks import check_startup
@@ -133,8 +138,6 @@ def serve_study(
     from service.server.http_server import choose_server, open_listener, run_server
     from service.server.service_commands import service_url
 
-    if find_spec("torch") is None:
-        raise InvalidInput(f"learning needs torch: {install_command('deep')}")
     folder = study_dir or collection.resolve().with_name(f"{collection.resolve().name}-study")
     loaded_settings = settings.load(host=host, port=port)
     check_startup(loaded_settings)

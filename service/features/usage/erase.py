@@ -4,17 +4,17 @@ import logging
 from collections.abc import Collection as Ids
 from collections.abc import Sequence
 from http import HTTPStatus
-
-from flask import Response, request
+from typing import TYPE_CHECKING
 
 from cbir.errors import CbirError
 from cbir.settings import Settings
 from cbir.store import Collection
-from service.access import scopes
-from service.collections.app_state import current_state
 from service.features.usage import tables as usage_log
 from service.features.usage.replay_log import LoggedSearch
 from service.state.database import StateDatabase, open_state, state_database
+
+if TYPE_CHECKING:
+    from flask import Response
 
 DELETING = ("delete", "erase")  # actions of access rules
 DELETED = ("deleted", "erased")  # changes in the history of a collection
@@ -23,8 +23,13 @@ CHANGES = 100  # of the history that are looked at
 log = logging.getLogger(__name__)
 
 
-def follow_deletions(response: Response) -> Response:
+def follow_deletions(response: "Response") -> "Response":
     """Remove what a request has deleted, and when events come what other programs have deleted meanwhile."""
+    from flask import request  # of the extra serve, which erasing a patient does without
+
+    from service.access import scopes
+    from service.collections.app_state import current_state
+
     state, rule = current_state(), scopes.rule_of_request(request)
     deletes = rule is not None and rule.action in DELETING
     if (
@@ -72,6 +77,8 @@ def forget_deleted(database: StateDatabase, name: str, collection: Collection) -
 
 def forget_missing(database: StateDatabase, search: LoggedSearch) -> None:
     """Remove the images of a new search from the log that were deleted before its page reported it."""
+    from service.collections.app_state import current_state
+
     handle = current_state().collections.get(search.collection)
     images = {*search.answers, *([search.query_image] if search.query_image else [])}
     stored = handle.whole_searcher().collection.records_by_id(images) if handle else {}

@@ -73,8 +73,8 @@ def test_a_missing_extra_is_one_line(
 def test_extras_are_those_of_pyproject() -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     for module, extra in EXTRAS.items():
-        packages = [package.replace("-", "") for package in project["optional-dependencies"][extra]]
-        assert any(package.startswith(module.replace("_", "")) for package in packages)
+        packages = [package.replace("-", "").lower() for package in project["optional-dependencies"][extra]]
+        assert any(package.startswith(module.replace("_", "").lower()) for package in packages)
 
 
 def refusal_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:

@@ -2,15 +2,19 @@
 
 import json
 
+import cv2
+import numpy as np
 import pytest
+import tifffile
 import typer.core
 import typer.main
 
 from cbir.api.main import app
-from tests.cbir.system.test_extras import without_extras
+from tests.bare_environment import run_bare
+from tests.cbir.images.synthetic_dicom import dicom_set, written
 
 RUN = """
-import contextlib, io, json
+import contextlib, io, json, sys
 from cbir.api.main import main
 
 for line in open("commands.txt"):
@@ -74,21 +78,15 @@ study delete second --yes
 usage show
 usage export usage.csv
 usage delete --yes
-state verify
 """
 REFUSED = """
 collection build-index --collection collection
-federate check --collection collection
-federate search scans/phantom-000003.png --collection collection
 federate adopt-transform --collection collection missing.json
 collection tune --collection graded
 collection regions --collection collection
 annotate agreement --study-dir missing
 annotate export answers.json --study-dir missing
 annotate from-label-studio missing.json --study-dir missing
-audit-log export
-audit-log verify
-audit-log head
 dataset irma missing out
 dataset medmnist missing.npz out
 encoder add mine missing.onnx
@@ -97,17 +95,23 @@ evaluate irma missing --out irma-results
 evaluate irma-error --tree missing --truth missing --run missing
 evaluate irma-run --collection missing --queries missing --out missing.run
 search --collection collection --text chest
-serve --collection missing
 state copy
 similar --collection collection --study 1.2.3
 token revoke missing
-worker --collection missing
 """
 NEEDS = """
 annotate label --collection graded --study-dir missing : deep
 encoder get hf:microsoft/rad-dino : hub
 rank missing scans : deep
-annotate serve --collection graded : deep
+annotate serve --collection graded : deep,serve
+audit-log export : serve
+audit-log verify : serve
+audit-log head : serve
+federate check --collection collection : serve
+federate search scans/phantom-000003.png --collection collection : serve
+serve --collection collection : serve
+state verify : serve
+worker --collection collection : serve
 annotate simulate --collection graded : deep
 audit --collection collection --privacy --out private : privacy
 encoder get torchvision:resnet18 : hub
@@ -162,7 +166,7 @@ def test_every_command_without_extras(tmp_path, monkeypatch):
     needs = dict(line.split(" : ") for line in lines(NEEDS))
     commands = [*lines(WORKS), *lines(REFUSED), *needs]
     (tmp_path / "commands.txt").write_text("\n".join(commands))
-    results = dict(zip(commands, map(json.loads, lines(without_extras(RUN)[0])), strict=True))
+    results = dict(zip(commands, map(json.loads, lines(run_bare("-c", RUN)[0])), strict=True))
     for command in lines(WORKS):
         assert results[command][0] == 0, (command, results[command])
     for command in lines(REFUSED):
@@ -174,3 +178,32 @@ def test_every_command_without_extras(tmp_path, monkeypatch):
         assert code == 2, (command, error)
         assert f"pip install '.[{extra}]'" in error.splitlines()[-1], command
         assert "Traceback" not in error
+
+
+MAIN = "import sys; from cbir.api.main import main; sys.argv[0] = 'cbir'; main()"
+API = """
+import cbir, sys
+import cbir.system.remedies
+from service.client import messages
+cbir.index("scans", "second", profile="tamura")
+with cbir.open("collection") as db:
+    print([hit.rank for hit in db.search("scans/d.dcm", k=3)])
+print(sorted({"flask", "werkzeug", "babel", "httpx"} & set(sys.modules)))
+"""
+
+
+@pytest.mark.slow
+def test_files_of_every_kind_are_indexed_and_searched_without_extras(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    scans = tmp_path / "scans"
+    scans.mkdir()
+    rows = np.random.default_rng(0).integers(0, 256, (4, 48, 40), dtype=np.uint8)
+    for name, grey in zip(("a.png", "b.jpg"), rows, strict=False):
+        assert cv2.imwrite(str(scans / name), grey)
+    tifffile.imwrite(scans / "c.tif", rows[2].astype(np.uint16) * 200, compression="zlib")
+    (scans / "d.dcm").write_bytes(written(dicom_set(rows[3].astype(np.int16), PatientID="P1")))
+    run_bare("-c", MAIN, "index", "scans", "--collection", "collection", "--jobs", "1")
+    for name in sorted(path.name for path in scans.iterdir()):
+        found, _ = run_bare("-c", MAIN, "search", f"scans/{name}", "--collection", "collection", "-k", "3")
+        assert found.count("/scans/") == 3, name
+    assert lines(run_bare("-c", API)[0])[-2:] == ["[1, 2, 3]", "[]"]

@@ -1,25 +1,12 @@
-"""Commands without the packages of extras: their help works, and what needs a package names the extra in one line."""
-
-import subprocess
-import sys
+"""Commands in an environment without extras: their help works, and what lacks a package names the extra in a line."""
 
 import pytest
 
 from cbir.system.remedies import missing_package
+from tests.bare_environment import run_bare
 
-BLOCKED = """
-import sys
-from cbir.system.remedies import EXTRAS
-
-class Blocker:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in EXTRAS:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-sys.meta_path.insert(0, Blocker())
-"""
 HELP = """
-import contextlib, io
+import contextlib, io, sys
 import typer.core, typer.main
 from cbir.api.main import app, main
 
@@ -40,21 +27,9 @@ for path in paths(typer.main.get_command(app), []):
 """
 
 
-def without_extras(script, *arguments, code=0):
-    """Run a script where no package of an extra can be imported; what it printed and what it wrote to stderr."""
-    done = subprocess.run(
-        [sys.executable, "-c", BLOCKED + script, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
-    assert done.returncode == code, done.stderr
-    return done.stdout, done.stderr
-
-
 @pytest.mark.slow
 def test_the_help_of_every_command():
-    printed, _ = without_extras(HELP)
+    printed, _ = run_bare("-c", HELP)
     assert {"search", "receive", "index dicomweb", "train embedding", "annotate serve"} <= set(
         printed.splitlines()
     )
@@ -68,11 +43,13 @@ def test_the_help_of_every_command():
         (["index", "dicomweb", "http://127.0.0.1:1/dicom-web", "--collection", "x"], "pacs"),
         (["evaluate", "run", "--collection", "x", "--out", "y"], "evaluate"),
         (["train", "embedding", "--data", "x.csv", "--out", "y"], "deep"),
-        (["annotate", "serve", "--collection", "x"], "deep"),
+        (["annotate", "serve", "--collection", "x"], "deep,serve"),
+        (["serve", "--collection", "x"], "serve"),
+        (["worker", "--collection", "x"], "serve"),
     ],
 )
 def test_a_command_names_its_extra_in_one_line(arguments, extra, tmp_path):
-    _, error = without_extras("from cbir.api.main import main; main()", *arguments, code=2)
+    _, error = run_bare("-c", "from cbir.api.main import main; main()", *arguments, code=2)
     (line,) = error.splitlines()
     assert f"pip install '.[{extra}]'" in line
 
@@ -85,7 +62,7 @@ try:
 except ImportError as error:
     print(error)
 """
-    assert without_extras(script)[0].startswith("this needs httpx: pip install '.[client]'")
+    assert run_bare("-c", script)[0].startswith("this needs httpx: pip install '.[client]'")
 
 
 @pytest.mark.slow
@@ -100,7 +77,7 @@ try:
 except cbir.CbirError as error:
     print(error)
 """
-    helped, error = without_extras(script)[0].splitlines()
+    helped, error = run_bare("-c", script)[0].splitlines()
     assert helped == "True"
     assert error.startswith("an evaluation needs ir_measures: pip install '.[evaluate]'")
 
