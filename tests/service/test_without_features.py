@@ -59,7 +59,7 @@ def test_images_are_indexed_searched_evaluated_and_deleted(paths: str, tmp_path:
 @pytest.mark.deep
 def test_a_model_is_trained(paths: str, tmp_path: Path) -> None:
     scans, model = tmp_path / "scans", tmp_path / "model"
-    run(paths, "phantoms", scans, "--count", 24)
+    run(paths, "phantoms", scans, "--count", 120, "--size", 96)
     small = ("--side", 32, "--backbone", "small", "--classes", 2, "--images", 2, "--epochs", 1)
     data = ("--data", scans / "manifest.csv", "--column", "anatomy")
     run(paths, "train", "embedding", *data, "--out", model, *small)
