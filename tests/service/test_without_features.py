@@ -63,7 +63,7 @@ def test_a_model_is_trained(paths: str, tmp_path: Path) -> None:
     small = ("--side", 32, "--backbone", "small", "--classes", 2, "--images", 2, "--epochs", 1)
     data = ("--data", scans / "manifest.csv", "--column", "anatomy")
     run(paths, "train", "embedding", *data, "--out", model, *small)
-    assert (model / "card.json").exists()
+    assert (model / "embedding.json").exists()
 
 
 @pytest.mark.slow
