@@ -69,7 +69,7 @@ def test_a_model_is_trained(paths: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_pages_and_searches_are_served(paths: str, indexed: Path) -> None:
     with Collection(indexed) as collection:
-        search = {"image_id": collection.image_ids()[0], "k": 3}
+        search = {"image_id": next(iter(collection.image_ids().values())), "k": 3}
     with (
         serving(indexed, PYTHONPATH=paths) as served,
         httpx.Client(base_url=served.address) as client,

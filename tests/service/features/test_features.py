@@ -228,7 +228,7 @@ def test_images_stay_until_what_belongs_to_them_is_erased(
         "notes", ERASER.format(body="raise ValueError").replace('erase")', 'erase", erases_deleted=True)')
     )
     with Collection(writable) as collection:
-        image_id, another = collection.image_ids()[0], collection.image_ids()[1]
+        image_id, another, *_ = collection.image_ids().values()
     client = create_app(writable, settings.load(job_workers=0)).test_client()
     assert "the feature notes failed" in problem(client.delete(f"/v1/images/{image_id}"), 500)
     answer = client.post("/v1/images/delete", json={"ids": [image_id, another]})
