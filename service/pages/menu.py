@@ -38,10 +38,12 @@ def install(app: Flask) -> None:
     """Let the templates of `app` show the menu; raises FeatureUnusable."""
     pages = [*CORE, *(feature.load(each) for feature in features() for each in feature.menu)]
     app.extensions[MENU] = sorted(pages, key=lambda page: page.position)
-    app.context_processor(lambda: {"menu": _shown(app, False), "admin_menu": _shown(app, True)})
+    app.context_processor(
+        lambda: {"menu": _visible_pages(app, False), "admin_menu": _visible_pages(app, True)}
+    )
 
 
-def _shown(app: Flask, of_administration: bool) -> list[MenuPage]:
+def _visible_pages(app: Flask, of_administration: bool) -> list[MenuPage]:
     pages = [page for page in app.extensions[MENU] if page.of_administration is of_administration]
     return [page for page in pages if _shows(page)]
 

@@ -57,7 +57,7 @@ def _files_below(folder: Path) -> Iterator[str]:
             yield path.relative_to(folder).as_posix()
 
 
-def _add_files(feature: Feature, folder: Path, known: dict[str, Path]) -> None:
+def _add_files(feature: Feature, folder: Path, folders: dict[str, Path]) -> None:
     for name in _files_below(folder):
-        if known.setdefault(name, folder) != folder:
+        if folders.setdefault(name, folder) != folder:
             raise FeatureUnusable(f"feature {feature.name}: there is another file {folder.name}/{name}")

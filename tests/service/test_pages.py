@@ -13,8 +13,15 @@ from cbir.store import Collection
 from cbir.store.base import profile
 from service.app import create_app
 
-STATIC = Path(service.__file__).parent / "static"
-STATIC_FILES = sorted(path for path in STATIC.rglob("*") if path.is_file())
+SERVICE = Path(service.__file__).parent
+STATIC = [SERVICE / "static", *sorted((SERVICE / "features").rglob("static"))]
+STATIC.remove(SERVICE / "features" / "annotate" / "static")  # of a server of its own
+STATIC_FILES = {
+    path.relative_to(folder).as_posix(): path
+    for folder in STATIC
+    for path in sorted(folder.rglob("*"))
+    if path.is_file()
+}
 
 
 class Tags(HTMLParser):
@@ -55,7 +62,7 @@ def test_nothing_inline_and_nothing_from_elsewhere(client: FlaskClient) -> None:
         assert not [name for name in attributes if name == "style" or name.startswith("on")]
         for name in ("src", "href"):
             assert not re.match(r"(\w+:)?//", attributes.get(name) or "")
-    for file in STATIC_FILES:
+    for file in STATIC_FILES.values():
         text = file.read_text().replace("http://www.w3.org/2000/svg", "")
         assert not re.search(r"https?://|@import|innerHTML|\beval\(", text), file
 
@@ -73,7 +80,7 @@ def test_controls_are_labelled(client: FlaskClient) -> None:
             assert attributes.get("aria-label") or attributes["id"] in labelled
 
 
-@pytest.mark.parametrize("file", [path.relative_to(STATIC).as_posix() for path in STATIC_FILES])
+@pytest.mark.parametrize("file", STATIC_FILES)
 def test_static_files(client: FlaskClient, file: str) -> None:
     with client.get(f"/static/{file}") as answer:
         assert answer.status_code == 200

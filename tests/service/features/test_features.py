@@ -1,5 +1,6 @@
 """Features of other distributions: what is refused, and that an erasure leaves none out."""
 
+import re
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from cbir.store import Collection
 from cbir.store.erasure import EraserFailed, erase_deleted
 from cbir.system.features import Feature, FeatureUnusable, features
 from service.app import create_app
+from service.pages import page_parts
 from service.state.schema import tables
 from tests.installed_features import InstalledFeatures, fixture_install_feature
 from tests.service.conftest import command, problem
@@ -104,6 +106,8 @@ def test_an_eraser_that_cannot_be_imported_fails_start_and_erasures(
             "tables=('notes.no_such_module',), eraser='builtins:print'",
             "notes.no_such_module cannot be loaded",
         ),
+        ("page_parts={'search.cellar': 'index.html'}", "there is no slot search.cellar"),
+        ("page_parts={'search.head': 'note.html'}", "there is no slot search.head, or no template note.html"),
     ],
 )
 def test_a_feature_that_does_not_fit_fails_start(
@@ -114,6 +118,44 @@ def test_a_feature_that_does_not_fit_fails_start(
     )
     with pytest.raises(FeatureUnusable, match=f"feature notes: {reason}"):
         create_app(writable, settings.load(job_workers=0))
+
+
+def test_a_feature_brings_files_and_parts_of_pages(
+    writable: Path, install_feature: InstalledFeatures
+) -> None:
+    for folder, name, text in (
+        ("static", "notes/note.js", "// notes"),
+        ("templates", "note.html", "<b>note</b>"),
+    ):
+        file = install_feature.folder / folder / name
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    declared = "package='notes', page_parts={'search.actions': 'note.html'}"
+    install_feature("notes", f"FEATURE = Feature(name='notes', {declared})")
+    client = create_app(writable, settings.load(job_workers=0)).test_client()
+    with client.get("/static/notes/note.js") as answer, client.get("/static/page.js") as other:
+        assert answer.text == "// notes"
+        assert answer.headers["Cache-Control"] == other.headers["Cache-Control"]
+    assert client.get("/static/notes/../notes.py").status_code == 404
+    assert "<b>note</b>" in client.get("/").text
+
+
+@pytest.mark.parametrize("name", ["static/page.js", "static/map/map.js", "templates/index.html"])
+def test_a_file_that_another_feature_or_the_core_has_fails_start(
+    writable: Path, install_feature: InstalledFeatures, name: str
+) -> None:
+    file = install_feature.folder / name
+    file.parent.mkdir(parents=True)
+    file.touch()
+    install_feature("notes", "FEATURE = Feature(name='notes', package='notes')")
+    with pytest.raises(FeatureUnusable, match=f"feature notes: there is another file {name}"):
+        create_app(writable, settings.load(job_workers=0))
+
+
+def test_the_pages_have_the_slots_that_features_may_fill() -> None:
+    folder = Path(page_parts.__file__).parents[1] / "templates"
+    text = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.html"))
+    assert sorted(re.findall(r'page_parts\("([^"]+)"\)', text)) == sorted(page_parts.SLOTS)
 
 
 def test_two_features_of_one_name_fail_start(install_feature: InstalledFeatures) -> None:
@@ -186,7 +228,7 @@ def test_images_stay_until_what_belongs_to_them_is_erased(
         "notes", ERASER.format(body="raise ValueError").replace('erase")', 'erase", erases_deleted=True)')
     )
     with Collection(writable) as collection:
-        image_id, another = collection.image_ids()[0], collection.image_ids()[1]
+        image_id, another, *_ = collection.image_ids().values()
     client = create_app(writable, settings.load(job_workers=0)).test_client()
     assert "the feature notes failed" in problem(client.delete(f"/v1/images/{image_id}"), 500)
     answer = client.post("/v1/images/delete", json={"ids": [image_id, another]})
