@@ -3,6 +3,7 @@
 const csrf = document.querySelector('meta[name="csrf"]')?.content; // absent without a login
 const root = document.documentElement;
 const systemDark = matchMedia("(prefers-color-scheme: dark)");
+let question = null; // of the operation that is about to be sent
 
 /** Let Swagger UI follow the theme of the pages. */
 function followTheme() {
@@ -23,7 +24,7 @@ function emptyOptionalInputs(text) {
       const isFile = [field, field.items].some((schema) => schema?.format === "binary");
       if (form.required?.includes(name) && !isFile) continue;
       if (field.examples && !isFile) describeExample(field, field.examples[0]);
-      field.examples = [field.type === "array" ? [] : ""];
+      field.examples = [field.type !== "array" ? "" : isFile ? [""] : []]; // one place for a file
     }
   }
   return JSON.stringify(document);
@@ -33,25 +34,34 @@ function describeExample(field, example) {
   field.description = `${field.description ?? ""}\n\nExample: \`${typeof example === "string" ? example : JSON.stringify(example)}\``;
 }
 
-/** Ask before a request that the description says to confirm. */
-function askFirst(original, { specActions }) {
+/** Remember the question of the operation that is about to be sent. */
+function noteQuestion(original) {
   return (request) => {
-    const question = request.operation.get("x-confirm");
-    if (!question || confirm(`${question}\n\n${request.method.toUpperCase()} ${request.pathName}`)) return original(request);
-    return specActions.setResponse(request.pathName, request.method, { error: true, err: new Error("Not sent.") });
+    question = request.operation.get("x-confirm");
+    return original(request);
   };
 }
 
-/** Send a request as this page, and files without their names, which may be a patient's. */
+/** Ask before a change, send as this page, without empty fields and without names of files, which may be a patient's. */
 function prepare(request) {
+  const asked = question;
+  question = null;
+  if (asked && !confirm(`${asked}\n\n${request.method} ${new URL(request.url, location).pathname}`)) {
+    request.userFetch = () => Promise.reject(new Error("Not sent."));
+  }
   const authorized = Object.keys(request.headers).some((name) => name.toLowerCase() === "authorization");
   if (csrf && !authorized) request.headers["X-CSRF-Token"] = csrf;
-  if (request.body instanceof FormData) {
-    const form = new FormData();
-    for (const [name, value] of request.body) value instanceof File ? form.append(name, value, "image") : form.append(name, value);
-    request.body = form;
-  }
+  if (request.body instanceof FormData) request.body = reduced(request.body);
   return request;
+}
+
+function reduced(form) {
+  const kept = new FormData();
+  for (const [name, value] of form) {
+    if (value instanceof File) kept.append(name, value, "image");
+    else if (value !== "") kept.append(name, value);
+  }
+  return kept;
 }
 
 /** Searching comes first, what machines ask last. */
@@ -74,5 +84,5 @@ SwaggerUIBundle({
   showExtensions: true, // scopes and lines of the Python client
   validatorUrl: null, // a service elsewhere
   requestInterceptor: prepare,
-  plugins: [() => ({ statePlugins: { spec: { wrapActions: { executeRequest: askFirst, updateSpec: (original) => (text) => original(emptyOptionalInputs(text)) } } } })],
+  plugins: [() => ({ statePlugins: { spec: { wrapActions: { executeRequest: noteQuestion, updateSpec: (original) => (text) => original(emptyOptionalInputs(text)) } } } })],
 });
