@@ -74,4 +74,4 @@ def _events(connection: Any, events: int, milliseconds: int) -> int:
     """Return which of `events` have occurred, and POLLHUP and POLLERR."""
     poll = select.poll()
     poll.register(connection, events)
-    return sum(events for _, events in poll.poll(milliseconds))
+    return sum(occurred for _, occurred in poll.poll(milliseconds))

@@ -13,6 +13,7 @@ from service.languages.catalogues import Language, forms_of, languages
 
 SERVICE = Path(service.__file__).parent
 METHODS = [
+    ("**/static/swagger-ui/**", "ignore"),
     ("**.py", "python"),
     ("**/templates/**.html", "jinja2.ext:babel_extract"),
     ("**/static/**.js", "service.languages.script_messages:extract_from_script"),
