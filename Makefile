@@ -28,7 +28,7 @@ PARALLEL := -n auto $(FILES)
 # One more for the whole suite: many of its tests wait for a process or a deadline.
 WHOLE := -n $(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)") $(FILES)
 
-.PHONY: demo docs translations pictures check lint unit test test-again coverage test-lowest test-wheel test-docs format bench gpu-kit clean debian axe ohif fuzz lock audit-deps sbom lint-delivery release
+.PHONY: demo docs translations pictures check lint unit test test-again coverage test-lowest test-wheel test-docs format bench gpu-kit clean debian axe ohif swagger-ui fuzz lock audit-deps sbom lint-delivery release
 
 # Before pip, whose older versions complain about dependencies first.
 CHECK_PYTHON = @$(PYTHON) -c "import sys; sys.exit(None if sys.version_info >= (3, 11) else 'cbir needs Python 3.11 or later, and $(PYTHON) is ' + sys.version.split()[0] + '; name a newer one: make PYTHON=python3.12 $(MAKECMDGOALS)')"
@@ -87,6 +87,13 @@ ohif:
 		{ mkdir -p $(VENV)/ohif && cd $(VENV)/ohif && npm pack --silent @ohif/app@$(OHIF) >/dev/null \
 			&& tar -xzf ohif-app-$(OHIF).tgz && rm ohif-app-$(OHIF).tgz; } || \
 		echo "OHIF is not installed (npm pack @ohif/app); tests that need it are skipped"
+
+# Swagger UI for /docs, from npm, kept with the source; THIRD_PARTY.md names its hashes.
+SWAGGER_UI := 5.35.0
+swagger-ui:
+	mkdir -p $(VENV)/swagger-ui && cd $(VENV)/swagger-ui && npm pack --silent swagger-ui-dist@$(SWAGGER_UI) >/dev/null && tar -xzf swagger-ui-dist-$(SWAGGER_UI).tgz
+	cd $(VENV)/swagger-ui/package && install -m 644 LICENSE NOTICE swagger-ui-bundle.js swagger-ui-bundle.js.LICENSE.txt swagger-ui.css $(CURDIR)/service/static/swagger-ui/
+	cd service/static/swagger-ui && sed -i '/sourceMappingURL/d' swagger-ui.css && sha256sum *.js *.css
 
 check: $(VENV)/installed-test
 	$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint unit

@@ -25,8 +25,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from active_classifier import classify
-from active_tables import ALL, CONVENTIONAL, Row, show
+from active_tables import ALL, CONVENTIONAL, Row, classify, show
 from numpy.typing import NDArray
 
 from cbir.descriptors import encoders

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from comparison import score_matrix
 from intervals import mean_interval
-from method_scores import score_matrix
 from numpy.typing import NDArray
 
 from cbir import rerank

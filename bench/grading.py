@@ -21,8 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from grading_figure import draw_rankings
-from grading_tables import SIZES, ranking_tables, significant_differences
+from grading_tables import SIZES, draw_rankings, ranking_tables, significant_differences
 from lens_cases import PICTURED, Cases, lenses, observe, phantoms
 from numpy.typing import NDArray
 

@@ -9,8 +9,7 @@ a mixture that is fitted to them, and have no label: no query finds them relevan
 import argparse
 from pathlib import Path
 
-from bench.scale_collection import as_raw, write_collection
-from bench.scale_vectors import fit_mixture
+from bench.scale_collection import as_raw, fit_mixture, write_collection
 from cbir.gallery.vector_blocks import Floats
 from cbir.store import Collection
 from cbir.store.base.schema import connect

@@ -19,8 +19,7 @@ import numpy as np
 from tqdm import tqdm
 
 from bench.scale import read_vectors
-from bench.scale_collection import SHARES, write_collection
-from bench.scale_vectors import fit_mixture
+from bench.scale_collection import SHARES, fit_mixture, write_collection
 from cbir.gallery.vector_blocks import Floats
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings

@@ -20,12 +20,13 @@ from typing import Any
 import numpy as np
 from comparison import (
     CLASS_SIZES,
+    RECALLS,
     Comparison,
+    MethodScorer,
     compare_methods,
     lead_over_rival,
     summarise_scores,
 )
-from method_scores import RECALLS, MethodScorer
 from numpy.typing import NDArray
 from splits import limit_classes, split_halves
 

@@ -19,8 +19,8 @@ from typing import Any
 import faiss
 import numpy as np
 
+from bench.scale_collection import describe_neighbours, fit_mixture
 from bench.scale_engines import ENGINES, RARE, Engine
-from bench.scale_vectors import describe_neighbours, fit_mixture
 from cbir.gallery.vector_blocks import Floats
 from cbir.store import Collection
 from cbir.store.index.port import IndexScope, Numbers

@@ -21,9 +21,8 @@ import psutil
 from tqdm import tqdm
 
 from bench.scale import rate_of_clients, read_vectors
-from bench.scale_collection import as_raw, drawn_blocks, write_collection
+from bench.scale_collection import Mixture, as_raw, drawn_blocks, fit_mixture, write_collection
 from bench.scale_engines import folder_size
-from bench.scale_vectors import Mixture, fit_mixture
 from cbir.gallery.vector_blocks import Floats
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings

@@ -35,7 +35,6 @@ class Feature:
     check_settings: function that raises InvalidInput if the service must not start with these settings.
     jobs: a `JobKind` by its name.
     search_hook: a `SearchHook`, which changes searches of requests and their answers.
-    docs_lines: `OperationLines` of the page /docs.
     checks: what `cbir state verify` also reads, by name: a function of the settings that returns the problems.
     tables: modules that add tables to `service.state.schema.tables`.
     eraser: function that removes a patient from what the feature has stored, with the parameters of
@@ -53,7 +52,6 @@ class Feature:
     check_settings: str = ""
     jobs: Mapping[str, str] = field(default_factory=dict)
     search_hook: str = ""
-    docs_lines: str = ""
     checks: Mapping[str, str] = field(default_factory=dict)
     tables: tuple[str, ...] = ()
     eraser: str = ""

@@ -49,7 +49,6 @@ RULES: dict[str, AccessRule] = {  # of the core; see `all_rules`
     "GET /metrics": AccessRule(OpenTo.unlimited_token),
     "GET /docs/errors": AccessRule(OpenTo.anyone),
     "GET /docs": AccessRule(OpenTo.any_token),
-    "GET /docs/slice.dcm": AccessRule(OpenTo.any_token),
     "GET /openapi.json": AccessRule(OpenTo.any_token),
     # Searching and viewing.
     "GET /": AccessRule(Scope.search),

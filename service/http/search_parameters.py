@@ -68,9 +68,9 @@ def _schema_of(info: ParameterInfo) -> dict[str, Any]:
 
 def _describe_methods(schema: dict[str, Any]) -> None:
     """Replace `schema` by the parameters of each re-ranker, with defaults and bounds."""
-    named: dict[tuple[ParameterInfo, ...], list[str]] = {}
+    names_by_parameters: dict[tuple[ParameterInfo, ...], list[str]] = {}
     for method in METHODS:
-        named.setdefault(method.parameter_infos(), []).append(method.name)  # type: ignore[attr-defined]
+        names_by_parameters.setdefault(method.parameter_infos(), []).append(method.name)  # type: ignore[attr-defined]
     description = schema["description"]
     schema.clear()
     schema["description"] = description
@@ -81,7 +81,7 @@ def _describe_methods(schema: dict[str, Any]) -> None:
             "properties": {info.name: _schema_of(info) for info in infos},
             "additionalProperties": False,
         }
-        for infos, names in named.items()
+        for infos, names in names_by_parameters.items()
     ]
 
 

@@ -75,7 +75,7 @@ def _events(connection: Any, events: int, milliseconds: int) -> int:
     """Return which of `events` have occurred, and POLLHUP and POLLERR."""
     poll = select.poll()
     poll.register(connection, events)
-    return sum(found for _, found in poll.poll(milliseconds))
+    return sum(occurred for _, occurred in poll.poll(milliseconds))
 
 
 @contextmanager

@@ -48,6 +48,7 @@ def extract_from_script(
 
 SERVICE = Path(service.__file__).parent
 METHODS = [
+    ("**/static/swagger-ui/**", "ignore"),
     ("**.py", "python"),
     ("**/templates/**.html", "jinja2.ext:babel_extract"),
     ("**/static/**.js", "service.languages.update_catalogues:extract_from_script"),

@@ -1,14 +1,15 @@
 """Documentation of the API: /openapi.json, /docs and /docs/errors, without external resources."""
 
 import json
+import re
 
 from flask import Blueprint, Response, current_app, render_template
+from markupsafe import Markup, escape
 
-from service.collections.app_state import current_state
-from service.http.operations import mark_up, operation
 from service.http.problems import KINDS
-from service.pages import docs_lines, docs_page
 from service.routes import openapi
+
+CODE = re.compile(r"`([^`]+)`")
 
 blueprint = Blueprint("docs", __name__)
 
@@ -30,18 +31,18 @@ def get_openapi() -> Response:
 
 @blueprint.get("/docs")
 def get_docs() -> str:
-    """Show the description as a page."""
-    document = openapi.build_openapi(current_app)
-    return render_template("docs.html", **docs_page.docs_page_context(document, current_state()))
-
-
-@blueprint.get("/docs/slice.dcm")
-def get_docs_slice() -> Response:
-    """Return the DICOM file that lines of the page send: a phantom."""
-    return Response(docs_lines.sample_slice(), mimetype="application/dicom")
+    """Show the description in Swagger UI."""
+    return render_template("docs.html")
 
 
 @blueprint.get("/docs/errors")
 def get_docs_errors() -> str:
     """Explain every kind of problem; the `type` of problems links here."""
     return render_template("errors.html", kinds=KINDS, marked=mark_up)
+
+
+def mark_up(text: str) -> Markup:
+    """Return `text` as HTML: paragraphs, and names in backticks as code."""
+    paragraphs = (" ".join(part.split()) for part in text.split("\n\n"))
+    html = "</p><p>".join(CODE.sub(r"<code>\1</code>", str(escape(part))) for part in paragraphs)
+    return Markup(f"<p>{html}</p>")

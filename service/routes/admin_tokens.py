@@ -94,8 +94,8 @@ def revoke_token(token_id: TokenId) -> Response:
     `made_by` of the list, stay valid unless `with_made` is set.
     """
     with_made = query_parameters(RevocationParameters).with_made
-    token, *made = access_control().tokens.revoke(token_id, with_made=with_made)
-    log_changed_token(token.token_id, [each.token_id for each in made])
+    token, *made_tokens = access_control().tokens.revoke(token_id, with_made=with_made)
+    log_changed_token(token.token_id, [each.token_id for each in made_tokens])
     return json_response(_info(token, access_control().last_uses.all()))
 
 

@@ -26,7 +26,6 @@ NOT_A_SUMMARY = re.compile(r"^(What|How|Whether|Where|Who|When|Which|Of|In|That)
 SECTIONS = re.compile(r"^(Parameters|Returns|Raises|Yields)\n *-{4,}", re.MULTILINE)
 # Files of a feature, whose folder says of which.
 PARTS = {
-    "docs_lines",
     "search_hook",
     "access",
     "client",

@@ -24,7 +24,8 @@ TEMPLATES = [path for path in sorted(SERVICE.rglob("templates/*.html")) if path.
 SCRIPTS = [
     path
     for path in sorted(SERVICE.rglob("static/**/*.js"))
-    if path.parent.name != "docs" and path.name != "ohif.js"  # part of OHIF's interface
+    if path.parent.name != "swagger-ui"
+    and path.name not in ("docs.js", "ohif.js")  # parts of other interfaces
 ]
 TAGS = ["de", "es", "fr", "zh-Hans"]
 PLACEHOLDERS = re.compile(r"%\(\w+\)s|%%|\{\w+\}|</?\w+[^>]*>")

@@ -18,7 +18,6 @@ ANNOTATION_RULES: dict[str, AccessRule] = {address: RULES[address] for address i
     "GET /annotate/static/*": AccessRule(OpenTo.anyone),
     "GET /annotate": AccessRule(Scope.annotate),
     "GET /docs": AccessRule(Scope.annotate),
-    "GET /docs/slice.dcm": AccessRule(Scope.annotate),
     "GET /openapi.json": AccessRule(Scope.annotate),
     "GET /annotate/single": AccessRule(Scope.annotate),
     "GET /annotate/review": AccessRule(Scope.annotate),

@@ -24,7 +24,6 @@ FEATURE = Feature(
         "gallery.head": "gallery_head.html",
         "gallery.selection": "find_all_button.html",
     },
-    docs_lines="service.features.saved.docs_lines:LINES",
     tables=(
         "service.features.saved.cases.tables",
         "service.features.saved.cohorts.tables",

@@ -1,7 +1,5 @@
 """Scores and comparison of bench/rerank_quality.py."""
 
-import sys
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,7 +13,6 @@ from tests.benches import loaded
 from tests.cbir.evaluation.small import judged
 
 bench = loaded("comparison")
-scoring = sys.modules["method_scores"]  # as the benchmark imports it
 
 
 @given(st.sets(st.integers(1, 15), min_size=1), st.integers(0, 5))
@@ -23,7 +20,7 @@ def test_values_are_those_of_the_named_measures(relevant_at, missed):
     answers, qrels = judged(relevant_at, len(relevant_at) + missed, 15)
     named = named_metrics.parse_metrics("AP P@1 P@10 IPrec@0.2 IPrec@0.4 IPrec@0.6 IPrec@0.8")
     expected = named_metrics.compute_metrics(named, answers, qrels)
-    np.testing.assert_allclose(scoring.score_matrix(answers, qrels), expected, atol=1e-12)
+    np.testing.assert_allclose(bench.score_matrix(answers, qrels), expected, atol=1e-12)
 
 
 def test_every_re_ranker_has_valid_points_with_its_defaults_among_them():
@@ -37,8 +34,8 @@ def test_every_re_ranker_has_valid_points_with_its_defaults_among_them():
 
 def trial(name, precision):
     """A trial whose measures all are `precision` (q,)."""
-    return scoring.MethodScores(
-        Method(name, name), np.tile(precision, (len(scoring.MEASURES), 1)), np.ones(len(precision))
+    return bench.MethodScores(
+        Method(name, name), np.tile(precision, (len(bench.MEASURES), 1)), np.ones(len(precision))
     )
 
 
@@ -46,7 +43,7 @@ def test_the_best_by_mean_average_precision_is_chosen_and_the_first_of_equals():
     worse, first, second = (
         trial(name, [value, value]) for name, value in (("a", 0.3), ("b", 0.5), ("c", 0.5))
     )
-    assert scoring.best_by_map([worse, first, second]) is first
+    assert bench.best_by_map([worse, first, second]) is first
 
 
 def contest():

@@ -62,14 +62,14 @@ def test_every_pair_and_what_differs(cases):
 
 
 def test_errors_of_an_order():
-    figure = loaded("grading_figure")
+    figure = loaded("grading_tables")
     grades = np.array([1.0, 4.0, 2.0, 2.0])
     assert not figure.ranking_errors(np.array([1, 3, 2, 0]), grades).any()
     assert figure.ranking_errors(np.array([3, 1, 2, 0]), grades).tolist() == [True, True, False, False]
 
 
 def test_the_figure_marks_errors(tmp_path):
-    figure = loaded("grading_figure")
+    figure = loaded("grading_tables")
     pictures = [np.full((40, 60, 3), 50 * number, np.uint8) for number in range(4)]
     grades = np.array([1.0, 2.0, 3.0, 4.0])
     orders = {"right": np.array([3, 2, 1, 0]), "wrong": np.array([0, 2, 1, 3])}

@@ -145,9 +145,7 @@ def test_a_conventional_classifier_learns(kind):
         images, ranker = values, ValueRanker(directions=8, hidden=8, steps=100)
     else:
         images, ranker = pictures, BayesianRanker("toprank", 32, epochs=12, steps=0)
-    predicted, expected = loaded("active_classifier").classify(
-        ranker, images[:110], grades[:110], images[110:]
-    )
+    predicted, expected = loaded("active_tables").classify(ranker, images[:110], grades[:110], images[110:])
     assert set(predicted) <= {0.0, 1.0, 2.0}
     assert (predicted == grades[110:]).mean() > 0.7
     assert np.corrcoef(expected, grades[110:])[0, 1] > 0.8
