@@ -8,7 +8,7 @@ import numpy as np
 from cbir.gallery.flat_index import build_half_index
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn import NEAREST, NearestNeighbours
-from cbir.gallery.live_graph import Neighbourhood
+from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.whitening import plain_space
 from cbir.search.collection_ranking import CollectionRanking
 from cbir.search.view_vectors import ViewVectors

@@ -3,13 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.gallery.flow_rows import flow_rows
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.live_graph import squared_distances
+from cbir.gallery.knn_graph import Graph, flow_rows, squared_distances
 from cbir.gallery.ranking import RankingList, rank
 from cbir.gallery.vector_blocks import Floats, Rows, Scores, is_among, spread_rows
 from cbir.rerank.best_sums import find_best_sums
-from cbir.rerank.diffusion_graph import DiffusionGraph
 from cbir.rerank.kernel_expansion import KernelExpansion
 from cbir.rerank.negatives import draw_negatives
 
@@ -96,7 +94,7 @@ class Backend:
         positions, sums = find_best_sums(expansion, self.gallery, rows, self.k, scores, weight)
         return rows[positions], sums
 
-    def graph_distances(self) -> tuple[DiffusionGraph, Floats]:
+    def graph_distances(self) -> tuple[Graph, Floats]:
         """Return the gallery's k-NN graph and squared distances (nodes,), infinite where nothing flows through."""
         assert self.gallery.neighbourhood is not None
         graph, lengths = self.gallery.neighbourhood.covering(self.gallery)
@@ -107,7 +105,7 @@ class Backend:
             squared[: len(self.gallery)] = self._squared_angles(lengths, float(query_length[0]))
         else:
             squared[rows] = squared_distances(self.gallery, self.gallery.space, unit, lengths)[0][rows]
-        return DiffusionGraph(graph), squared
+        return graph, squared
 
     def _squared_angles(self, lengths: Floats, query_length: float) -> Floats:
         """Return squared distances (n,) between unit vectors from those of the list, without reading vectors.

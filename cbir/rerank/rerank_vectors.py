@@ -10,7 +10,7 @@ from cbir import rerank
 from cbir.errors import InvalidInput
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn import find_neighbours
-from cbir.gallery.live_graph import Neighbourhood
+from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.ranking import rank
 from cbir.gallery.vector_blocks import Floats
 from cbir.gallery.whitening import plain_space

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.numbered_graph import NumberedGraph
+from cbir.gallery.numbered_graph import NumberedGraph, StoredNeighbourhood
 from cbir.gallery.ranking import RankingList, merge_nearest, rank, similarities, top_k
-from cbir.gallery.stored_neighbourhood import StoredNeighbourhood
 from cbir.gallery.vector_blocks import Floats, Rows, is_among, positions_among, union
 from cbir.search.index_vectors import Scale, Vectors
 from cbir.search.request_scope import without_filter

@@ -5,7 +5,7 @@ from threading import Lock
 import numpy as np
 
 from cbir.gallery import whitening
-from cbir.gallery.nearest_distances import COPY, NEAREST, NearestDistances
+from cbir.gallery.knn import COPY, OTHERS, NearestDistances
 from cbir.gallery.whitening import fit_space, plain_space
 from cbir.search.index_vectors import Scale, Vectors
 from cbir.store.base import normalisation
@@ -61,7 +61,7 @@ class SampledScale:
     def _ask_distances(self) -> NearestDistances:
         if self._distances is None:
             numbers, sample = self._vectors.sample(SCALED, IndexScope())
-            neighbours = self._vectors.nearest(sample, NEAREST + 1, IndexScope()) if len(numbers) else []
+            neighbours = self._vectors.nearest(sample, OTHERS + 1, IndexScope()) if len(numbers) else []
             nearest = [
                 _nearest_other(number, each)
                 for number, each in zip(numbers.tolist(), neighbours, strict=True)

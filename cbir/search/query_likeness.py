@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from cbir.errors import NotFound
-from cbir.gallery.nearest_distances import SAMPLE, NearestDistances, without_snapshot
+from cbir.gallery.knn import SAMPLE, NearestDistances, without_snapshot
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, spread_rows
 from cbir.store import Collection
 from cbir.store.base.projection import Projection

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from cbir.descriptors.query_image import QueryImage
 from cbir.errors import InvalidInput
-from cbir.gallery.nearest_distances import OUTLIER
+from cbir.gallery.knn import OUTLIER
 from cbir.gallery.vector_blocks import Floats
 from cbir.images import Image
 from cbir.rerank.none import NoReranking

@@ -7,8 +7,7 @@ import numpy as np
 
 from cbir.descriptors.encoder_descriptor import encoder_of
 from cbir.errors import NotFound
-from cbir.gallery.knn import compare_all
-from cbir.gallery.nearest_distances import NEAREST, NearestDistances, nearest_of
+from cbir.gallery.knn import OTHERS, NearestDistances, compare_all, nearest_of
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, spread_rows
 from cbir.ingest.checks.familiarity import LEAST_FAMILIAR, Familiarity, columns_of_maxima
 from cbir.ingest.checks.findings import findings_of, with_findings
@@ -137,4 +136,4 @@ def patient_numbers(records: Mapping[int, Record], numbers: Rows) -> Rows:
 
 def nearest_to_others(sample: Floats) -> Floats:
     """Return the distance (n,) of each vector to its nearest other; infinite if the nearest ones are copies."""
-    return nearest_of(VectorBlocks((sample,)), np.arange(len(sample)), compare_all(sample, NEAREST)[0])
+    return nearest_of(VectorBlocks((sample,)), np.arange(len(sample)), compare_all(sample, OTHERS)[0])

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 
 from cbir.errors import CollectionDamaged
 from cbir.gallery.flat_index import FlatIndex
-from cbir.gallery.live_graph import Neighbourhood
+from cbir.gallery.knn_graph import Neighbourhood
 from cbir.store.base import metadata
 from cbir.store.base.profile import Profile
 from cbir.store.base.restore_advice import REPAIR
