@@ -13,7 +13,7 @@ from cbir.errors import InvalidInput
 from cbir.evaluation.labelled_rows import LabelledRows, draw_queries, read_labelled_rows, score_query
 from cbir.evaluation.setting_advice import add_settings_of_new
 from cbir.rerank.eprf import SHARPNESS
-from cbir.rerank.kernel_width import kernel_gamma
+from cbir.rerank.kernel_expansion import kernel_gamma
 from cbir.rerank.parameters import AUTO
 from cbir.store import Collection, View
 from cbir.store.base.profile import Profile

@@ -10,11 +10,10 @@ from cbir.gallery.knn_graph import Graph, build_graph
 from cbir.gallery.ranking import top_k
 from cbir.gallery.vector_blocks import Doubles, Floats, Rows, Scores
 from cbir.gallery.whitening import Space
-from cbir.rerank.backend import Backend
-from cbir.rerank.mutual_neighbours import add_mutual_closeness
+from cbir.rerank.backend import Backend, keep_sure_first
+from cbir.rerank.k_reciprocal import add_mutual_closeness
 from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import CollectionReranker, Reranked
-from cbir.rerank.sure_answer import keep_sure_first
 from cbir.system.cancellation import checkpoint
 
 COVERED = 0.5  # share of the gallery that must be passable; else the graph would be full of holes
@@ -175,7 +174,7 @@ class Diffusion(CollectionReranker):
             kept = arriving != 0
             reached, arriving = reached[kept], arriving[kept]
             if len(reached) > self.nodes:
-                return reached[np.sort(top_k(arriving, self.nodes))]
+                return np.asarray(reached[np.sort(top_k(arriving, self.nodes))])
             if len(reached) == len(support):
                 return support
             flow, support = arriving, reached

@@ -26,7 +26,7 @@ from cbir.search.search_models import (
 
 if TYPE_CHECKING:
     from cbir.descriptors.query_image import QueryImage, describe_query, select_frame
-    from cbir.search.ranked_images import RankedImages
+    from cbir.rerank.ranked import Ranked
     from cbir.search.search_request import Request
     from cbir.search.searcher import Searcher
     from cbir.search.stopwatch import Stopwatch
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 MODULES = {
     "QueryImage": "cbir.descriptors.query_image",
-    "RankedImages": "cbir.search.ranked_images",
+    "Ranked": "cbir.rerank.ranked",
     "Request": "cbir.search.search_request",
     "Searcher": "cbir.search.searcher",
     "Stopwatch": "cbir.search.stopwatch",
@@ -45,7 +45,7 @@ MODULES = {
 
 __all__ = [
     "MAX_EXAMPLES", "MAX_GROUP_SIZE", "MAX_JUDGEMENTS", "MAX_TEXT", "Answer", "DicomPlace", "Examples", "Grouping",
-    "Hit", "HitGroup", "ImageId", "Judgement", "Judgements", "Links", "QueryFacts", "QueryImage", "RankedImages",
+    "Hit", "HitGroup", "ImageId", "Judgement", "Judgements", "Links", "QueryFacts", "QueryImage", "Ranked",
     "Request", "RerankFacts", "Searcher", "Stopwatch", "can_search_by_text", "describe_query", "image_links",
     "record_links", "select_frame",
 ]  # fmt: skip

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from cbir.search import example_values as example
-from cbir.search.image_links import Links
+from cbir.search.image_links import Links, record_links
+from cbir.settings import Settings
 
 if TYPE_CHECKING:
+    from cbir.rerank.ranked import Ranked
     from cbir.store import Record
 
 MAX_EXAMPLES = 20
@@ -149,6 +151,35 @@ class Hit(BaseModel):
         """The image id."""
         return self.image_id
 
+    @classmethod
+    def of_record(
+        cls, record: "Record", settings: Settings, *, rank: int, score: float, distance: float
+    ) -> "Hit":
+        """Return the hit that reports a record.
+
+        Parameters
+        ----------
+        record : Record
+            Record of the image.
+        settings : Settings
+            Addresses of archive and viewer, and whether sources are shown.
+        rank : int
+            From 1.
+        score, distance : float
+            Score, larger for more relevant images, and Euclidean distance to the query.
+        """
+        return cls(
+            rank=rank,
+            image_id=record.image_id,
+            score=score,
+            distance=distance,
+            labels=record.labels,
+            patient=record.patient_key,
+            dicom=DicomPlace.of_record(record),
+            links=record_links(settings, record),
+            source=record.source if settings.show_sources else None,
+        )
+
 
 class QueryFacts(BaseModel):
     """Facts about the query."""
@@ -205,6 +236,11 @@ class RerankFacts(BaseModel):
         description="Index that found the nearest images: flat, ivf, hnsw, pgvector or milvus; empty for none.",
         examples=["flat"],
     )
+
+    @classmethod
+    def of_ranked(cls, ranked: "Ranked") -> "RerankFacts":
+        """Return how images were ranked."""
+        return cls(**{name: getattr(ranked, name) for name in cls.model_fields})
 
 
 class LabelAgreement(BaseModel):

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from cbir.search import Answer, Hit, Links
-from cbir.search.label_agreement import label_agreements
+from cbir.search.hit_selection import label_agreements
 from cbir.search.search_models import QueryFacts, SiteReport
 from service.features.federation.ask_sites import SiteOutcome
 from service.features.federation.exchange.merge import (
