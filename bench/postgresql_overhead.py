@@ -29,10 +29,10 @@ sys.path.insert(0, str(Path(__file__).parent.parent))  # for the server of the t
 from cbir import settings
 from cbir.search import Searcher
 from cbir.search.search_request import Request
-from cbir.search.stopwatch import Stopwatch
 from cbir.store import Collection
 from cbir.store.collection_address import collection_folder
 from cbir.store.upkeep.collection_copy import copy_collection
+from cbir.system.cancellation import Stopwatch
 from service.app import create_app
 from tests.postgresql_server import PostgresqlServer
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from cbir.images import Limits
 from cbir.images.thumbnail import make_thumbnail
 from cbir.learn.severity.grey_images import read_stored_image
-from cbir.search.query_kinds import list_conditions
-from cbir.search.stored_vectors import read_vectors
+from cbir.search.query_parts import read_vectors
+from cbir.search.search_options import list_conditions
 from cbir.settings import Settings
 from cbir.store import Collection, Record
 from cbir.store.base.profile import Profile

@@ -11,7 +11,7 @@ from cbir.images.volume import VolumeGrid
 from cbir.ingest.query_file import WHOLE_FILE, QueryOptions, read_query_file
 from cbir.ingest.query_volume import decode_query_volume
 from cbir.learn.severity.grey_images import read_stored_image
-from cbir.search.query_kinds import image_id_of, is_array
+from cbir.search.search_options import image_id_of, is_array
 from cbir.store import Collection
 
 

@@ -10,10 +10,10 @@ from cbir.errors import InvalidInput, NotFound
 from cbir.images import Image, Region
 from cbir.ingest.query_file import QueryOptions
 from cbir.learn.severity.grey_images import read_stored_image
-from cbir.search.query_kinds import list_examples
 from cbir.search.region_search import RegionQuery
 from cbir.search.regions.explanation import region_area
 from cbir.search.regions.region_cells import region_encoder
+from cbir.search.search_options import list_examples
 
 
 def read_region_query(

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from cbir.rerank.auto import ANSWERS, LEAST_IMAGES, AgreementBlock
 from cbir.rerank.none import NoReranking
 from cbir.rerank.ranked import Ranked
-from cbir.search.search_models import Grouping, Hit, HitGroup, LabelAgreement, MatchBox
+from cbir.search.answer import Grouping, LabelAgreement
+from cbir.search.search_models import Hit, HitGroup, MatchBox
 from cbir.search.search_request import Request
 from cbir.settings import Settings
 from cbir.store import Collection

@@ -15,11 +15,10 @@ from cbir.search.regions.feature_cells import WHOLE, Area, Floats
 from cbir.search.regions.region_cells import region_encoder, template_of
 from cbir.search.regions.region_match import BLOCK, RegionTemplate
 from cbir.search.search_request import Request
-from cbir.search.stopwatch import Stopwatch
 from cbir.store import Collection
 from cbir.store.snapshot.region_cells import RegionCells, read_cells
 from cbir.store.views.collection_view import View
-from cbir.system.cancellation import checkpoint
+from cbir.system.cancellation import Stopwatch, checkpoint
 from cbir.system.threads import OneBlasThread
 
 CANDIDATES = 1000  # images best by a few cells of the region, which are compared by all of them

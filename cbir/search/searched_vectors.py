@@ -15,9 +15,8 @@ from cbir.search.candidate_view import (
     without_absent,
     without_filter,
 )
-from cbir.search.collection_scale import SampledScale
+from cbir.search.collection_scale import SampledScale, query_likeness
 from cbir.search.index_vectors import Vectors
-from cbir.search.query_likeness import query_likeness
 from cbir.search.view_vectors import ViewVectors
 from cbir.settings import Settings
 from cbir.store import Collection

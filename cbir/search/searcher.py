@@ -3,10 +3,12 @@
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cbir.descriptors import Descriptor
 from cbir.descriptors.query_image import QueryImage
 from cbir.errors import IndexUnavailable, InvalidInput
 from cbir.gallery.knn import OUTLIER
@@ -16,18 +18,22 @@ from cbir.rerank.feedback import apply_judgements
 from cbir.rerank.none import NoReranking
 from cbir.rerank.ranked import Ranked, rerank_top, select_top
 from cbir.rerank.several_examples import Learner, learn
+from cbir.search.answer import Answer, QueryFacts, RerankFacts
 from cbir.search.candidate_view import NO_NUMBERS, CandidateView, candidate_query, request_scope
 from cbir.search.hit_selection import Rank, label_agreements, load_hits, select_images
 from cbir.search.index_vectors import Vectors
-from cbir.search.judged_images import feedback_in, read_feedback
 from cbir.search.method_choice import choose_learner, choose_reranker
-from cbir.search.query_patient import query_patient
-from cbir.search.query_vectors import check_vectors, normalise_vectors
+from cbir.search.query_parts import (
+    check_vectors,
+    feedback_in,
+    normalise_vectors,
+    query_patient,
+    read_feedback,
+)
 from cbir.search.region_search import RegionQuery
-from cbir.search.search_models import MAX_EXAMPLES, Answer, QueryFacts, RerankFacts
+from cbir.search.search_models import MAX_EXAMPLES
 from cbir.search.search_request import Request
 from cbir.search.searched_vectors import SearchedVectors
-from cbir.search.stopwatch import Stopwatch
 from cbir.search.text_search import check_text_request, rank_by_text, text_encoder
 from cbir.search.view_vectors import ViewVectors
 from cbir.settings import Settings
@@ -35,6 +41,7 @@ from cbir.store import Collection, Record
 from cbir.store.index.open_index import open_index
 from cbir.store.index.port import Numbers
 from cbir.store.limited_collection import LimitedCollection
+from cbir.system.cancellation import Stopwatch
 from cbir.system.threads import take_turn
 
 NO_INDEX = (
@@ -139,7 +146,7 @@ class Searcher:
             patient = query_patient(self.collection, images, records)
             request = request.model_copy(update={"of_patient": patient})
         watch.lap("decode")
-        describe = self.collection.profile.load_descriptor(self.settings.device)
+        describe = self._descriptor
         raw = [
             image.vector(describe) if isinstance(image, QueryImage) else describe(image) for image in images
         ]
@@ -162,6 +169,11 @@ class Searcher:
                 return self.learn(matrix, contents, _deeper(request, k), watch)
 
         return self._answer(self._query_facts(images, records), rank, request, watch)
+
+    @cached_property
+    def _descriptor(self) -> Descriptor:
+        """Descriptor of query images; loading it reads settings and a card, which takes longer than a search."""
+        return self.collection.profile.load_descriptor(self.settings.device)
 
     def _query_facts(self, images: Sequence[Image | QueryImage], records: Sequence[Record]) -> QueryFacts:
         """Return facts about the first query image; about a vector where there is none."""

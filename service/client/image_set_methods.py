@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from cbir.search.query_kinds import list_conditions
+from cbir.search.search_options import list_conditions
 from service.client.connection import ServiceConnection
 from service.client.image_set_messages import DeletedImages, LabelledCount
 from service.client.messages import ImagePage, ImageRecord

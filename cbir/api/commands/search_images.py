@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cbir.images import Image
     from cbir.ingest.query_file import QueryOptions
     from cbir.search import Answer, HitGroup, Judgement
-    from cbir.search.hits import Hits
+    from cbir.search.answer import Hits
 
 
 EMPTY = "no results: the collection is empty, or no image fulfils the conditions; see `cbir collection info`"
@@ -101,7 +101,7 @@ def search_images(
     from cbir.api.collection_search import OpenCollection, build_request
     from cbir.ingest.query_file import QueryOptions
     from cbir.search import MAX_EXAMPLES
-    from cbir.search.query_kinds import ID
+    from cbir.search.search_options import ID
     from cbir.system.threads import cores
 
     images = images or []
@@ -181,7 +181,7 @@ def _read_queries(
     db: "OpenCollection", texts: list[str], part: "QueryOptions"
 ) -> "tuple[list[str], list[Image]]":
     """Return the ids to search with, and the images of files; a region of an image with an id is an image too."""
-    from cbir.search.query_kinds import ID
+    from cbir.search.search_options import ID
 
     ids, images = [], []
     for text in texts:
