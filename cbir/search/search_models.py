@@ -26,6 +26,7 @@ MAX_JUDGEMENTS = 300
 
 
 MAX_ID_CHARACTERS = 100
+MAX_NAME_CHARACTERS = 255  # of a re-ranker, a collection, a profile or a label
 
 MAX_TEXT = 2000  # characters; text towers read a few hundred tokens
 MAX_GROUP_SIZE = 100

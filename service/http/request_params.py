@@ -17,6 +17,7 @@ from werkzeug.datastructures import MultiDict
 from werkzeug.exceptions import UnsupportedMediaType
 
 from cbir.errors import InvalidInput
+from cbir.search.search_models import MAX_NAME_CHARACTERS as MAX_NAME_CHARACTERS
 from service.http import request_body
 from service.http.problems import Malformed
 
@@ -26,7 +27,6 @@ MERGE_PATCH = "application/merge-patch+json"
 JSON_TYPES = (JSON, MERGE_PATCH)
 MAX_CONDITIONS = 32
 MAX_JSON_NAMES = 10_000
-MAX_NAME_CHARACTERS = 255  # of a re-ranker, a collection, a profile or a label
 REPEATABLE = (  # parameters that may be sent several times
     "where", "examples", "includefield", "label_keys", "parameters", "ranks", "answers", "sites", "region", "window",
 )  # fmt: skip

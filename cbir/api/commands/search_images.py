@@ -101,9 +101,10 @@ def search_images(
     from cbir.api.collection_search import OpenCollection, build_request
     from cbir.ingest.query_file import QueryOptions
     from cbir.search import MAX_EXAMPLES
-    from cbir.search.search_options import ID
+    from cbir.search.search_options import ID, REQUEST_VALUES
     from cbir.system.threads import cores
 
+    values = {name: value for name, value in locals().items() if name in REQUEST_VALUES}
     images = images or []
     if text is not None and (images or vector):
         raise InvalidInput("--text: search with it, or with images and --vector")
@@ -118,17 +119,7 @@ def search_images(
         parse_numbers(region, "--region", "X,Y,WIDTH,HEIGHT", int),
         parse_numbers(window, "--window", "CENTER,WIDTH", float),
     )
-    request = build_request(
-        k=k,
-        rerank=rerank,
-        parameters=options.parse_parameters(parameter),
-        where=where or [],
-        exclude_patient=exclude_patient,
-        score_threshold=score_threshold,
-        max_distance=max_distance,
-        group_by=group_by,
-        group_size=group_size,
-    )
+    request = build_request(**values, parameters=options.parse_parameters(parameter), where=where or [])
     if group_size > 1 and (format == "trec" or (output is not None and output.suffix == ".run")):
         raise InvalidInput(
             "--group-size: a TREC run is in the order of scores, and groups are not; leave it out"
