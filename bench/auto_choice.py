@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from cbir.gallery.live_graph import Neighbourhood
 from numpy.typing import NDArray
 from rerank_quality import judged_only
 
@@ -29,6 +28,7 @@ from cbir.evaluation.labelled_rows import LabelledRows, draw_queries
 from cbir.evaluation.relevance import parse_relevance
 from cbir.gallery import knn
 from cbir.gallery.gallery import Gallery
+from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.whitening import plain_space
 from cbir.rerank.auto import CANDIDATES, default_choice
 from cbir.store import Collection

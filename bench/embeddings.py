@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from cbir.gallery.live_graph import Neighbourhood
 from intervals import mean_interval
 from numpy.typing import NDArray
 
@@ -36,6 +35,7 @@ from cbir.descriptors.networks.embedding_head import KEPT, EmbeddingHead
 from cbir.evaluation.metrics.vector_retrieval import RetrievalScores
 from cbir.gallery import knn, whitening
 from cbir.gallery.gallery import Gallery
+from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.ranking import rank
 from cbir.images import read_images
 from cbir.ingest.manifest import Manifest
