@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cbir.descriptors import Descriptor
+from cbir.descriptors.descriptor import Descriptor
 from cbir.descriptors.query_image import QueryImage
 from cbir.errors import IndexUnavailable, InvalidInput
 from cbir.gallery.knn import OUTLIER
