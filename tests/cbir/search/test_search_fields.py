@@ -9,7 +9,7 @@ import pytest
 from typer.models import OptionInfo
 
 from cbir.api.collection_search import request_of
-from cbir.api.commands.search_images import search
+from cbir.api.commands.search_images import search_images
 from cbir.search import Request
 from cbir.search.search_options import REQUEST_VALUES, SearchFields, SearchOptions
 from service.client.prepared_search import prepare_search
@@ -58,8 +58,8 @@ def test_the_command_takes_every_value_within_the_same_bounds(name: str) -> None
     if option is None:
         return
     hint, parameter = (
-        get_type_hints(search, include_extras=True)[option],
-        inspect.signature(search).parameters,
+        get_type_hints(search_images, include_extras=True)[option],
+        inspect.signature(search_images).parameters,
     )
     if name not in REQUEST_VALUES:
         return
