@@ -27,7 +27,7 @@ from cbir.evaluation.labelled_rows import LabelledRows, draw_queries
 from cbir.evaluation.relevance import encode_values, parse_relevance
 from cbir.gallery import knn
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.live_graph import Neighbourhood
+from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.whitening import plain_space
 from cbir.rerank.auto import CANDIDATES, default_choice
 from cbir.store import Collection

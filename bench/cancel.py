@@ -21,7 +21,7 @@ from cbir import rerank
 from cbir.errors import QueryCancelled
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn import NEAREST, NearestNeighbours
-from cbir.gallery.live_graph import Neighbourhood
+from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.ranking import rank
 from cbir.rerank.feedback import Feedback
 from cbir.rerank.seeded_diffusion import RelevanceFeedback

@@ -125,7 +125,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
             settings = Settings(device="cpu", indexed_candidates=size, indexed_sample=options.sample)
             if part is None or not reads_nearest_alone(method) or len(part.positions[0]) < min(size, LIST):
                 searcher = Searcher(collection, settings, vectors)
-                searcher._ranking.whole_up_to = 0  # however few images there are
+                searcher.vectors.whole_up_to = 0  # however few images there are
                 searcher.rank(
                     collection.vector(among.records[0].image_id), "", Request()
                 )  # fits what all searches share

@@ -24,7 +24,7 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 from cbir import settings
 from cbir.gallery.vector_blocks import Floats
 from cbir.store import Collection, Record
-from cbir.store.snapshot.derived_files import NAME, StoredMap, write_map
+from cbir.store.snapshot.derived_files import MAP_FILE, StoredMap, write_map
 from cbir.store.views.collection_view import View
 from service.app import create_app
 from service.features.map.layout.collection_map import compute_map, current_places
@@ -216,10 +216,10 @@ def main() -> None:
             if folder == chosen.collection:
                 with tempfile.TemporaryDirectory() as other:
                     write_map(Path(other), stored)
-                    figures["bytes"] = Path(other, NAME).stat().st_size
+                    figures["bytes"] = Path(other, MAP_FILE).stat().st_size
             else:
                 write_map(folder, stored)
-                figures["bytes"] = (folder / NAME).stat().st_size
+                figures["bytes"] = (folder / MAP_FILE).stat().st_size
         if not chosen.no_browser and folder != chosen.collection:
             with served(folder) as address:
                 figures |= frames(address)

@@ -65,8 +65,8 @@ def time_searches(
         "clock_ms": float(np.median(clock[1:])),
         "p95_ms": float(np.percentile(clock[1:], 95)),
         "processor_ms": float(np.median(processor[1:])),
-        "scope": answer.reranking.scope,
-        "index": getattr(answer.reranking, "index", ""),
+        "scope": answer.scope,
+        "index": answer.index,
     }
 
 

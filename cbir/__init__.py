@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cbir.errors import CbirError as CbirError
     from cbir.ingest.query_file import QueryOptions as QueryOptions
     from cbir.rerank.rerank_vectors import rerank_vectors as rerank_vectors
-    from cbir.search.hits import Hits as Hits
+    from cbir.search.answer import Hits as Hits
     from cbir.search.search_models import Hit as Hit
     from cbir.search.search_options import SearchOptions as SearchOptions
     from service.client.http_client import Client as Client
@@ -40,7 +40,7 @@ OBJECTS = {  # that importing cbir alone does not load
     "Client": "service.client:Client",
     "Evaluation": "cbir.api.evaluate_collection:Evaluation",
     "Hit": "cbir.search.search_models:Hit",
-    "Hits": "cbir.search.hits:Hits",
+    "Hits": "cbir.search.answer:Hits",
     "OpenCollection": "cbir.api.collection_search:OpenCollection",
     "QueryOptions": "cbir.ingest.query_file:QueryOptions",
     "SearchOptions": "cbir.search.search_options:SearchOptions",

@@ -8,9 +8,9 @@ import numpy as np
 from cbir.gallery.flat_index import build_half_index
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn import NEAREST, NearestNeighbours
-from cbir.gallery.live_graph import Neighbourhood
+from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.whitening import plain_space
-from cbir.search.collection_ranking import CollectionRanking
+from cbir.search.searched_vectors import SearchedVectors
 from cbir.search.view_vectors import ViewVectors
 from cbir.settings import Settings
 from cbir.store.snapshot.snapshot import Snapshot
@@ -68,6 +68,6 @@ class DrawnCollection:
         """There is none to exclude images with."""
 
 
-def ranking_of(collection: Any, device: Any) -> CollectionRanking:
-    """Return the product's ranking of a drawn collection on a device."""
-    return CollectionRanking(collection, Settings(), ViewVectors(collection, device), None)
+def vectors_of(collection: Any, device: Any) -> SearchedVectors:
+    """Return the vectors of a drawn collection, which the product searches on a device."""
+    return SearchedVectors(collection, Settings(), ViewVectors(collection, device), None)

@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from drawn_collection import DrawnCollection, clustered, ranking_of
+from drawn_collection import DrawnCollection, clustered, vectors_of
 from step_results import GPU, attempt, report
 
 from cbir import rerank
 from cbir.rerank.auto import MUTUAL
-from cbir.rerank.top_hits import rerank_top
+from cbir.rerank.ranked import rerank_top
 from cbir.search import Request
-from cbir.search.collection_ranking import CollectionRanking
+from cbir.search.candidate_view import candidate_query
+from cbir.search.searched_vectors import SearchedVectors
+from cbir.store.index.port import IndexScope
 from cbir.system.device import faiss_gpu_problem
 
 K, ON_CPU = 100, 3  # hits; queries that the CPU answers, too
@@ -27,39 +29,37 @@ METHODS = {"none": ("none", {}), "eprf": ("eprf", {}), "auto": ("diffusion", MUT
 DEVICE: Any = "cuda" if GPU and faiss_gpu_problem() is None else "cpu"
 
 
-def search(ranking: CollectionRanking, method: str, query: np.ndarray) -> list[int]:
-    """Return the best images, as `CollectionRanking.rank` finds them."""
+def search(searched: SearchedVectors, method: str, query: np.ndarray) -> list[int]:
+    """Return the best images, as `Searcher.rank` finds them."""
     name, parameters = METHODS[method]
     member, request = rerank.get(name, **parameters), Request(k=K)
-    candidates = ranking._find(ranking.vectors.for_search(), query[None, :], [""], request, member)
-    rows = len(candidates.ranking) if candidates.hits is not None else K
-    hits = rerank_top(member, query, candidates.ranking, candidates.view.gallery, rows)
-    hits = hits if candidates.hits is None else hits.among(candidates.hits, K)
-    return list(candidates.view.gallery.ids[hits.rows].tolist())
+    view = searched.of_view.for_search()
+    needed = candidate_query(view, query[None, :], IndexScope(), request, member, searched.settings)
+    candidates = searched.candidates(view, needed)
+    gallery = candidates.view.gallery
+    return rerank_top(member, query, candidates.ranking, gallery, K, candidates.hits).numbers.tolist()
 
 
-def timed(
-    ranking: CollectionRanking, method: str, queries: np.ndarray
-) -> tuple[list[float], list[list[int]]]:
+def timed(searched: SearchedVectors, method: str, queries: np.ndarray) -> tuple[list[float], list[list[int]]]:
     """Return milliseconds and answers; the first query is asked twice more, to warm up."""
     times, answers = [], []
     for query in [queries[0], queries[0], *queries]:
         began = time.perf_counter()
-        answers.append(search(ranking, method, query))
+        answers.append(search(searched, method, query))
         times.append(1000 * (time.perf_counter() - began))
     return times[2:], answers[2:]
 
 
 def measure(
-    mine: CollectionRanking, theirs: CollectionRanking, queries: np.ndarray, method: str
+    mine: SearchedVectors, theirs: SearchedVectors, queries: np.ndarray, method: str
 ) -> dict[str, Any]:
     """Return times of a method on both devices, and the share of the first 100 that both find."""
     times, answers = timed(mine, method, queries)
     on_cpu, expected = timed(theirs, method, queries[:ON_CPU])
     same = [len(np.intersect1d(*both)) / K for both in zip(answers[:ON_CPU], expected, strict=True)]
     return {
-        "images": len(mine.vectors),
-        "on": mine.vectors.device,
+        "images": len(mine.of_view),
+        "on": mine.of_view.device,
         "median_ms": float(np.median(times)),
         "p95_ms": float(np.percentile(times, 95)),
         "cpu_ms": float(np.median(on_cpu)),
@@ -71,7 +71,7 @@ def main(images: int, count: int) -> None:
     vectors, queries = clustered(images, 1), clustered(count, 2)
     with tempfile.TemporaryDirectory() as folder:
         collection = DrawnCollection(vectors, Path(folder), linked=True)
-        mine, theirs = ranking_of(collection, DEVICE), ranking_of(collection, "cpu")
+        mine, theirs = vectors_of(collection, DEVICE), vectors_of(collection, "cpu")
         began = time.perf_counter()
         search(mine, "none", queries[0])
         report(f"copy.{images}", on=DEVICE, images=images, seconds=round(time.perf_counter() - began, 2))

@@ -17,8 +17,8 @@ from cbir.search.cohorts.cohort_round import BATCH, CohortRound, next_batch, sta
 from cbir.search.cohorts.export_formats import EXPORTS
 from cbir.search.cohorts.judged_image import JudgedImage, ProposedImage
 from cbir.search.cohorts.missing_images import MissingImages
-from cbir.search.query_kinds import list_conditions
-from cbir.search.stored_vectors import read_vectors
+from cbir.search.query_parts import read_vectors
+from cbir.search.search_options import list_conditions
 from cbir.settings import Settings
 from cbir.store import Collection, Record
 from cbir.store.base.profile import Profile

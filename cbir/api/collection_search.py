@@ -16,16 +16,17 @@ from cbir.errors import CbirError, InvalidInput
 from cbir.images import Image, Region
 from cbir.ingest.query_file import WHOLE_FILE, QueryOptions
 from cbir.search import Request, Searcher, Stopwatch
-from cbir.search.hits import Hits
+from cbir.search.answer import Hits
 from cbir.search.prior_studies import PriorOrder, PriorRequest, PriorStudies, find_priors
-from cbir.search.query_kinds import list_conditions, list_examples
-from cbir.search.query_vectors import check_profile
+from cbir.search.query_parts import check_profile
 from cbir.search.regions.explanation import Explanation
 from cbir.search.search_options import (
     REQUEST_VALUES,
     SearchOptions,
     check_names,
     check_queries,
+    list_conditions,
+    list_examples,
     list_judgements,
     query_and_options,
 )
@@ -108,7 +109,7 @@ class OpenCollection(CollectionImages):
         described = read_region_query(self, query, region, part)
         watch.lap("decode")
         answer = self._searcher.by_region(described, request, watch)
-        return Hits.from_answer(answer, self.thumbnail)
+        return answer.with_pictures(self.thumbnail)
 
     def search_batch(
         self, queries: Sequence[Any], **options: Unpack[SearchOptions]
@@ -252,7 +253,7 @@ class OpenCollection(CollectionImages):
             raise InvalidInput("text: search with it or with images or vectors")
         else:
             answer = self._searcher.by_text(text, request, watch)
-        return Hits.from_answer(answer, self.thumbnail)
+        return answer.with_pictures(self.thumbnail)
 
     def read(self, example: Any, part: QueryOptions = WHOLE_FILE) -> Image:
         """Read an image as a search does, or a series in a collection of CT series.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cbir import settings
 from cbir.api.collection_images import CollectionImages
 from cbir.errors import InvalidInput
-from cbir.search.query_kinds import list_conditions
+from cbir.search.search_options import list_conditions
 from cbir.store.collection_address import collection_folder
 from cbir.system.remedies import install_command
 from cbir.system.threads import cores

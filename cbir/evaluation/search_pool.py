@@ -128,7 +128,9 @@ def _search(tasks: Sequence[SearchTask], generation: int) -> list[SearchResult]:
         ranked = _searcher.rank(raw, content, request)
         milliseconds = (perf_counter() - started) * 1000
         ties = int((ranked.scores[1:] == ranked.scores[:-1]).sum())
-        results.append(SearchResult(ranked.numbers, ranked.reported, ties, ranked.reranking, milliseconds))
+        results.append(
+            SearchResult(ranked.numbers, ranked.reported, ties, RerankFacts.of_ranked(ranked), milliseconds)
+        )
     if _searcher.collection.generation() != generation:
         raise CollectionBusy(
             "the collection changed during the evaluation; run again when nothing writes to it"

@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.gallery.flat_index import FlatIndex, fill_squared_distances
-from cbir.gallery.live_graph import Neighbourhood
-from cbir.gallery.nearest_distances import NearestDistances, without_snapshot
-from cbir.gallery.space_cache import SpaceCache
+from cbir.gallery.knn import NearestDistances, without_snapshot
+from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, spread_rows
-from cbir.gallery.whitening import SAMPLE, Space, fit_space, plain_space
+from cbir.gallery.whitening import SAMPLE, Space, SpaceCache, fit_space, plain_space
 from cbir.system.cancellation import checkpoint, run_to_end
 from cbir.system.threads import cores, for_each
 

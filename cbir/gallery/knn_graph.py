@@ -1,20 +1,29 @@
 """k-NN graph: images joined with their nearest neighbours by edges whose weights fall with distance."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.gallery.knn import NEAREST, NearestNeighbours
-from cbir.gallery.large_values import large_values
-from cbir.gallery.vector_blocks import Floats
+from cbir.gallery.knn import NEAREST, SAMPLE, NearestDistances, NearestNeighbours, between
+from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, large_values, spread_rows
+from cbir.gallery.whitening import Space
+from cbir.system.cancellation import run_to_end
+from cbir.system.threads import cores, for_each
 
 SCALE = 5  # the neighbour whose distance is an image's scale
 ROUNDING = 1e-5  # of squared distances up to 4, in float32
 LEAST = 0.25  # of the median scale: at distance 0, a copy's scale of 0 would cut it off from all others
 COPIES = 0.01  # scales below this are those of copies
+
+BATCH = 16  # added images compared with all others at a time: 12 bytes for each comparison
+MAX_COMPARISONS = 2_000_000_000  # for added images; the rest have no neighbours until the next snapshot
+
+WEIGHED = 1000  # rows of the filter, evenly spread, whose edges are weighed
+CLOSED = 0.8  # share of their weight that leads to other images of the filter
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +66,35 @@ class Graph:
         similar = np.exp(-squared[joined] / (query_scale * self.scale[joined]))
         weights[joined] = similar * (0.5 * reached[joined] + 0.5 * reaches[joined])
         return weights
+
+    def push(self, flow: Floats, nodes: Rows, beside: Rows) -> tuple[Rows, Floats]:
+        """Send the flow (s,) of some nodes along their edges; passes over all nodes would take most of the time.
+
+        Parameters
+        ----------
+        flow : (s,) float32
+            What each of `nodes` sends.
+        nodes : (s,) int
+            Nodes, ascending.
+        beside : (b,) int
+            Further nodes of the result.
+
+        Returns
+        -------
+        reached : (r,) int
+            Nodes that edges lead to, and those `beside` them, ascending.
+        arriving : (r,) float32
+            What arrives there.
+        """
+        edges = self.weights[nodes]
+        touched = np.zeros(len(self), bool)
+        touched[edges.indices] = touched[beside] = True
+        reached = np.flatnonzero(touched)
+        return reached, (edges.T @ flow)[reached]
+
+    def within(self, nodes: Rows) -> Any:
+        """Return the weights between `nodes` (s,), sparse (s, s)."""
+        return self.weights if len(nodes) == len(self) else self.weights[nodes][:, nodes]
 
     def beginning(self, count: int) -> "Graph":
         """Return the graph of the first rows, as it was before it was extended."""
@@ -112,3 +150,115 @@ def _scale(squared: Floats, least: float) -> Floats:
     scale = squared[np.arange(len(squared)), last]
     distances = np.sqrt(np.maximum(scale, least**2))
     return np.where(np.isfinite(scale), distances, least / LEAST).astype(np.float32)
+
+
+class Neighbourhood:
+    """k-NN graph of a snapshot and of the rows added since.
+
+    Shared by all views of one snapshot, whose rows never change. Thread-safe.
+    """
+
+    def __init__(self, neighbours: NearestNeighbours) -> None:
+        self.space = neighbours.space
+        self._sample = spread_rows(len(neighbours.rows), SAMPLE)
+        self._near_sample = neighbours.rows[self._sample]
+        self._nearest: NearestDistances | None = None
+        self._neighbours: NearestNeighbours | None = neighbours
+        self._lock = Lock()
+        self._state: tuple[Graph, Floats] | None = None
+
+    def nearest_distances(self, gallery: VectorBlocks) -> NearestDistances:
+        """Return the distances of images of the snapshot, with which `gallery` begins, to their nearest others."""
+        if self._nearest is None:
+            self._nearest = between(gallery, self._sample, self._near_sample)
+        return self._nearest
+
+    def covering(self, gallery: VectorBlocks) -> tuple[Graph, Floats]:
+        """Return a graph of at least all rows of `gallery`, and its vectors' lengths (see `Space.transform`)."""
+        state = self._state
+        if state is None or len(state[0]) < len(gallery):
+            state = run_to_end(partial(self._follow, gallery), self._lock)
+        return state
+
+    def _follow(self, gallery: VectorBlocks) -> tuple[Graph, Floats]:
+        if self._neighbours is not None:
+            self._state = build_graph(self._neighbours), self._neighbours.lengths
+            self._neighbours = None  # the graph has all its information
+        assert self._state is not None
+        graph, lengths = self._state
+        if len(graph) < len(gallery):
+            self._state = graph, lengths = self._extended(graph, lengths, gallery)
+        return graph, lengths
+
+    def _extended(self, graph: Graph, lengths: Floats, gallery: VectorBlocks) -> tuple[Graph, Floats]:
+        count = len(gallery)
+        added = np.arange(len(graph), count)
+        units, added_lengths = self.space.transform(gallery.vectors(added))
+        lengths = np.concatenate([lengths, added_lengths])
+        rows = np.full((len(added), NEAREST), -1, np.int32)
+        squared = np.full((len(added), NEAREST), np.inf, np.float32)
+        k = min(NEAREST, count - 1)
+        compared = min(len(added), MAX_COMPARISONS // count) if k else 0
+        for start in range(0, compared, BATCH):
+            batch = slice(start, min(start + BATCH, compared))
+            distances = squared_distances(gallery, self.space, units[batch], lengths)
+            distances[np.arange(len(distances)), added[batch]] = np.inf
+            nearest = np.argpartition(distances, k - 1, axis=1)[:, :k]
+            nearest_distances = np.take_along_axis(distances, nearest, axis=1)
+            order = np.argsort(nearest_distances, axis=1, kind="stable")
+            rows[batch, :k] = np.take_along_axis(nearest, order, axis=1)
+            squared[batch, :k] = np.take_along_axis(nearest_distances, order, axis=1)
+        return graph.extended(rows, squared), lengths
+
+
+def squared_distances(gallery: VectorBlocks, space: Space, units: Floats, lengths: Floats) -> Floats:
+    """Return squared distances (m, n) float32 within a whitened space.
+
+    One product with the vectors as they are: x has the position (x - centre) P / |...|, and its cosine with u is
+    (x - centre) (P u) / |...|.
+
+    Parameters
+    ----------
+    gallery : VectorBlocks
+        n vectors to compare with.
+    space : Space
+        The space.
+    units : (m, d) float32
+        Positions within the space, of length 1.
+    lengths : (>= n,) float32
+        Lengths of the gallery's vectors in the space, see `Space.transform`.
+    """
+    towards = space.projections(units)  # (d, m)
+    offset = space.centre @ towards
+    squared = np.empty((len(units), len(gallery)), np.float32)
+
+    def compare(where: slice, vectors: Floats) -> None:
+        cosines = (vectors @ towards - offset) / lengths[where, None]
+        np.subtract(2.0, 2.0 * cosines.T, out=squared[:, where])
+
+    for_each(gallery.chunks(), compare, min(cores(), 1 + len(gallery) // 8192))
+    return np.maximum(squared, 0.0, out=squared)
+
+
+def flow_rows(graph: Graph, rows: Rows, passable: Rows | None) -> Rows:
+    """Return the rows that relevance may flow through to find images of a filter.
+
+    A filter such as a modality follows the clusters of the collection: relevance then stays among its images, as if
+    there were no others. A filter across the clusters tears them apart: relevance flows through all visible images.
+
+    Parameters
+    ----------
+    graph : Graph
+        Graph of the whole gallery.
+    rows : (m,) int64
+        Rows that pass the filter, ascending.
+    passable : (p,) int64 or None
+        All visible rows, `rows` among them; None: there is no filter.
+    """
+    if passable is None or len(rows) in (0, len(passable)):
+        return rows
+    weights = graph.weights[rows[spread_rows(len(rows), WEIGHED)]]
+    visible, inside = np.zeros(len(graph), bool), np.zeros(len(graph), bool)
+    visible[passable] = inside[rows] = True
+    total = float(weights.data[visible[weights.indices]].sum())
+    return rows if float(weights.data[inside[weights.indices]].sum()) >= CLOSED * total else passable

@@ -7,7 +7,6 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.gallery.reverse_neighbours import add_reverse_neighbours
 from cbir.gallery.vector_blocks import Floats, Rows, spread_rows
 from cbir.gallery.whitening import Space
 from cbir.system.cancellation import checkpoint
@@ -20,6 +19,10 @@ MOST = 2 * PROBES  # times the mean length of a list: images that an image is co
 BLOCK = 2048  # rows transformed at a time
 COMPARED = 256  # rows multiplied at a time: their products stay in the cache of a core
 GROUPS = 16  # columns of which only the largest product is looked at first
+
+TOGETHER = 65_536  # images whose pairs are looked at together
+
+Numbers = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,3 +180,51 @@ def _largest(products: Floats, k: int) -> Rows:
     values = np.take_along_axis(products, members, axis=1)
     best = np.argpartition(values, values.shape[1] - k, axis=1)[:, values.shape[1] - k :]
     return np.take_along_axis(members, best, axis=1)
+
+
+def add_reverse_neighbours(rows: Numbers, squared: Floats) -> None:
+    """Give each image those of its nearest that have it as a neighbour and that it lacks, in place.
+
+    The images of a list are compared with other lists than those compare theirs with, so that one of a pair may miss
+    the other.
+
+    Parameters
+    ----------
+    rows : (n, k) int32
+        Neighbours of n images, nearest first; -1 if there are fewer.
+    squared : (n, k) float32
+        Their squared distances, infinite if there are fewer.
+    """
+    targets, sources, distances = _missing(rows, squared)
+    order = np.lexsort((distances, targets))
+    targets, sources, distances = targets[order], sources[order], distances[order]
+    place = np.arange(len(targets)) - np.searchsorted(
+        targets, targets
+    )  # of a source among those of its target
+    kept = place < rows.shape[1]
+    targets, sources, distances, place = targets[kept], sources[kept], distances[kept], place[kept]
+    changed, position = np.unique(targets, return_inverse=True)
+    new_rows = np.full((len(changed), rows.shape[1]), -1, np.int32)
+    new_squared = np.full((len(changed), rows.shape[1]), np.inf, np.float32)
+    new_rows[position, place], new_squared[position, place] = sources, distances
+    both_rows = np.concatenate([rows[changed], new_rows], axis=1)
+    both_squared = np.concatenate([squared[changed], new_squared], axis=1)
+    nearest = np.argsort(both_squared, axis=1, kind="stable")[:, : rows.shape[1]]
+    rows[changed] = np.take_along_axis(both_rows, nearest, axis=1)
+    squared[changed] = np.take_along_axis(both_squared, nearest, axis=1)
+
+
+def _missing(rows: Numbers, squared: Floats) -> tuple[Numbers, Numbers, Floats]:
+    """Return images, the others that have them as neighbours and are nearer than their last one, and distances."""
+    found: list[tuple[Numbers, Numbers, Floats]] = []
+    for start in range(0, len(rows), TOGETHER):
+        checkpoint()
+        block = slice(start, start + TOGETHER)
+        targets, distances = rows[block].ravel(), squared[block].ravel()
+        sources = np.repeat(np.arange(start, start + len(rows[block]), dtype=np.int32), rows.shape[1])
+        nearer = np.flatnonzero((targets >= 0) & (distances < squared[targets, -1]))
+        targets, sources, distances = targets[nearer], sources[nearer], distances[nearer]
+        lacking = ~(rows[targets] == sources[:, None]).any(axis=1)
+        found.append((targets[lacking], sources[lacking], distances[lacking]))
+    targets, sources, distances = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return targets, sources, distances

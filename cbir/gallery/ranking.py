@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.large_values import large_values
-from cbir.gallery.vector_blocks import Floats, Rows, Scores
+from cbir.gallery.vector_blocks import Floats, Rows, Scores, large_values
 from cbir.system.cancellation import checkpoint
 
 

@@ -3,15 +3,14 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.gallery.flow_rows import flow_rows
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.live_graph import squared_distances
+from cbir.gallery.knn_graph import SCALE, Graph, flow_rows, squared_distances
 from cbir.gallery.ranking import RankingList, rank
 from cbir.gallery.vector_blocks import Floats, Rows, Scores, is_among, spread_rows
-from cbir.rerank.best_sums import find_best_sums
-from cbir.rerank.diffusion_graph import DiffusionGraph
-from cbir.rerank.kernel_expansion import KernelExpansion
+from cbir.rerank.kernel_expansion import KernelExpansion, find_best_sums
 from cbir.rerank.negatives import draw_negatives
+
+STEP = 1e-9  # between the first score and the others, in float64
 
 
 class Backend:
@@ -96,7 +95,7 @@ class Backend:
         positions, sums = find_best_sums(expansion, self.gallery, rows, self.k, scores, weight)
         return rows[positions], sums
 
-    def graph_distances(self) -> tuple[DiffusionGraph, Floats]:
+    def graph_distances(self) -> tuple[Graph, Floats]:
         """Return the gallery's k-NN graph and squared distances (nodes,), infinite where nothing flows through."""
         assert self.gallery.neighbourhood is not None
         graph, lengths = self.gallery.neighbourhood.covering(self.gallery)
@@ -107,7 +106,7 @@ class Backend:
             squared[: len(self.gallery)] = self._squared_angles(lengths, float(query_length[0]))
         else:
             squared[rows] = squared_distances(self.gallery, self.gallery.space, unit, lengths)[0][rows]
-        return DiffusionGraph(graph), squared
+        return graph, squared
 
     def _squared_angles(self, lengths: Floats, query_length: float) -> Floats:
         """Return squared distances (n,) between unit vectors from those of the list, without reading vectors.
@@ -132,3 +131,76 @@ class Backend:
     def is_listed(self, rows: Rows) -> NDArray[np.bool_]:
         """Return whether gallery rows are in the list."""
         return is_among(rows, self.ranking.rows)
+
+
+def keep_sure_first(backend: Backend, scores: Scores, sure: float) -> Scores:
+    """Put the nearest image first if the fifth is at least 1 / `sure` times as far from the query.
+
+    Parameters
+    ----------
+    backend : Backend
+        Ranking list of the query.
+    scores : (m,) floating
+        Scores of its rows after re-ranking, at most 0.
+    sure : float
+        Share in [0, 1]; 0: keep the scores.
+
+    Returns
+    -------
+    (m,) floating
+        The scores in the same order but for the nearest image.
+    """
+    row = sure_row(backend, sure)
+    if row is None:
+        return scores
+    kept = scores - STEP
+    kept[np.searchsorted(backend.ranking.rows, row)] = 0.0
+    return kept
+
+
+def place_sure_first(
+    backend: Backend, rows: Rows, scores: Scores, sure: float, refused: Rows | None = None
+) -> tuple[Rows, Scores]:
+    """Put the nearest image first where `keep_sure_first` does, for scores of any scale.
+
+    Parameters
+    ----------
+    backend, sure
+        As for `keep_sure_first`.
+    rows : (r,) int64
+        Gallery rows, ascending. If they lack the nearest image, it joins them.
+    scores : (r,) floating
+        Their scores after re-ranking.
+    refused : (j,) int64, optional
+        Gallery rows that are not put first.
+
+    Returns
+    -------
+    rows : (r,) or (r + 1,) int64
+        Gallery rows, ascending.
+    scores : (r,) or (r + 1,) floating
+        Their scores, of which that of the nearest image alone may differ.
+    """
+    row = sure_row(backend, sure)
+    if row is None or not len(rows) or rows[np.argmax(scores)] == row:
+        return rows, scores
+    if refused is not None and row in refused:
+        return rows, scores
+    highest = scores.max() + STEP
+    position = int(np.searchsorted(rows, row))
+    if position == len(rows) or rows[position] != row:
+        return np.insert(rows, position, row), np.insert(scores, position, highest)
+    scores = scores.copy()
+    scores[position] = highest
+    return rows, scores
+
+
+def sure_row(backend: Backend, sure: float) -> int | None:
+    """Return the gallery row of the nearest image if the fifth is at least 1 / `sure` times as far, else None."""
+    if sure <= 0.0 or len(backend) < SCALE:
+        return None
+    ranking = backend.ranking
+    nearest = int(np.argmin(ranking.distances))
+    if np.count_nonzero(ranking.distances * sure <= ranking.distances[nearest]) >= SCALE:
+        return None
+    return int(ranking.rows[nearest])

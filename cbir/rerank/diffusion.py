@@ -5,18 +5,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.gallery import knn
-from cbir.gallery import knn_graph as graphs
-from cbir.gallery.knn_graph import Graph
+from cbir.gallery.knn import find_neighbours
+from cbir.gallery.knn_graph import Graph, build_graph
 from cbir.gallery.ranking import top_k
 from cbir.gallery.vector_blocks import Doubles, Floats, Rows, Scores
 from cbir.gallery.whitening import Space
-from cbir.rerank.backend import Backend
-from cbir.rerank.diffusion_graph import DiffusionGraph
-from cbir.rerank.mutual_neighbours import add_mutual_closeness
+from cbir.rerank.backend import Backend, keep_sure_first
+from cbir.rerank.k_reciprocal import add_mutual_closeness
 from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import CollectionReranker, Reranked
-from cbir.rerank.sure_answer import keep_sure_first
 from cbir.system.cancellation import checkpoint
 
 COVERED = 0.5  # share of the gallery that must be passable; else the graph would be full of holes
@@ -97,16 +94,16 @@ class Diffusion(CollectionReranker):
         limited = population is not None and len(population) < len(gallery)
         space = gallery.space_of(population) if limited and population is not None else gallery.space
         graph, squared = _local_graph(backend.query, gallery.vectors(ranking.rows[nearest]), space)
-        reached, flow = self.spread(DiffusionGraph(graph), squared)
+        reached, flow = self.spread(graph, squared)
         scores = log_scores(flow, squared[reached], nearest[reached], ranking.similarities, self.closeness)
         return ranking.rows, LogFlow(scores, "collection" if len(nearest) == len(ranking) else "top")
 
-    def spread(self, graph: DiffusionGraph, squared: Floats) -> tuple[Rows, Scores]:
+    def spread(self, graph: Graph, squared: Floats) -> tuple[Rows, Scores]:
         """Let relevance flow from the query.
 
         Parameters
         ----------
-        graph : DiffusionGraph
+        graph : Graph
             Graph of n nodes.
         squared : (n,) float32
             Squared distances of the query to the nodes, infinite where nothing may flow.
@@ -120,16 +117,16 @@ class Diffusion(CollectionReranker):
         """
         edges = graph.edges(squared)
         root = np.sqrt(graph.degrees + edges)
-        return self.iterate(graph, graph.divide(edges, root), root, np.isfinite(squared))
+        return self.iterate(graph, quotients(edges, root), root, np.isfinite(squared))
 
     def iterate(
-        self, graph: DiffusionGraph, start: Floats, root: Floats, passable: NDArray[np.bool_]
+        self, graph: Graph, start: Floats, root: Floats, passable: NDArray[np.bool_]
     ) -> tuple[Rows, Scores]:
         """Run the steps of the diffusion.
 
         Parameters
         ----------
-        graph : DiffusionGraph
+        graph : Graph
             Graph of n nodes.
         start : (n,) float32
             Relevance that flows in at each step.
@@ -145,20 +142,20 @@ class Diffusion(CollectionReranker):
         """
         support = self.support(graph, start, passable)
         checkpoint()
-        multiply = graph.within(support)
+        weights = graph.within(support)
         checkpoint()
-        inverse = graph.divide(1.0, root[support])
+        inverse = quotients(1.0, root[support])
         passing = self.damping * inverse * passable[support]
         source = (1.0 - self.damping) * start[support]
         # (a S)^n (1 - a) y summed over all n >= steps is (a S)^steps y where S changes it no more.
         flow = source + self.tail * (start[support] - source)
         for _ in range(self.steps):
             checkpoint()
-            flow = passing * multiply(inverse * flow) + source
+            flow = passing * (weights @ (inverse * flow)) + source
         reached = flow > 0.0
         return support[reached], flow[reached]
 
-    def support(self, graph: DiffusionGraph, start: Floats, passable: NDArray[np.bool_]) -> Rows:
+    def support(self, graph: Graph, start: Floats, passable: NDArray[np.bool_]) -> Rows:
         """Return the nodes that relevance flows through: all, or the `nodes` that most of it reaches first.
 
         Parameters
@@ -167,8 +164,8 @@ class Diffusion(CollectionReranker):
             As in `iterate`.
         """
         if len(graph) <= self.nodes:
-            return graph.nodes()
-        sources = graph.nonzero(start)
+            return np.arange(len(graph))
+        sources = np.flatnonzero(start != 0)  # of booleans: several times as fast as of floats
         flow, support = start[sources], sources
         for _ in range(self.steps):  # nothing arrives beyond that many edges
             checkpoint()
@@ -177,20 +174,24 @@ class Diffusion(CollectionReranker):
             kept = arriving != 0
             reached, arriving = reached[kept], arriving[kept]
             if len(reached) > self.nodes:
-                largest: Rows = reached[graph.largest(arriving, self.nodes)]
-                return largest
+                return np.asarray(reached[np.sort(top_k(arriving, self.nodes))])
             if len(reached) == len(support):
                 return support
             flow, support = arriving, reached
         return support
 
 
+def quotients(left: Floats | float, right: Floats) -> Floats:
+    """Return left / right, 0 where `right` is 0."""
+    return np.divide(left, right, out=np.zeros_like(right), where=right > 0.0)
+
+
 def _local_graph(query: Floats, vectors: Floats, space: Space) -> tuple[Graph, Floats]:
     """Return the graph of `vectors` (m, d) and their squared distances (m,) to the query within `space`."""
-    neighbours = knn.find_neighbours(vectors, space)
+    neighbours = find_neighbours(vectors, space)
     unit, _ = space.transform(query[None, :])
     units, _ = space.transform(vectors)
-    return graphs.build_graph(neighbours), np.maximum(2.0 - 2.0 * (units @ unit[0]), 0.0)
+    return build_graph(neighbours), np.maximum(2.0 - 2.0 * (units @ unit[0]), 0.0)
 
 
 def log_scores(

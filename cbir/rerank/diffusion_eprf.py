@@ -11,8 +11,7 @@ from cbir.rerank.backend import Backend
 from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.eprf import LEAST_MEMBERSHIP, Eprf, negative_notes
 from cbir.rerank.fuzzy_eprf import FUZZY_SVM_GRID, FuzzyEprf
-from cbir.rerank.kernel_expansion import KernelExpansion
-from cbir.rerank.kernel_width import SAMPLE, kernel_gamma
+from cbir.rerank.kernel_expansion import WIDTH_SAMPLE, KernelExpansion, kernel_gamma
 from cbir.rerank.parameters import AUTO, parameter, with_default
 from cbir.rerank.pearson import References
 from cbir.rerank.reranker import Grid, Reranked
@@ -89,7 +88,9 @@ class DiffusionEprf(Diffusion):
         """Return mean decisions (b,) at the positions `best`, scaled: 0 for negatives, 1 for positives."""
         gallery = backend.gallery
         memberships = np.maximum(np.exp(scores[positives] - scores[positives[0]]), LEAST_MEMBERSHIP)
-        gamma = kernel_gamma(self.gamma, backend.query, gallery, backend.sample_rows(SAMPLE), self.sharpness)
+        gamma = kernel_gamma(
+            self.gamma, backend.query, gallery, backend.sample_rows(WIDTH_SAMPLE), self.sharpness
+        )
         training_sets = TrainingSets.around_query(backend.query, gallery, rows[positives], negatives, gamma)
         expansion: KernelExpansion = training_sets.train(slice(None), self.C, memberships).sum()
         low = expansion.exact_values(gallery.vectors(negatives.ravel())).mean()

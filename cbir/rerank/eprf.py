@@ -8,12 +8,11 @@ import numpy as np
 
 from cbir.gallery.ranking import take, top_k
 from cbir.gallery.vector_blocks import Doubles, Rows, Scores
-from cbir.rerank.backend import Backend
-from cbir.rerank.kernel_width import SAMPLE, kernel_gamma
+from cbir.rerank.backend import Backend, place_sure_first
+from cbir.rerank.kernel_expansion import WIDTH_SAMPLE, kernel_gamma
 from cbir.rerank.parameters import AUTO, parameter
 from cbir.rerank.pearson import References, update_similarities
 from cbir.rerank.reranker import POSITIVES, TIE, CollectionReranker, Grid, Reranked
-from cbir.rerank.sure_answer import place_sure_first
 from cbir.rerank.svm_ensemble import TrainingSets
 from cbir.system.threads import OneBlasThread
 
@@ -109,7 +108,11 @@ class Eprf(CollectionReranker):
                 positives,
                 negatives,
                 kernel_gamma(
-                    self.gamma, backend.query, backend.gallery, backend.sample_rows(SAMPLE), self.sharpness
+                    self.gamma,
+                    backend.query,
+                    backend.gallery,
+                    backend.sample_rows(WIDTH_SAMPLE),
+                    self.sharpness,
                 ),
             )
             membership = np.ones(len(positives))

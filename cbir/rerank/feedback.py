@@ -10,8 +10,7 @@ from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, top_k
 from cbir.gallery.vector_blocks import Doubles, Floats, Scores, is_among
 from cbir.rerank.eprf import LEAST_MEMBERSHIP, ProbabilityScores
-from cbir.rerank.kernel_expansion import KernelExpansion
-from cbir.rerank.kernel_width import kernel_gamma
+from cbir.rerank.kernel_expansion import KernelExpansion, kernel_gamma
 from cbir.rerank.negatives import draw_negatives
 from cbir.rerank.parameters import AUTO, ParameterSet, parameter
 from cbir.rerank.reranker import TIE, Reranked

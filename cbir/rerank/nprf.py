@@ -7,7 +7,7 @@ from cbir.gallery.ranking import top_k
 from cbir.gallery.vector_blocks import Rows
 from cbir.rerank.backend import Backend
 from cbir.rerank.eprf import FINE_SVM_GRID, SHARPNESS, SVM_GRID, ProbabilityScores, negative_notes
-from cbir.rerank.kernel_width import SAMPLE, kernel_gamma
+from cbir.rerank.kernel_expansion import WIDTH_SAMPLE, kernel_gamma
 from cbir.rerank.parameters import AUTO, parameter
 from cbir.rerank.reranker import TIE, CollectionReranker, Grid, Reranked
 from cbir.rerank.svm_ensemble import TrainingSets
@@ -52,7 +52,7 @@ class NegativeFeedback(CollectionReranker):
                 return ranking.rows, Reranked(ranking.similarities, notes=notes)
             positives = ranking.rows[top_k(ranking.similarities, self.P)]
             gamma = kernel_gamma(
-                self.gamma, backend.query, backend.gallery, backend.sample_rows(SAMPLE), SHARPNESS
+                self.gamma, backend.query, backend.gallery, backend.sample_rows(WIDTH_SAMPLE), SHARPNESS
             )
             training_sets = TrainingSets.around_query(
                 backend.query, backend.gallery, positives, negatives, gamma, with_query=True

@@ -10,14 +10,14 @@ from cbir import rerank
 from cbir.errors import InvalidInput
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn import find_neighbours
-from cbir.gallery.live_graph import Neighbourhood
+from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.ranking import rank
 from cbir.gallery.vector_blocks import Floats
 from cbir.gallery.whitening import plain_space
 from cbir.rerank.auto import default_choice
 from cbir.rerank.diffusion import Diffusion
+from cbir.rerank.ranked import rerank_top
 from cbir.rerank.reranker import Reranker
-from cbir.rerank.top_hits import rerank_top
 
 LARGEST_SQUARE = (
     float(np.finfo(np.float32).max) / 4
@@ -95,7 +95,7 @@ def rerank_vectors(
     ]
     shape = (len(rows), min(count, len(vectors)))
     ranking = RerankedVectors(
-        np.array([hits.rows for hits in rows], np.int64).reshape(shape),
+        np.array([hits.numbers for hits in rows], np.int64).reshape(shape),
         np.array([hits.reported for hits in rows], np.float64).reshape(shape),
         np.array([hits.distances for hits in rows], np.float32).reshape(shape),
     )

@@ -6,11 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.live_graph import squared_distances
+from cbir.gallery.knn_graph import Graph, squared_distances
 from cbir.gallery.ranking import RankingList
 from cbir.gallery.vector_blocks import Doubles, Floats
-from cbir.rerank.diffusion import COVERED, Diffusion
-from cbir.rerank.diffusion_graph import DiffusionGraph
+from cbir.rerank.diffusion import COVERED, Diffusion, quotients
 from cbir.system.cancellation import checkpoint
 
 LEAST = 1e-6  # share of the largest flow below which an image counts as not reached
@@ -67,8 +66,7 @@ class SeededDiffusion(Diffusion):
         """
         if gallery.neighbourhood is None or not COVERED * len(gallery) <= len(ranking) > 0:
             return None
-        stored, lengths = gallery.neighbourhood.covering(gallery)
-        graph = DiffusionGraph(stored)
+        graph, lengths = gallery.neighbourhood.covering(gallery)
         passable = np.zeros(len(graph), bool)
         passable[ranking.rows] = passable[feedback.rows] = True
         units, _ = gallery.space.transform(examples)
@@ -79,7 +77,7 @@ class SeededDiffusion(Diffusion):
             covered = passable[: len(distances)]
             squared[: len(distances)][covered] = distances[covered]
             edges = graph.edges(squared)
-            joined = graph.divide(edges, np.sqrt(graph.degrees + edges))
+            joined = quotients(edges, np.sqrt(graph.degrees + edges))
             start += joined / max(float(joined.sum()), 1e-12)
         relevant, irrelevant = feedback.relevant(), feedback.irrelevant()
         start[relevant.rows] += relevant.relevance.astype(np.float32)
@@ -93,12 +91,12 @@ class SeededDiffusion(Diffusion):
             logs += np.log((support + LEAST) / (support + against + LEAST))
         return logs
 
-    def flow_from(self, graph: DiffusionGraph, start: Floats, passable: NDArray[np.bool_]) -> Floats:
+    def flow_from(self, graph: Graph, start: Floats, passable: NDArray[np.bool_]) -> Floats:
         """Return the relevance that arrives at each node.
 
         Parameters
         ----------
-        graph : DiffusionGraph
+        graph : Graph
             Graph of n nodes.
         start : (n,) float32
             Relevance that flows in at each step.

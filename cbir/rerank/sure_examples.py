@@ -7,15 +7,14 @@ import numpy as np
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, top_k
 from cbir.gallery.vector_blocks import Doubles, Floats, Rows, Scores, is_among
-from cbir.rerank.backend import Backend
+from cbir.rerank.backend import Backend, place_sure_first
 from cbir.rerank.eprf import SHARPNESS, Eprf, ProbabilityScores, negative_notes
-from cbir.rerank.kernel_width import kernel_gamma
+from cbir.rerank.kernel_expansion import kernel_gamma
 from cbir.rerank.negatives import draw_negatives
 from cbir.rerank.nprf import NegativeFeedback
 from cbir.rerank.pearson import References, update_similarities
 from cbir.rerank.reranker import TIE, Reranked
 from cbir.rerank.seeded_diffusion import RelevanceFeedback
-from cbir.rerank.sure_answer import place_sure_first
 from cbir.rerank.svm_ensemble import TrainingSets
 
 MOST_DRAWN = 100  # negatives drawn for an SVM, as many as P may be

@@ -4,7 +4,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.gallery.vector_blocks import Doubles
-from cbir.rerank.svm_active_set import solve_by_active_sets
 from cbir.system.cancellation import checkpoint
 
 Truths = NDArray[np.bool_]
@@ -14,6 +13,10 @@ TOLERANCE = 1e-12  # of the complementarity, with multipliers scaled to [0, 1]
 RESIDUAL = 1e-10  # of the gradient, as a share of its size at the start
 NEGLIGIBLE = 1e-9  # a multiplier below this share of its bound belongs to no support vector
 STEP = 0.995  # share of the way to the boundary
+
+ROUNDS = 8  # of corrections; 1 to 4 are enough unless samples are equal or nearly so
+UNDECIDED = 1e-9  # a multiplier within this share of its bound of either end is open to rounding
+EXACT = 1e-9  # largest error of a margin, as a share of the largest multiplier
 
 
 def solve_svms(kernel: Doubles, signs: Doubles, bounds: Doubles) -> tuple[Doubles, Doubles]:
@@ -179,3 +182,60 @@ def _iterate(
 def _times(matrices: Doubles, vectors: Doubles) -> Doubles:
     """Multiply matrices (T, m, m) by vectors (T, m)."""
     return (matrices @ vectors[:, :, None])[:, :, 0]
+
+
+def solve_by_active_sets(kernel: Doubles, signs: Doubles, bounds: Doubles) -> tuple[Doubles, Doubles, Truths]:
+    """Solve the duals of T SVMs by a primal-dual active set method (Hintermüller, Ito & Kunisch 2002).
+
+    Samples strictly between their bounds lie on their margin: K c + b = y for those, with sum c = 0. The first guess
+    is that all do. A round costs one linear system for each SVM, a fraction of an interior point iteration.
+
+    Parameters
+    ----------
+    kernel : (T, m, m) float64
+        Kernel matrices.
+    signs : (m,) float64
+        1 and -1, both present.
+    bounds : (T, m) float64
+        Upper bounds of the multipliers, above 0.
+
+    Returns
+    -------
+    coefficients : (T, m) float64
+        y a.
+    bias : (T,) float64
+    solved : (T,) bool
+        Whether the conditions of the optimum hold; without them the other two mean nothing. They are not reached
+        where no sample is free, or where equal samples leave the multipliers open.
+    """
+    svms, m = bounds.shape
+    systems, right = np.zeros((svms, m + 1, m + 1)), np.zeros((svms, m + 1, 1))
+    coefficients, bias = np.zeros((svms, m)), np.zeros(svms)
+    at_low, at_high = np.zeros((2, svms, m), bool)
+    systems[:, m, :m] = 1.0
+    with np.errstate(over="ignore", invalid="ignore"):  # of a singular system, which is not solved
+        for _ in range(ROUNDS):
+            fixed = at_low | at_high
+            none_free = fixed.all(axis=1)
+            systems[:, :m, :m], systems[:, :m, m], systems[:, m, m] = kernel, 1.0, none_free
+            systems[:, :m][fixed] = np.eye(m, m + 1)[np.nonzero(fixed)[1]]
+            right[:, :m, 0] = np.where(fixed, signs * bounds * at_high, signs)
+            try:
+                solution = np.linalg.solve(systems, right)
+            except np.linalg.LinAlgError:
+                return coefficients, bias, np.zeros(svms, bool)
+            coefficients, bias = solution[:, :m, 0], solution[:, m, 0]
+            # Above 0 where a sample is within its margin, so that its multiplier should grow.
+            lack = 1.0 - signs * ((kernel @ solution[:, :m])[:, :, 0] + bias[:, None])
+            multipliers = signs * coefficients
+            low = np.where(fixed, at_low & (lack <= 0.0), multipliers < 0.0)
+            high = np.where(fixed, at_high & (lack >= 0.0), multipliers > bounds)
+            solved = ((low == at_low) & (high == at_high)).all(axis=1)
+            if solved.all():
+                break
+            at_low, at_high = low, high
+        error = np.abs(np.where(fixed, 0.0, lack)).max(axis=1)
+        edge = UNDECIDED * bounds
+        at_edge = ~fixed & ((multipliers < edge) | (multipliers > bounds - edge))
+        solved &= (error <= EXACT * (1.0 + multipliers.max(axis=1))) & ~(none_free | at_edge.any(axis=1))
+    return np.where(at_low, 0.0, signs * np.minimum(multipliers, bounds)), bias, solved

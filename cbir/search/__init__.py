@@ -5,39 +5,38 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from cbir.search.image_links import Links, image_links, record_links
+from cbir.search.answer import Answer, Grouping, QueryFacts, RerankFacts
 from cbir.search.search_models import (
     MAX_EXAMPLES,
     MAX_GROUP_SIZE,
     MAX_JUDGEMENTS,
     MAX_TEXT,
-    Answer,
     DicomPlace,
     Examples,
-    Grouping,
     Hit,
     HitGroup,
     ImageId,
     Judgement,
     Judgements,
-    QueryFacts,
-    RerankFacts,
+    Links,
+    image_links,
+    record_links,
 )
 
 if TYPE_CHECKING:
     from cbir.descriptors.descriptor import QueryImage, describe_query, select_frame
-    from cbir.search.ranked_images import RankedImages
+    from cbir.rerank.ranked import Ranked
     from cbir.search.search_request import Request
     from cbir.search.searcher import Searcher
-    from cbir.search.stopwatch import Stopwatch
     from cbir.search.text_search import can_search_by_text
+    from cbir.system.cancellation import Stopwatch
 
 MODULES = {
     "QueryImage": "cbir.descriptors.descriptor",
-    "RankedImages": "cbir.search.ranked_images",
+    "Ranked": "cbir.rerank.ranked",
     "Request": "cbir.search.search_request",
     "Searcher": "cbir.search.searcher",
-    "Stopwatch": "cbir.search.stopwatch",
+    "Stopwatch": "cbir.system.cancellation",
     "can_search_by_text": "cbir.search.text_search",
     "describe_query": "cbir.descriptors.descriptor",
     "select_frame": "cbir.descriptors.descriptor",
@@ -45,7 +44,7 @@ MODULES = {
 
 __all__ = [
     "MAX_EXAMPLES", "MAX_GROUP_SIZE", "MAX_JUDGEMENTS", "MAX_TEXT", "Answer", "DicomPlace", "Examples", "Grouping",
-    "Hit", "HitGroup", "ImageId", "Judgement", "Judgements", "Links", "QueryFacts", "QueryImage", "RankedImages",
+    "Hit", "HitGroup", "ImageId", "Judgement", "Judgements", "Links", "QueryFacts", "QueryImage", "Ranked",
     "Request", "RerankFacts", "Searcher", "Stopwatch", "can_search_by_text", "describe_query", "image_links",
     "record_links", "select_frame",
 ]  # fmt: skip

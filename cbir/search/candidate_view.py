@@ -1,20 +1,35 @@
 """Candidates of a search: a small view and ranking list, on which all methods run as on the whole collection."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.numbered_graph import NumberedGraph
+from cbir.gallery.numbered_graph import NumberedGraph, StoredNeighbourhood
 from cbir.gallery.ranking import RankingList, merge_nearest, rank, similarities, top_k
-from cbir.gallery.stored_neighbourhood import StoredNeighbourhood
 from cbir.gallery.vector_blocks import Floats, Rows, is_among, positions_among, union
+from cbir.rerank.diffusion import Diffusion
+from cbir.rerank.feedback import Feedback
+from cbir.rerank.several_examples import Learner
 from cbir.search.index_vectors import Scale, Vectors
-from cbir.search.request_scope import without_filter
+from cbir.search.search_request import Request
 from cbir.search.view_vectors import ViewVectors
+from cbir.settings import Settings
+from cbir.store import Collection
 from cbir.store.index.port import IndexScope, Neighbours, Numbers
+from cbir.store.records.records import hash_patient
 from cbir.store.views.collection_view import View
 from cbir.system.cancellation import checkpoint
+
+NEAR = 2000  # nearest images from which relevance flows
+REACHED = 2500  # images that it reaches from one query
+MOST = 20_000  # candidates of a search that asks for more hits, or for hits of many groups
+
+UNLINKED = (
+    "Relevance flows among the nearest images alone: the graph of neighbours of all images is not built yet."
+)
+SAMPLED = "Images beyond the candidates count by a sample of them alone."
 
 NO_NUMBERS = np.empty(0, np.int64)
 EVERYTHING = IndexScope()
@@ -42,6 +57,79 @@ class CandidateQuery:
     reach: int = 0
 
 
+def request_scope(collection: Collection, request: Request, contents: Sequence[str]) -> IndexScope:
+    """Return the scope of a request.
+
+    Parameters
+    ----------
+    collection : Collection
+        Collection that is searched.
+    request : Request
+        Parameters of the search.
+    contents : sequence of str
+        Content hashes of the query images, whose copies are left out.
+
+    Raises
+    ------
+    InvalidInput
+        For a condition that cannot be read.
+    """
+    keys = [key for key in (request.exclude_patient_key, request.exclude_patient) if key]
+    if request.exclude_patient and (key := hash_patient(collection.secret, request.exclude_patient)):
+        keys.append(key)
+    return IndexScope(
+        where=tuple(collection.conditions(request.where)),
+        of_patients=(request.of_patient,) if request.of_patient else (),
+        without_patients=tuple(keys),
+        without_contents=tuple(filter(None, contents)),
+        outside=request.outside,
+    )
+
+
+def without_absent(collection: Collection, scope: IndexScope) -> IndexScope:
+    """Return a scope without query images that are not in the collection, as most are: an index is faster then."""
+    contents = tuple(each for each in scope.without_contents if len(collection.numbers_showing([each])))
+    return replace(scope, without_contents=contents)
+
+
+def without_filter(scope: IndexScope) -> IndexScope:
+    """Return the images that relevance may flow through: those of `scope`, and those that its filters leave out."""
+    return replace(scope, where=(), of_patients=())
+
+
+def candidate_query(
+    vectors: Vectors, queries: Floats, scope: IndexScope, request: Request, method: Learner, settings: Settings,
+    judged: Numbers = NO_NUMBERS,
+) -> CandidateQuery:  # fmt: skip
+    """Return how many candidates of each kind a method needs.
+
+    Parameters
+    ----------
+    vectors : Vectors
+        Vectors that are searched.
+    queries : (e, d) float32
+        Normalised query vectors.
+    scope : IndexScope
+        Images that may be hits.
+    request : Request
+        Parameters of the search.
+    method : Learner
+        Method that re-ranks the candidates.
+    settings : Settings
+        Numbers of candidates and of the sample.
+    judged : (j,) int64, optional
+        Numbers of judged images.
+    """
+    most, depth, k = settings.indexed_candidates, getattr(method, "depth", None), min(request.k, MOST)
+    count, reach = max(most, k) if depth is None else depth + k, 0
+    if _flows(method):
+        reach = most if isinstance(method, Feedback) else min(most, REACHED)
+    if reach and vectors.graph() is not None:  # what is farther is found along its edges
+        count = max(min(most, NEAR), k)
+    sample = settings.indexed_sample if _reads_tail(method) else 0
+    return CandidateQuery(queries, scope, count, sample, judged, reach)
+
+
 @dataclass(frozen=True, eq=False)
 class CandidateView:
     """Images that are re-ranked: those nearest to a query with a sample of the rest, or all.
@@ -56,6 +144,17 @@ class CandidateView:
     hits: Rows | None
     scope: str | None
     linked: bool
+
+    def notes(self, method: Learner, k: int) -> tuple[str, ...]:
+        """Return where a `method` that ranks for `k` hits reads less than the whole collection, for the user."""
+        if self.scope is None:
+            return ()
+        notes = [f"A search in more images than it can re-rank ranks {MOST} at most."] if k > MOST else []
+        if getattr(method, "depth", None) is None and _reads_tail(method):
+            notes.append(SAMPLED)
+        if _flows(method) and not self.linked:
+            notes.append(UNLINKED)
+        return tuple(notes)
 
 
 def find_candidates(vectors: Vectors, scale: Scale, query: CandidateQuery) -> CandidateView:
@@ -228,3 +327,13 @@ def _describe(vectors: Vectors, query: CandidateQuery, linked: bool) -> str:
             f"the best {query.count}{of_all} by an index and {query.reach} that relevance reaches from them"
         )
     return f"the best {query.count}{of_all} by an index"
+
+
+def _flows(method: Learner) -> bool:
+    """Return whether relevance flows through a graph of neighbours."""
+    return isinstance(method, Diffusion | Feedback)
+
+
+def _reads_tail(method: Learner) -> bool:
+    """Return whether a method needs a sample of the images that are no candidates."""
+    return getattr(method, "reads_tail", True)

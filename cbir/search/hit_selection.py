@@ -1,36 +1,30 @@
-"""Selection of hits from ranked images: thresholds, and one or several images of each group."""
+"""From ranked images to hits: thresholds, some images of each group, records, and labels that hits have in common."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.rerank.auto import ANSWERS, LEAST_IMAGES, AgreementBlock
 from cbir.rerank.none import NoReranking
-from cbir.search.ranked_images import RankedImages
-from cbir.search.search_models import Grouping, HitGroup
+from cbir.rerank.ranked import Ranked
+from cbir.search.answer import Grouping, LabelAgreement
+from cbir.search.search_models import Hit, HitGroup, MatchBox
 from cbir.search.search_request import Request
+from cbir.settings import Settings
+from cbir.store import Collection
 
 DEPTH = 200  # images ranked at first, at least, where not every one of the best becomes a hit
 GROWTH = 10  # of the depth, as long as hits are missing
 
-Rank = Callable[[int], RankedImages]
+Rank = Callable[[int], Ranked]
 ReadGroups = Callable[[Sequence[int]], Mapping[int, str]]
+# The images that become hits, and with groups the group of each of them, and facts about the grouping
+Selected = tuple[Ranked, list[HitGroup] | None, Grouping | None]
 
 
-@dataclass(frozen=True, eq=False)
-class SelectedImages:
-    """Images that become hits, in their order.
-
-    ranked: the images. groups: of each of them, None without grouping. grouping: facts about it.
-    """
-
-    ranked: RankedImages
-    groups: list[HitGroup] | None = None
-    grouping: Grouping | None = None
-
-
-def select_images(rank: Rank, request: Request, read_groups: ReadGroups) -> SelectedImages:
+def select_images(rank: Rank, request: Request, read_groups: ReadGroups) -> Selected:
     """Rank as many images as it takes to find k hits, or hits of k groups, or to see that there are fewer.
 
     Parameters
@@ -45,7 +39,7 @@ def select_images(rank: Rank, request: Request, read_groups: ReadGroups) -> Sele
     """
     if request.group_by is None and request.max_distance is None:
         ranked = rank(request.k)
-        return SelectedImages(ranked.take(_within(ranked, request)))
+        return ranked.take(_within(ranked, request)), None, None
     depth, keys = max(DEPTH, 10 * request.k * request.group_size), dict[int, str]()
     while True:
         ranked = rank(depth)
@@ -58,11 +52,11 @@ def select_images(rank: Rank, request: Request, read_groups: ReadGroups) -> Sele
             break
         depth *= GROWTH
     if request.group_by is None:
-        return SelectedImages(remaining.take(np.arange(min(request.k, len(remaining)))))
+        return remaining.take(np.arange(min(request.k, len(remaining)))), None, None
     return _select_groups(remaining, groups[: request.k], keys, request, len(ranked))
 
 
-def _within(ranked: RankedImages, request: Request) -> NDArray[np.int64]:
+def _within(ranked: Ranked, request: Request) -> NDArray[np.int64]:
     """Return the positions of the images within the thresholds."""
     within = np.ones(len(ranked), bool)
     if request.score_threshold is not None:
@@ -72,9 +66,9 @@ def _within(ranked: RankedImages, request: Request) -> NDArray[np.int64]:
     return np.flatnonzero(within)
 
 
-def _is_beyond(ranked: RankedImages, request: Request) -> bool:
+def _is_beyond(ranked: Ranked, request: Request) -> bool:
     """Return whether all further images are beyond a threshold."""
-    by_distance = request.max_distance is not None and ranked.reranking.method == NoReranking.name
+    by_distance = request.max_distance is not None and ranked.method == NoReranking.name
     return bool(
         (request.score_threshold is not None and ranked.reported[-1] < request.score_threshold)
         or (by_distance and ranked.distances[-1] > request.max_distance)
@@ -90,12 +84,12 @@ def _group(numbers: Sequence[int], keys: Mapping[int, str]) -> list[list[int]]:
 
 
 def _select_groups(
-    remaining: RankedImages,
+    remaining: Ranked,
     groups: Sequence[list[int]],
     keys: Mapping[int, str],
     request: Request,
     depth: int,
-) -> SelectedImages:
+) -> Selected:
     positions, facts = list[int](), list[HitGroup]()
     for rank, members in enumerate(groups, 1):
         hits = members[: request.group_size]
@@ -103,4 +97,83 @@ def _select_groups(
         positions += hits
         facts += [HitGroup(rank=rank, key=key, more=len(members) - len(hits))] * len(hits)
     grouping = Grouping(by=str(request.group_by), size=request.group_size, depth=depth)
-    return SelectedImages(remaining.take(np.array(positions, np.int64)), facts, grouping)
+    return remaining.take(np.array(positions, np.int64)), facts, grouping
+
+
+def load_hits(
+    collection: Collection,
+    settings: Settings,
+    ranked: Ranked,
+    groups: Sequence[HitGroup] | None,
+    label_bytes: int | None,
+) -> list[Hit]:
+    """Load the records of ranked images; those deleted meanwhile are left out.
+
+    Parameters
+    ----------
+    collection : Collection
+    settings : Settings
+        Addresses of archive and viewer, and whether sources are shown.
+    ranked : Ranked
+        Images that become hits.
+    groups : sequence of HitGroup or None
+        Group of each of them.
+    label_bytes : int or None
+        Once the best hits have more bytes of labels, those of the others are not read; None for all.
+    """
+    numbers, bare = ranked.numbers.tolist(), set[int]()
+    if label_bytes is None:
+        records = collection.records(numbers)
+    else:
+        records, bare = collection.bounded_records(numbers, label_bytes)
+    hits: list[Hit] = []
+    for index, (number, score, distance) in enumerate(
+        zip(numbers, ranked.reported, ranked.distances, strict=True)
+    ):
+        if record := records.get(number):
+            hit = Hit.of_record(
+                record, settings, rank=len(hits) + 1, score=float(score), distance=float(distance)
+            )
+            hit.group = groups[index] if groups else None
+            if number in ranked.matches:
+                left, top, width, height = ranked.matches[number]
+                hit.match = MatchBox(x=left, y=top, width=width, height=height)
+            hit.labels_left_out = number in bare
+            hits.append(hit)
+    return hits
+
+
+def label_agreements(
+    hits: Sequence[Hit], measured: Mapping[str, Sequence[AgreementBlock]] | None = None
+) -> list[LabelAgreement]:
+    """Return the most frequent value of each label of the first answers, the most agreed first.
+
+    Parameters
+    ----------
+    hits : sequence of Hit
+        Answers, best first.
+    measured : mapping of str to sequence of AgreementBlock, optional
+        By label key, how often answers of this kind agree rightly.
+    """
+    first = hits[:ANSWERS]
+    values: dict[str, Counter[str]] = {}
+    for hit in first:
+        for key, value in hit.labels.items():
+            values.setdefault(key, Counter())[value] += 1  # equal counts stay in the order of the ranks
+    agreements = []
+    for key, counts in values.items():
+        value, agreeing = counts.most_common(1)[0]
+        block = _block_of((measured or {}).get(key, ()), agreeing) if len(first) == ANSWERS else None
+        right, images = (round(block.share, 3), block.images) if block else (None, None)
+        agreements.append(
+            LabelAgreement(
+                key=key, value=value, agreeing=agreeing, answers=len(first), right=right, images=images
+            )
+        )
+    return sorted(agreements, key=lambda each: -each.agreeing)
+
+
+def _block_of(blocks: Sequence[AgreementBlock], agreeing: int) -> AgreementBlock | None:
+    """Return the block that `agreeing` answers belong to, if it holds LEAST_IMAGES."""
+    inside = [block for block in blocks if block.least <= agreeing]
+    return inside[-1] if inside and inside[-1].images >= LEAST_IMAGES else None

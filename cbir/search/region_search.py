@@ -1,7 +1,7 @@
 """Search for images that have a like region anywhere."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,17 +10,15 @@ from cbir.errors import InvalidInput
 from cbir.gallery.ranking import top_k
 from cbir.gallery.vector_blocks import Rows
 from cbir.rerank.none import NoReranking
-from cbir.search.ranked_images import RankedImages
+from cbir.rerank.ranked import Box, Ranked
 from cbir.search.regions.feature_cells import WHOLE, Area, Floats
 from cbir.search.regions.region_cells import region_encoder, template_of
 from cbir.search.regions.region_match import BLOCK, RegionTemplate
-from cbir.search.search_models import MatchBox, RerankFacts
 from cbir.search.search_request import Request
-from cbir.search.stopwatch import Stopwatch
 from cbir.store import Collection
 from cbir.store.snapshot.derived_files import RegionCells, read_cells
 from cbir.store.views.collection_view import View
-from cbir.system.cancellation import checkpoint
+from cbir.system.cancellation import Stopwatch, checkpoint
 from cbir.system.threads import OneBlasThread
 
 CANDIDATES = 1000  # images best by a few cells of the region, which are compared by all of them
@@ -42,7 +40,7 @@ class RegionQuery:
 
     def ranker(
         self, collection: Collection, view: View, rows: Rows | None, request: Request, watch: Stopwatch
-    ) -> Callable[[int], RankedImages]:
+    ) -> Callable[[int], Ranked]:
         """Return a function that ranks `rows`, None for all, and returns the best ones; raises InvalidInput."""
         _check(request, self.area)
         encoder = region_encoder(collection.profile)
@@ -72,14 +70,15 @@ class RegionQuery:
         found, scores, boxes = compare_cells(cells, template, view.gallery.ids[rows])
         watch.lap("search")
         scope = "collection" if len(found) < CANDIDATES else f"{CANDIDATES} candidates"
-        facts = RerankFacts(method=NoReranking.name, parameters={}, scope=scope, notes=tuple(notes))
         distances = np.sqrt(np.maximum(2 - 2 * scores, 0)).astype(np.float32)
 
-        def rank(k: int) -> RankedImages:
+        def rank(k: int) -> Ranked:
             best = top_k(scores, k)
-            ranked = RankedImages(found[best], scores[best], scores[best], distances[best], facts)
-            matches = dict(zip(found[best].tolist(), boxes[best], strict=True))
-            return replace(ranked, matches={number: match_box(box) for number, box in matches.items()})
+            matches = dict(zip(found[best].tolist(), map(_rounded, boxes[best]), strict=True))
+            return Ranked(
+                found[best], scores[best], scores[best], distances[best], NoReranking.name, {}, scope,
+                tuple(notes), matches=matches,
+            )  # fmt: skip
 
         return rank
 
@@ -127,10 +126,9 @@ def _compare(cells: RegionCells, template: RegionTemplate, numbers: Rows) -> tup
     return np.concatenate(found).astype(np.int64), np.concatenate(scores), np.concatenate(boxes)
 
 
-def match_box(box: Floats) -> MatchBox:
-    """Return a box (4,) as answers have it."""
+def _rounded(box: Floats) -> Box:
     left, top, width, height = (round(float(value), 4) for value in box)
-    return MatchBox(x=left, y=top, width=width, height=height)
+    return left, top, width, height
 
 
 def _check(request: Request, area: Area) -> None:

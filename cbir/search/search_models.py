@@ -1,14 +1,22 @@
-"""Messages of a search: judgements, hits and answer, as the HTTP API has them.
+"""Messages of a search: judgements and hits, with the addresses of their images, as the HTTP API has them.
 
 The HTTP client imports them: nothing here loads images or vectors.
 """
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
+from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from cbir.search import example_values as example
-from cbir.search.image_links import Links
+from cbir.settings import Settings
+from cbir.store.external_links import external_links
+
+if TYPE_CHECKING:
+    from cbir.store import Record
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import ConfigDict
 
 if TYPE_CHECKING:
     from cbir.store import Record
@@ -18,11 +26,57 @@ MAX_JUDGEMENTS = 300
 
 
 MAX_ID_CHARACTERS = 100
+MAX_NAME_CHARACTERS = 255  # of a re-ranker, a collection, a profile or a label
 
 MAX_TEXT = 2000  # characters; text towers read a few hundred tokens
 MAX_GROUP_SIZE = 100
 
 ImageId = Annotated[str, Field(max_length=MAX_ID_CHARACTERS)]
+
+
+class Links(BaseModel):
+    """Addresses of an image: on the service, in the archive, and in the viewer."""
+
+    thumbnail: str = Field(
+        description="Address of the thumbnail on the service.",
+        examples=[f"/v1/images/{example.IMAGE_ID}/thumbnail"],
+    )
+    image: str = Field(
+        description="Address of the image's record on the service.",
+        examples=[f"/v1/images/{example.IMAGE_ID}"],
+    )
+    rendered: str | None = Field(
+        default=None,
+        description="Address of the rendered image in the archive; null unless the settings name an archive.",
+        examples=[None],
+    )
+    viewer: str | None = Field(
+        default=None,
+        description="Address of the image in the viewer; null unless the settings name a viewer.",
+        examples=[None],
+    )
+
+    def in_collection(self, name: str | None) -> "Links":
+        """Return the links with the collection `name`; None for the default one."""
+        if not name:
+            return self
+        start = f"/v1/collections/{quote(name, safe='')}"
+        paths = {each: start + getattr(self, each).removeprefix("/v1") for each in ("thumbnail", "image")}
+        return self.model_copy(update=paths)
+
+
+def image_links(image_id: str, **external: str | None) -> Links:
+    """Return the links of an image; `external` as `cbir.store.external_links.external_links` returns them."""
+    address = f"/v1/images/{quote(image_id)}"
+    return Links(thumbnail=f"{address}/thumbnail", image=address, **external)
+
+
+def record_links(settings: Settings, record: "Record") -> Links:
+    """Return the links of the image of `record`; `settings` name the archive and the viewer."""
+    if record.format == "nifti":  # its UIDs are our own
+        return image_links(record.image_id)
+    external = external_links(settings, record.study, record.series, record.instance, record.frame)
+    return image_links(record.image_id, **external)
 
 
 class Judgement(BaseModel):
@@ -86,17 +140,6 @@ class HitGroup(BaseModel):
     )
 
 
-class Grouping(BaseModel):
-    """Facts about the groups of an answer."""
-
-    by: str = Field(description="The parameter `group_by`.", examples=["study"])
-    size: int = Field(description="Most results of a group.", examples=[1])
-    depth: int = Field(
-        description="Number of images, best first, among which groups were looked for and their images counted.",
-        examples=[200],
-    )
-
-
 class MatchBox(BaseModel):
     """Place in an image, as shares of its sides."""
 
@@ -149,123 +192,31 @@ class Hit(BaseModel):
         """The image id."""
         return self.image_id
 
+    @classmethod
+    def of_record(
+        cls, record: "Record", settings: Settings, *, rank: int, score: float, distance: float
+    ) -> "Hit":
+        """Return the hit that reports a record.
 
-class QueryFacts(BaseModel):
-    """Facts about the query."""
-
-    image_id: str | None = Field(
-        description="Id of the same picture in the collection, which is left out of the results; null if it has "
-        "none.",
-        examples=[example.IMAGE_ID],
-    )
-    width: int = Field(description="Width of the query in pixels; 0 for a text or vector.", examples=[512])
-    height: int = Field(description="Height of the query in pixels; 0 for a text or vector.", examples=[512])
-    format: str = Field(
-        description='Format of the file; "text" or "vector" for a search by those.', examples=["dicom"]
-    )
-    frame: int | None = Field(
-        description="Frame that was searched with, from 1; null for the only one.", examples=[None]
-    )
-    likeness: float | None = Field(
-        default=None,
-        description="How like the searched images the query is, from 0 to 1: the share of images of the collection "
-        "whose nearest other is at least as far as the nearest image found. Null for a text, where there is "
-        "nothing to compare with, and where another site has a nearer image.",
-        examples=[0.42],
-    )
-    outlier: bool | None = Field(
-        default=None,
-        description="Whether nothing found looks like the query: its likeness is at most 0.01, as that of one in a "
-        "hundred images of the collection. Null where the likeness is.",
-        examples=[False],
-    )
-
-
-class RerankFacts(BaseModel):
-    """Re-ranking method of an answer, and the part of the collection that it re-ranked."""
-
-    method: str = Field(description="Name of the re-ranker that was used.", examples=["aqe"])
-    parameters: dict[str, Any] = Field(
-        description="Values of all its parameters.", examples=[{"P": 10, "alpha": 3.0}]
-    )
-    scope: str = Field(
-        description="Images that were re-ranked, for example collection for all of them.",
-        examples=["collection"],
-    )
-    notes: tuple[str, ...] = Field(
-        description="What could not be done as requested, in sentences.", examples=[[]]
-    )
-    reason: str = Field(
-        default="",
-        description="Why `auto` chose this method; empty for a method that the request names.",
-        examples=[""],
-    )
-    index: str = Field(
-        default="",
-        description="Index that found the nearest images: flat, ivf, hnsw, pgvector or milvus; empty for none.",
-        examples=["flat"],
-    )
-
-
-class LabelAgreement(BaseModel):
-    """Label value that most of the first answers have. It describes images of the collection, not the query."""
-
-    key: str = Field(description="Label key.", examples=["modality"])
-    value: str = Field(
-        description="The most frequent value; on a tie that of the better rank.", examples=["CT"]
-    )
-    agreeing: int = Field(description="Number of answers with this value.", examples=[8])
-    answers: int = Field(description="Number of answers that were looked at, at most 10.", examples=[10])
-    right: float | None = Field(
-        default=None,
-        description="Share of searches with images of the collection itself that agreed as much and whose own label "
-        "was this value, from 0 to 1. Null where it was not measured: for other methods than `auto`, with filters, "
-        "examples or judgements, for outliers, and for few images.",
-        examples=[0.91],
-    )
-    images: int | None = Field(
-        default=None, description="Number of these searches; null where it was not measured.", examples=[132]
-    )
-
-
-class SiteReport(BaseModel):
-    """Part of a site in an answer."""
-
-    name: str | None = Field(description="Name of the site; null for this service.", examples=["north"])
-    images: int | None = Field(
-        description="Number of images that it says it has searched among; null where it gave no answer.",
-        examples=[24000],
-    )
-    results: int = Field(description="Number of its images among the results.", examples=[7])
-    problem: str = Field(
-        description="Why it gave no answer that can be used; empty otherwise.", examples=[""]
-    )
-    notes: list[str] = Field(description="What was left out of its answer, in sentences.", examples=[[]])
-    milliseconds: float = Field(
-        description="Time until its answer, or until it was given up.", examples=[38.2]
-    )
-
-
-class Answer(BaseModel):
-    """Answer to a search."""
-
-    query: QueryFacts = Field(description="What was searched with.")
-    rerank: RerankFacts = Field(description="The re-ranking that was done.")
-    results: list[Hit] = Field(
-        description="Similar images, best first; at most `k`, or with `group_by` those of at most `k` groups, the "
-        "images of a group one after another."
-    )
-    timings_ms: dict[str, float] = Field(
-        description="Duration of each stage in milliseconds.", examples=[{"search": 2.6, "total": 10.8}]
-    )
-    agreement: list[LabelAgreement] = Field(
-        default=[],
-        description="The most frequent value of each label of the first ten results, the most agreed first.",
-    )
-    sites: list[SiteReport] | None = Field(
-        default=None,
-        description="This service and the others that were asked, in their order; null unless others were asked.",
-    )
-    grouping: Grouping | None = Field(
-        default=None, description="How the results were grouped; null without `group_by`."
-    )
+        Parameters
+        ----------
+        record : Record
+            Record of the image.
+        settings : Settings
+            Addresses of archive and viewer, and whether sources are shown.
+        rank : int
+            From 1.
+        score, distance : float
+            Score, larger for more relevant images, and Euclidean distance to the query.
+        """
+        return cls(
+            rank=rank,
+            image_id=record.image_id,
+            score=score,
+            distance=distance,
+            labels=record.labels,
+            patient=record.patient_key,
+            dicom=DicomPlace.of_record(record),
+            links=record_links(settings, record),
+            source=record.source if settings.show_sources else None,
+        )

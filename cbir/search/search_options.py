@@ -1,9 +1,22 @@
-"""Options of a search, the same in the Python API and in the HTTP client."""
+"""Options and queries of a search, the same in the Python API, the HTTP client, the service and the commands.
 
+`SearchFields` says what a value may be and means; the service and its client, `Request` and `cbir search` take it
+from there.
+"""
+
+import os
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+from pydantic import BaseModel, Field, FiniteFloat
+
+from cbir.search import example_values as example
+from cbir.search.search_models import MAX_EXAMPLES, MAX_GROUP_SIZE, MAX_NAME_CHARACTERS, Examples, Judgements
 
 MAX_BATCH = 100  # queries of a request
+
+ID = "id:"
 
 
 class SearchOptions(TypedDict, total=False):
@@ -86,9 +99,76 @@ class SearchOptions(TypedDict, total=False):
     profile: str | None
 
 
-REQUEST_VALUES = (
-    "k", "rerank", "exclude_patient", "same_patient", "score_threshold", "max_distance", "group_by", "group_size",
-)  # fmt: skip
+class SearchFields(BaseModel):
+    """Values of a search that every interface takes: bounds, meaning and an example of each, once."""
+
+    k: int = Field(
+        default=20,
+        ge=1,
+        description="Number of results, or with `group_by` of groups, from 1 to the setting `max_results`; 20 by "
+        "default. As many come back whenever as many match.",
+        examples=[5],
+    )
+    rerank: Annotated[str | None, Field(max_length=MAX_NAME_CHARACTERS)] = Field(
+        default=None,
+        description="Name of a re-ranker, one of those of `/v1/rerankers` or `auto`; by default that of the "
+        "service's settings.",
+        examples=["aqe"],
+    )
+    where: list[str] = Field(default=[])
+    exclude_patient: str | None = Field(
+        default=None,
+        description="Patient key, whose images are left out of the results; with the scope admin also the "
+        "identifier it was made from, but not in the query string, since addresses are written to logs.",
+        examples=[example.PATIENT_KEY],
+    )
+    same_patient: bool = Field(
+        default=False,
+        description="True for images of the query's patient only, without those of its own study: the other studies, "
+        "most similar first. The query is an image of the collection with a patient key, or a DICOM file with a "
+        "Patient ID, which counts towards `identifiers_per_hour`. Nothing is found where the patient is unknown.",
+        examples=[True],
+    )
+    examples: Examples = Field(
+        default=[],
+        description=f"Ids of further example images, all left out of the results; at most {MAX_EXAMPLES}.",
+        examples=[[example.OTHER_IMAGE_ID]],
+    )
+    feedback: Judgements = Field(
+        default=[], description="Judgements of images, from which the order is learned."
+    )
+    score_threshold: FiniteFloat | None = Field(
+        default=None,
+        description="Least score of a result. Scores are relative to the query and the method, so a threshold does "
+        "not carry over to another query; those of a search by text do, since they are cosines.",
+        examples=[0.5],
+    )
+    max_distance: Annotated[FiniteFloat | None, Field(ge=0)] = Field(
+        default=None,
+        description="Largest distance of a result from the query, the nearest of several examples. Distances are "
+        "comparable between queries of a collection, until it is normalised again.",
+        examples=[0.8],
+    )
+    group_by: Annotated[str | None, Field(min_length=1, max_length=MAX_NAME_CHARACTERS)] = Field(
+        default=None,
+        description="Return at most `group_size` results of each patient, study or series, or of each value of a "
+        "label: patient, study, series, or the key of a label, with label: before it if it is one of these words. An "
+        "image without it is a group of its own.",
+        examples=["study"],
+    )
+    group_size: int = Field(
+        default=1,
+        ge=1,
+        le=MAX_GROUP_SIZE,
+        description=f"Most results of a group, from 1 to {MAX_GROUP_SIZE}; 1 by default.",
+        examples=[1],
+    )
+
+
+# Those that are sent and passed on as they are
+REQUEST_VALUES = tuple(
+    name for name in SearchFields.model_fields if name not in ("where", "examples", "feedback")
+)
 
 
 def check_names(options: Mapping[str, Any]) -> None:
@@ -119,3 +199,38 @@ def list_judgements(feedback: Mapping[str, float] | None) -> list[dict[str, Any]
     return [
         {"image_id": image_id, "relevance": relevance} for image_id, relevance in (feedback or {}).items()
     ]
+
+
+def list_examples(query: Any) -> list[Any]:
+    """Return the examples of a query: those of a list or tuple, none of None, or itself."""
+    if query is None:
+        return []
+    is_several = isinstance(query, Sequence) and not isinstance(query, str | bytes | bytearray)
+    return list(query) if is_several else [query]
+
+
+def image_id_of(example: Any) -> str | None:
+    """Return the image id that a text stands for: `id:ID`, or a text that names no file; None for other examples."""
+    if not isinstance(example, str):
+        return None
+    if example.startswith(ID):
+        return example.removeprefix(ID)
+    return None if is_file(example) else example
+
+
+def list_conditions(where: str | Sequence[str]) -> list[str]:
+    """Return label conditions as a list; a text is a single one."""
+    return [where] if isinstance(where, str) else list(where)
+
+
+def is_array(example: Any) -> bool:
+    """Return whether an object has samples: an array of NumPy, an image of Pillow, a tensor of torch."""
+    return hasattr(example, "__array__") or hasattr(example, "__array_interface__")
+
+
+def is_file(path: str | os.PathLike[str]) -> bool:
+    """Return whether there is a file or folder; no text is too long or too odd to ask."""
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):
+        return False

@@ -2,39 +2,50 @@
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import TypeVar
+from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cbir.descriptors.descriptor import QueryImage
-from cbir.errors import InvalidInput
-from cbir.gallery.nearest_distances import OUTLIER
+from cbir.descriptors.descriptor import Descriptor, QueryImage
+from cbir.errors import IndexUnavailable, InvalidInput
+from cbir.gallery.knn import OUTLIER
 from cbir.gallery.vector_blocks import Floats
 from cbir.images import Image
+from cbir.rerank.feedback import apply_judgements
 from cbir.rerank.none import NoReranking
-from cbir.search.collection_ranking import CollectionRanking
-from cbir.search.hit_selection import Rank, SelectedImages, select_images
-from cbir.search.image_links import record_links
+from cbir.rerank.ranked import Ranked, rerank_top, select_top
+from cbir.rerank.several_examples import Learner, learn
+from cbir.search.answer import Answer, QueryFacts, RerankFacts
+from cbir.search.candidate_view import NO_NUMBERS, CandidateView, candidate_query, request_scope
+from cbir.search.hit_selection import Rank, label_agreements, load_hits, select_images
 from cbir.search.index_vectors import Vectors
-from cbir.search.label_agreement import label_agreements
-from cbir.search.query_patient import query_patient
-from cbir.search.query_vectors import check_vectors, normalise_vectors
-from cbir.search.ranked_images import RankedImages
+from cbir.search.method_choice import choose_learner, choose_reranker
+from cbir.search.query_parts import (
+    check_vectors,
+    feedback_in,
+    normalise_vectors,
+    query_patient,
+    read_feedback,
+)
 from cbir.search.region_search import RegionQuery
-from cbir.search.request_scope import request_scope
-from cbir.search.search_models import MAX_EXAMPLES, Answer, DicomPlace, Hit, HitGroup, QueryFacts, RerankFacts
+from cbir.search.search_models import MAX_EXAMPLES
 from cbir.search.search_request import Request
-from cbir.search.stopwatch import Stopwatch
+from cbir.search.searched_vectors import SearchedVectors
 from cbir.search.text_search import check_text_request, rank_by_text, text_encoder
 from cbir.search.view_vectors import ViewVectors
 from cbir.settings import Settings
 from cbir.store import Collection, Record
 from cbir.store.index.open_index import open_index
+from cbir.store.index.port import Numbers
 from cbir.store.limited_collection import LimitedCollection
+from cbir.system.cancellation import Stopwatch
 from cbir.system.threads import take_turn
 
-Read = TypeVar("Read")
+NO_INDEX = (
+    "The index does not answer, or is not built yet. All images were compared in place of its candidates."
+)
 
 
 class Searcher:
@@ -55,31 +66,13 @@ class Searcher:
         self.settings = settings
         self.index = None if vectors is not None else open_index(collection, settings)
         behind = vectors if self.index is None else self.index.vectors
-        self._ranking = CollectionRanking(
-            collection, settings, ViewVectors(collection, settings.device), behind
-        )
+        self.vectors = SearchedVectors(collection, settings, ViewVectors(collection, settings.device), behind)
 
     def over(self, collection: LimitedCollection) -> "Searcher":
         """Return a searcher of `collection`, a limited view of this one's, that shares its index."""
         searcher = copy(self)
-        searcher.collection, searcher._ranking = collection, self._ranking.over(collection)
+        searcher.collection, searcher.vectors = collection, self.vectors.over(collection)
         return searcher
-
-    @property
-    def index_device(self) -> str:
-        """Device that searches the snapshot."""
-        return self._ranking.vectors.device
-
-    def require_all_images(self, what: str) -> None:
-        """Raise InvalidInput if `what` reads all images, which are too many to load where searches use an index."""
-        self._ranking.require_whole(what)
-
-    def read_vectors(self, indexed: Callable[[Vectors], Read], whole: Callable[[], Read]) -> Read:
-        """Return what `indexed` reads behind the index, or `whole` where all images are compared.
-
-        `indexed`, `whole`: functions. Raises IndexUnavailable if the index does not answer for too many images.
-        """
-        return self._ranking.read_vectors(indexed, whole)
 
     def by_image(self, image: Image | QueryImage, request: Request, watch: Stopwatch) -> Answer:
         """Search with one image.
@@ -141,7 +134,7 @@ class Searcher:
         """
         extra = [] if vectors is None else [*check_vectors(vectors, self.collection.profile)]
         if extra:
-            normalise_vectors(np.stack(extra), self._ranking.statistics())
+            normalise_vectors(np.stack(extra), self.vectors.statistics())
         count = len(images) + len(request.examples) + len(extra)
         if not 1 <= count <= MAX_EXAMPLES + 1:
             raise InvalidInput(
@@ -152,7 +145,7 @@ class Searcher:
             patient = query_patient(self.collection, images, records)
             request = request.model_copy(update={"of_patient": patient})
         watch.lap("decode")
-        describe = self.collection.profile.load_descriptor(self.settings.device)
+        describe = self._descriptor
         raw = [
             image.vector(describe) if isinstance(image, QueryImage) else describe(image) for image in images
         ]
@@ -165,13 +158,21 @@ class Searcher:
                 watch.add("describe", image.describe_ms)
         if count == 1 and not request.feedback:
             content = contents[0] if contents else ""
-            selected = self._select(lambda k: self.rank(raw[0], content, _deeper(request, k), watch), request)
+
+            def rank(k: int) -> Ranked:
+                return self.rank(raw[0], content, _deeper(request, k), watch)
         else:
             matrix = np.stack(raw)
-            selected = self._select(
-                lambda k: self.learn(matrix, contents, _deeper(request, k), watch), request
-            )
-        return self._answer(self._query_facts(images, records), selected, request, watch)
+
+            def rank(k: int) -> Ranked:
+                return self.learn(matrix, contents, _deeper(request, k), watch)
+
+        return self._answer(self._query_facts(images, records), rank, request, watch)
+
+    @cached_property
+    def _descriptor(self) -> Descriptor:
+        """Descriptor of query images; loading it reads settings and a card, which takes longer than a search."""
+        return self.collection.profile.load_descriptor(self.settings.device)
 
     def _query_facts(self, images: Sequence[Image | QueryImage], records: Sequence[Record]) -> QueryFacts:
         """Return facts about the first query image; about a vector where there is none."""
@@ -183,24 +184,21 @@ class Searcher:
             image_id=image_id, width=first.width, height=first.height, format=first.format, frame=first.frame
         )
 
-    def _select(self, rank: Rank, request: Request) -> SelectedImages:
+    def _answer(self, query: QueryFacts, rank: Rank, request: Request, watch: Stopwatch) -> Answer:
+        """Return the answer with the best images that `rank` returns, see `select_images`."""
+
         def read_groups(numbers: Sequence[int]) -> dict[int, str]:
             return self.collection.group_keys(numbers, request.group_by or "")
 
-        return select_images(rank, request, read_groups)
-
-    def _answer(
-        self, query: QueryFacts, selected: SelectedImages, request: Request, watch: Stopwatch
-    ) -> Answer:
-        ranked = selected.ranked
-        hits = self._load_hits(ranked, selected.groups, request.label_bytes)
+        ranked, groups, grouping = select_images(rank, request, read_groups)
+        hits = load_hits(self.collection, self.settings, ranked, groups, request.label_bytes)
         outlier = None if ranked.likeness is None else ranked.likeness <= OUTLIER
         return Answer(
             query=query.model_copy(update={"likeness": ranked.likeness, "outlier": outlier}),
-            rerank=ranked.reranking,
+            rerank=RerankFacts.of_ranked(ranked),
             agreement=label_agreements(hits, {} if outlier else ranked.agreement),
             results=hits,
-            grouping=selected.grouping,
+            grouping=grouping,
             timings_ms=watch.done(),
         )
 
@@ -224,37 +222,34 @@ class Searcher:
         """
         check_text_request(text, request)
         encoder = text_encoder(self.collection.profile)
-        self.require_all_images("a search by text")
+        self.vectors.require_whole("a search by text")
         vector = encoder.describe_text(text)
         watch.lap("describe")
-        searched, rows = self._ranking.rows(request_scope(self.collection, request, []))
+        searched, rows = self.vectors.rows(request_scope(self.collection, request, []))
         view = searched.view
         vectors = self.collection.joint_vectors(view, encoder.dimensions)
-        facts = RerankFacts(method=NoReranking.name, parameters={}, scope="collection", notes=())
 
-        def rank(k: int) -> RankedImages:
+        def rank(k: int) -> Ranked:
             best, cosines = rank_by_text(vector, vectors, rows, k)
             watch.lap("search")
             scores = cosines.astype(np.float64)
             distances = np.sqrt(np.maximum(2 - 2 * scores, 0)).astype(np.float32)
-            return RankedImages(view.gallery.ids[best], scores, scores, distances, facts)
+            return Ranked(view.gallery.ids[best], scores, scores, distances, NoReranking.name, {})
 
         query = QueryFacts(image_id=None, width=0, height=0, format="text", frame=None)
-        return self._answer(query, self._select(rank, request), request, watch)
+        return self._answer(query, rank, request, watch)
 
     @take_turn()
     def by_region(self, query: RegionQuery, request: Request, watch: Stopwatch) -> Answer:
         """Search for images with a like region anywhere; scores are mean cosines of cells. See `RegionQuery`."""
-        self.require_all_images("a search for a region anywhere")
-        searched, rows = self._ranking.rows(
+        self.vectors.require_whole("a search for a region anywhere")
+        searched, rows = self.vectors.rows(
             request_scope(self.collection, request, [query.image.content_hash])
         )
         rank = query.ranker(self.collection, searched.view, rows, request, watch)
-        return self._answer(self._query_facts([query.image], []), self._select(rank, request), request, watch)
+        return self._answer(self._query_facts([query.image], []), rank, request, watch)
 
-    def rank(
-        self, raw: Floats, content: str, request: Request, watch: Stopwatch | None = None
-    ) -> RankedImages:
+    def rank(self, raw: Floats, content: str, request: Request, watch: Stopwatch | None = None) -> Ranked:
         """Search with one vector.
 
         Parameters
@@ -268,7 +263,22 @@ class Searcher:
         watch : Stopwatch or None
             Times the stages.
         """
-        return self._ranking.rank(raw, content, request, watch or Stopwatch())
+        watch = watch or Stopwatch()
+
+        def search(vectors: Vectors) -> Ranked:
+            query = vectors.statistics.normalise(raw)
+            auto = vectors.view.auto if isinstance(vectors, ViewVectors) else self.collection.auto_choice()
+            choice = choose_reranker(self.collection, self.settings.rerank, request, auto)
+            candidates = self._find(vectors, query[None, :], [content], request, choice.reranker)
+            watch.lap("search")
+            ranking, gallery = candidates.ranking, candidates.view.gallery
+            ranked = rerank_top(choice.reranker, query, ranking, gallery, request.k, candidates.hits)
+            watch.lap("rerank")
+            agreement = {} if request.group_by else choice.agreement
+            ranked = replace(ranked, reason=choice.reason, agreement=agreement)
+            return self._with_facts(ranked, choice.reranker, vectors, candidates, [raw], request.k)
+
+        return self._search(search)
 
     def learn(
         self,
@@ -277,7 +287,7 @@ class Searcher:
         request: Request,
         watch: Stopwatch | None = None,
         judged_first: bool = True,
-    ) -> RankedImages:
+    ) -> Ranked:
         """Search with several vectors and the judgements of the request; the nearest example counts.
 
         Parameters
@@ -294,51 +304,51 @@ class Searcher:
             Whether images judged relevant come first and those judged not relevant last; else the learned score
             alone decides.
         """
-        return self._ranking.learn(raw, contents, request, watch or Stopwatch(), judged_first)
+        watch = watch or Stopwatch()
 
-    def _load_hits(
-        self, ranked: RankedImages, groups: Sequence[HitGroup] | None, label_bytes: int | None
-    ) -> list[Hit]:
-        """Load the records of ranked images; those deleted meanwhile are left out."""
-        numbers, bare = ranked.numbers.tolist(), set[int]()
-        if label_bytes is None:
-            records = self.collection.records(numbers)
-        else:
-            records, bare = self.collection.bounded_records(numbers, label_bytes)
-        hits: list[Hit] = []
-        for index, (number, score, distance) in enumerate(
-            zip(numbers, ranked.reported, ranked.distances, strict=True)
-        ):
-            if record := records.get(number):
-                hit = self.hit_of(record, len(hits) + 1, float(score), float(distance))
-                hit.group = groups[index] if groups else None
-                hit.match = ranked.matches.get(number)
-                hit.labels_left_out = number in bare
-                hits.append(hit)
-        return hits
+        def search(vectors: Vectors) -> Ranked:
+            learner, reason = choose_learner(self.collection, self.settings.rerank, request)
+            numbers, relevance = read_feedback(self.collection, request)
+            examples = np.stack([vectors.statistics.normalise(vector) for vector in raw])
+            candidates = self._find(vectors, examples, contents, request, learner, numbers)
+            ranking, gallery = candidates.ranking, candidates.view.gallery
+            feedback = feedback_in(gallery.ids, numbers, relevance)
+            watch.lap("search")
+            scored = learn(learner, examples, feedback, ranking, gallery)
+            if judged_first:
+                scored = replace(scored, scores=apply_judgements(scored.scores, feedback, ranking.rows))
+            ranked = select_top(learner, (ranking.rows, scored), ranking, gallery, request.k, candidates.hits)
+            watch.lap("rerank")
+            ranked = replace(ranked, reason=reason)
+            return self._with_facts(ranked, learner, vectors, candidates, list(raw), request.k)
 
-    def hit_of(self, record: Record, rank: int, score: float, distance: float) -> Hit:
-        """Return the hit that reports a record.
+        return self._search(search)
 
-        Parameters
-        ----------
-        record : Record
-            Record of the image.
-        rank : int
-            From 1.
-        score, distance : float
-            Score, larger for more relevant images, and Euclidean distance to the query.
-        """
-        return Hit(
-            rank=rank,
-            image_id=record.image_id,
-            score=score,
-            distance=distance,
-            labels=record.labels,
-            patient=record.patient_key,
-            dicom=DicomPlace.of_record(record),
-            links=record_links(self.settings, record),
-            source=record.source if self.settings.show_sources else None,
+    def _search(self, search: Callable[[Vectors], Ranked]) -> Ranked:
+        """Search in the vectors of the index, or in those of a view while it does not answer."""
+        try:
+            return search(self.vectors.current().for_search())
+        except IndexUnavailable:  # its reason names servers, which callers need not know
+            return search(self.vectors.instead().for_search()).with_notes(NO_INDEX)
+
+    def _find(
+        self, vectors: Vectors, queries: Floats, contents: Sequence[str], request: Request, method: Learner,
+        judged: Numbers = NO_NUMBERS,
+    ) -> CandidateView:  # fmt: skip
+        scope = request_scope(self.collection, request, contents)
+        query = candidate_query(vectors, queries, scope, request, method, self.settings, judged)
+        return self.vectors.candidates(vectors, query)
+
+    def _with_facts(
+        self, ranked: Ranked, method: Learner, vectors: Vectors, candidates: CandidateView,
+        raw: Sequence[Floats], k: int,
+    ) -> Ranked:  # fmt: skip
+        """Name the index, say where a method reads less than the whole collection, and how like it the query is."""
+        return replace(
+            ranked.with_notes(*candidates.notes(method, k)),
+            scope=candidates.scope or ranked.scope,
+            index=vectors.index_name,
+            likeness=self.vectors.likeness(vectors, candidates, raw),
         )
 
 

@@ -12,7 +12,7 @@ import httpx
 from pydantic import BaseModel
 
 from cbir.errors import CbirError, InvalidInput, NotFound, UnreadableImage
-from cbir.search.query_kinds import image_id_of, is_array, list_examples
+from cbir.search.search_options import image_id_of, is_array, list_examples
 from service.client import messages
 from service.client.paths import path_in_collection
 

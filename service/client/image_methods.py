@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote
 
-from cbir.search.query_kinds import list_conditions
+from cbir.search.search_options import list_conditions
 from service.client import messages
 from service.client.connection import ImageData, Region, ServiceConnection, decode_form, image_path, multipart
 from service.client.image_messages import (

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cbir.errors import InvalidInput
-from cbir.search.query_kinds import list_conditions, list_examples
 from cbir.search.search_options import (
     MAX_BATCH,
     REQUEST_VALUES,
     SearchOptions,
     check_names,
+    list_conditions,
+    list_examples,
     list_judgements,
 )
 from service.client.connection import (

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 from cbir.errors import CbirError, InvalidInput
-from cbir.search.hits import Hits
+from cbir.search.answer import Hits
 from cbir.search.search_options import SearchOptions, check_names, check_queries, query_and_options
 from service.client import messages
 from service.client.batch_messages import BatchAnswers
@@ -110,7 +110,7 @@ class SearchMethods(ServiceConnection):
         fields = searches[0].fields if files else {"queries": [search.fields for search in searches]}
         answers = self._fetch(BatchAnswers, "POST", "/v1/search/batch", **_content(files, fields))
         return [
-            ServiceError(item.problem) if item.problem else Hits.from_answer(item.answer, self.thumbnail)  # type: ignore[arg-type]  # one of them
+            ServiceError(item.problem) if item.problem else item.answer.with_pictures(self.thumbnail)  # type: ignore[union-attr]  # one of them
             for item in answers.items
         ]
 

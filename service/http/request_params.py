@@ -19,6 +19,7 @@ from werkzeug.exceptions import UnsupportedMediaType
 
 from cbir.errors import InvalidInput
 from cbir.images import Region
+from cbir.search.search_models import MAX_NAME_CHARACTERS as MAX_NAME_CHARACTERS
 from service.http import request_bodies
 from service.http.collection_paths import add_collection
 from service.http.problems import Malformed
@@ -29,7 +30,6 @@ MERGE_PATCH = "application/merge-patch+json"
 JSON_TYPES = (JSON, MERGE_PATCH)
 MAX_CONDITIONS = 32
 MAX_JSON_NAMES = 10_000
-MAX_NAME_CHARACTERS = 255  # of a re-ranker, a collection, a profile or a label
 REPEATABLE = (  # parameters that may be sent several times
     "where", "examples", "includefield", "label_keys", "parameters", "ranks", "answers", "sites", "region", "window",
 )  # fmt: skip

@@ -6,15 +6,24 @@ Those of the re-ranker are an object in JSON, NAME=VALUE in forms and addresses.
 import json
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, ConfigDict, Field, FiniteFloat, RootModel, WithJsonSchema
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    RootModel,
+    WithJsonSchema,
+    field_validator,
+)
 
 from cbir import rerank
 from cbir.errors import InvalidInput
 from cbir.images import Region
 from cbir.rerank.feedback import Feedback
 from cbir.rerank.parameters import ParameterInfo, ParameterSet
-from cbir.search import MAX_EXAMPLES, MAX_GROUP_SIZE, MAX_TEXT, Examples, ImageId, Judgements, Request
+from cbir.search import MAX_EXAMPLES, MAX_TEXT, ImageId, Judgements, Request
 from cbir.search import example_values as example
+from cbir.search.search_options import SearchFields
 from cbir.settings import Settings
 from service.http import responses
 from service.http.request_params import (
@@ -152,13 +161,7 @@ Vectors = Annotated[
 ]
 
 
-SEARCH_FIELDS = (
-    "k", "rerank", "where", "same_patient", "examples", "feedback", "score_threshold", "max_distance", "group_by",
-    "group_size",
-)  # fmt: skip
-
-
-class SearchParameters(Parameters):
+class SearchParameters(SearchFields, Parameters):
     """Parameters of every search."""
 
     federated: bool = Field(
@@ -177,73 +180,12 @@ class SearchParameters(Parameters):
         examples=[["north"]],
     )
 
-    k: int = Field(
-        default=20,
-        ge=1,
-        description="Number of results, or with `group_by` of groups, from 1 to the setting `max_results`; 20 by "
-        "default. As many come back whenever as many match.",
-        examples=[5],
-    )
-    rerank: Annotated[str | None, Field(max_length=MAX_NAME_CHARACTERS)] = Field(
-        default=None,
-        description="Name of a re-ranker, one of those of `/v1/rerankers` or `auto`; by default that of the "
-        "service's settings.",
-        examples=["aqe"],
-    )
     parameters: AsObject
     where: Where = Field(default=[])
-    exclude_patient: str | None = Field(
-        default=None,
-        description="Patient key, whose images are left out of the results; with the scope admin also the "
-        "identifier it was made from, but not in the query string, since addresses are written to logs.",
-        examples=[example.PATIENT_KEY],
-    )
-    same_patient: bool = Field(
-        default=False,
-        description="True for images of the query's patient only, without those of its own study: the other studies, "
-        "most similar first. The query is an image of the collection with a patient key, or a DICOM file with a "
-        "Patient ID, which counts towards `identifiers_per_hour`. Nothing is found where the patient is unknown.",
-        examples=[True],
-    )
     collection: Annotated[str | None, Field(max_length=MAX_NAME_CHARACTERS)] = Field(
         default=None,
         description="Name of the collection; the caller's first one by default.",
         examples=["knees"],
-    )
-    examples: Annotated[Examples, BeforeValidator(as_list)] = Field(
-        default=[],
-        description=f"Ids of further example images, all left out of the results; at most {MAX_EXAMPLES}.",
-        examples=[[example.OTHER_IMAGE_ID]],
-    )
-    feedback: Judgements = Field(
-        default=[], description="Judgements of images, from which the order is learned."
-    )
-
-    score_threshold: FiniteFloat | None = Field(
-        default=None,
-        description="Least score of a result. Scores are relative to the query and the method, so a threshold does "
-        "not carry over to another query; those of a search by text do, since they are cosines.",
-        examples=[0.5],
-    )
-    max_distance: Annotated[FiniteFloat | None, Field(ge=0)] = Field(
-        default=None,
-        description="Largest distance of a result from the query, the nearest of several examples. Distances are "
-        "comparable between queries of a collection, until it is normalised again.",
-        examples=[0.8],
-    )
-    group_by: Annotated[str | None, Field(min_length=1, max_length=MAX_NAME_CHARACTERS)] = Field(
-        default=None,
-        description="Return at most `group_size` results of each patient, study or series, or of each value of a "
-        "label: patient, study, series, or the key of a label, with label: before it if it is one of these words. An "
-        "image without it is a group of its own.",
-        examples=["study"],
-    )
-    group_size: int = Field(
-        default=1,
-        ge=1,
-        le=MAX_GROUP_SIZE,
-        description=f"Most results of a group, from 1 to {MAX_GROUP_SIZE}; 1 by default.",
-        examples=[1],
     )
 
     anywhere: bool = Field(
@@ -253,6 +195,11 @@ class SearchParameters(Parameters):
         "a region of one image, without examples, feedback and re-ranking.",
         examples=[True],
     )
+
+    @field_validator("examples", mode="before")
+    @classmethod
+    def _list_examples(cls, value: Any) -> Any:
+        return as_list(value)
 
     def to_request(self, settings: Settings, patient_key: str | None) -> Request:
         """Return the request for the searcher, which excludes the patient of `patient_key`.
@@ -265,7 +212,9 @@ class SearchParameters(Parameters):
             raise InvalidInput(
                 f"group_size: k x group_size is at most {settings.max_results}, not {self.k * self.group_size}"
             )
-        values = {name: getattr(self, name) for name in SEARCH_FIELDS}
+        values = {
+            name: getattr(self, name) for name in SearchFields.model_fields if name != "exclude_patient"
+        }
         values |= {"parameters": self.parameters.root, "exclude_patient_key": patient_key}
         values["label_bytes"] = responses.MAX_ANSWER_LABELS
         return Request.model_validate(values)

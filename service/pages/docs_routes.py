@@ -6,6 +6,7 @@ import re
 from flask import Blueprint, Response, current_app, render_template
 from markupsafe import Markup, escape
 
+from service.http.operations import operation
 from service.http.problems import KINDS
 from service.routes import openapi
 

@@ -83,7 +83,10 @@ def get_readyz() -> Response:
 
 def _device(handle: CollectionHandle) -> str:
     """Return the device in use, and that of the index where it is another one."""
-    choice, index = choose_device(current_state().settings.device), handle.whole_searcher().index_device
+    choice, index = (
+        choose_device(current_state().settings.device),
+        handle.whole_searcher().vectors.of_view.device,
+    )
     return f"{choice}; the index of the collection is on {index}" if index != choice.name else str(choice)
 
 

@@ -9,8 +9,7 @@ from cbir.descriptors.descriptor import QueryImage
 from cbir.errors import InvalidInput
 from cbir.ingest.decoder_tasks import describe_choice
 from cbir.search import Answer, Searcher
-from cbir.search.query_patient import query_patient
-from cbir.search.query_vectors import check_profile
+from cbir.search.query_parts import check_profile, query_patient
 from cbir.store import Collection
 from service.access.audit import log_images
 from service.access.patient_identifiers import key_of_identifier, patient_key

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from cbir.gallery.vector_blocks import Floats
 from cbir.search import ImageId
 from cbir.search import example_values as example
-from cbir.search.stored_vectors import read_vectors
+from cbir.search.query_parts import read_vectors
 from cbir.store import Collection
 from service.access.audit import log_images
 from service.client.image_messages import ImageVector, ImageVectors

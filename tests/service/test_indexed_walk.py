@@ -7,7 +7,7 @@ from typing import NoReturn
 import pytest
 from flask import Flask
 
-from cbir.search.stored_vectors import read_vectors
+from cbir.search.query_parts import read_vectors
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.index.open_index import open_index

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cbir.images import Image
     from cbir.ingest.query_file import QueryOptions
     from cbir.search import Answer, HitGroup, Judgement
-    from cbir.search.hits import Hits
+    from cbir.search.answer import Hits
 
 
 EMPTY = "no results: the collection is empty, or no image fulfils the conditions; see `cbir collection info`"
@@ -100,9 +100,10 @@ def search_images(
     from cbir.api.collection_search import OpenCollection, build_request
     from cbir.ingest.query_file import QueryOptions
     from cbir.search import MAX_EXAMPLES
-    from cbir.search.query_kinds import ID
+    from cbir.search.search_options import ID, REQUEST_VALUES
     from cbir.system.threads import cores
 
+    values = {name: value for name, value in locals().items() if name in REQUEST_VALUES}
     images = images or []
     if text is not None and (images or vector):
         raise InvalidInput("--text: search with it, or with images and --vector")
@@ -117,17 +118,7 @@ def search_images(
         parse_numbers(region, "--region", "X,Y,WIDTH,HEIGHT", int),
         parse_numbers(window, "--window", "CENTER,WIDTH", float),
     )
-    request = build_request(
-        k=k,
-        rerank=rerank,
-        parameters=options.parse_parameters(parameter),
-        where=where or [],
-        exclude_patient=exclude_patient,
-        score_threshold=score_threshold,
-        max_distance=max_distance,
-        group_by=group_by,
-        group_size=group_size,
-    )
+    request = build_request(**values, parameters=options.parse_parameters(parameter), where=where or [])
     if group_size > 1 and (format == "trec" or (output is not None and output.suffix == ".run")):
         raise InvalidInput(
             "--group-size: a TREC run is in the order of scores, and groups are not; leave it out"
@@ -180,7 +171,7 @@ def _read_queries(
     db: "OpenCollection", texts: list[str], part: "QueryOptions"
 ) -> "tuple[list[str], list[Image]]":
     """Return the ids to search with, and the images of files; a region of an image with an id is an image too."""
-    from cbir.search.query_kinds import ID
+    from cbir.search.search_options import ID
 
     ids, images = [], []
     for text in texts:

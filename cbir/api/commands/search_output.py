@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cbir.ingest.query_file import QueryOptions
     from cbir.search import Request
     from cbir.search.contact_sheet import SheetRow
-    from cbir.search.hits import Hits
+    from cbir.search.answer import Hits
 
 HTML = ".html"
 

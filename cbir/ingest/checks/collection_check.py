@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from cbir.descriptors.encoders.encoder_card import EncoderOutput
 from cbir.descriptors.network_descriptors import encoder_of
 from cbir.errors import NotFound
-from cbir.gallery.knn import compare_all
-from cbir.gallery.nearest_distances import NEAREST, NearestDistances, nearest_of
+from cbir.gallery.knn import OTHERS, NearestDistances, compare_all, nearest_of
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, spread_rows
 from cbir.ingest.checks.pixel_checks import findings_of, with_findings
 from cbir.store import Collection
@@ -346,4 +345,4 @@ def patient_numbers(records: Mapping[int, Record], numbers: Rows) -> Rows:
 
 def nearest_to_others(sample: Floats) -> Floats:
     """Return the distance (n,) of each vector to its nearest other; infinite if the nearest ones are copies."""
-    return nearest_of(VectorBlocks((sample,)), np.arange(len(sample)), compare_all(sample, NEAREST)[0])
+    return nearest_of(VectorBlocks((sample,)), np.arange(len(sample)), compare_all(sample, OTHERS)[0])

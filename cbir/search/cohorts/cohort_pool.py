@@ -7,8 +7,8 @@ import numpy as np
 
 from cbir.gallery.vector_blocks import Doubles, Rows, VectorBlocks, is_among
 from cbir.search import Request, Searcher
+from cbir.search.candidate_view import request_scope
 from cbir.search.index_vectors import Vectors
-from cbir.search.request_scope import request_scope
 from cbir.store import Collection
 from cbir.store.index.port import IndexScope, Numbers
 
@@ -60,7 +60,7 @@ def collect_pool(
     scope = request_scope(searcher.collection, Request(where=list(where)), [])
     count = searcher.settings.indexed_candidates
     included = np.concatenate([judged, _spread(companions, COMPANIONS)])
-    return searcher.read_vectors(
+    return searcher.vectors.read(
         lambda vectors: _candidates(vectors, scope, relevant, included, count),
         lambda: _all_images(searcher.collection, scope),
     )

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from cbir.gallery.max_similarity import best_matches, max_similarity
 from cbir.gallery.vector_blocks import Doubles, Rows
-from cbir.search import Searcher
+from cbir.search import Hit, Searcher
 from cbir.search.levels.dicom_levels import ImageGroup, Level, MatchingSlice
 from cbir.store import Collection
 from cbir.store.views.collection_view import View
@@ -123,7 +123,9 @@ def load_groups(
         )
         if matches:
             best = max(matches, key=lambda match: match.similarity)
-            hit = searcher.hit_of(best.image, rank, best.similarity, best.distance)
+            hit = Hit.of_record(
+                best.image, searcher.settings, rank=rank, score=best.similarity, distance=best.distance
+            )
             count = len({match.image.image_id for match in matches})
             loaded.append(ImageGroup(group.score, count, hit, matches))
     return loaded

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, LargeBinary, cast, func, select
 from cbir.errors import CollectionDamaged, NotFound
 from cbir.gallery.flat_index import FlatIndex
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.live_graph import Neighbourhood
+from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.vector_blocks import Floats, Rows, positions_among
 from cbir.store.base import metadata, normalisation
 from cbir.store.base.normalisation import Statistics

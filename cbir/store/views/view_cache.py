@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from cbir.errors import CollectionDamaged
 from cbir.gallery.flat_index import FlatIndex
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.live_graph import Neighbourhood
+from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.vector_blocks import Floats, VectorBlocks
 from cbir.store.base import metadata
 from cbir.store.base.damage import REPAIR

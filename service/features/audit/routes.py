@@ -72,7 +72,7 @@ def post_audit() -> Response:
     state, body = current_state(), json_body(AuditRequest)
     handle = state.handle(body.collection)
     searcher = handle.whole_searcher()
-    searcher.require_all_images("an audit")
+    searcher.vectors.require_whole("an audit")
     for key in (body.label, body.split, body.source, *body.groups):
         if key is not None:
             searcher.collection.conditions([f"{key}?"])  # raises for an unknown key

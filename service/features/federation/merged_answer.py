@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 
 from cbir.search import Answer, Hit, Links
-from cbir.search.label_agreement import label_agreements
-from cbir.search.search_models import QueryFacts, SiteReport
+from cbir.search.answer import QueryFacts, SiteReport
+from cbir.search.hit_selection import label_agreements
 from service.features.federation.ask_sites import SiteOutcome
 from service.features.federation.exchange.merge import (
     merge_by_distance,

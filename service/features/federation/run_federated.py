@@ -6,7 +6,7 @@ from cbir.descriptors.descriptor import QueryImage
 from cbir.errors import InvalidInput
 from cbir.gallery.vector_blocks import Floats
 from cbir.search import Answer, Request, Searcher
-from cbir.search.query_vectors import check_vectors
+from cbir.search.query_parts import check_vectors
 from service.access.audit import log_sent
 from service.access.caller import current_rights
 from service.collections.app_state import AppState

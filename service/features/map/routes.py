@@ -165,7 +165,7 @@ def post_places() -> Response:
 def _mapped_collection(handle: CollectionHandle) -> Collection:
     """Return the collection as the caller sees it; raises InvalidInput if it is too large for a map."""
     searcher = handle.searcher()
-    searcher.require_all_images("the map")
+    searcher.vectors.require_whole("the map")
     return searcher.collection
 
 

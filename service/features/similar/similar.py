@@ -119,7 +119,7 @@ def _find_by_slices(
         raise InvalidInput("parameters: maxsim does not re-rank; leave them out")
     if request.depth is not None:
         raise InvalidInput("depth: maxsim counts every image; leave depth out")
-    searcher.require_all_images("combine=maxsim")
+    searcher.vectors.require_whole("combine=maxsim")
     queries = _query_records(searcher, scope, MAX_SLICES)
     view = searcher.collection.view()
     numbers = np.array(sorted(queries), np.int64)

@@ -46,7 +46,7 @@ def test_hits_in_a_notebook_have_pictures_and_escaped_text(db, query, tmp_path):
 
 
 def test_a_notebook_shows_the_first_hits_of_many(db, query, monkeypatch):
-    monkeypatch.setattr("cbir.search.hits.MOST_CARDS", 2)
+    monkeypatch.setattr("cbir.search.answer.MOST_CARDS", 2)
     html = db.search(query, k=5)._repr_html_()
     assert html.count("<img") == 2
     assert "and 3 more" in html

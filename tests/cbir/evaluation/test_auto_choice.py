@@ -89,13 +89,13 @@ def test_searches_follow_the_stored_choice_and_say_why(overlapping: Collection) 
         Searcher(overlapping, settings.load()),
         overlapping.vector(next(iter(overlapping.image_ids().values()))),
     )
-    answer = searcher.rank(raw, "", Request(rerank="auto")).reranking
+    answer = searcher.rank(raw, "", Request(rerank="auto"))
     assert (answer.method, answer.reason) == (choice.method, choice.reason)
-    assert searcher.rank(raw, "", Request(rerank="aqe")).reranking.reason == ""
+    assert searcher.rank(raw, "", Request(rerank="aqe")).reason == ""
     with LimitedCollection(overlapping, [parse_filter("label=a")]) as limited:  # its reason names no figures
-        hidden = searcher.over(limited).rank(raw, "", Request(rerank="auto")).reranking
+        hidden = searcher.over(limited).rank(raw, "", Request(rerank="auto"))
     assert (hidden.method, hidden.reason) == (choice.method, UNSEEN_REASON)
-    with_parameters = searcher.rank(raw, "", Request(rerank="auto", parameters={"steps": 3})).reranking
+    with_parameters = searcher.rank(raw, "", Request(rerank="auto", parameters={"steps": 3}))
     assert (with_parameters.method, with_parameters.parameters["steps"]) == ("diffusion", 3)
 
 

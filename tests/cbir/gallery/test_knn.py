@@ -6,8 +6,8 @@ import pytest
 from cbir.errors import DeviceFailed
 from cbir.gallery import knn, knn_graph, knn_lists, whitening
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.live_graph import Neighbourhood
-from cbir.gallery.reverse_neighbours import add_reverse_neighbours
+from cbir.gallery.knn_graph import Neighbourhood
+from cbir.gallery.knn_lists import add_reverse_neighbours
 from cbir.system import device_failure
 from cbir.system.device import DeviceChoice
 from tests.cbir.system.hardware.device_errors import failing

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbir.gallery.large_values import GROUPS, LEAST_MEMBERS, large_values
 from cbir.gallery.ranking import bottom_k, top_k
+from cbir.gallery.vector_blocks import GROUPS, LEAST_MEMBERS, large_values
 
 
 def slow_top_k(scores, count):

@@ -5,10 +5,8 @@ import pytest
 
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn import find_neighbours
-from cbir.gallery.knn_graph import Graph, build_graph
-from cbir.gallery.live_graph import Neighbourhood
-from cbir.gallery.numbered_graph import NumberedGraph, number_graph
-from cbir.gallery.stored_neighbourhood import StoredNeighbourhood
+from cbir.gallery.knn_graph import Graph, Neighbourhood, build_graph
+from cbir.gallery.numbered_graph import NumberedGraph, StoredNeighbourhood, number_graph
 from cbir.gallery.whitening import fit_space
 
 VECTORS = np.random.default_rng(0).standard_normal((80, 6), np.float32)

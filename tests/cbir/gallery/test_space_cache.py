@@ -11,8 +11,7 @@ from cbir import settings
 from cbir.errors import QueryCancelled
 from cbir.gallery import gallery as module
 from cbir.gallery.gallery import Gallery
-from cbir.gallery.space_cache import KEPT
-from cbir.gallery.whitening import SAMPLE, fit_space
+from cbir.gallery.whitening import KEPT, SAMPLE, fit_space
 from cbir.search import Request, Searcher
 from cbir.store import Collection, Record
 from cbir.store.base import profile as profiles

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cbir.gallery.gallery import Gallery
-from cbir.rerank.best_sums import all_sums, find_best_sums, upper_bound
-from cbir.rerank.kernel_expansion import REFINED, KernelExpansion
+from cbir.rerank.kernel_expansion import REFINED, KernelExpansion, all_sums, find_best_sums, upper_bound
 
 
 def obvious(expansion: KernelExpansion, x: np.ndarray) -> np.ndarray:

@@ -7,16 +7,13 @@ import pytest
 
 from cbir import rerank
 from cbir.errors import InvalidInput
-from cbir.gallery import knn, live_graph, whitening
-from cbir.gallery.flow_rows import flow_rows
+from cbir.gallery import knn, knn_graph, whitening
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn import NEAREST
-from cbir.gallery.knn_graph import SCALE
-from cbir.gallery.live_graph import Neighbourhood
+from cbir.gallery.knn_graph import SCALE, Neighbourhood, flow_rows
 from cbir.gallery.ranking import rank
 from cbir.rerank.backend import Backend
 from cbir.rerank.diffusion import Diffusion
-from cbir.rerank.diffusion_graph import DiffusionGraph
 
 
 def vectors(count: int, seed: int = 0) -> np.ndarray:
@@ -200,7 +197,7 @@ def test_copies_of_one_image_are_not_out_of_reach(copies: int) -> None:
 def test_images_added_in_great_number_are_found_before_their_neighbours_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(live_graph, "MAX_COMPARISONS", 0)
+    monkeypatch.setattr(knn_graph, "MAX_COMPARISONS", 0)
     held = vectors(300)
     late, query = gallery(held, linked=250), held[290] + np.float32(0.01)
     result = Diffusion()(query, rank(query, late), late)
@@ -228,9 +225,7 @@ def test_a_long_chain_is_followed_no_farther_than_relevance_flows() -> None:
     graph, _ = whole.neighbourhood.covering(whole)
     start = np.zeros(2000, np.float32)
     start[0] = 1.0
-    assert (
-        len(Diffusion(nodes=1999).support(DiffusionGraph(graph), start, np.ones(2000, bool))) <= 20 * 16 + 1
-    )
+    assert len(Diffusion(nodes=1999).support(graph, start, np.ones(2000, bool))) <= 20 * 16 + 1
 
 
 def obvious_support(
@@ -259,7 +254,7 @@ def test_flow_reaches_the_same_few_nodes_as_by_passes_over_all(nodes: int, sourc
     for steps in (1, 2, 5):
         diffusion = Diffusion(nodes=nodes, steps=steps)
         expected = obvious_support(diffusion, graph.weights.toarray(), start, passable)
-        np.testing.assert_array_equal(diffusion.support(DiffusionGraph(graph), start, passable), expected)
+        np.testing.assert_array_equal(diffusion.support(graph, start, passable), expected)
 
 
 def test_finds_along_a_chain_what_is_unlike_the_query() -> None:

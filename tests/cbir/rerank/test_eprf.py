@@ -13,8 +13,8 @@ from cbir import rerank
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import RankingList, rank
 from cbir.rerank import negatives
+from cbir.rerank.ranked import rerank_top
 from cbir.rerank.svm_ensemble import TrainingSets
-from cbir.rerank.top_hits import rerank_top
 from cbir.store.base.profile import PROJECTED_EPRF
 
 METHODS = {
@@ -248,9 +248,9 @@ def test_the_best_of_a_short_answer_are_those_of_the_whole_list(closeness):
         ranking = rank(query, gallery)
         short = rerank_top(reranker, query, ranking, gallery, 5)
         whole = rerank_top(reranker, query, ranking, gallery, 3000)
-        assert short.rows.tolist() == whole.rows[:5].tolist()
+        assert short.numbers.tolist() == whole.numbers[:5].tolist()
         plain = rerank.get("eprf", closeness=closeness)(query, ranking, gallery).scores
-        moved += int(np.argmax(plain) != whole.rows[0])
+        moved += int(np.argmax(plain) != whole.numbers[0])
     assert moved > 0
 
 
@@ -271,7 +271,7 @@ def test_short_answers_by_stored_settings_are_the_head_of_the_paper_s_order(meth
     tolerance = 1e-5 * max(reranker.parameters["C"], 1.0)
     best = -np.sort(-expected)[:k]
     np.testing.assert_allclose(hits.scores, best, rtol=0, atol=tolerance)
-    np.testing.assert_allclose(expected[hits.rows], best, rtol=0, atol=2 * tolerance)
+    np.testing.assert_allclose(expected[hits.numbers], best, rtol=0, atol=2 * tolerance)
 
 
 def reranked(query: np.ndarray, gallery: Gallery, **parameters: float) -> np.ndarray:

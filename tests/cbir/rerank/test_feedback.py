@@ -7,10 +7,9 @@ from sklearn.svm import SVC
 from cbir.errors import InvalidInput
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn import find_neighbours
-from cbir.gallery.live_graph import Neighbourhood
+from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.ranking import merge_nearest, rank, top_k
 from cbir.rerank import negatives
-from cbir.rerank.diffusion_graph import DiffusionGraph
 from cbir.rerank.feedback import Feedback, apply_judgements
 from cbir.rerank.seeded_diffusion import RelevanceFeedback, SeededDiffusion
 
@@ -89,7 +88,7 @@ def test_flow_is_the_solution_of_its_equation():
     graph, _ = gallery.neighbourhood.covering(gallery)
     start = np.zeros(len(graph), np.float32)
     start[[2, 5]] = 1.0, 0.5
-    arrived = SeededDiffusion(steps=400).flow_from(DiffusionGraph(graph), start, np.ones(len(graph), bool))
+    arrived = SeededDiffusion(steps=400).flow_from(graph, start, np.ones(len(graph), bool))
     root = np.sqrt(graph.degrees)
     transition = graph.weights.toarray() / root[:, None] / root
     exact = np.linalg.solve(np.eye(80) - 0.9 * transition, 0.1 * start)

@@ -8,7 +8,7 @@ from cbir.errors import InvalidInput
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import rank
 from cbir.rerank.feedback import Feedback
-from cbir.rerank.kernel_width import kernel_gamma
+from cbir.rerank.kernel_expansion import kernel_gamma
 
 METHODS = pytest.mark.parametrize("name", ["eprf", "nsu-eprf", "svm-eprf", "nprf"])
 

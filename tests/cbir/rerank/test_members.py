@@ -10,7 +10,7 @@ from cbir import rerank
 from cbir.errors import InvalidInput
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import rank, top_k
-from cbir.rerank.top_hits import rerank_top
+from cbir.rerank.ranked import rerank_top
 
 MEMBERS = pytest.mark.parametrize("name", rerank.names())
 # In the graph of diffusion copies of an image are nodes of their own, joined in turn with the nearest of all copies.
@@ -85,7 +85,7 @@ def test_the_best_few_are_the_first_of_all(name, k):
     every = rerank.get(name)(query, ranking, gallery)
     best = top_k(every.scores, k)
     hits = rerank_top(rerank.get(name), query, ranking, gallery, k)
-    assert hits.rows.tolist() == ranking.rows[best].tolist()
+    assert hits.numbers.tolist() == ranking.rows[best].tolist()
     np.testing.assert_allclose(hits.reported, every.reported(every.scores[best]), atol=1e-5)
     assert np.array_equal(hits.distances, ranking.distances[best])
 
@@ -99,7 +99,7 @@ def test_the_best_few_are_the_first_of_all_where_many_are_alike(name, kind):
     ranking = rank(query, gallery)
     every = rerank.get(name)(query, ranking, gallery)
     hits = rerank_top(rerank.get(name), query, ranking, gallery, 5)
-    assert hits.rows.tolist() == top_k(every.scores, 5).tolist()
+    assert hits.numbers.tolist() == top_k(every.scores, 5).tolist()
 
 
 @MEMBERS

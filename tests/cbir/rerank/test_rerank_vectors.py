@@ -7,7 +7,7 @@ import cbir
 from cbir.errors import InvalidInput
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn import find_neighbours
-from cbir.gallery.live_graph import Neighbourhood
+from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.ranking import rank
 from cbir.gallery.whitening import plain_space
 from cbir.rerank.rerank_vectors import rerank_vectors

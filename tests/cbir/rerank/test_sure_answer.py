@@ -5,9 +5,8 @@ import pytest
 
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.ranking import rank
-from cbir.rerank.backend import Backend
+from cbir.rerank.backend import Backend, keep_sure_first, place_sure_first
 from cbir.rerank.diffusion import Diffusion
-from cbir.rerank.sure_answer import keep_sure_first, place_sure_first
 
 
 def clusters(count: int, seed: int) -> np.ndarray:

@@ -4,8 +4,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.svm import SVC
 
-from cbir.rerank.svm import solve_by_interior_points, solve_svms
-from cbir.rerank.svm_active_set import solve_by_active_sets
+from cbir.rerank.svm import solve_by_active_sets, solve_by_interior_points, solve_svms
 
 
 def rbf(left: np.ndarray, right: np.ndarray, gamma: float) -> np.ndarray:

@@ -16,7 +16,7 @@ from cbir.gallery.numbered_graph import NumberedGraph, number_graph
 from cbir.gallery.ranking import rank
 from cbir.rerank.backend import Backend
 from cbir.rerank.several_examples import learner_names
-from cbir.search import Answer, Request, Searcher, Stopwatch, collection_ranking
+from cbir.search import Answer, Request, Searcher, Stopwatch, candidate_view
 from cbir.search.view_vectors import ViewVectors
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
@@ -52,7 +52,7 @@ def searcher_of(collection: Collection, candidates: int, vectors: Any = None, sa
 
 
 def without_whole_lists(searcher: Searcher) -> Searcher:
-    searcher._ranking.whole_up_to = 0
+    searcher.vectors.whole_up_to = 0
     return searcher
 
 
@@ -188,7 +188,7 @@ def test_an_answer_without_the_graph_says_so(collection, ids, method: str) -> No
     for vectors in (None, Unlinked(collection)):
         notes = ask(searcher_of(collection, 20, vectors), ids, *examples, k=20, rerank=method).rerank.notes
         said = vectors is not None and method != "eprf"
-        assert (collection_ranking.UNLINKED in notes) == said
+        assert (candidate_view.UNLINKED in notes) == said
 
 
 def test_what_the_index_misses_is_found_in_the_sample(collection, ids) -> None:
@@ -272,7 +272,7 @@ def test_while_the_index_is_down_all_images_are_compared_and_the_answer_says_so(
 def test_more_images_than_can_be_ranked_are_not_and_the_answer_says_so(
     collection, ids, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collection_ranking, "MOST", 30)
+    monkeypatch.setattr(candidate_view, "MOST", 30)
     searcher, said = searcher_of(collection, 10), "ranks 30 at most"
     for given in ({"k": 60}, {"k": 60, "group_by": "patient", "group_size": 10}):
         answer = ask(searcher, ids, 0, rerank="none", **given)
@@ -287,7 +287,7 @@ def test_more_images_than_can_be_ranked_are_not_and_the_answer_says_so(
 def test_too_many_images_are_not_compared_while_the_index_is_down(collection, ids) -> None:
     searcher = searcher_of(collection, 20, Down(collection))
     object.__setattr__(
-        searcher._ranking, "settings", SETTINGS.model_copy(update={"exact_limit": 10, "index": "hnsw"})
+        searcher.vectors, "settings", SETTINGS.model_copy(update={"exact_limit": 10, "index": "hnsw"})
     )
     with pytest.raises(IndexUnavailable, match="120 images are too many"):
         ask(searcher, ids, 0, k=5)
@@ -296,21 +296,21 @@ def test_too_many_images_are_not_compared_while_the_index_is_down(collection, id
 def test_while_the_index_of_the_default_is_built_any_number_of_images_is_compared(collection, ids) -> None:
     searcher = searcher_of(collection, 20, Down(collection))
     object.__setattr__(
-        searcher._ranking, "settings", SETTINGS.model_copy(update={"exact_limit": 10, "index": "auto"})
+        searcher.vectors, "settings", SETTINGS.model_copy(update={"exact_limit": 10, "index": "auto"})
     )
     assert len(ask(searcher, ids, 0, k=5).results) == 5
-    searcher.require_all_images("a search by text")
+    searcher.vectors.require_whole("a search by text")
 
 
 def test_what_reads_all_images_says_so(collection) -> None:
     searcher = searcher_of(collection, 20, Down(collection))
-    searcher.require_all_images("a search by text")
+    searcher.vectors.require_whole("a search by text")
     object.__setattr__(
-        searcher._ranking, "settings", SETTINGS.model_copy(update={"exact_limit": 119, "index": "hnsw"})
+        searcher.vectors, "settings", SETTINGS.model_copy(update={"exact_limit": 119, "index": "hnsw"})
     )
     with pytest.raises(InvalidInput, match="a search by text reads all images of the collection: 120 are"):
-        searcher.require_all_images("a search by text")
-    Searcher(collection, SETTINGS).require_all_images("a search by text")
+        searcher.vectors.require_whole("a search by text")
+    Searcher(collection, SETTINGS).vectors.require_whole("a search by text")
 
 
 def test_for_a_limited_caller_the_size_of_the_whole_collection_counts(collection, ids) -> None:
@@ -322,7 +322,7 @@ def test_for_a_limited_caller_the_size_of_the_whole_collection_counts(collection
     with pytest.raises(IndexUnavailable, match="120 images are too many"):
         ask(searcher, ids, 0)
     with pytest.raises(InvalidInput, match="120 are too many"):
-        searcher.require_all_images("the map")
+        searcher.vectors.require_whole("the map")
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3])

@@ -50,8 +50,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def searcher_on(collection: Collection, device: str) -> Searcher:
     searcher = Searcher(collection, settings.load(device="cpu", **FEW))
-    searcher._ranking.vectors._search = snapshot_search.SnapshotSearch(collection.folder, device)  # type: ignore[arg-type]
-    searcher._ranking.whole_up_to = 0
+    searcher.vectors.of_view._search = snapshot_search.SnapshotSearch(collection.folder, device)  # type: ignore[arg-type]
+    searcher.vectors.whole_up_to = 0
     return searcher
 
 
@@ -119,11 +119,11 @@ def test_one_failure_ends_the_gpu_for_all_collections(collection, gpu, monkeypat
     first, second = (searcher_on(collection, "auto") for _ in range(2))
     image_id, request = asked_for(collection), Request(rerank="none")
     second.by_id(image_id, request, Stopwatch())
-    assert second.index_device == "cuda"
+    assert second.vectors.of_view.device == "cuda"
     with monkeypatch.context() as patch:
         patch.setattr(ImaginedIndex, "search", failing("sticky"))
         first.by_id(image_id, request, Stopwatch())
-    assert second.index_device == "cpu"
+    assert second.vectors.of_view.device == "cpu"
     with monkeypatch.context() as patch:
         patch.setattr(GpuFlatIndex, "nearest", failing("sticky"))  # it is not asked any more
         second.by_id(image_id, request, Stopwatch())
@@ -217,7 +217,7 @@ def test_a_collection_that_nobody_can_write_to_is_locked_all_the_same(collection
 
 def test_a_child_does_not_use_what_its_parent_has_on_a_gpu(collection, gpu, monkeypatch) -> None:
     searcher = searcher_on(collection, "cuda")
-    searcher._ranking.vectors._search._process += 1  # as a forked child finds it
+    searcher.vectors.of_view._search._process += 1  # as a forked child finds it
     monkeypatch.setattr(GpuFlatIndex, "nearest", failing("host"))
     searcher.by_id(asked_for(collection), Request(rerank="none"), Stopwatch())
 

@@ -27,11 +27,11 @@ def test_a_search_under_way_reads_the_graph_after_another_has_extended_it(tmp_pa
     image_id, request = collection.page(0, 20)[7][1].image_id, Request(rerank="diffusion")
     whole = Searcher(collection, settings.load(device="cpu"))
     few = Searcher(collection, settings.load(device="cpu", indexed_candidates=40, indexed_sample=40))
-    few._ranking.whole_up_to = 0
+    few.vectors.whole_up_to = 0
     before = few.by_id(image_id, request, Stopwatch()).results
     whole.by_id(image_id, request, Stopwatch())  # joins the added images with the graph
     view_vectors._graphs.clear()  # as if nobody had read it before
-    for vectors in (earlier, few._ranking.vectors):
+    for vectors in (earlier, few.vectors.of_view):
         graph = vectors.graph()
         assert graph is not None
         assert len(graph.numbers) == len(graph.starts) - 1 == images
@@ -45,7 +45,7 @@ def test_no_search_keeps_the_snapshot_that_a_new_one_replaces(tmp_path: Path, me
     collection = create_collection(tmp_path / "collection")
     image_id, request = collection.page(0, 20)[7][1].image_id, Request(rerank=method, where=["side=left"])
     searcher = Searcher(collection, settings.load(device="cpu", indexed_candidates=40, indexed_sample=40))
-    searcher._ranking.whole_up_to = 0
+    searcher.vectors.whole_up_to = 0
     gc.collect()
     gc.disable()
     try:

@@ -69,7 +69,7 @@ def search(collection: Collection, number: int = 3, **request: Any) -> tuple[lis
     ranked = Searcher(collection, FEW).rank(
         collection.vector(image_id), "0" * 32, Request(k=5, rerank="none", **request)
     )
-    return ranked.numbers.tolist(), ranked.reranking.scope, ranked.reranking.index
+    return ranked.numbers.tolist(), ranked.scope, ranked.index
 
 
 def halves(collection: Collection) -> list[Path]:

@@ -5,7 +5,7 @@ from typing import Any, TypedDict, Unpack
 from urllib.parse import quote
 
 from cbir.search import Answer
-from cbir.search.query_kinds import list_conditions
+from cbir.search.search_options import list_conditions
 from service.client.connection import (
     Region,
     ServiceConnection,

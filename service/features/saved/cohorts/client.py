@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from cbir.search.query_kinds import list_conditions
+from cbir.search.search_options import list_conditions
 from service.client.connection import ServiceConnection, without_none
 from service.features.saved.cohorts.messages import (
     CohortBatch,

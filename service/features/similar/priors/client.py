@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
 from urllib.parse import quote
 
-from cbir.search.query_kinds import list_conditions
+from cbir.search.search_options import list_conditions
 from service.client.connection import ServiceConnection, image_path
 from service.features.similar.priors.messages import PriorAnswer
 

@@ -7,7 +7,7 @@ from flask import Blueprint, Response
 from pydantic import Field
 
 from cbir.errors import InvalidInput
-from cbir.search import Searcher
+from cbir.search import Hit, Searcher
 from cbir.search import example_values as example
 from cbir.search.levels.dicom_levels import ImageGroup, Level
 from cbir.search.prior_studies import PriorOrder, PriorRequest, PriorStudies, PriorStudy, find_priors
@@ -157,7 +157,9 @@ def _datasets(searcher: Searcher, priors: PriorStudies, collection: str | None) 
     datasets = []
     for rank, study in enumerate(studies, 1):
         best = study.best
-        hit = searcher.hit_of(best.record, rank, best.likeness, best.distance)
+        hit = Hit.of_record(
+            best.record, searcher.settings, rank=rank, score=best.likeness, distance=best.distance
+        )
         match = dicom_json.QidoMatch(
             rank=rank,
             group=ImageGroup(best.likeness, study.count, hit),

@@ -17,7 +17,7 @@ from cbir.evaluation.runs import Method
 from cbir.evaluation.search_pool import SearchPool, SearchTask, open_search_pool
 from cbir.evaluation.significance import bootstrap_intervals
 from cbir.search import Request
-from cbir.search.query_vectors import check_vectors
+from cbir.search.query_parts import check_vectors
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.base.profile import Profile

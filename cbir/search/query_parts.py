@@ -1,0 +1,171 @@
+"""Parts of a query beside its images: vectors, judgements, and the patient."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cbir.descriptors.descriptor import QueryImage
+from cbir.errors import InvalidInput, NotFound
+from cbir.gallery.vector_blocks import Doubles, Floats
+from cbir.images import Image
+from cbir.rerank.seeded_diffusion import RelevanceFeedback
+from cbir.search.search_request import Request
+from cbir.store import Collection, Record
+from cbir.store.base.normalisation import Statistics
+from cbir.store.base.profile import Profile, vector_format
+from cbir.store.index.port import Numbers
+from cbir.store.records.filter_conditions import PatientScope
+from cbir.store.records.records import hash_patient
+from cbir.store.safety.row_damage import vectors_not_finite
+
+
+def check_profile(requested: str | None, vector: Any, profile: Profile) -> None:
+    """Raise InvalidInput if a search names another profile than that of the collection.
+
+    Parameters
+    ----------
+    requested : str or None
+        Name or hash of the profile that `vector` was computed with; None if the search names none.
+    vector : array-like or None
+        What is searched with.
+    profile : Profile
+        Profile of the collection.
+    """
+    if requested is None:
+        return
+    if vector is None:
+        raise InvalidInput("profile: says what `vector` was computed with; send that too")
+    if requested not in (profile.name, profile.hash):
+        raise InvalidInput(
+            f"profile: the collection has the profile {profile.name} ({profile.hash}); vectors of another one cannot "
+            "be compared with it"
+        )
+
+
+def check_vectors(vector: Any, profile: Profile) -> Floats:
+    """Return one or several raw vectors as an array (v, d) float32.
+
+    Parameters
+    ----------
+    vector : array-like
+        (d,) or (v, d) raw values of the profile's descriptor.
+    profile : Profile
+        Profile of the collection.
+
+    Raises
+    ------
+    InvalidInput
+        For another number of values, values whose squares are not finite in float32, and no vector at all.
+    """
+    dimensions = vector_format(profile).dimensions
+    expected = f"vector: the profile {profile.name} has vectors of {dimensions} finite numbers"
+    try:
+        with np.errstate(over="ignore"):
+            vectors = np.atleast_2d(np.asarray(vector, np.float32))
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(f"{expected}, all of one length") from None
+    if vectors.ndim != 2 or not len(vectors) or vectors.shape[1] != dimensions:
+        shape = "x".join(map(str, np.shape(vector))) or "a single number"
+        raise InvalidInput(f"{expected}, not {shape}")
+    if len(vectors_not_finite(vectors)):
+        raise InvalidInput(f"{expected}, and the squares of these are not finite in 32 bits")
+    return vectors
+
+
+def normalise_vectors(vectors: Floats, statistics: Statistics) -> Floats:
+    """Normalise raw vectors (v, d) as a view does; raises InvalidInput where distances to one would overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        normalised = np.stack([statistics.normalise(vector) for vector in vectors])
+    if len(vectors_not_finite(normalised)):
+        raise InvalidInput("vector: its values are too large to compare; send raw values of the descriptor")
+    return normalised
+
+
+def query_patient(
+    collection: Collection, images: Sequence[Image | QueryImage], records: Sequence[Record]
+) -> PatientScope:
+    """Return the images of the first query image's patient, without those of its own study.
+
+    Parameters
+    ----------
+    collection : Collection
+        Collection that is searched; its secret makes the key of a patient.
+    images : sequence of Image or QueryImage
+        Query images from outside.
+    records : sequence of Record
+        Query images of the collection.
+
+    Raises
+    ------
+    InvalidInput
+        Without a query image.
+    """
+    if images:
+        first = images[0]
+        patient, study = (
+            (first.patient_id, first.study)
+            if isinstance(first, QueryImage)
+            else (first.dicom.patient_id, first.dicom.study)
+            if first.dicom
+            else ("", "")
+        )
+        return PatientScope(hash_patient(collection.secret, patient), study)
+    if records:
+        return PatientScope(records[0].patient_key, records[0].study)
+    raise InvalidInput("same_patient: needs an image to search with, whose patient is known")
+
+
+def read_feedback(collection: Collection, request: Request) -> tuple[Numbers, Doubles]:
+    """Return the numbers of the judged images, in the order of the request, and their relevance; 0 is left out.
+
+    Raises NotFound for an unknown image, and InvalidInput for one that is judged more than once.
+    """
+    ids = [judgement.image_id for judgement in request.feedback]
+    repeated = next((image_id for index, image_id in enumerate(ids) if image_id in ids[:index]), None)
+    if repeated is not None:
+        raise InvalidInput(f"feedback: image {repeated} is judged more than once")
+    numbers = collection.numbers_of(ids)
+    relevance = np.array([judgement.relevance for judgement in request.feedback], np.float64)
+    return numbers[relevance != 0.0], relevance[relevance != 0.0]
+
+
+def feedback_in(ids: Numbers, numbers: Numbers, relevance: Doubles) -> RelevanceFeedback:
+    """Return judgements by the rows of a view; raises NotFound for an image that was deleted meanwhile.
+
+    Parameters
+    ----------
+    ids : (n,) int64
+        Image numbers of the view's rows, ascending.
+    numbers : (j,) int64
+        Numbers of the judged images.
+    relevance : (j,) float64
+        Their relevance.
+    """
+    rows = np.searchsorted(ids, numbers)
+    if not np.isin(numbers, ids).all():
+        raise NotFound("feedback: a judged image has been deleted meanwhile; search again without it")
+    return RelevanceFeedback(rows, relevance)
+
+
+def read_vectors(collection: Collection, image_ids: Sequence[str], *, raw: bool = False) -> Floats:
+    """Return the vectors (n, d) float32 of some images, in the order of their ids.
+
+    Parameters
+    ----------
+    collection : Collection
+    image_ids : sequence of str
+        At most some hundred ids.
+    raw : bool
+        Return the values of the descriptor; else the normalised values that searches compare.
+
+    Raises
+    ------
+    NotFound
+        For an unknown id.
+    """
+    statistics = collection.normalisation()
+    if not image_ids:
+        return np.empty((0, statistics.dimensions), np.float32)
+    vectors = np.stack([collection.vector(image_id) for image_id in image_ids])
+    return vectors if raw else statistics.normalise(vectors)

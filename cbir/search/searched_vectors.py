@@ -1,0 +1,168 @@
+"""Vectors that searches of a collection compare: those of its view, or behind a vector index."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from threading import Lock
+from typing import TypeVar
+
+from cbir.errors import IndexUnavailable, InvalidInput
+from cbir.gallery.vector_blocks import Floats
+from cbir.search.candidate_view import (
+    CandidateQuery,
+    CandidateView,
+    find_candidates,
+    list_everything,
+    without_absent,
+    without_filter,
+)
+from cbir.search.collection_scale import SampledScale, query_likeness
+from cbir.search.index_vectors import Vectors
+from cbir.search.view_vectors import ViewVectors
+from cbir.settings import Settings
+from cbir.store import Collection
+from cbir.store.base.normalisation import Statistics
+from cbir.store.index.port import IndexScope, Numbers
+from cbir.store.limited_collection import LimitedCollection
+
+Read = TypeVar("Read")
+
+HEADS = 4  # times as many images as candidates: as long as that, a list is re-ranked as a whole
+
+
+class SearchedVectors:
+    """Vectors of one collection, and the choice between its view and an index. Thread-safe.
+
+    Parameters
+    ----------
+    collection : Collection
+        Collection to search.
+    settings : Settings
+        Number of candidates, and up to how many images are compared without an index.
+    of_view : ViewVectors
+        Vectors that a view of the collection has.
+    index : Vectors, optional
+        Vectors behind a vector index, which is searched in place of the view.
+    everything : Vectors, optional
+        Those of all images behind the index, if `collection` is a limited view; `index` by default.
+    """
+
+    def __init__(
+        self,
+        collection: Collection,
+        settings: Settings,
+        of_view: ViewVectors,
+        index: Vectors | None,
+        everything: Vectors | None = None,
+    ) -> None:
+        self.collection, self.settings, self.of_view, self.index = collection, settings, of_view, index
+        self._everything = index if everything is None else everything
+        self.whole_up_to = HEADS * settings.indexed_candidates
+        self._lock = Lock()
+        self._scale: SampledScale | None = None
+
+    def over(self, collection: LimitedCollection) -> "SearchedVectors":
+        """Return the vectors of `collection`, a limited view of this one's."""
+        index = None if self.index is None else self.index.over(collection)
+        return SearchedVectors(
+            collection, self.settings, self.of_view.over(collection), index, self._everything
+        )
+
+    def statistics(self) -> Statistics:
+        """Return the statistics that normalise a query."""
+        try:
+            return self.current().statistics
+        except IndexUnavailable:
+            return self.instead().statistics
+
+    def current(self) -> Vectors:
+        """Return the vectors to search: those of a view, unless there is a vector index of many images."""
+        if self.index is None or self._loaded() <= self.whole_up_to:
+            return self.of_view
+        return self.index
+
+    def instead(self) -> ViewVectors:
+        """Return the vectors of a view while the index does not answer; raises IndexUnavailable for too many."""
+        count = self._loaded()
+        if count > self.settings.exact_limit and self.settings.index != "auto":
+            raise IndexUnavailable(
+                f"the index does not answer, and {count} images are too many to compare without it (exact_limit)"
+            )
+        return self.of_view
+
+    def read(self, indexed: Callable[[Vectors], Read], whole: Callable[[], Read]) -> Read:
+        """Return what `indexed` reads behind a vector index, or `whole` where the collection's view is searched.
+
+        indexed, whole: functions. Raises IndexUnavailable if the index does not answer for too many images.
+        """
+        try:
+            current = self.current()
+            return whole() if isinstance(current, ViewVectors) else indexed(current)
+        except IndexUnavailable:
+            self.instead()
+            return whole()
+
+    def rows(self, scope: IndexScope) -> tuple[ViewVectors, Numbers | None]:
+        """Return the vectors of a view of the collection, and the rows of a scope there; None for all rows."""
+        vectors = self.of_view.for_search()
+        return vectors, vectors.rows(scope)
+
+    def require_whole(self, what: str) -> None:
+        """Raise InvalidInput where a vector index is named, and `what` would load too many images."""
+        if self.index is None or self.settings.index == "auto":
+            return
+        count, limit = self._loaded(), self.settings.exact_limit
+        if count > limit:
+            raise InvalidInput(
+                f"{what} reads all images of the collection: {count} are too many where searches use a vector "
+                f"index; it works up to {limit} (setting exact_limit)"
+            )
+
+    def candidates(self, vectors: Vectors, query: CandidateQuery) -> CandidateView:
+        """Return the images to re-rank for a query: all that match, or candidates where these are many.
+
+        `vectors`: of this search, as `current` or `instead` return them.
+        """
+        if isinstance(vectors, ViewVectors):
+            # Relevance flows through images that a filter leaves out, too.
+            linked = query.reach and vectors.graph() is not None
+            ranked = without_filter(query.scope) if linked else query.scope
+            if vectors.count(ranked) <= self.whole_up_to:
+                return list_everything(vectors, query)
+            return find_candidates(vectors, vectors.scale(), query)
+        query = replace(query, scope=without_absent(self.collection, query.scope))
+        return find_candidates(vectors, self._sampled_scale(vectors).fitted, query)
+
+    def likeness(self, vectors: Vectors, candidates: CandidateView, raw: Sequence[Floats]) -> float | None:
+        """Return how like the collection the queries are, see `NearestDistances.likeness`.
+
+        Parameters
+        ----------
+        vectors : Vectors
+            Vectors of this search.
+        candidates : CandidateView
+            What was ranked.
+        raw : sequence of (d,) float32
+            Raw query vectors.
+        """
+        ranking = candidates.ranking
+        if not len(ranking):
+            return None
+        if not isinstance(vectors, ViewVectors):
+            nearest = float(ranking.distances.min())
+            return self._sampled_scale(vectors).nearest_distances.likeness(nearest)
+        rows = ranking.rows if candidates.hits is None else None
+        return query_likeness(self.collection, vectors.view, raw, rows, ranking.distances)
+
+    def _sampled_scale(self, vectors: Vectors) -> SampledScale:
+        """Return what is fitted to the collection behind an index, of which `vectors` are those of a search."""
+        generation, statistics = vectors.generation(), vectors.statistics
+        with self._lock:
+            scale = self._scale
+            if scale is None or not scale.is_of(generation, statistics):
+                assert self.index is not None
+                self._scale = scale = SampledScale(self.index, self.collection.profile, scale)
+            return scale
+
+    def _loaded(self) -> int:
+        """Return the number of images whose vectors a view loads: all of them, also for a limited caller."""
+        return 0 if self._everything is None else len(self._everything)
