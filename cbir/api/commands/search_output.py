@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from cbir.images import Image
     from cbir.ingest.query_file import QueryOptions
     from cbir.search import Request
-    from cbir.search.contact_sheet import SheetRow
     from cbir.search.answer import Hits
+    from cbir.search.contact_sheet import SheetRow
 
 HTML = ".html"
 
@@ -53,7 +53,7 @@ def sheet_of_answer(db: "OpenCollection", hits: "Hits", names: list[str], images
     """
     from cbir.images.scaling import make_thumbnail
     from cbir.search.contact_sheet import SheetRow, render_sheet
-    from cbir.search.query_kinds import ID
+    from cbir.search.search_options import ID
 
     check_pictures(len(hits))
     ids = [name.removeprefix(ID) for name in names if name.startswith(ID)]
@@ -107,7 +107,7 @@ def _batch_rows(
 
 def _query_picture(db: "OpenCollection", name: str, part: "QueryOptions") -> bytes | None:
     from cbir.images.scaling import make_thumbnail
-    from cbir.search.query_kinds import ID
+    from cbir.search.search_options import ID
 
     if name.startswith(ID):
         return _thumbnail(db, name.removeprefix(ID))
