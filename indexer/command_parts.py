@@ -1,4 +1,4 @@
-"""What the commands that add images share: options, exit codes, the report of refused items, the printed end."""
+"""Parts of the commands that add images: options, exit codes, the report of refused items, the printed end."""
 
 import csv
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Where the files of a run are described: in processes of this machine, on its GPU, or on a Ray cluster."""
+"""Pools that describe the files of a run: in processes of this machine, on its GPU, or on a Ray cluster."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""What responses have in common: gzip, ETags (RFC 9110, section 13), headers of pictures, and the bound of labels."""
+"""Common parts of responses: gzip, ETags (RFC 9110, section 13), headers of pictures, and the bound of labels."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""What a worker does for each kind of job, and the identity of a folder, by which it knows it from a copy."""
+"""Work of each kind of job, and the identity of a folder, by which it knows it from a copy."""
 
 import json
 import os

@@ -16,8 +16,8 @@ from tests.service.conftest import CBIR
 HOOK = Path(__file__).parent / "other_systems"
 GONE = """
 import os
-from cbir.system import file_lock
-print(hasattr(os, "fork"), hasattr(os, "sched_getaffinity"), hasattr(file_lock, "msvcrt"))
+from cbir.system import files
+print(hasattr(os, "fork"), hasattr(os, "sched_getaffinity"), hasattr(files, "msvcrt"))
 """
 HOLD = """
 import sys

@@ -19,6 +19,7 @@ PUBLIC = {
 ELSEWHERE = {
     "service/features/annotate/study/study_training.py": "an empty lock file, in a study's folder",
     "cbir/api/commands/search_output.py": "a descriptor of mkstemp, which is its owner's",
+    "cbir/evaluation/datasets/phantoms/phantom_files.py": "drawn images",
     "cbir/descriptors/encoders/encoder_files.py": "published networks, which services of other users read too",
     "cbir/descriptors/encoders/hub/torchvision_network.py": "torch hub's own folder, of published networks",
     "cbir/system/device.py": "an empty lock file, in a collection's folder",

@@ -1,4 +1,4 @@
-"""What the batches of a training hold: samplers of images, and augmented images."""
+"""Batches of a training: samplers of images, and augmented images."""
 
 import math
 from collections.abc import Iterator, Sequence

@@ -168,8 +168,8 @@ def test_a_narrow_filter_and_a_small_collection_are_searched_by_the_processor(
 HOLD = """
 import sys
 from pathlib import Path
-from cbir.system.device_failure import device_lock
-print(device_lock.acquire_device_lock(Path(sys.argv[1])), flush=True)
+from cbir.system.device import acquire_device_lock
+print(acquire_device_lock(Path(sys.argv[1])), flush=True)
 sys.stdin.read()
 """
 
@@ -246,7 +246,7 @@ def test_cuda_is_refused_where_there_is_none(collection) -> None:
 
 def test_torch_is_not_imported_on_a_machine_without_a_driver() -> None:
     code = (
-        "import sys; from cbir.system.device_failure import device, device_trial; device_trial.DRIVERS = (); "
+        "import sys; from cbir.system import device; device.DRIVERS = (); "
         "assert device.resolve_device('auto') == 'cpu'; import cbir.search.searcher; "
         "assert 'torch' not in sys.modules"
     )
