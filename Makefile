@@ -110,7 +110,7 @@ unit: $(VENV)/installed-test
 
 test: $(VENV)/installed-test debian axe ohif
 	@rm -f .pytest_cache/v/cache/lastfailed
-	$(PYTEST) $(WHOLE) --durations=25 || { [ $$? -eq 1 ] && $(MAKE) --no-print-directory test-again; }
+	$(PYTEST) $(WHOLE) --durations=25 $(TESTS) || { [ $$? -eq 1 ] && $(MAKE) --no-print-directory test-again; }
 
 # Run up to three failed tests again, alone, and list those that pass only then: each is a defect.
 test-again:

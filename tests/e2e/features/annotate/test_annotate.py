@@ -1,6 +1,6 @@
 """A reader judges in Chromium, the server is killed on the way: nothing is lost, nothing doubled, and it has learnt.
 
-`CBIR_JUDGEMENTS=200 pytest tests/e2e/test_annotate.py -s -k killed` drives as many as that.
+`CBIR_JUDGEMENTS=200 pytest tests/e2e/features/annotate/test_annotate.py -s -k killed` drives as many as that.
 """
 
 import os
