@@ -1,6 +1,6 @@
 """Names and docstrings of the product, measured.
 
-CONTRIBUTING.md explains the rules under "Language". A failure lists the places to change.
+docs/development.md explains the rules under "Language". A failure lists the places to change.
 """
 
 import ast
