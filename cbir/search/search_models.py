@@ -73,7 +73,8 @@ def image_links(image_id: str, **external: str | None) -> Links:
 
 def record_links(settings: Settings, record: "Record") -> Links:
     """Return the links of the image of `record`; `settings` name the archive and the viewer."""
-    if record.format == "nifti":  # its UIDs are our own
+    linked = settings.archive_public_url or settings.archive_url or settings.viewer_link
+    if not linked or record.format == "nifti":  # whose UIDs are our own
         return image_links(record.image_id)
     external = external_links(settings, record.study, record.series, record.instance, record.frame)
     return image_links(record.image_id, **external)
