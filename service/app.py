@@ -38,6 +38,7 @@ from service.routes import (
     stow_routes,
     vector_routes,
 )
+from service.routes.search_hooks import search_hooks
 from service.state import database
 from service.state.all_tables import check_tables
 
@@ -131,5 +132,6 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
         for reference in feature.routes:
             app.register_blueprint(feature.load(reference))
     collection_paths.install(app)
+    list(search_hooks())  # loaded now: later there may be no file to spare
     check_tables()
     return app

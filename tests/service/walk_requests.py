@@ -4,19 +4,54 @@ import io
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from flask.testing import FlaskClient
 
 from cbir.store import Record
 from service.access.tokens import Scope
+from service.client.paths import path_in_collection
 from tests.service.walked_ward import QUARANTINED, site_question
 from tests.service.wards import HIDDEN, UNKNOWN, VISIBLE, Ward
 
+Calls = list[tuple[str, dict[str, Any]]]
+DOCUMENT = json.loads((Path(__file__).parents[2] / "docs" / "openapi.json").read_text(encoding="utf-8"))
+NAMES = {operation["operationId"] for path in DOCUMENT["paths"].values() for operation in path.values()}
 
-def walk(
+
+def walk(ward: Ward, image: Record, seen: Record, client: FlaskClient | None = None) -> dict[str, Calls]:
+    """Return requests about an image for every operation of the API, at both addresses where there are two.
+
+    Parameters are those of `older_requests`.
+    """
+    requests = {}
+    for name, calls in older_requests(ward, image, seen, client).items():
+        older = {f"deprecated_{name}", f"{name}_of_default"} & NAMES
+        requests[older.pop() if older else name] = calls
+    for name, calls in older_requests(ward, image, seen, client).items():  # files are read once
+        if name not in requests:
+            requests[name] = [in_collection(*call, ward.folder.name) for call in calls]
+    return requests
+
+
+def in_collection(address: str, options: dict[str, Any], default: str) -> tuple[str, dict[str, Any]]:
+    """Return a request with the name of its collection in the address."""
+    parts = urlsplit(address)
+    name = next((value for key, value in parse_qsl(parts.query) if key == "collection"), None)
+    query = "&".join(each for each in parts.query.split("&") if not each.startswith("collection="))
+    for kind in ("json", "data"):
+        if isinstance(options.get(kind), dict):
+            fields = dict(options[kind])
+            name = fields.pop("collection", name)
+            options = options | {kind: fields}
+    path = path_in_collection(parts.path, name or default)
+    return f"{path}?{query}" if query else path, options
+
+
+def older_requests(
     ward: Ward, image: Record, seen: Record, client: FlaskClient | None = None
-) -> dict[str, list[tuple[str, dict[str, Any]]]]:
-    """Return requests about an image for every operation of the API.
+) -> dict[str, Calls]:
+    """Return requests about an image for every operation of the API, at addresses without a collection.
 
     Parameters
     ----------

@@ -195,7 +195,7 @@ def test_strangers_and_other_scopes_get_nowhere(closed: Flask, tokens: TokenStor
                 problem(client.open(path, method=method, headers=refused), 403)
                 assert client.open(path, method=method, headers=allowed).status_code not in (401, 403)
                 tried += 1
-    assert tried == 18
+    assert tried == 17
 
 
 def test_the_token_says_who(closed: Flask, tokens: TokenStore) -> None:

@@ -20,6 +20,7 @@ from cbir.store import Collection
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
 from service.client import Client
+from service.client.paths import path_in_collection
 from tests.indexer.receiving import file_of, slices
 from tests.service.conftest import cbir, problem, serving
 from tests.service.dicom_collection import SLICES, make
@@ -60,9 +61,10 @@ def test_a_dicomweb_client_reads_the_answers(
     dicom_collection: tuple[Path, list[Dataset]], ct: Dataset
 ) -> None:
     with serving(dicom_collection[0], CBIR_VIEWER_LINK=VIEWER, CBIR_ARCHIVE_URL=ARCHIVE) as running:
-        client = DICOMwebClient(f"{running.address}/dicomweb")
+        base = running.address + path_in_collection("/dicomweb", dicom_collection[0].name)
+        client = DICOMwebClient(base)
         everything = client._http_get_application_json(
-            running.address + address(ct), {"limit": 5}, get_remaining=True
+            base + address(ct).removeprefix("/dicomweb"), {"limit": 5}, get_remaining=True
         )
         assert len(everything) == 20 + 2 * SLICES - 1
         with Client(running.address) as ours:
