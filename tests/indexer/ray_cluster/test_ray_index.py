@@ -87,7 +87,7 @@ def test_the_collection_is_the_same_as_from_one_machine(two_nodes: TwoNodes, tmp
     with serve_bucket() as store, pytest.MonkeyPatch.context() as patch:
         for seed in range(300, 303):
             store.pipe(f"images/{seed}.png", picture(tmp_path / f"{seed}.png", seed).read_bytes())
-        patch.setenv("CBIR_INDEX_DECODE_SECONDS", "3")
+        patch.setenv("CBIR_INDEX_DECODE_SECONDS", "20")
         command = folder, "s3://images"
         there = index_several(command, places[1], "--ray", two_nodes.address, "--report", reports[1])
         for name in (KILLER, ENDLESS):  # nothing is wrong with them here
@@ -150,7 +150,7 @@ def test_lost_workers_nodes_and_an_interrupt(
         worker.kill()
         wait_for(process, 64)
         process.send_signal(signal.SIGTERM)  # the same as SIGINT, which Ray leaves alone
-        output, errors = process.communicate(timeout=300)
+        output, errors = process.communicate(timeout=540)
     assert process.returncode == 130, errors
     assert "Traceback" not in errors
     first = json.loads(output)
@@ -164,7 +164,7 @@ def test_lost_workers_nodes_and_an_interrupt(
         (folder / HOLD).touch()
         two_nodes.tell("kill")
         (folder / HOLD).unlink()
-        output, errors = process.communicate(timeout=300)
+        output, errors = process.communicate(timeout=540)
     assert process.returncode == 0, errors
     second = json.loads(output)
     assert (second["already"], second["refused"]) == (first["indexed"], 0)
@@ -235,7 +235,7 @@ def test_a_cluster_made_on_the_spot_listens_on_loopback_and_ends(tmp_path: Path)
         listening = {address for member in family for address in listens_on(member)}
         assert listening <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
         assert listening
-        output, errors = process.communicate(timeout=300)
+        output, errors = process.communicate(timeout=540)
     assert process.returncode == 0, errors
     assert json.loads(output)["indexed"] == 100
     assert psutil.wait_procs(family, timeout=120)[1] == []
