@@ -10,8 +10,8 @@ import pytest
 
 from cbir.search import example_values as example
 from service.client import Client, ServiceError
+from tests.indexer.receiving import file_of, slices
 from tests.service.conftest import serving
-from tests.service.dicom_collection import file_of, slices
 
 PATHS = json.loads((Path(__file__).parents[2] / "docs" / "openapi.json").read_text(encoding="utf-8"))["paths"]
 SAMPLES = {
