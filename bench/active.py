@@ -35,8 +35,8 @@ from cbir.learn.severity.severity_rankers import new_ranker
 from cbir.learn.training.picture_loading import load_features, load_pictures
 from service.features.annotate.active import strategies
 from service.features.annotate.active.pair_selection import starting_pairs
+from service.features.annotate.active.severity_grades import compare_grades, cost, relative_accuracy
 from service.features.annotate.active.simulation import SimulationPlan, simulate
-from service.features.annotate.active.simulation_metrics import compare_grades, cost, relative_accuracy
 
 FOLDS = 5
 START = 0.2

@@ -20,9 +20,8 @@ from sklearn.manifold import TSNE
 from cbir.evaluation.report.charts import scatter_chart, standalone_svg
 from cbir.learn.severity.severity_rankers import new_ranker
 from service.features.annotate.active import strategies
-from service.features.annotate.active.pair_selection import first_pairs, select_pairs
+from service.features.annotate.active.pair_selection import first_pairs, select_pairs, severity_for_strategy
 from service.features.annotate.active.simulation import answers
-from service.features.annotate.active.strategy_severity import severity_for_strategy
 
 DIRECTIONS = 50  # principal, before t-SNE
 STEP = 0.05

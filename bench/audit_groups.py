@@ -16,15 +16,14 @@ from statsmodels.stats.proportion import proportion_confint
 
 from cbir import settings
 from cbir.store import Collection
-from service.features.audit.checks.audited_images import read_audited_images
-from service.features.audit.checks.group_quality import (
+from service.features.audit.checks.audited_images import find_independent, read_audited_images
+from service.features.audit.checks.label_errors import VOTERS
+from service.features.audit.checks.label_values import (
     GroupQuality,
     compare_groups,
     correct_holm,
     precision_of,
 )
-from service.features.audit.checks.independent_neighbours import find_independent
-from service.features.audit.checks.label_errors import VOTERS
 
 NOISE = (0.0, 0.5, 0.75, 1.0, 1.5)  # length of the noise beside vectors of length 1
 GROUPS = {"sex": 2, "age": 4, "scanner": 3}

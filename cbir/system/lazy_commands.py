@@ -12,7 +12,7 @@ import typer.core
 import typer.main
 
 SUMMARIES = {  # by the entry point's object, so that a command of another package never gets one of these
-    "service.features.annotate.commands.annotate_commands:app": "Learn severity from comparisons of two images.",
+    "service.features.annotate.commands:app": "Learn severity from comparisons of two images.",
     "service.features.audit.command:audit_collection": "Find duplicates, wrong labels, outliers and drift.",
     "cbir.api.commands.show_commands:describe_image": "Print the descriptor of an image or a CT series.",
     "cbir.evaluation.commands.dataset_commands:draw_phantoms": "Draw synthetic images for trying out the program.",

@@ -27,8 +27,7 @@ from service.client.connection import ServiceConnection, ServiceError, ServiceUn
 from service.client.dicomweb_methods import DicomwebMethods
 from service.client.image_methods import ImageMethods, ImageSetMethods
 from service.client.search_methods import SearchMethods
-from service.features.audit.client import AuditMethods
-from service.features.audit.quarantine.client import QuarantineMethods
+from service.features.audit.client import AuditMethods, QuarantineMethods
 from service.features.explain.client import ExplainMethods
 from service.features.federation.client import FederationMethods
 from service.features.map.client import MapMethods

@@ -17,7 +17,7 @@ PUBLIC = {
     "cbir/store/collection_address.py": "the name of a folder, which the service of another user follows",
 }
 ELSEWHERE = {
-    "service/features/annotate/study/study_training.py": "an empty lock file, in a study's folder",
+    "service/features/annotate/study_training.py": "an empty lock file, in a study's folder",
     "cbir/api/commands/search_output.py": "a descriptor of mkstemp, which is its owner's",
     "cbir/evaluation/datasets/phantoms/phantom_files.py": "drawn images",
     "cbir/descriptors/encoders/encoder_files.py": "published networks, which services of other users read too",

@@ -5,7 +5,7 @@ import ast
 from tests.project.sources import sources
 
 AS_IT_IS = {
-    "service/features/annotate/commands/export_study.py": "csv and JSON",
+    "service/features/annotate/commands.py": "csv and JSON",
     "service/features/similar/command.py": "JSON",
     "cbir/learn/commands/grade_commands.py": "JSON",
     "cbir/system/console.py": "JSON, and `echo` itself",

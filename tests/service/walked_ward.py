@@ -11,7 +11,7 @@ from cbir.store import Collection, Record
 from cbir.store.snapshot.derived_files import write_audit_file
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
-from service.features.audit.checks.audit_messages import Audit
+from service.features.audit.messages import Audit
 from tests.service import wards
 from tests.service.wards import HIDDEN, Ward
 

@@ -1,16 +1,21 @@
 """Pages of a study: comparing pairs, grading single images, and reviewing what was judged."""
 
 import hashlib
+from collections.abc import Sequence
+from typing import Any
 
 from flask import Blueprint, redirect, render_template, request
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from markupsafe import Markup, escape
 from werkzeug.wrappers import Response as AnyResponse
 
 from service.collections.app_state import current_state
 from service.features.annotate.annotation_state import current_annotation
-from service.features.annotate.annotator import logged_in_annotator
-from service.features.annotate.instructions import render_instructions
+from service.features.annotate.judging_api import logged_in_annotator
 from service.http.problems import Conflict
 
+TOP_LEVEL = 3  # of the headings: those of the page are h1 and h2
 blueprint = Blueprint(
     "annotate",
     __name__,
@@ -18,9 +23,29 @@ blueprint = Blueprint(
     static_url_path="/annotate/static",
     template_folder="templates",
 )
-
 PAIRS_PAGE, IMAGES_PAGE = "/annotate", "/annotate/single"
 DIGITS = tuple(range(10))
+
+
+def render_instructions(text: str) -> Markup:
+    """Return `text`, Markdown after CommonMark with tables, as safe HTML; headings begin at h3."""
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    markdown.add_render_rule("image", _alternative_text)
+    tokens = markdown.parse(text)
+    levels = [int(token.tag[1]) for token in tokens if token.type == "heading_open"]
+    for token in tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(TOP_LEVEL + int(token.tag[1]) - min(levels), 6)}"
+        for child in token.children or ():
+            if child.type == "link_open":
+                child.attrSet("rel", "noreferrer")
+                child.attrSet("target", "_blank")
+        token.attrs.pop("style", None)  # of table cells; the page allows no inline style
+    return Markup(markdown.renderer.render(tokens, markdown.options, {}))  # made from escaped text
+
+
+def _alternative_text(_: Any, tokens: Sequence[Token], index: int, *__: Any) -> str:
+    return str(escape(tokens[index].content))
 
 
 @blueprint.get(PAIRS_PAGE)

@@ -9,5 +9,5 @@ FEATURE = Feature(
     menu=("service.features.annotate.reader_study.routes:MENU_PAGE",),
     package="service.features.annotate.reader_study",
     tables=("service.features.annotate.reader_study.tables",),
-    eraser="service.features.annotate.reader_study.erase:erase_from_studies",
+    eraser="service.features.annotate.reader_study.tables:erase_from_studies",
 )

@@ -15,7 +15,7 @@ from cbir.system.remedies import install_command
 
 if TYPE_CHECKING:
     from cbir.store import Collection
-    from service.features.annotate.study.study_plan import StudyPlan
+    from service.features.annotate.study_plan import StudyPlan
 
 
 def serve_study(
@@ -130,11 +130,10 @@ def serve_study(
     from cbir import settings
     from cbir.store import Collection
     from service.access.startup_checks import check_startup
-    from service.features.annotate import study_options
+    from service.features.annotate import study_options, study_plan
     from service.features.annotate.annotation_app import create_app
     from service.features.annotate.annotation_page import IMAGES_PAGE, PAIRS_PAGE
     from service.features.annotate.annotation_state import check_study
-    from service.features.annotate.study import study_plan
     from service.server.http_server import choose_server, open_listener, run_server
     from service.server.service_commands import service_url
 
@@ -193,7 +192,7 @@ def _choose_encoder(
 ) -> str | None:
     """Return the encoder of a study, "none" for pictures, None to leave that of a stored plan."""
     from cbir.learn.severity.stored_images import choose_encoder
-    from service.features.annotate.study import study_plan
+    from service.features.annotate import study_plan
 
     if encoder is None and (folder / study_plan.FILE).exists() and not any(options.values()):
         return None
@@ -202,7 +201,7 @@ def _choose_encoder(
 
 def _absolute_path(weights: str | None) -> str | None:
     """Make a path of weights absolute; names of weights stay as they are."""
-    from service.features.annotate.study.study_plan import NO_WEIGHTS
+    from service.features.annotate.study_plan import NO_WEIGHTS
 
     return weights if weights in (None, NO_WEIGHTS, "imagenet") else str(Path(weights).resolve())
 

@@ -1,4 +1,4 @@
-"""Options of `cbir annotate serve` that choose images and texts of a study."""
+"""Options of `cbir annotate serve` that choose images, grades and texts of a study."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,11 +8,45 @@ from cbir.errors import InvalidInput
 from cbir.learn.severity.stored_images import matching_records
 from cbir.store import Collection
 from cbir.store.records.filter_conditions import Condition
-from service.features.annotate.study import reference_images, study_plan
-from service.features.annotate.study.study_grades import parse_grades
+from service.features.annotate import study_plan
 
+MAX_NAME = 40  # characters
 NONE = "none"  # takes away what an earlier start stored
 MAX_BYTES = 4 * study_plan.MAX_INSTRUCTIONS  # a character has at most 4
+
+
+def parse_grades(text: str) -> tuple[tuple[float, ...], tuple[str, ...]]:
+    """Return grades and their names of `0,1,2`, `none,mild,severe` or `0=none,1=mild`; no names in the first case.
+
+    Names without numbers stand for 0, 1, 2, ...; the single word `none` for no grades at all. Raises InvalidInput.
+    """
+    if text.strip() == "none":
+        return (), ()
+    parts = [part.strip() for part in text.split(",")]
+    if all(_is_number(part) for part in parts):
+        return tuple(float(part) for part in parts), ()
+    pairs = [part.partition("=") for part in parts]
+    if all(separator and _is_number(number.strip()) for number, separator, _ in pairs):
+        grades, names = [float(number) for number, _, _ in pairs], [name.strip() for _, _, name in pairs]
+    elif not any(separator or _is_number(part) for part, (_, separator, _) in zip(parts, pairs, strict=True)):
+        grades, names = [float(number) for number in range(len(parts))], parts
+    else:
+        raise InvalidInput(
+            f"--grades: numbers, names, or NUMBER=NAME, with commas between them, not {text!r}"
+        )
+    if len(set(names)) < len(names) or not all(
+        0 < len(name) <= MAX_NAME and name.isprintable() for name in names
+    ):
+        raise InvalidInput(f"--grades: names of grades are different texts of 1 to {MAX_NAME} characters")
+    return tuple(grades), tuple(names)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def grade_options(grades: str | None) -> dict[str, Any]:
@@ -91,13 +125,13 @@ def _references(
     label: str | None,
     where: Sequence[Condition],
     seed: int,
-) -> list[reference_images.ReferenceImage] | None:
+) -> list[study_plan.ReferenceImage] | None:
     if not texts and label is None:
         return None
     if list(texts or ()) == [NONE] and label is None:
         return []
-    references = [each for text in texts or () for each in reference_images.parse_reference(text)]
+    references = [each for text in texts or () for each in study_plan.parse_reference(text)]
     if label is not None:
-        references += reference_images.references_of_label(collection, label, where, seed)
-    reference_images.check_references(collection, references)
+        references += study_plan.references_of_label(collection, label, where, seed)
+    study_plan.check_references(collection, references)
     return references

@@ -1,10 +1,11 @@
-"""Client methods for the audit of a collection."""
+"""Client methods for the audit of a collection, and for images that the intake check keeps out."""
 
 from collections.abc import Sequence
+from urllib.parse import quote
 
 from service.client.connection import ServiceConnection
 from service.client.messages import JobInfo
-from service.features.audit.checks.audit_messages import AuditState
+from service.features.audit.messages import AuditState, QuarantinePage
 
 
 class AuditMethods(ServiceConnection):
@@ -36,3 +37,28 @@ class AuditMethods(ServiceConnection):
         """
         body = {"label": label, "split": split, "source": source, "groups": list(groups)}
         return self._fetch(JobInfo, "POST", "/v1/audit", json=body)
+
+
+class QuarantineMethods(ServiceConnection):
+    """Mixin with the methods of `service.client.Client` for quarantined images."""
+
+    def quarantine(self, *, limit: int = 100, cursor: str | None = None) -> QuarantinePage:
+        """Return a page of the quarantined images; `cursor` is the field `next` of the page before."""
+        params = {"limit": str(limit)} | ({"cursor": cursor} if cursor else {})
+        return self._fetch(QuarantinePage, "GET", "/v1/quarantine", params=params)
+
+    def quarantined_thumbnail(self, image_id: str) -> bytes:
+        """Return the thumbnail of a quarantined image, JPEG."""
+        return self._request("GET", f"{_path(image_id)}/thumbnail").content
+
+    def release(self, image_id: str) -> None:
+        """Add a quarantined image to the collection."""
+        self._request("POST", f"{_path(image_id)}/release")
+
+    def refuse(self, image_id: str) -> None:
+        """Delete a quarantined image permanently."""
+        self._request("DELETE", _path(image_id))
+
+
+def _path(image_id: str) -> str:
+    return f"/v1/quarantine/{quote(image_id, safe='')}"

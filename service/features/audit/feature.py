@@ -4,14 +4,12 @@ from cbir.system.features import Feature
 
 FEATURE = Feature(
     name="audit",
-    routes=(
-        "service.features.audit.routes:blueprint",
-        "service.features.audit.page:blueprint",
-        "service.features.audit.quarantine.routes:blueprint",
-        "service.features.audit.quarantine.page:blueprint",
-    ),
+    routes=("service.features.audit.routes:blueprint",),
     access="service.features.audit.access:RULES",
-    menu=("service.features.audit.page:MENU_PAGE", "service.features.audit.quarantine.page:MENU_PAGE"),
+    menu=(
+        "service.features.audit.routes:AUDIT_MENU_PAGE",
+        "service.features.audit.routes:QUARANTINE_MENU_PAGE",
+    ),
     package="service.features.audit",
-    jobs={"audit": "service.features.audit.job_kind:AUDIT"},
+    jobs={"audit": "service.features.audit.job:AUDIT"},
 )

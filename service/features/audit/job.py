@@ -4,12 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.snapshot.derived_files import drop_audit_file, write_audit_file
 from indexer.index_job import run_until_cancelled
 from indexer.index_progress import JobProgress
+from service.jobs.job_work import JobKind, JobWork, StoredRequest, folder_place
+from service.jobs.stored_jobs import NewJob
 
 STEPS = 1000  # of a whole audit
 STAGE_ENDS = {"neighbours": 750, "labels": 850, "drift": 1000}  # those before are of duplicates
@@ -66,10 +69,10 @@ def run_audit_job(request: AuditJobRequest, pipe: Connection) -> None:
 
 
 def _audit(request: AuditJobRequest, pipe: Connection) -> AuditSummary:
-    from service.features.audit.checks.audit_summary import summarise_audit
     from service.features.audit.checks.collection_audit import (  # scikit-learn: not in every service
         AuditOptions,
         run_audit,
+        summarise_audit,
     )
 
     def send(done: int) -> None:
@@ -87,3 +90,27 @@ def _audit(request: AuditJobRequest, pipe: Connection) -> AuditSummary:
             drop_audit_file(collection.folder)
     send(STEPS)
     return AuditSummary(len(audit.images))
+
+
+class StoredAuditRequest(StoredRequest):
+    """Stored request to audit; see `new_audit_job`."""
+
+    label: str | None
+    split: str | None
+    source: str | None
+    groups: list[str]
+
+
+def _audit_work(request: dict[str, Any], folder: Path, settings: Settings) -> JobWork:
+    keys = {name: request[name] for name in ("label", "split", "source")}
+    work = AuditJobRequest(folder, settings, **keys, groups=tuple(request["groups"]))
+    return JobWork(run_audit_job, work)
+
+
+AUDIT = JobKind(StoredAuditRequest, _audit_work)
+
+
+def new_audit_job(collection: str, folder: Path, options: dict[str, Any]) -> NewJob:
+    """Return a job that audits a collection and stores the result in its folder; options: keys of `AuditOptions`."""
+    place = folder_place(folder, create=True)
+    return NewJob("audit", collection, options | {"folder_name": folder.name}, place, lane=f"audit {place}")

@@ -1,29 +1,61 @@
-"""Endpoints of the audit of a collection: its latest result, and the job that makes another."""
+"""Pages and endpoints of audits, and of images that the intake check keeps out."""
 
+from http import HTTPStatus
 from pathlib import Path
+from typing import Annotated
 
-from flask import Blueprint, Response
-from pydantic import ValidationError
+from flask import Blueprint, Response, render_template, request
+from pydantic import AfterValidator, Field, ValidationError
 
 from cbir.errors import CollectionDamaged, NotFound
+from cbir.ingest.checks.pixel_checks import findings_of
+from cbir.search import example_values as example
 from cbir.store import Collection
 from cbir.store.snapshot.derived_files import read_audit_file
+from cbir.store.upkeep.quarantine_release import (
+    read_quarantined,
+    read_quarantined_picture,
+    refuse_images,
+    release_images,
+)
+from cbir.system.access_rights import Scope
 from service.access.audit import log_images, log_job
+from service.access.caller import actor_name
 from service.client.messages import JobInfo
 from service.collections.app_state import current_state
 from service.collections.mounted_collection import CollectionHandle
-from service.features.audit.checks.audit_messages import Audit, AuditRequest, AuditState, LabelFindings
-from service.features.audit.job_kind import new_audit_job
+from service.features.audit.job import new_audit_job
+from service.features.audit.messages import (
+    Audit,
+    AuditRequest,
+    AuditState,
+    LabelFindings,
+    QuarantinedItem,
+    QuarantinePage,
+)
 from service.http.operations import json_response, operation
+from service.http.problems import Malformed, NotReady
 from service.http.request_params import JSON, json_body, query_parameters, require_json
 from service.jobs.job_queue import job_info
 from service.jobs.stored_jobs import JobRow
-from service.routes.image_routes import CollectionParameters
+from service.languages import mark
+from service.pages.label_filters import label_filters_of
+from service.pages.menu import MenuPage
+from service.pages.unavailable_page import unavailable_page
+from service.routes.add_routes import refresh_snapshot
+from service.routes.image_routes import MAX_PAGE, CollectionParameters
 
-blueprint = Blueprint("audits", __name__, url_prefix="/v1/audit")
+blueprint = Blueprint("audits", __name__)
+AUDIT_MENU_PAGE = MenuPage("audits.show_audit", mark("Audit"), 60, scope=Scope.annotate)
+DEFAULT_LABELS = ("label", "diagnosis", "anatomy")  # of which the first that images have is judged
+QUARANTINE_MENU_PAGE = MenuPage("audits.render_quarantine", mark("Quarantine"), 80, of_administration=True)
+JPEG = "image/jpeg"
+QuarantinedIdInPath = Annotated[
+    str, Field(description="Id of an image in quarantine.", examples=[example.QUARANTINED_ID])
+]
 
 
-@blueprint.get("")
+@blueprint.get("/v1/audit")
 @operation("audit", {200: AuditState}, query=CollectionParameters, problems=(404,), python="client.audit()")
 def get_audit() -> Response:
     """Show the latest audit of a collection: duplicates, leaks, suspect labels, outliers, drift and coverage.
@@ -54,7 +86,7 @@ def get_audit() -> Response:
     return json_response(message)
 
 
-@blueprint.post("")
+@blueprint.post("/v1/audit")
 @operation(
     "start_audit",
     {202: JobInfo},
@@ -111,3 +143,157 @@ def _latest_job(handle: CollectionHandle) -> JobRow | None:
         return next(jobs, None)
     except NotFound:
         return None
+
+
+@blueprint.get("/audit")
+def show_audit() -> tuple[str, HTTPStatus]:
+    """Show the audit of a collection, or the reason why it is unavailable."""
+    state = current_state()
+    names = state.visible_names()
+    try:
+        handle = state.handle(request.args.get("collection"))
+        keys = list(label_filters_of(handle.searcher().collection))
+    except (NotFound, NotReady) as error:
+        return unavailable_page(error)
+    page = render_template(
+        "audit.html",
+        collection=handle.name,
+        collection_arg=handle.name if len(names) > 1 else None,
+        collections=names,
+        label_keys=keys,
+        chosen=next((key for key in DEFAULT_LABELS if key in keys), None),
+    )
+    return page, HTTPStatus.OK
+
+
+@blueprint.get("/quarantine")
+def render_quarantine() -> tuple[str, HTTPStatus]:
+    """Show the quarantine of a collection, or the reason why it is unavailable."""
+    state = current_state()
+    names = state.visible_names()
+    try:
+        handle = state.handle(request.args.get("collection"))
+    except (NotFound, NotReady) as error:
+        return unavailable_page(error)
+    page = render_template(
+        "quarantine.html",
+        collection=handle.name,
+        collection_arg=handle.name if len(names) > 1 else None,
+    )
+    return page, HTTPStatus.OK
+
+
+def check_id(text: str | None) -> str | None:
+    """Return the cursor `text`; raises Malformed if it is no id of an image."""
+    if text is not None and not (text.isalnum() and text.isascii() and len(text) <= 64):
+        raise Malformed("cursor: use the field `next` of the previous page")
+    return text
+
+
+class QuarantineParameters(CollectionParameters):
+    """Page of the quarantine."""
+
+    limit: int = Field(default=100, ge=1, le=MAX_PAGE, description="Items of a page.", examples=[10])
+    cursor: Annotated[str | None, AfterValidator(check_id)] = Field(
+        default=None,
+        description="Field `next` of the previous page; omitted for the first page.",
+        examples=[example.IMAGE_ID],
+    )
+
+
+@blueprint.get("/v1/quarantine")
+@operation(
+    "quarantine",
+    {200: QuarantinePage},
+    query=QuarantineParameters,
+    problems=(400, 404, 422),
+    python="client.quarantine()",
+)
+def get_quarantine() -> Response:
+    """List the images that the intake check keeps out, by id.
+
+    It needs the scope `admin`, and a caller who is not limited to some images: their labels are not trusted yet.
+    """
+    params = query_parameters(QuarantineParameters)
+    collection = current_state().handle(params.collection).whole_searcher().collection
+    rows = read_quarantined(collection, params.cursor or "", params.limit + 1)
+    page = rows[: params.limit]
+    log_images(row.image_id for row in page)
+    items = [
+        QuarantinedItem(
+            image_id=row.image_id,
+            findings=findings_of(row.record),
+            width=row.record.width,
+            height=row.record.height,
+            at=row.at,
+        )
+        for row in page
+    ]
+    return json_response(
+        QuarantinePage(items=items, next=page[-1].image_id if len(rows) > len(page) else None)
+    )
+
+
+@blueprint.get("/v1/quarantine/<image_id>/thumbnail")
+@operation(
+    "quarantined_thumbnail",
+    {200: JPEG},
+    query=CollectionParameters,
+    problems=(404, 422),
+    python=f'client.quarantined_thumbnail("{example.QUARANTINED_ID}")',
+)
+def get_quarantined_thumbnail(image_id: QuarantinedIdInPath) -> Response:
+    """Return the thumbnail of a quarantined image.
+
+    404 for an image of the collection, which has an address of its own.
+    """
+    params = query_parameters(CollectionParameters)
+    picture = read_quarantined_picture(
+        current_state().handle(params.collection).whole_searcher().collection, image_id
+    )
+    response = Response(picture, mimetype=JPEG)
+    response.headers["Cache-Control"] = "private, no-store"
+    return response
+
+
+@blueprint.post("/v1/quarantine/<image_id>/release")
+@operation(
+    "release",
+    {204: None},
+    query=CollectionParameters,
+    problems=(404, 422, 507),
+    confirm="Add this image to the collection?",
+    python=f'client.release("{example.QUARANTINED_ID}")',
+)
+def post_release(image_id: QuarantinedIdInPath) -> tuple[str, int]:
+    """Add a quarantined image to the collection: searches find it from now on.
+
+    404 if the quarantine does not have the image, as after an earlier release.
+    """
+    handle = current_state().handle(query_parameters(CollectionParameters).collection)
+    with handle.writer(actor_name()) as writer:
+        added = release_images(writer, [image_id])
+        log_images([image_id])
+        refresh_snapshot(writer, handle, added)
+    return "", 204
+
+
+@blueprint.delete("/v1/quarantine/<image_id>")
+@operation(
+    "refuse",
+    {204: None},
+    query=CollectionParameters,
+    problems=(404, 422, 507),
+    confirm="Delete this image?",
+    python=f'client.refuse("{example.QUARANTINED_ID}")',
+)
+def delete_quarantined_image(image_id: QuarantinedIdInPath) -> tuple[str, int]:
+    """Delete a quarantined image; indexing its file again does not bring it back.
+
+    404 if the quarantine does not have the image.
+    """
+    handle = current_state().handle(query_parameters(CollectionParameters).collection)
+    with handle.writer(actor_name()) as writer:
+        refuse_images(writer, [image_id])
+        log_images([image_id])
+    return "", 204

@@ -18,7 +18,7 @@ from service.features.annotate.active.judgement_journal import (
     PairJudgement,
     utc_now,
 )
-from service.features.annotate.study.study_rounds import StudyRound
+from service.features.annotate.study_files import StudyRound
 from service.features.label_studio.tasks import ALIKE, MORE_SEVERE, OTHER, SKIP
 
 SIDES = {"left": PairAnswer.first, "right": PairAnswer.second}

@@ -48,9 +48,8 @@ def export_pairs(
     from cbir.learn.severity.stored_images import NO_ENCODER, choose_encoder
     from cbir.store import Collection
     from cbir.system.files import private_folder
-    from service.features.annotate import study_options
+    from service.features.annotate import study_options, study_plan
     from service.features.annotate.annotation_state import open_study
-    from service.features.annotate.study import study_plan
     from service.features.fiftyone.shown_picture import ShownPictures
     from service.features.label_studio.tasks import write_pairs
 
@@ -85,13 +84,13 @@ def import_answers(
     study_dir: Annotated[Path, Option(help="Folder of the study that the tasks were made from.")],
 ) -> None:
     """Add the answers given in Label Studio to a study; those that it has already are left out."""
+    from service.features.annotate import study_files, study_plan
     from service.features.annotate.active.judgement_journal import Journal
-    from service.features.annotate.study import study_plan, study_rounds
     from service.features.label_studio.answers import read_label_studio_export
 
     plan = study_plan.read_plan(study_dir)
-    judgements = read_label_studio_export(export, plan.study, study_rounds.read_rounds(study_dir))
-    journal = Journal(study_rounds.journal_path(study_dir))
+    judgements = read_label_studio_export(export, plan.study, study_files.read_rounds(study_dir))
+    journal = Journal(study_files.journal_path(study_dir))
     try:
         added = sum(map(journal.add, judgements))
     finally:

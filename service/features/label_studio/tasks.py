@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from cbir.images.scaling import encode_view
-from service.features.annotate.study.study_files import write_study_file
-from service.features.annotate.study.study_plan import StudyPlan
-from service.features.annotate.study.study_rounds import AskedPair
+from service.features.annotate.study_files import AskedPair, write_study_file
+from service.features.annotate.study_plan import StudyPlan
 from service.features.fiftyone.shown_picture import ShownPictures
 
 TASKS, INTERFACE, PICTURES = "tasks.json", "labeling-interface.xml", "images"

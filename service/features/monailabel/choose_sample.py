@@ -49,7 +49,7 @@ def _from_pool(searcher: Searcher, images: AnnotatedImages, with_centres: bool) 
     """Return the open image farthest from the annotated ones, or without centres a random one."""
     from cbir.gallery.vector_blocks import is_among
     from cbir.search.cohorts.cohort_pool import collect_pool
-    from service.features.annotate.active.strategies.core_set import (
+    from service.features.annotate.active.strategies import (
         farthest,  # with SciPy, which a start should not wait for
     )
 

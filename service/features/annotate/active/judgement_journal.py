@@ -183,25 +183,23 @@ def read_journal(path: Path) -> list[Entry]:
 
 def valid_judgements(entries: Iterable[Entry]) -> list[PairJudgement]:
     """Return the valid judgements in order: not undone, and the last of each person about each pair."""
-    entries = list(entries)
-    undone = {entry.undoes for entry in entries if isinstance(entry, Undo)}
-    last: dict[tuple[str, tuple[str, str]], PairJudgement] = {}
-    for entry in entries:
-        if isinstance(entry, PairJudgement) and entry.name not in undone:
-            last.pop((entry.who, entry.pair), None)
-            last[entry.who, entry.pair] = entry
-    return list(last.values())
+    return [entry for entry in _valid_answers(entries) if isinstance(entry, PairJudgement)]
 
 
 def valid_grades(entries: Iterable[Entry]) -> list[ImageGrade]:
     """Return the valid grades in order: not undone, and the last of each person about each image."""
+    return [entry for entry in _valid_answers(entries) if isinstance(entry, ImageGrade)]
+
+
+def _valid_answers(entries: Iterable[Entry]) -> list[PairJudgement | ImageGrade]:
     entries = list(entries)
     undone = {entry.undoes for entry in entries if isinstance(entry, Undo)}
-    last: dict[tuple[str, str], ImageGrade] = {}
+    last: dict[tuple[str, object], PairJudgement | ImageGrade] = {}
     for entry in entries:
-        if isinstance(entry, ImageGrade) and entry.name not in undone:
-            last.pop((entry.who, entry.image), None)
-            last[entry.who, entry.image] = entry
+        if not isinstance(entry, Undo) and entry.name not in undone:
+            key = entry.who, entry.image if isinstance(entry, ImageGrade) else entry.pair
+            last.pop(key, None)
+            last[key] = entry
     return list(last.values())
 
 

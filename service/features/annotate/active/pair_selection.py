@@ -1,12 +1,15 @@
 """Selection of the next pairs: none twice, each selected image in at least one."""
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
 from cbir.learn.severity.judged_pairs import SeverityEstimate
+from cbir.learn.severity.sampled_ranker import SampledRanker
 from service.features.annotate.active import strategies
 from service.features.annotate.active.candidate_pool import CandidatePool, Pair, Rows, pair_up
 
@@ -133,3 +136,30 @@ def share_of(share_or_count: float | int, total: int) -> int:
     if isinstance(share_or_count, float) and 0 <= share_or_count <= 1:
         return int(np.ceil(share_or_count * total - 1e-9))
     raise InvalidInput(f"a share is a float from 0 to 1, a number of images an int; not {share_or_count!r}")
+
+
+def severity_for_strategy(strategy: str, ranker: SampledRanker, images: NDArray[Any]) -> SeverityEstimate:
+    """Return the severity of images, with the encoder's features if a strategy needs them.
+
+    Parameters
+    ----------
+    strategy : str
+        One of `strategies.names()`.
+    ranker : SampledRanker
+        Fitted.
+    images : (n, ...)
+        Pictures or values, as the ranker takes them.
+
+    Returns
+    -------
+    SeverityEstimate
+
+    Raises
+    ------
+    InvalidInput
+        If the strategy needs an encoder and the ranker learns from pictures.
+    """
+    severity = ranker.severity(images)
+    if not strategies.strategy(strategy).needs_encoder:
+        return severity
+    return replace(severity, encoder_features=ranker.encoder_features(images))

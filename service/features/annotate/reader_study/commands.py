@@ -115,7 +115,11 @@ def report_study(
     study = find_study(database, name)
     results = reader_study_results(study, read_items(database, name), read_answers(database, name))
     if out:
-        _write_report(out, results)
+        from cbir.system.files import atomic_text
+        from service.features.annotate.reader_study.reader_report import render_reader_report
+
+        with atomic_text(out) as file:
+            file.write(render_reader_report(results))
     if format is OutputFormat.json:
         print_json(results)
         return
@@ -126,22 +130,13 @@ def report_study(
         echo(str(out))
 
 
-def _write_report(out: Path, results: dict[str, object]) -> None:
-    from cbir.system.files import atomic_text
-    from service.features.annotate.reader_study.reader_report import render_reader_report
-
-    page = render_reader_report(results)
-    with atomic_text(out) as file:
-        file.write(page)
-
-
 @app.command("export")
 def export_answers(
     name: Name, file: Annotated[Path, typer.Argument(help="CSV file to write, for its owner alone.")]
 ) -> None:
     """Write a row for each answer: reader, query, usefulness, preference, judged images and note."""
     from cbir.system.files import atomic_text
-    from service.features.annotate.reader_study.answer_rows import reader_answer_rows
+    from service.features.annotate.reader_study.reader_results import reader_answer_rows
     from service.features.annotate.reader_study.tables import find_study
 
     database = _database()

@@ -1,12 +1,79 @@
-"""A study as one reader sees it: items in the reader's order, methods as left and right."""
+"""A study as one reader sees it: items in the reader's order, sides only, never which method is where."""
 
 from collections.abc import Sequence
+from typing import Annotated, Literal
 
-from service.features.annotate.reader_study.messages import ReaderItems, SidedAnswer, SidedItem
-from service.features.annotate.reader_study.reader_schedule import reader_schedule
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
 from service.features.annotate.reader_study.tables import ReaderAnswer, ReaderStudy, StudyItem
 
+MAX_NOTE = 2000
+MAX_SECONDS = 24 * 3600.0
+Useful = Annotated[int, Field(ge=1, le=5)]
+Side = Literal["left", "equal", "right"]
 SIDES = {-1: "left", 0: "equal", 1: "right"}  # by the preference of a reader with method a at the left
+
+
+class ReaderStart(BaseModel):
+    """A reader opens the study; `reader` is needed where people do not log in."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reader: Annotated[int | None, Field(ge=1)] = None
+
+
+class SidedAnswer(ReaderStart):
+    """Answer to an item, as the reader sees it."""
+
+    item: Annotated[int, Field(ge=1)]
+    useful_left: Useful
+    useful_right: Useful
+    better: Side
+    relevant: Annotated[dict[Annotated[str, Field(max_length=64)], bool], Field(max_length=100)] = {}
+    note: Annotated[str, Field(max_length=MAX_NOTE)] = ""
+    seconds: Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)] = 0.0
+
+
+class SidedItem(BaseModel):
+    """Item of a study in the order of its reader; image ids are "-" where a patient was erased."""
+
+    item: int
+    query: str
+    left: list[str]
+    right: list[str]
+    answer: SidedAnswer | None
+
+
+class ReaderItems(BaseModel):
+    """A study as one reader sees it."""
+
+    reader: int
+    collection: str
+    judge_images: bool
+    items: list[SidedItem]
+
+
+def reader_schedule(seed: int, reader: int, count: int) -> list[tuple[int, bool]]:
+    """Return the positions of the items in the order of a reader, and whether method a is at the left.
+
+    Order and sides are random, and each method is at the left in half of the items, or one more. Same arguments, same
+    schedule, so that a reader can go on after a break.
+
+    Parameters
+    ----------
+    seed : int
+        Of the study.
+    reader : int
+        Number of the reader, from 1.
+    count : int
+        Number of items.
+    """
+    generator = np.random.default_rng([seed, reader])
+    order = generator.permutation(count).tolist()
+    first = int(generator.integers(2))  # which method has one more of an odd number
+    sides = generator.permutation(np.arange(first, first + count) % 2 == 0).tolist()
+    return list(zip(order, sides, strict=True))
 
 
 def reader_items(

@@ -3,7 +3,6 @@
 import csv
 import hashlib
 import io
-from typing import Any
 
 from flask import Blueprint, Response, render_template
 from werkzeug.exceptions import NotFound as PageNotFound
@@ -14,16 +13,20 @@ from service.access.audit import log_images
 from service.access.caller import current_caller, current_rights
 from service.collections.app_state import current_state
 from service.features.annotate.reader_study import tables as reader_studies
-from service.features.annotate.reader_study.answer_rows import reader_answer_rows
-from service.features.annotate.reader_study.messages import MAX_NOTE, ReaderStart, SidedAnswer
-from service.features.annotate.reader_study.reader_results import reader_study_results
-from service.features.annotate.reader_study.reader_view import from_sides, reader_items
+from service.features.annotate.reader_study.reader_results import reader_answer_rows, reader_study_results
+from service.features.annotate.reader_study.reader_view import (
+    MAX_NOTE,
+    ReaderStart,
+    SidedAnswer,
+    from_sides,
+    reader_items,
+)
 from service.features.annotate.reader_study.tables import ReaderStudy
 from service.http.operations import json_response
 from service.http.request_params import json_body, require_json
 from service.languages import mark
 from service.pages.menu import MenuPage
-from service.state.database import StateDatabase, state_database
+from service.state.database import state_database
 
 blueprint = Blueprint("reader_study", __name__, url_prefix="/study")
 MENU_PAGE = MenuPage("reader_study.show_studies", mark("Reader studies"), 70, of_administration=True)
@@ -120,15 +123,11 @@ def post_answer(name: str) -> tuple[str, int]:
 def show_study_results(name: str) -> str:
     """Show the results to the owner of the service."""
     study = _shown_study(name)
-    return render_template("study_results.html", study=study, results=_results(state_database(), study))
-
-
-def _results(database: StateDatabase, study: ReaderStudy) -> dict[str, Any]:
-    return reader_study_results(
-        study,
-        reader_studies.read_items(database, study.name),
-        reader_studies.read_answers(database, study.name),
+    database = state_database()
+    results = reader_study_results(
+        study, reader_studies.read_items(database, name), reader_studies.read_answers(database, name)
     )
+    return render_template("study_results.html", study=study, results=results)
 
 
 @blueprint.get("/<name>/answers.csv")

@@ -23,11 +23,11 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from cbir.errors import InvalidInput, NotFound
-from service.state.database import StateDatabase
+from cbir.settings import Settings
+from service.state.database import StateDatabase, open_state
 from service.state.schema import WholeNumber, tables, unix_time
 
 ERASED_IMAGE = "-"  # in place of the id of an image of an erased patient
-
 studies = Table(
     "reader_studies",
     tables,
@@ -272,9 +272,20 @@ def read_answers(database: StateDatabase, name: str, reader: int | None = None) 
     ]
 
 
-def erase_images(database: StateDatabase, images: Iterable[str]) -> None:
-    """Remove images from all studies, with the items that they are the query of and their answers."""
-    erased = set(images)
+def erase_from_studies(settings: Settings, keys: Sequence[str], image_ids: Iterable[str]) -> None:
+    """Remove images of a patient from all studies, with the items that they are the query of and their answers.
+
+    Parameters
+    ----------
+    settings : Settings
+    keys : sequence of str
+        Keys that the patient may have; studies have none.
+    image_ids : iterable of str
+        Ids of the images.
+    """
+    database, erased = open_state(settings), set(image_ids)
+    if not database.exists():
+        return
     with database.writing() as connection:
         for row in connection.execute(select(items)).all():
             if row.query in erased:
@@ -284,6 +295,7 @@ def erase_images(database: StateDatabase, images: Iterable[str]) -> None:
                     )
             elif erased.intersection(row.a) or erased.intersection(row.b):
                 _erase_from_item(connection, row, erased)
+    database.drop_old_rows()
 
 
 def _erase_from_item(connection: Connection, row: Row[Any], erased: set[str]) -> None:

@@ -10,9 +10,8 @@ from cbir.evaluation.report.charts import style_sheet
 from cbir.evaluation.report.report_pictures import ReportPictures
 from cbir.store import Collection
 from cbir.store.records import originals
-from service.features.audit.checks.audit_messages import Audit, AuditCopy, AuditLeak, SuspectLabel
-from service.features.audit.checks.audit_summary import LISTED_MEMBERS
-from service.features.audit.checks.privacy_messages import PrivacyFindings, ReportedAudit
+from service.features.audit.checks.collection_audit import LISTED_MEMBERS
+from service.features.audit.checks.privacy import PrivacyFindings, ReportedAudit
 from service.features.audit.checks.report_sections import (
     render_coverage,
     render_drift,
@@ -21,6 +20,7 @@ from service.features.audit.checks.report_sections import (
     render_summary,
     render_values,
 )
+from service.features.audit.messages import Audit, AuditCopy, AuditLeak, SuspectLabel
 
 PICTURED = 60  # suspect labels, groups of duplicates, leaks and outliers with pictures
 PICTURED_MEMBERS = 6  # pictures of a group

@@ -1,32 +1,58 @@
-"""Audit of a collection: everything that can be found in its vectors, labels and history."""
+"""Audit of a collection: everything that can be found in its vectors, labels and history, and the message of it."""
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cbir.settings import Settings
 from cbir.store import Collection
-from service.features.audit.checks.audited_images import AuditedImages, read_audited_images
-from service.features.audit.checks.coverage import Coverage, count_coverage
-from service.features.audit.checks.drift import SourceDrift, find_drift
-from service.features.audit.checks.duplicate_groups import Duplicates
-from service.features.audit.checks.duplicates import find_duplicates
-from service.features.audit.checks.group_quality import (
+from service.features.audit.checks.audited_images import (
+    AuditedImages,
+    IndependentNeighbours,
+    Outliers,
+    find_independent,
+    find_outliers,
+    read_audited_images,
+    source_codes,
+)
+from service.features.audit.checks.drift import SourceDrift, alarm_threshold, find_drift
+from service.features.audit.checks.duplicates import Duplicates, Leak, find_duplicates, find_leaks
+from service.features.audit.checks.label_errors import VOTERS, LabelErrors, find_label_errors, require_classes
+from service.features.audit.checks.label_values import (
     AGES,
+    Coverage,
     GroupQuality,
     age_bands,
     compare_groups,
     correct_holm,
+    count_coverage,
     precision_of,
 )
-from service.features.audit.checks.independent_neighbours import IndependentNeighbours, find_independent
-from service.features.audit.checks.label_errors import VOTERS, LabelErrors, find_label_errors, require_classes
-from service.features.audit.checks.leaks import Leak, find_leaks
-from service.features.audit.checks.outliers import Outliers, find_outliers
-from service.features.audit.checks.source_codes import source_codes
+from service.features.audit.messages import (
+    Audit,
+    AuditCopy,
+    AuditLeak,
+    AuditOutlier,
+    CoverageFindings,
+    CoverageLabel,
+    DriftFindings,
+    DriftSource,
+    DriftWeek,
+    DuplicateFindings,
+    GroupFinding,
+    JudgedValue,
+    LabelConfusion,
+    LabelFindings,
+    LeakedCopy,
+    LeakFindings,
+    OutlierFindings,
+    SuspectLabel,
+)
 
 GROUPS = (
     "sex",
@@ -38,8 +64,11 @@ GROUPS = (
     "laterality",
 )  # compared where used
 MOST_GROUPS = 50  # values of a label that divides images into groups
-
 Progress = Callable[[str, int, int], None]
+LISTED = 1000  # items of each list; the csv files have all
+LISTED_MEMBERS = 50  # images of a group of duplicates or a leak
+CONFUSIONS = 200
+DECIMALS = 6
 
 
 @dataclass(frozen=True)
@@ -153,3 +182,138 @@ def _compare_all_groups(
         if len(names) <= MOST_GROUPS:
             qualities += compare_groups(key, names, codes, precision, label, images.block)
     return correct_holm(qualities)
+
+
+def summarise_audit(audit: CollectionAudit) -> Audit:
+    """Return the message of an audit."""
+    return Audit(
+        read_at=audit.read_at,
+        generation=audit.generation,
+        images=len(audit.images),
+        duplicates=_duplicates(audit),
+        leaks=_leaks(audit),
+        labels=None if audit.label_errors is None else _labels(audit, audit.label_errors),
+        outliers=_outliers(audit),
+        drift=_drift(audit),
+        coverage=_coverage(audit),
+        groups=None
+        if audit.groups is None
+        else [GroupFinding(**asdict(group), worse=group.is_worse) for group in audit.groups],
+    )
+
+
+def _duplicates(audit: CollectionAudit) -> DuplicateFindings:
+    groups = audit.duplicates.groups
+    items = [
+        [
+            AuditCopy(image_id=member.image_id, change=member.change)
+            for member in group.members[:LISTED_MEMBERS]
+        ]
+        for group in groups[:LISTED]
+    ]
+    images = sum(len(group.members) for group in groups)
+    return DuplicateFindings(
+        groups=len(groups), images=images, unread=len(audit.duplicates.unread), items=items
+    )
+
+
+def _leaks(audit: CollectionAudit) -> LeakFindings | None:
+    if audit.leaks is None or audit.options.split is None:
+        return None
+    items = [
+        AuditLeak(
+            kind=leak.kind,
+            images=[
+                LeakedCopy(image_id=image.image_id, part=image.part) for image in leak.images[:LISTED_MEMBERS]
+            ],
+        )
+        for leak in audit.leaks[:LISTED]
+    ]
+    counts: Counter[str] = Counter(leak.kind for leak in audit.leaks)
+    return LeakFindings(key=audit.options.split, counts=dict(counts), items=items)
+
+
+def _labels(audit: CollectionAudit, errors: LabelErrors) -> LabelFindings:
+    suspects, ids, names = errors.suspects(), audit.images.image_ids, errors.names
+    pairs = Counter(
+        (names[errors.label[position]], names[errors.suggested[position]]) for position in suspects.tolist()
+    )
+    confusions = [
+        LabelConfusion(label=label, suggested=suggested, images=images)
+        for (label, suggested), images in pairs.most_common(CONFUSIONS)
+    ]
+    items = [
+        SuspectLabel(
+            image_id=ids[errors.rows[position]],
+            label=names[errors.label[position]],
+            suggested=names[errors.suggested[position]],
+            suspicion=round(float(errors.suspicion[position]), DECIMALS),
+            neighbours=[ids[row] for row in errors.neighbours[position].tolist() if row >= 0],
+        )
+        for position in suspects[:LISTED].tolist()
+    ]
+    return LabelFindings(
+        key=audit.options.label or "",
+        judged=len(errors.rows),
+        suspects=len(suspects),
+        rare=[name for name, rare in zip(names, errors.rare.tolist(), strict=True) if rare],
+        values=_judged_values(errors, suspects),
+        confusions=confusions,
+        items=items,
+    )
+
+
+def _judged_values(errors: LabelErrors, suspects: NDArray[np.int64]) -> list[JudgedValue]:
+    """Return the numbers of images and suspects of each value, the largest share of suspects first."""
+    images = np.bincount(errors.label, minlength=len(errors.names)).tolist()
+    suspect = np.bincount(errors.label[suspects], minlength=len(errors.names)).tolist()
+    values = [
+        JudgedValue(value=value, images=count, suspects=number)
+        for value, count, number in zip(errors.names, images, suspect, strict=True)
+        if count
+    ]
+    return sorted(values, key=lambda each: (-each.suspects / each.images, each.value))
+
+
+def _outliers(audit: CollectionAudit) -> OutlierFindings:
+    outliers = audit.outliers
+    items = [
+        AuditOutlier(
+            image_id=audit.images.image_ids[row], likeness=round(float(outliers.likeness[row]), DECIMALS)
+        )
+        for row in outliers.rows[:LISTED].tolist()
+    ]
+    return OutlierFindings(images=len(outliers.rows), items=items)
+
+
+def _drift(audit: CollectionAudit) -> DriftFindings:
+    return DriftFindings(
+        key=audit.source_key,
+        threshold=alarm_threshold(len(audit.drift)),
+        alarms=sum(source.alarms for source in audit.drift),
+        sources=[_source(audit, source) for source in audit.drift],
+    )
+
+
+def _source(audit: CollectionAudit, drift: SourceDrift) -> DriftSource:
+    weeks = [
+        DriftWeek(
+            monday=check.monday,
+            images=check.images,
+            p=round(check.p, DECIMALS),
+            alarm=check.alarm,
+            image_ids=[audit.images.image_ids[row] for row in check.rows] if check.alarm else [],
+        )
+        for check in drift.checks
+    ]
+    return DriftSource(source=drift.source, images=drift.images, alarms=drift.alarms, weeks=weeks)
+
+
+def _coverage(audit: CollectionAudit) -> CoverageFindings:
+    coverage = audit.coverage
+    return CoverageFindings(
+        patients=coverage.patients,
+        without_patient=coverage.without_patient,
+        thin=coverage.thin,
+        labels=[CoverageLabel.model_validate(asdict(label)) for label in coverage.labels],
+    )

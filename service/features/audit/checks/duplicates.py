@@ -1,40 +1,111 @@
-"""Duplicates and near-duplicates: candidates by vector and picture, proved by aligning the pictures."""
+"""Duplicates of a collection, and leaks between the parts of a split."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 import cv2
 import numpy as np
 
 from cbir import settings
+from cbir.errors import InvalidInput
 from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.learn.severity.stored_images import matching_records
 from cbir.store import Collection, Record
 from cbir.store.records.filter_conditions import Condition
-from cbir.system.cancellation import checkpoint
+from cbir.system.cancellation import checkpoint, with_checkpoints
 from cbir.system.threads import cores
-from service.features.audit.checks.duplicate_candidates import find_candidate_pairs
-from service.features.audit.checks.duplicate_changes import name_changes
-from service.features.audit.checks.duplicate_comparison import compare_pairs
-from service.features.audit.checks.duplicate_groups import (
-    REFERENCE,
-    DuplicateGroup,
-    DuplicateMember,
-    Duplicates,
-    group_by_reference,
-)
-from service.features.audit.checks.duplicate_pictures import PictureReader, Pictures
-from service.features.audit.checks.duplicate_proof import Proof, prove
-from service.features.audit.checks.pair_orientation import list_pairs, orient_pairs
-from service.features.audit.checks.picture_signatures import ORIENTATIONS, Signatures
-from service.features.audit.checks.picture_workers import picture_workers
-from service.features.audit.checks.signed_pictures import read_signed_pictures
+from service.features.audit.checks.duplicate_candidates import find_candidate_pairs, list_pairs, orient_pairs
+from service.features.audit.checks.duplicate_pictures import PictureReader, Pictures, picture_workers
+from service.features.audit.checks.duplicate_proof import Proof, compare_pairs, name_changes, prove
+from service.features.audit.checks.picture_signatures import ORIENTATIONS, Signatures, read_signed_pictures
 
+REFERENCE = "reference"
 GROUPS_AT_ONCE = 128  # named between two checkpoints
-
 Progress = Callable[[str, int, int], None]
+Kind = Literal["patient", "study", "picture", "near-duplicate"]
+
+
+@dataclass(frozen=True)
+class DuplicateMember:
+    """An image of a group.
+
+    change: "reference", or how the image differs from the reference: "identical", "resized", "recompressed", "gamma",
+    "rotated", "inverted", "flipped", "cropped", "text", several of them joined by "+". confidence: from 0 to 1.
+    """
+
+    number: int
+    image_id: str
+    source: str
+    change: str
+    confidence: float
+
+
+@dataclass(frozen=True)
+class DuplicateGroup:
+    """Duplicates of one picture; the first is the reference that the others are compared with."""
+
+    members: tuple[DuplicateMember, ...]
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """Groups of duplicates in a collection.
+
+    unread: ids of images whose picture cannot be read; of these only identical ones are found. pairs: pairs of
+    pictures that were compared.
+    """
+
+    groups: tuple[DuplicateGroup, ...]
+    unread: tuple[str, ...]
+    pairs: int
+
+
+def group_by_reference(
+    pairs: set[tuple[int, int]],
+    preference: Callable[[int], tuple[int, ...]],
+    is_duplicate: Callable[[int, int], bool],
+) -> list[list[int]]:
+    """Group rows so that each is a duplicate of its group's first, the reference; chains are cut there.
+
+    Parameters
+    ----------
+    pairs : set of (int, int)
+        Proved duplicates.
+    preference : callable
+        Key of a row; the row with the smallest becomes the reference.
+    is_duplicate : callable
+        Compares a reference with a row that only others connect to it.
+    """
+    linked: dict[int, set[int]] = {}
+    for first, second in pairs:
+        linked.setdefault(first, set()).add(second)
+        linked.setdefault(second, set()).add(first)
+    left = set(linked)
+    groups = []
+    for reference in with_checkpoints(sorted(linked, key=preference)):
+        if reference not in left:
+            continue
+        others = sorted(_connected(reference, linked, left) - {reference})
+        members = [row for row in others if row in linked[reference] or is_duplicate(reference, row)]
+        if members:
+            groups.append([reference, *members])
+        left -= {reference, *members}
+    return groups
+
+
+def _connected(start: int, linked: dict[int, set[int]], left: set[int]) -> set[int]:
+    """Return the rows of `left` that pairs connect with `start`, itself included."""
+    reached, open_rows = {start}, [start]
+    while open_rows:
+        for row in linked[open_rows.pop()]:
+            if row in left and row not in reached:
+                reached.add(row)
+                open_rows.append(row)
+    return reached
 
 
 @contextmanager
@@ -167,9 +238,7 @@ def _group(
         change, confidence = REFERENCE, 1.0
         if row != reference:
             change, confidence = _describe(numbered, pictures, proofs, reference, row)
-        members.append(
-            DuplicateMember(number, record.image_id, record.source, record.frame, change, confidence)
-        )
+        members.append(DuplicateMember(number, record.image_id, record.source, change, confidence))
     return DuplicateGroup(tuple(members))
 
 
@@ -189,3 +258,71 @@ def _describe(
     turned = ORIENTATIONS[proof.orientation]
     fine = pictures.fine(reference, side), turned.apply(pictures.fine(row, side))
     return name_changes(records, fine, turned, proof.alignment), proof.confidence
+
+
+@dataclass(frozen=True)
+class LeakedImage:
+    """An image of a leak, and the part of the split that it is in."""
+
+    image_id: str
+    source: str
+    part: str
+
+
+@dataclass(frozen=True)
+class Leak:
+    """Images of several parts of a split that share a patient, a study, or what they show."""
+
+    kind: Kind
+    images: tuple[LeakedImage, ...]
+
+
+def find_leaks(collection: Collection, split: str, duplicates: Duplicates) -> list[Leak]:
+    """Find what the parts of a split share: patients, then studies, pictures and near-duplicates.
+
+    Images with the same pixels are a leak of the kind "picture", and not a near-duplicate too unless their group has
+    others.
+
+    Parameters
+    ----------
+    collection : Collection
+    split : str
+        Label whose values are the parts; images without it are in none.
+    duplicates : Duplicates
+        Groups of the collection's duplicates.
+
+    Raises
+    ------
+    InvalidInput
+        If no image has the label.
+    """
+    records = [record for _, record in matching_records(collection, ()) if record.labels.get(split)]
+    if not records:
+        raise InvalidInput(
+            f"no image has the label {split}; name the label of the split, see `cbir collection labels`"
+        )
+    by_id = {record.image_id: record for record in records}
+    leaks: list[Leak] = []
+    leaks += _shared("patient", records, split, lambda record: record.patient_key or "")
+    leaks += _shared("study", records, split, lambda record: record.study)
+    leaks += _shared("picture", records, split, lambda record: record.content_hash)
+    for group in duplicates.groups:
+        members = [by_id[member.image_id] for member in group.members if member.image_id in by_id]
+        if len({record.content_hash for record in members}) > 1:
+            leaks += _leak("near-duplicate", members, split)
+    return leaks
+
+
+def _shared(kind: Kind, records: Iterable[Record], split: str, key: Callable[[Record], str]) -> list[Leak]:
+    """Return the leaks of images with the same key, which is not empty."""
+    sharing: dict[str, list[Record]] = {}
+    for record in records:
+        if value := key(record):
+            sharing.setdefault(value, []).append(record)
+    return [leak for group in sharing.values() for leak in _leak(kind, group, split)]
+
+
+def _leak(kind: Kind, records: Iterable[Record], split: str) -> list[Leak]:
+    """Return the leak that images are, none if they are all in the same part."""
+    images = tuple(LeakedImage(record.image_id, record.source, record.labels[split]) for record in records)
+    return [Leak(kind, images)] if len({image.part for image in images}) > 1 else []

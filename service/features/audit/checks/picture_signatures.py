@@ -1,6 +1,6 @@
 """Signatures of pictures: low frequencies, also rotated and enlarged, and detail without contrast."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import cv2
@@ -8,7 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.gallery.vector_blocks import Floats
-from service.features.audit.checks.duplicate_pictures import Picture, to_square
+from cbir.store import Record
+from service.features.audit.checks.duplicate_pictures import (
+    BLANK,
+    Picture,
+    PictureReader,
+    PictureWorkers,
+    Squares,
+    to_square,
+)
+from service.features.audit.checks.duplicate_pictures import SIDE as SQUARE
 
 SIDE = 32
 FREQUENCIES = 9  # in each direction
@@ -18,12 +27,15 @@ SMOOTHING = 1.0  # pixels of standard deviation
 ROUNDING = 1e-3  # length of the frequencies of a picture that shows nothing, at most
 NOISE = 2.0  # grey levels of standard deviation that are no detail
 STEPS = 40  # of int8 for one standard deviation of detail
-
 Degrees = float
 Zoom = float
 # How a picture is placed before it is compared: as it is, rotated (4 degrees more or less change little), cropped.
 PLACINGS: list[tuple[Degrees, Zoom]] = [(0, 1), (-7, 1), (7, 1), (-14, 1), (14, 1), (0, 1.1)]
 ENLARGED = len(PLACINGS) - 1
+_COSINES = np.ascontiguousarray(
+    cv2.dct(np.eye(SIDE, dtype=np.float32), flags=cv2.DCT_ROWS)[:, :FREQUENCIES].T
+)
+TOGETHER = 250  # images that a thread or process reads one after the other
 
 
 class Signatures(NamedTuple):
@@ -78,13 +90,14 @@ def _circle() -> Floats:
 
 
 CIRCLE = _circle()
+
 _WHOLE = (CIRCLE > 0).astype(np.uint8)
+
 _FLAT_CIRCLE = CIRCLE.ravel()
+
 _MEAN = _FLAT_CIRCLE / CIRCLE.sum()
+
 _PLACED = [placing(number, SIDE) for number in range(len(PLACINGS))]
-_COSINES = np.ascontiguousarray(
-    cv2.dct(np.eye(SIDE, dtype=np.float32), flags=cv2.DCT_ROWS)[:, :FREQUENCIES].T
-)
 
 
 def low_frequencies(picture: Picture) -> Floats:
@@ -145,3 +158,62 @@ def sign_pictures(squares: Sequence[Picture] | NDArray[np.uint8]) -> Signatures:
             normalised_detail(square),
         )
     return signatures
+
+
+class SignedPictures(NamedTuple):
+    """Pictures of n images.
+
+    squares: black where there is no picture. readable: (n,) bool, whether there is one. signatures: 0 where the
+    picture shows nothing.
+    """
+
+    squares: Squares
+    readable: NDArray[np.bool_]
+    signatures: Signatures
+
+
+def read_signed_pictures(
+    workers: PictureWorkers, numbered: Sequence[tuple[int, Record]], progress: Callable[[int, int], None]
+) -> SignedPictures:
+    """Read and sign the pictures of images.
+
+    Parameters
+    ----------
+    workers : PictureWorkers
+    numbered : sequence of (int, Record)
+        Images.
+    progress : callable
+        Called with done and total.
+    """
+    count = len(numbered)
+    numbers = np.array([number for number, _ in numbered], np.int64)
+    sizes = np.array([max(record.width, record.height) for _, record in numbered], np.int64)
+    signed = SignedPictures(
+        Squares(numbers, sizes, np.empty((count, SQUARE, SQUARE), np.uint8)),
+        np.empty(count, bool),
+        empty_signatures(count),
+    )
+    blocks = [slice(start, min(start + TOGETHER, count)) for start in range(0, count, TOGETHER)]
+    for rows, (pixels, readable, signatures) in zip(
+        blocks, workers.map(_read, (numbers[rows] for rows in blocks)), strict=True
+    ):
+        signed.squares.pixels[rows], signed.readable[rows] = pixels, readable
+        signed.signatures.frequencies[rows], signed.signatures.detail[rows] = signatures
+        progress(rows.stop, count)
+    return signed
+
+
+def _read(
+    reader: PictureReader, numbers: NDArray[np.int64]
+) -> tuple[NDArray[np.uint8], NDArray[np.bool_], Signatures]:
+    """Return pixels (n, 64, 64) of images, whether they could be read, and their signatures."""
+    records = reader.collection.records(numbers.tolist())
+    pixels, readable = np.zeros((len(numbers), SQUARE, SQUARE), np.uint8), np.zeros(len(numbers), bool)
+    for row, number in enumerate(numbers.tolist()):
+        record = records.get(number)  # None if it has just been deleted
+        square = None if record is None else reader.square(record)
+        if square is not None:
+            pixels[row], readable[row] = square, True
+    signatures = sign_pictures(pixels)
+    signatures.frequencies[[square.std() < BLANK for square in pixels]] = 0
+    return pixels, readable, signatures

@@ -1,5 +1,6 @@
 """Privacy check of a collection: what may identify a person in tags, labels, paths and pixels."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -7,6 +8,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
+from pydantic import BaseModel, Field
 from pydicom.dataset import Dataset
 
 from cbir.errors import UnreadableImage
@@ -21,14 +23,23 @@ from cbir.store import Collection, Record
 from cbir.store.records import originals
 from cbir.system.cancellation import checkpoint
 from cbir.system.threads import cores
-from service.features.audit.checks.privacy_identity import Identity
 from service.features.audit.checks.privacy_tags import check_tags, is_declared, profile_tags, read_identity
-from service.features.audit.checks.privacy_texts import common_folders, label_signs, path_signs
-from service.features.audit.checks.privacy_words import WHYS, Sign
+from service.features.audit.checks.privacy_texts import (
+    WHYS,
+    Identity,
+    Sign,
+    common_folders,
+    label_signs,
+    path_signs,
+)
+from service.features.audit.messages import Audit
 
 AT_ONCE = 500  # files
 MADE_ANEW = "2.25."  # root of UIDs made from a random number
 RANK = {why: rank for rank, why in enumerate(WHYS)}
+LISTED = 1000  # findings; privacy.csv has all
+COLUMNS = ("image_id", "where", "part", "why", "form")
+FILE_COLUMNS = ("image_id", "source")
 
 
 @dataclass(frozen=True)
@@ -192,3 +203,89 @@ def _text_sign(image: Image) -> Sign | None:
     line = text.line
     box = f"x {line.left:.0f} to {line.right:.0f}, y {line.top:.0f} to {line.bottom:.0f}"
     return Sign(box, "personal-text" if text.looks_personal else "text")
+
+
+class PrivacyItem(BaseModel):
+    """A sign of a person in an image."""
+
+    image_id: str = Field(description="Id of the image; of a file with several frames, the first.")
+    where: str = Field(description="tags, labels, path or pixels")
+    part: str = Field(description="Attribute, key of the label, folder, or place in the picture.")
+    why: str = Field(description="Why it may identify a person.")
+    form: str = Field(description="The value with `a` for each word and `9` for each digit.")
+
+
+class PrivacyGroup(BaseModel):
+    """Number of images with the same reason in the same part."""
+
+    where: str = Field(description="tags, labels, path or pixels")
+    part: str = Field(description="As of an item; empty for places in pictures.")
+    why: str = Field(description="Why it may identify a person.")
+    images: int = Field(description="Number of images, or files of several frames.")
+
+
+class PrivacyFindings(BaseModel):
+    """Findings of the privacy check."""
+
+    checked: int = Field(description="Number of images that were looked at.")
+    unread: int = Field(description="Images whose file was not found: only labels and path were looked at.")
+    images: int = Field(description="Images with a finding.")
+    dicom_files: int = Field(description="DICOM files whose tags were read.")
+    undeclared: int = Field(
+        description="DICOM files that do not say that their patient's identity was removed."
+    )
+    own_uids: int = Field(
+        description="DICOM files whose UIDs were not made from a random number: noted, no finding."
+    )
+    groups: list[PrivacyGroup] = Field(description="Findings by part and reason, the strongest first.")
+    items: list[PrivacyItem] = Field(description="The first 1000 findings, the strongest first.")
+
+
+class ReportedAudit(Audit):
+    """Findings of an audit, in its folder; null for what was not looked at."""
+
+    privacy: PrivacyFindings | None = Field(
+        default=None, description="What may identify a person; null without --privacy."
+    )
+
+
+def summarise_privacy(check: PrivacyCheck) -> PrivacyFindings:
+    """Return the message of a privacy check."""
+    images = Counter(
+        (finding.where, part, finding.sign.why) for finding in check.findings for part in _parts(finding)
+    )
+    groups = [
+        PrivacyGroup(where=where, part=part, why=why, images=count)
+        for (where, part, why), count in sorted(images.items(), key=lambda item: (RANK[item[0][2]], -item[1]))
+    ]
+    items = [
+        PrivacyItem(image_id=finding.image_id, where=finding.where, **vars(finding.sign))
+        for finding in check.findings[:LISTED]
+    ]
+    return PrivacyFindings(
+        checked=check.images,
+        unread=check.unread,
+        images=len({finding.image_id for finding in check.findings}),
+        dicom_files=check.files,
+        undeclared=check.undeclared,
+        own_uids=check.own_uids,
+        groups=groups,
+        items=items,
+    )
+
+
+def _parts(finding: PrivacyFinding) -> list[str]:
+    """Return what a finding is counted by: each attribute that it names, and no places in pictures."""
+    if finding.where == "pixels":
+        return [""]
+    return finding.sign.part.split() if finding.where == "tags" else [finding.sign.part]
+
+
+def privacy_rows(check: PrivacyCheck) -> list[tuple[str, ...]]:
+    """Return the rows of privacy.csv, with `COLUMNS`."""
+    return [(finding.image_id, finding.where, *vars(finding.sign).values()) for finding in check.findings]
+
+
+def privacy_files(check: PrivacyCheck) -> list[tuple[str, str]]:
+    """Return the rows of privacy_files.csv, with `FILE_COLUMNS`: each image with a finding, and its path as it is."""
+    return list(dict.fromkeys((finding.image_id, finding.source) for finding in check.findings))

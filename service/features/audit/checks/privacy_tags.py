@@ -9,8 +9,7 @@ from pydicom.dataset import Dataset
 
 from cbir.errors import InvalidInput
 from cbir.system.remedies import install_command
-from service.features.audit.checks.privacy_identity import Identity, patient_identity
-from service.features.audit.checks.privacy_words import Sign, form_of, is_dummy
+from service.features.audit.checks.privacy_texts import Identity, Sign, form_of, is_dummy, patient_identity
 
 EDITION = "dicomfields_2026c"  # of table E.1-1, in the package dicom-anonymizer
 OTHER_LISTS = ("ALL_TAGS", "U_TAGS", "X_Z_U_STAR_TAGS")  # not read: all of them, and UIDs

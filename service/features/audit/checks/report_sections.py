@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from html import escape
 
-from service.features.audit.checks.audit_messages import (
+from service.features.audit.checks.privacy import PrivacyFindings, ReportedAudit
+from service.features.audit.checks.privacy_texts import WHYS
+from service.features.audit.messages import (
     CoverageLabel,
     DriftSource,
     GroupFinding,
     LabelFindings,
 )
-from service.features.audit.checks.privacy_messages import PrivacyFindings, ReportedAudit
-from service.features.audit.checks.privacy_words import WHYS
 
 LISTED_VALUES = 60  # of a label
 

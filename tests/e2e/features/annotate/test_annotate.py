@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from playwright import sync_api
 
+from service.features.annotate import study_files
 from service.features.annotate.active.judgement_journal import PairJudgement, read_journal
-from service.features.annotate.study import study_models
 from tests.e2e.browsing import until
 from tests.e2e.conftest import PATIENCE_MS
 from tests.e2e.judging import (
@@ -86,7 +86,7 @@ def accuracy(study: Path, after: int) -> float:
 
     severities = np.random.default_rng(7).uniform(0, 1, UNSEEN)
     images = np.stack([joint(severity, 10_000 + number) for number, severity in enumerate(severities)])
-    folder = sorted((study / study_models.FOLDER).glob(f"{after:04d}-*"))[-1]
+    folder = sorted((study / study_files.MODELS).glob(f"{after:04d}-*"))[-1]
     mean = load_severity_ranker(folder).severity(images).mean
     first, second = np.triu_indices(len(severities), 1)
     apart = np.abs(severities[first] - severities[second]) > 0.05
@@ -144,7 +144,7 @@ def test_killed_twice_while_judging(
     )
     log = running.stop()
     assert "failed" not in log, log
-    learnt = study_models.latest_model(study)
+    learnt = study_files.latest_model(study)
     assert learnt is not None
     assert learnt.judgements > JUDGEMENTS / 2
     before, now = accuracy(study, 1), accuracy(study, learnt.after)
@@ -191,7 +191,7 @@ def learnt_from(study: Path, judgements: int) -> int:
     """Wait for a ranker that learnt from so many judgements; the number of the latest one."""
     end = time.monotonic() + LEARNING_SECONDS
     while time.monotonic() < end:
-        model = study_models.latest_model(study)
+        model = study_files.latest_model(study)
         if model is not None and model.judgements >= judgements:
             return model.judgements
         time.sleep(0.2)

@@ -9,8 +9,8 @@ from playwright import sync_api
 
 from cbir.store import Collection
 from service.access.tokens import Scope, TokenStore
+from service.features.annotate import study_files
 from service.features.annotate.active.judgement_journal import ImageGrade, PairJudgement, Undo, read_journal
-from service.features.annotate.study import study_rounds
 from tests.e2e.browsing import until
 from tests.e2e.conftest import PATIENCE_MS
 from tests.e2e.judging import UNSENT, Annotating, annotating, introduce, joints, on_screen
@@ -364,7 +364,7 @@ def test_a_pair_whose_file_is_gone_is_passed_over(browser: sync_api.Browser, tmp
     with Collection(collection) as opened:
         files = {record.image_id: Path(record.source) for _, record in opened.iterate()}
     with annotating("--collection", collection, "--study-dir", study, "--start", "1") as found:
-        gone = study_rounds.read_rounds(study)[0].pairs[0].first  # of the very first pair
+        gone = study_files.read_rounds(study)[0].pairs[0].first  # of the very first pair
         files[gone].unlink()
         page = browser.new_page()
         page.set_default_timeout(PATIENCE_MS)

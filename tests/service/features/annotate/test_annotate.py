@@ -20,11 +20,10 @@ from cbir.store.base import profile
 from service.access import scopes
 from service.access.scopes import OpenTo
 from service.access.tokens import Scope, TokenStore
-from service.features.annotate.annotation_app import create_app
-from service.features.annotate.annotation_scopes import ANNOTATION_RULES
+from service.features.annotate import study_files, study_plan
+from service.features.annotate.annotation_app import ANNOTATION_RULES, create_app
 from service.features.annotate.annotation_state import EXTENSION
 from service.features.annotate.serve_command import serve_study
-from service.features.annotate.study import study_models, study_plan
 from tests.cbir.images.synthetic_dicom import dicom_set, written
 from tests.service.conftest import cbir, problem
 
@@ -175,7 +174,7 @@ def test_every_address_has_an_entry(closed: Flask) -> None:
     for rule in closed.url_map.iter_rules():
         for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
             entry = scopes.find_rule(method, rule.rule, ANNOTATION_RULES)
-            assert entry, f"{method} {rule.rule} is missing in service/features/annotate/annotation_scopes.py"
+            assert entry, f"{method} {rule.rule} is missing in service/features/annotate/annotation_app.py"
             found.add(id(entry))
             if entry.need is OpenTo.anyone and rule.rule.startswith("/annotate"):
                 assert rule.rule.startswith("/annotate/static/")
@@ -267,11 +266,11 @@ def test_severity_as_a_label(client: FlaskClient, app: Flask, writable: Path, id
     class Ranker:
         def save(self, folder: Path, facts: dict[str, int]) -> None:
             folder.mkdir(parents=True)
-            for name in study_models.RANKER:
+            for name in study_files.RANKER:
                 (folder / name).write_text(name)
 
     said = SeverityEstimate(values, values**2, values[:, None])
-    study_models.store_trained_model(study.folder, Ranker(), 1, 5, ids, said)  # type: ignore[arg-type]
+    study_files.store_trained_model(study.folder, Ranker(), 1, 5, ids, said)  # type: ignore[arg-type]
     study.reload_model()
     assert pairs(client)["progress"]["learnt"] == 1
     answer = client.post("/annotate/severity", json={})
@@ -284,7 +283,7 @@ def test_severity_as_a_label(client: FlaskClient, app: Flask, writable: Path, id
     }
     with Collection(writable) as collection:
         assert float(collection.record(ids[-1]).labels["severity"]) == pytest.approx(2)
-    assert {path.name for path in (writable / "severity").iterdir()} == {*study_models.RANKER, "SHA256SUMS"}
+    assert {path.name for path in (writable / "severity").iterdir()} == {*study_files.RANKER, "SHA256SUMS"}
 
 
 def test_agreement_is_told(client: FlaskClient, app: Flask, study: Path) -> None:

@@ -16,13 +16,11 @@ from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.store import Collection
 from cbir.store.base import stored_models
-from service.features.annotate import study_options
+from service.features.annotate import study_options, study_plan
 from service.features.annotate.annotation_app import create_app
-from service.features.annotate.annotation_page import grade_keys
+from service.features.annotate.annotation_page import grade_keys, render_instructions
 from service.features.annotate.annotation_state import EXTENSION
-from service.features.annotate.instructions import render_instructions
-from service.features.annotate.study import reference_images, study_plan
-from service.features.annotate.study.study_grades import parse_grades
+from service.features.annotate.study_options import parse_grades
 from tests.service.conftest import problem
 from tests.service.test_api_descriptions import (
     all_fields,
@@ -155,7 +153,7 @@ def test_images_and_texts_of_options(writable: Path, tmp_path: Path) -> None:
         ({"reference": [f"{first}="]}, "caption"),
         ({"reference": [str(tmp_path / "none.csv")]}, "--reference"),
         ({"reference": [str(tmp_path / "bad.csv")]}, "columns"),
-        ({"reference": [f"{first}=x"] * (reference_images.MAX_REFERENCES + 1)}, "allowed"),
+        ({"reference": [f"{first}=x"] * (study_plan.MAX_REFERENCES + 1)}, "allowed"),
         ({"reference_label": "no-such-label"}, "--reference-label"),
         ({"instructions": tmp_path / "none.md"}, "cannot be read"),
         ({"instructions": tmp_path / "bytes.md"}, "UTF-8"),

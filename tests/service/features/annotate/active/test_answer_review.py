@@ -14,6 +14,7 @@ from cbir.api.main import app
 from cbir.errors import InvalidInput
 from cbir.learn.severity.judged_pairs import SeverityEstimate
 from cbir.store import Collection
+from service.features.annotate import study_plan
 from service.features.annotate.active.annotator_agreement import annotator_agreement, grade_agreement
 from service.features.annotate.active.judgement_journal import (
     Entry,
@@ -25,10 +26,9 @@ from service.features.annotate.active.judgement_journal import (
     utc_now,
     valid_grades,
 )
-from service.features.annotate.study import study_export, study_plan
-from service.features.annotate.study.answer_review import filter_answers, review_answers
-from service.features.annotate.study.study_models import TrainedModel
-from service.features.annotate.study.study_results import study_results
+from service.features.annotate.answer_review import filter_answers, review_answers
+from service.features.annotate.study_files import TrainedModel
+from service.features.annotate.study_results import ANSWER_COLUMNS, answer_rows, csv_text, study_results
 
 IDS = [f"{number:032x}" for number in range(12)]
 PLAN = study_plan.StudyPlan(grades=(0.0, 1.0, 2.0), grade_names=("none", "mild", "severe"))
@@ -141,11 +141,11 @@ def test_tables() -> None:
     entries.pair(0, 1, "second", "=cmd()")
     entries.grade(2, None)
     entries.undo(entries.grade(3, 2.0))
-    rows = study_export.answer_rows(entries, PLAN)
+    rows = answer_rows(entries, PLAN)
     assert [row["state"] for row in rows] == ["replaced", "current", "current", "withdrawn"]
     assert rows[0]["name"] == first.name
     assert (rows[2]["grade"], rows[3]["grade_name"]) == (None, "severe")
-    text = study_export.csv_text(study_export.ANSWER_COLUMNS, rows)
+    text = csv_text(ANSWER_COLUMNS, rows)
     read = list(csv.DictReader(io.StringIO(text)))
     assert read[0]["who"] == "'=cmd()", "no formula of a spreadsheet"
     assert read[2]["grade"] == ""

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binomtest
 
 from cbir.learn.severity.severity_rankers import BayesianRanker, ValueRanker
-from service.features.annotate.active.simulation_metrics import relative_accuracy
+from service.features.annotate.active.severity_grades import relative_accuracy
 from tests.benches import loaded
 from tests.service.features.annotate.active.drawn import draw
 

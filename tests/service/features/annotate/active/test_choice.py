@@ -16,8 +16,7 @@ from service.features.annotate.active.pair_selection import (
     share_of,
     starting_pairs,
 )
-from service.features.annotate.active.strategies.core_set import farthest
-from service.features.annotate.active.strategies.disagreement import information
+from service.features.annotate.active.strategies import farthest, information
 
 EVERY = pytest.mark.parametrize("strategy", strategies.names())
 

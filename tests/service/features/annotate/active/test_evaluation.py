@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cbir.errors import InvalidInput
-from service.features.annotate.active.grade_thresholds import fit_grade_thresholds
-from service.features.annotate.active.simulation_metrics import (
+from service.features.annotate.active.severity_grades import (
     classified,
     compare_grades,
     cost,
+    fit_grade_thresholds,
     proportions,
     relative_accuracy,
     uncertainty_by_grade,

@@ -6,9 +6,9 @@ import pytest
 from cbir.errors import InvalidInput
 from cbir.learn.severity.judged_pairs import SeverityEstimate, check_judged_pairs
 from service.features.annotate.active.judgement_journal import ImageGrade, utc_now
-from service.features.annotate.study.image_queue import ImageQueue
-from service.features.annotate.study.study import MIN_NEW_GRADES
-from service.features.annotate.study.study_plan import StudyPlan
+from service.features.annotate.image_queue import ImageQueue
+from service.features.annotate.study import MIN_NEW_GRADES
+from service.features.annotate.study_plan import StudyPlan
 from tests.service.features.annotate.active.test_study import Opening, give_grade, opening
 
 __all__ = ["opening"]  # a fixture

@@ -13,7 +13,7 @@ from cbir.learn.severity.severity_rankers import BayesianRanker
 from cbir.learn.severity.stored_images import read_grey_images
 from cbir.learn.severity.stored_ranker import LABEL
 from cbir.store.base.stored_models import read_severity_conditions
-from service.features.annotate.study import study_models, study_plan
+from service.features.annotate import study_files, study_plan
 from tests.service.features.annotate.active.drawn import SIDE, collection_of, draw, judged
 
 
@@ -35,7 +35,7 @@ def test_labels_and_ranker_go_into_the_collection(tmp_path):
     ranker = BayesianRanker("toprank", SIDE, epochs=1, steps=0, passes=3).fit(seen.inputs, *judged(grades, 8))
     severity = ranker.severity(seen.inputs)
     ids = [record.image_id for record in seen.records]
-    study_models.store_trained_model(study, ranker, 2, 8, ids, severity, where=["source=drawn"])
+    study_files.store_trained_model(study, ranker, 2, 8, ids, severity, where=["source=drawn"])
     study_plan.save_plan(study, {"where": ("source=other",)})  # since the training
     assert "12 images" in label(made.folder, study).output
     np.testing.assert_allclose([made.numeric_labels(LABEL)[name] for name in ids], severity.mean, atol=1e-4)

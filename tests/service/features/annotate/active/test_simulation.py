@@ -8,10 +8,9 @@ import pytest
 from cbir.errors import InvalidInput
 from cbir.learn.severity.severity_rankers import BayesianRanker
 from service.features.annotate.active import simulation_report
-from service.features.annotate.active.grade_thresholds import fit_grade_thresholds
 from service.features.annotate.active.pair_selection import first_pairs
+from service.features.annotate.active.severity_grades import compare_grades, fit_grade_thresholds
 from service.features.annotate.active.simulation import SimulationPlan, answers, simulate
-from service.features.annotate.active.simulation_metrics import compare_grades
 from tests.service.features.annotate.active.drawn import SIDE, draw
 
 PICTURES, GRADES = draw(100)

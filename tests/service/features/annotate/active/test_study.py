@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cbir.errors import CollectionBusy, InvalidInput
 from cbir.learn.severity.judged_pairs import SeverityEstimate
+from service.features.annotate import study_files, study_plan
 from service.features.annotate.active.judgement_journal import (
     ImageGrade,
     PairAnswer,
@@ -22,10 +23,9 @@ from service.features.annotate.active.judgement_journal import (
     read_journal,
     utc_now,
 )
-from service.features.annotate.study import study_models, study_plan
-from service.features.annotate.study.study import Study
-from service.features.annotate.study.study_rounds import JOURNAL, AskedPair, journal_path
-from service.features.annotate.study.study_training import FAILED, STOPPED, training_grades, training_pairs
+from service.features.annotate.study import Study
+from service.features.annotate.study_files import JOURNAL, AskedPair, journal_path
+from service.features.annotate.study_training import FAILED, STOPPED, training_grades, training_pairs
 
 IDS = [f"{number:032x}" for number in range(20)]
 PLAN = study_plan.StudyPlan(strategy="variance", rounds=3, start=0.3, step=0.2, overlap=0.34)
@@ -90,7 +90,7 @@ def has_learnt(
             folder.mkdir(parents=True)
 
     entries = len(study.journal.entries)
-    study_models.store_trained_model(study.folder, Ranker(), after, 9, ids, severity, entries)  # type: ignore[arg-type]
+    study_files.store_trained_model(study.folder, Ranker(), after, 9, ids, severity, entries)  # type: ignore[arg-type]
     study.reload_model()
 
 
@@ -189,7 +189,7 @@ def test_answers_after_the_last_round_are_learnt(opening: Opening) -> None:
     assert study.round_to_train() == 1
     for _ in range(3):
         has_learnt(study, 1)
-    assert len(list((study.folder / study_models.FOLDER).iterdir())) <= 2
+    assert len(list((study.folder / study_files.MODELS).iterdir())) <= 2
 
 
 def test_a_model_of_an_earlier_version_is_read_and_replaced(opening: Opening) -> None:
@@ -197,10 +197,10 @@ def test_a_model_of_an_earlier_version_is_read_and_replaced(opening: Opening) ->
     judge_round(study)
     has_learnt(study, 1)
     assert study.model is not None
-    arrays = dict(np.load(study.model.folder / study_models.SEVERITY))
+    arrays = dict(np.load(study.model.folder / study_files.SEVERITY))
     del arrays["entries"]
-    np.savez(study.model.folder / study_models.SEVERITY, **arrays)
-    study.model.folder.rename(study.folder / study_models.FOLDER / "0001")
+    np.savez(study.model.folder / study_files.SEVERITY, **arrays)
+    study.model.folder.rename(study.folder / study_files.MODELS / "0001")
     study = opening(PLAN.model_copy(update={"rounds": 1}))
     assert study.model is not None
     assert (study.model.after, study.model.entries, study.round_to_train()) == (1, 0, 1)
@@ -320,8 +320,8 @@ def test_severities_that_are_no_numbers_are_not_kept(opening: Opening) -> None:
     values = np.full(len(IDS), np.nan, np.float32)
     severity = SeverityEstimate(values, values, np.eye(len(IDS), dtype=np.float32))
     with pytest.raises(InvalidInput, match="finite"):
-        study_models.store_trained_model(study.folder, None, 1, 9, IDS, severity)  # type: ignore[arg-type]
-    assert study_models.latest_model(study.folder) is None
+        study_files.store_trained_model(study.folder, None, 1, 9, IDS, severity)  # type: ignore[arg-type]
+    assert study_files.latest_model(study.folder) is None
 
 
 @pytest.mark.parametrize("name", ["rounds/0001.json", "models/0001-00000006/severity.npz"])
@@ -375,7 +375,7 @@ def test_the_process_ends_with_its_server(tmp_path: Path, indexed: Path, opening
     command = [
         sys.executable,
         "-m",
-        "service.features.annotate.study.study_training",
+        "service.features.annotate.study_training",
         str(indexed),
         str(study.folder),
         "1",
@@ -414,7 +414,7 @@ def test_training_names_lost_judgements(indexed: Path, opening: Opening) -> None
     command = [
         sys.executable,
         "-m",
-        "service.features.annotate.study.study_training",
+        "service.features.annotate.study_training",
         str(indexed),
         str(study.folder),
         "1",

@@ -9,9 +9,9 @@ import pytest
 
 from cbir.store import Collection
 from cbir.store.base import stored_models
-from service.features.annotate.study import study_models, study_plan
-from service.features.annotate.study.study import Study
-from service.features.annotate.study.study_training import train_study
+from service.features.annotate import study_files, study_plan
+from service.features.annotate.study import Study
+from service.features.annotate.study_training import train_study
 from tests.rights import open_to_others
 from tests.service.features.annotate.active.test_study import give_grade, judge_round
 
@@ -45,11 +45,11 @@ def test_learning(tmp_path: Path, indexed: Path) -> None:
     study.close()
     labelled = Path(shutil.copytree(indexed, tmp_path / "labelled"))
     with Collection(labelled) as collection:
-        study_models.copy_ranker_to_collection(study.model, collection)
+        study_files.copy_ranker_to_collection(study.model, collection)
         assert stored_ranker.load_stored_ranker(collection).side == 32, "where new images look for it"
         assert open_to_others(labelled / stored_models.SEVERITY_FOLDER) == []
         labelled.chmod(0o770)
-        study_models.copy_ranker_to_collection(study.model, collection)
+        study_files.copy_ranker_to_collection(study.model, collection)
     if os.name != "nt":
         modes = [path.stat().st_mode & 0o777 for path in (labelled / stored_models.SEVERITY_FOLDER).iterdir()]
         assert modes == [0o660] * len(modes), "a group that the collection lets in reads its ranker too"
@@ -113,5 +113,5 @@ def test_grades_of_some_images_alone(tmp_path: Path, indexed: Path) -> None:
     study.close()
     copy = Path(shutil.copytree(indexed, tmp_path / "collection"))
     with Collection(copy) as collection:
-        study_models.copy_ranker_to_collection(study.model, collection)
+        study_files.copy_ranker_to_collection(study.model, collection)
     assert stored_models.read_severity_conditions(copy) == (f"label={label}",)

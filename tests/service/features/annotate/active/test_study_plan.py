@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from cbir.errors import InvalidInput
-from service.features.annotate.study import study_plan, study_training
-from service.features.annotate.study.study import Study
-from service.features.annotate.study.study_training import train_study
+from service.features.annotate import study_plan, study_training
+from service.features.annotate.study import Study
+from service.features.annotate.study_training import train_study
 from tests.service.features.annotate.active.test_study import judge_round
 
 

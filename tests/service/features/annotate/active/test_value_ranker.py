@@ -10,7 +10,7 @@ import torch
 from cbir.errors import InvalidInput
 from cbir.learn.severity.severity_networks import ValueNetwork, principal_projection
 from cbir.learn.severity.severity_rankers import ValueRanker, load_severity_ranker
-from service.features.annotate.active.strategy_severity import severity_for_strategy
+from service.features.annotate.active.pair_selection import severity_for_strategy
 from tests.service.features.annotate.active.drawn import judged
 
 GRADES = np.arange(120) % 4.0

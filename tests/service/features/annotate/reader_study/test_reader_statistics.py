@@ -5,16 +5,16 @@ import pytest
 from scipy import stats
 
 from service.features.annotate.active.annotator_agreement import krippendorff_alpha
-from service.features.annotate.reader_study.reader_results import reader_study_results
-from service.features.annotate.reader_study.reader_schedule import reader_schedule
-from service.features.annotate.reader_study.reader_statistics import (
+from service.features.annotate.reader_study.reader_results import (
     alpha_with_interval,
     answer_tables,
     kappas,
     mean_of_readers,
     query_preference,
+    reader_study_results,
     relevance_units,
 )
+from service.features.annotate.reader_study.reader_view import reader_schedule
 from service.features.annotate.reader_study.tables import ReaderAnswer, ReaderStudy, StudyItem
 
 NAN = np.nan

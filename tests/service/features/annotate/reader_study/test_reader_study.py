@@ -15,10 +15,8 @@ from cbir.store import Collection
 from service.access.tokens import Scope
 from service.app import create_app
 from service.features.annotate.reader_study import tables as reader_studies
-from service.features.annotate.reader_study.erase import erase_from_studies
-from service.features.annotate.reader_study.messages import SidedAnswer
-from service.features.annotate.reader_study.reader_view import from_sides, reader_items
-from service.features.annotate.reader_study.tables import ReaderStudy, StudyItem
+from service.features.annotate.reader_study.reader_view import SidedAnswer, from_sides, reader_items
+from service.features.annotate.reader_study.tables import ReaderStudy, StudyItem, erase_from_studies
 from service.state import audit_lines
 from service.state.database import StateDatabase, open_state
 from tests.service.conftest import ONLY_FILE, command, problem, refusal, stored_tokens

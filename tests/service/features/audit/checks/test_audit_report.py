@@ -13,9 +13,8 @@ from cbir.api.main import app
 from cbir.errors import InvalidInput
 from cbir.evaluation.datasets.phantoms import write_phantoms
 from indexer.index_images import index_images
-from service.features.audit.checks.audit_output import REPORT_FILES
-from service.features.audit.checks.privacy_messages import PrivacyFindings, PrivacyGroup
-from service.features.audit.checks.report_folder import check_report_folder, write_report_folder
+from service.features.audit.checks.audit_output import REPORT_FILES, check_report_folder, write_report_folder
+from service.features.audit.checks.privacy import PrivacyFindings, PrivacyGroup
 from service.features.audit.checks.report_sections import render_privacy
 
 

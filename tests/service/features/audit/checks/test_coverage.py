@@ -10,7 +10,7 @@ from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.records.records import Entry, Record
 from service.features.audit.checks.audited_images import read_audited_images
-from service.features.audit.checks.coverage import CoveredValue, count_coverage
+from service.features.audit.checks.label_values import CoveredValue, count_coverage
 
 # Images of a body part, of how many patients, and how many of them name none.
 PARTS = {
@@ -47,7 +47,7 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Collection:
 
 def test_values_are_counted_and_thin_ones_marked(collection: Collection) -> None:
     coverage = count_coverage(collection, read_audited_images(collection, settings.load()), [])
-    assert (coverage.images, coverage.patients, coverage.without_patient) == (125, 39, 49)
+    assert (coverage.patients, coverage.without_patient) == (39, 49)
     body, modality = sorted(coverage.labels, key=lambda label: label.key)
     assert modality.unlabelled == 24
     assert body.values == (
@@ -69,4 +69,4 @@ def test_a_label_that_no_image_has_is_left_out(collection: Collection) -> None:
 def test_an_empty_collection_has_nothing_to_count(tmp_path: Path) -> None:
     empty = Collection.create(tmp_path / "c", profiles.get("edge_histogram"))
     coverage = count_coverage(empty, read_audited_images(empty, settings.load()), [])
-    assert (coverage.images, coverage.patients, coverage.labels, coverage.thin) == (0, 0, (), 0)
+    assert (coverage.patients, coverage.labels, coverage.thin) == (0, (), 0)

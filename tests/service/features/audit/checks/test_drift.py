@@ -8,17 +8,15 @@ import pytest
 from service.features.audit.checks.audited_images import AuditedImages
 from service.features.audit.checks.drift import (
     WEEKS,
+    SetStatistics,
     alarm_threshold,
     block_ranks,
-    count_alarms,
-    find_drift,
-    sample_blocks,
-)
-from service.features.audit.checks.two_samples import (
-    SetStatistics,
     compare_samples,
+    count_alarms,
     exchange_blocks,
+    find_drift,
     novelty_scores,
+    sample_blocks,
 )
 
 

@@ -7,10 +7,9 @@ from scipy.fft import dctn
 
 from cbir.evaluation.datasets.phantoms import draw_phantom
 from cbir.gallery.whitening import plain_space
-from service.features.audit.checks import duplicate_candidates, pair_orientation, picture_signatures
-from service.features.audit.checks.duplicate_candidates import find_candidate_pairs
+from service.features.audit.checks import duplicate_candidates, picture_signatures
+from service.features.audit.checks.duplicate_candidates import find_candidate_pairs, orient_pairs
 from service.features.audit.checks.duplicate_pictures import to_square
-from service.features.audit.checks.pair_orientation import orient_pairs
 from service.features.audit.checks.picture_signatures import (
     ORIENTATIONS,
     low_frequencies,
@@ -139,8 +138,8 @@ def test_lists_find_the_copies_that_all_comparisons_find(squares, monkeypatch):
 def test_pairs_of_several_blocks_are_those_of_one(squares, monkeypatch):
     pictures = [*squares, *(turned.apply(squares[5]) for turned in ORIENTATIONS)]
     expected = find(pictures)
-    monkeypatch.setattr(duplicate_candidates, "BLOCK", 3)
-    monkeypatch.setattr(pair_orientation, "BLOCK", 2)
+    monkeypatch.setattr(duplicate_candidates, "SEARCHED_TOGETHER", 3)
+    monkeypatch.setattr(duplicate_candidates, "PLACED_TOGETHER", 2)
     for found, known in zip(find(pictures), expected, strict=True):
         assert found == pytest.approx(known, abs=1e-5)
 

@@ -12,10 +12,10 @@ from cbir.errors import CbirError, NotFound
 from cbir.evaluation.datasets.phantoms import draw_phantom
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
-from service.features.audit.checks import duplicate_comparison, picture_workers, signed_pictures
+from service.features.audit.checks import duplicate_pictures, duplicate_proof, picture_signatures
+from service.features.audit.checks.duplicate_candidates import PlacedPairs
 from service.features.audit.checks.duplicate_pictures import SIDE, PictureReader, Squares
 from service.features.audit.checks.duplicates import find_duplicates
-from service.features.audit.checks.pair_orientation import PlacedPairs
 from tests.service.features.audit.checks.test_duplicates import CHANGES, add
 
 
@@ -32,10 +32,10 @@ def collection(tmp_path_factory):
 
 @pytest.fixture
 def in_processes(monkeypatch):
-    monkeypatch.setattr(picture_workers, "LEAST_FOR_PROCESSES", 0)
-    monkeypatch.setattr(picture_workers, "cores", lambda: 2)
-    monkeypatch.setattr(duplicate_comparison, "TOGETHER", 5)
-    monkeypatch.setattr(signed_pictures, "TOGETHER", 5)
+    monkeypatch.setattr(duplicate_pictures, "LEAST_FOR_PROCESSES", 0)
+    monkeypatch.setattr(duplicate_pictures, "cores", lambda: 2)
+    monkeypatch.setattr(duplicate_proof, "TOGETHER", 5)
+    monkeypatch.setattr(picture_signatures, "TOGETHER", 5)
 
 
 @pytest.mark.slow
@@ -53,7 +53,7 @@ def test_processes_find_what_threads_find(collection, request):
 
 @pytest.mark.slow
 def test_a_process_that_dies_ends_the_search_with_one_line(collection, in_processes, monkeypatch):
-    monkeypatch.setattr(duplicate_comparison, "_compare", kill_itself)
+    monkeypatch.setattr(duplicate_proof, "_compare", kill_itself)
     with pytest.raises(CbirError, match="perhaps out of memory"):
         find_duplicates(collection)
 
@@ -80,8 +80,8 @@ def test_processes_that_cannot_open_the_collection_say_why(collection, in_proces
     with Collection(copy) as opened:
         reader = PictureReader(opened, 10**6)
     shutil.rmtree(copy)
-    with picture_workers.picture_workers(reader, 1) as workers, pytest.raises(NotFound, match="copy"):
-        list(workers.map(signed_pictures._read, [np.array([1])]))
+    with duplicate_pictures.picture_workers(reader, 1) as workers, pytest.raises(NotFound, match="copy"):
+        list(workers.map(picture_signatures._read, [np.array([1])]))
 
 
 def test_a_block_has_the_squares_that_its_pairs_need():
@@ -91,7 +91,7 @@ def test_a_block_has_the_squares_that_its_pairs_need():
     pairs = np.array([[1, 4], [1, 2]])
     each = np.zeros(2, bool)
     placed = PlacedPairs(pairs, np.zeros(2, np.int64), np.zeros((2, 2, 3), np.float32), each, each)
-    block = duplicate_comparison._cut_out(squares, placed, slice(0, 2))
+    block = duplicate_proof._cut_out(squares, placed, slice(0, 2))
     assert block.squares.numbers.tolist() == [11, 12, 14]
     assert np.array_equal(block.rows[block.pairs.pairs], pairs)
     assert np.array_equal(block.squares.pixels[block.pairs.pairs], squares.pixels[pairs])

@@ -8,9 +8,9 @@ import pytest
 
 from cbir.evaluation.datasets.phantoms import draw_phantom
 from service.features.audit.checks.alignment import IDENTITY, Alignment, compare
+from service.features.audit.checks.duplicate_candidates import PlacedPair
 from service.features.audit.checks.duplicate_pictures import SIDE, to_square
 from service.features.audit.checks.duplicate_proof import STILL, STILL_SMALL, Proof, prove
-from service.features.audit.checks.pair_orientation import PlacedPair
 from service.features.audit.checks.picture_signatures import ORIENTATIONS
 
 

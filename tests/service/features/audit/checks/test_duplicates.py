@@ -16,11 +16,14 @@ from cbir.system import cancellation
 from cbir.system.cancellation import time_limit
 from service.features.audit.checks import duplicates
 from service.features.audit.checks.collection_audit import AuditOptions, run_audit
-from service.features.audit.checks.duplicate_groups import group_by_reference
-from service.features.audit.checks.duplicate_pictures import PictureReader, Pictures, to_square
-from service.features.audit.checks.duplicates import find_duplicates
-from service.features.audit.checks.picture_workers import picture_workers
-from service.features.audit.checks.signed_pictures import read_signed_pictures
+from service.features.audit.checks.duplicate_pictures import (
+    PictureReader,
+    Pictures,
+    picture_workers,
+    to_square,
+)
+from service.features.audit.checks.duplicates import find_duplicates, group_by_reference
+from service.features.audit.checks.picture_signatures import read_signed_pictures
 
 
 @pytest.fixture

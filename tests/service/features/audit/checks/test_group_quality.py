@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from service.features.audit.checks.group_quality import (
+from service.features.audit.checks.audited_images import IndependentNeighbours
+from service.features.audit.checks.label_values import (
     GroupQuality,
     age_bands,
     compare_groups,
     correct_holm,
     precision_of,
 )
-from service.features.audit.checks.independent_neighbours import IndependentNeighbours
 
 
 def test_precision_is_the_share_of_labelled_answers_with_the_label() -> None:

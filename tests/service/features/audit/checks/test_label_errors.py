@@ -5,14 +5,16 @@ import pytest
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from cbir.errors import InvalidInput
-from service.features.audit.checks.independent_neighbours import find_independent
+from service.features.audit.checks.audited_images import find_independent
 from service.features.audit.checks.label_errors import (
     UNKNOWN,
+    choose_temperature,
     count_votes,
+    deal_folds,
     find_label_errors,
+    log_softmax,
     require_classes,
 )
-from service.features.audit.checks.label_model import choose_temperature, deal_folds, log_softmax
 
 
 def clusters(classes: int, size: int, seed: int = 0, spread: float = 0.25) -> tuple[np.ndarray, np.ndarray]:

@@ -2,9 +2,12 @@
 
 import numpy as np
 
-from service.features.audit.checks.audited_images import independent_blocks, join_blocks
-from service.features.audit.checks.independent_neighbours import find_independent
-from service.features.audit.checks.outliers import find_outliers
+from service.features.audit.checks.audited_images import (
+    find_independent,
+    find_outliers,
+    independent_blocks,
+    join_blocks,
+)
 
 
 def test_a_far_image_is_found_and_a_rare_kind_is_not() -> None:

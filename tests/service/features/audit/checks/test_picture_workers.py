@@ -9,9 +9,8 @@ from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.system import cancellation
 from cbir.system.cancellation import time_limit
-from service.features.audit.checks import picture_workers
-from service.features.audit.checks.duplicate_pictures import PictureReader
-from service.features.audit.checks.picture_workers import AHEAD
+from service.features.audit.checks import duplicate_pictures
+from service.features.audit.checks.duplicate_pictures import AHEAD, PictureReader
 
 
 @pytest.fixture
@@ -22,7 +21,7 @@ def reader(tmp_path):
 
 @pytest.fixture(autouse=True)
 def _two_cores(monkeypatch):
-    monkeypatch.setattr(picture_workers, "cores", lambda: 2)
+    monkeypatch.setattr(duplicate_pictures, "cores", lambda: 2)
 
 
 def double(reader, task):
@@ -32,7 +31,7 @@ def double(reader, task):
 def test_results_come_in_order_while_few_tasks_wait(reader):
     taken = []
     tasks = (taken.append(task) or task for task in range(100))
-    with picture_workers.picture_workers(reader, 1) as workers:
+    with duplicate_pictures.picture_workers(reader, 1) as workers:
         for count, result in enumerate(workers.map(double, tasks), 1):
             assert result == 2 * (count - 1)
             assert len(taken) <= count + 2 * AHEAD
@@ -47,7 +46,7 @@ def test_a_checkpoint_precedes_each_result(reader, monkeypatch):
         if len(results) == 3:
             raise KeyboardInterrupt
 
-    with picture_workers.picture_workers(reader, 1) as workers, time_limit(60, cancel):
+    with duplicate_pictures.picture_workers(reader, 1) as workers, time_limit(60, cancel):
         found = workers.map(double, range(10))
         results += [next(found), next(found), next(found)]
         with pytest.raises(KeyboardInterrupt):
@@ -63,8 +62,8 @@ def describe_output(reader, task):
 @pytest.mark.slow
 @pytest.mark.usefixtures("spawned_workers")
 def test_processes_drop_what_decoders_write(reader, monkeypatch):
-    monkeypatch.setattr(picture_workers, "LEAST_FOR_PROCESSES", 0)
-    with picture_workers.picture_workers(reader, 1) as workers:
+    monkeypatch.setattr(duplicate_pictures, "LEAST_FOR_PROCESSES", 0)
+    with duplicate_pictures.picture_workers(reader, 1) as workers:
         ((level, silent),) = workers.map(describe_output, [0])
     assert level > logging.CRITICAL
     assert silent

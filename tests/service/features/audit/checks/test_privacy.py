@@ -23,10 +23,18 @@ from cbir.store import Collection
 from cbir.store.records.records import hash_patient
 from indexer.index_images import index_images
 from service.features.audit.checks.privacy import find_privacy
-from service.features.audit.checks.privacy_identity import Identity, patient_identity
 from service.features.audit.checks.privacy_tags import check_tags, profile_tags, read_identity
-from service.features.audit.checks.privacy_texts import common_folders, label_signs, path_signs
-from service.features.audit.checks.privacy_words import Sign, form_of, is_dummy, mentions_by_form
+from service.features.audit.checks.privacy_texts import (
+    Identity,
+    Sign,
+    common_folders,
+    form_of,
+    is_dummy,
+    label_signs,
+    mentions_by_form,
+    path_signs,
+    patient_identity,
+)
 
 NOBODY = Identity()
 VALUES = ("Okafor", "Ngozi", "4711003", "19610302", "ngozi@example.org")

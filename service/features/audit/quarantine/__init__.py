@@ -1,1 +1,0 @@
-"""Images that the intake check set aside."""
