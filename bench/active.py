@@ -29,7 +29,7 @@ from active_tables import ALL, CONVENTIONAL, Row, classify, show
 from numpy.typing import NDArray
 
 from cbir.descriptors import encoders
-from cbir.evaluation.folds import group_folds
+from cbir.evaluation.significance import group_folds
 from cbir.learn.severity.sampled_ranker import SampledRanker
 from cbir.learn.severity.severity_rankers import new_ranker
 from cbir.learn.training.picture_loading import load_features, load_pictures

@@ -22,11 +22,10 @@ from intervals import mean_interval
 from numpy.typing import NDArray
 
 from cbir import rerank
-from cbir.evaluation.qrels import Qrels, RunMatrix, build_qrels
-from cbir.evaluation.query_images import EvalQuery, leave_one_out, sample_queries
+from cbir.evaluation.qrels import EvalQuery, Qrels, RunMatrix, build_qrels, leave_one_out, sample_queries
 from cbir.evaluation.relevance import Candidates, parse_relevance, select_candidates
 from cbir.search import Request, Searcher
-from cbir.search.index_vectors import Vectors
+from cbir.search.collection_scale import Vectors
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.index.current_index import CurrentGap

@@ -35,10 +35,9 @@ from sklearn.model_selection import PredefinedSplit, StratifiedKFold
 
 from cbir.gallery.vector_blocks import VectorBlocks
 from cbir.search import Searcher
-from cbir.search.cohorts.cohort_pool import CohortPool, collect_pool
+from cbir.search.cohorts.cohort_pool import CohortPool, collect_pool, find_companions
 from cbir.search.cohorts.cohort_round import CohortRound
-from cbir.search.cohorts.judged_image import JudgedImage
-from cbir.search.cohorts.patient_companions import find_companions
+from cbir.search.cohorts.missing_images import JudgedImage
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.index.open_index import open_index

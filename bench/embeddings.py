@@ -33,9 +33,8 @@ from cbir.descriptors import encoders
 from cbir.descriptors.networks.embedder import KEPT, Embedder, EmbeddingHead
 from cbir.evaluation.metrics.rank_metrics import RetrievalScores
 from cbir.gallery import knn, whitening
-from cbir.gallery.gallery import Gallery
+from cbir.gallery.gallery import Gallery, rank
 from cbir.gallery.knn_graph import Neighbourhood
-from cbir.gallery.ranking import rank
 from cbir.images import read_images
 from cbir.ingest.manifest import Manifest
 from cbir.learn.losses import ORDINAL, names

@@ -19,8 +19,7 @@ import pytrec_eval
 from cbir import settings
 from cbir.evaluation import relevance, runs
 from cbir.evaluation.metrics import named_metrics
-from cbir.evaluation.qrels import Qrels, build_qrels
-from cbir.evaluation.query_images import leave_one_out, sample_queries
+from cbir.evaluation.qrels import Qrels, build_qrels, leave_one_out, sample_queries
 from cbir.evaluation.relevance import Candidates, select_candidates
 from cbir.evaluation.runs import EvalRun, RunWriter, SearchProtocol
 from cbir.evaluation.search_pool import open_search_pool

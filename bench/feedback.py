@@ -28,7 +28,7 @@ from rerank_quality import indexed  # beside this file
 
 from cbir import settings
 from cbir.evaluation.metrics import rank_metrics as metric
-from cbir.evaluation.query_images import sample_queries
+from cbir.evaluation.qrels import sample_queries
 from cbir.evaluation.relevance import parse_relevance, select_candidates
 from cbir.evaluation.report import charts
 from cbir.evaluation.report.charts import standalone_svg

@@ -26,7 +26,7 @@ from lens_cases import PICTURED, Cases, lenses, observe, phantoms
 from numpy.typing import NDArray
 
 from cbir import descriptors
-from cbir.evaluation.folds import group_folds
+from cbir.evaluation.significance import group_folds
 from cbir.images import read_images
 from cbir.learn import grading
 from cbir.learn.grading import baselines

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
 
-from cbir.evaluation.folds import group_folds
+from cbir.evaluation.significance import group_folds
 from cbir.learn.grading import baselines
 from cbir.learn.grading.grader_evaluation import GraderEvaluation, Split, compare_graders, evaluate_grader
 from cbir.system.files import write_bytes

@@ -12,9 +12,9 @@ from pathlib import Path
 from bench.scale_collection import as_raw, fit_mixture, write_collection
 from cbir.gallery.vector_blocks import Floats
 from cbir.store import Collection
+from cbir.store.base.damage import start_totals, stop_totals
 from cbir.store.base.schema import connect
 from cbir.store.base.statements import values_checksum, vector_checksum
-from cbir.store.safety.row_totals import start_totals, stop_totals
 
 REPLACE_VECTOR = "UPDATE vectors SET vector = ?, checksum = ? WHERE number = ?"
 ADD_LABEL = "INSERT INTO labels (key, value, number, checksum) VALUES ('label', ?, ?, ?)"

@@ -23,10 +23,10 @@ from cbir.evaluation.labelled_rows import LabelledRows, draw_queries, read_label
 from cbir.evaluation.relevance import encode_values
 from cbir.evaluation.significance import bootstrap_intervals
 from cbir.gallery.gallery import Gallery
+from cbir.rerank.diffusion_eprf import FuzzyEprf
 from cbir.rerank.eprf import Eprf, PlainEnsemble
-from cbir.rerank.fuzzy_eprf import FuzzyEprf
-from cbir.rerank.none import NoReranking
 from cbir.rerank.reranker import Reranker
+from cbir.rerank.simple_rerankers import NoReranking
 from cbir.rerank.svm_ensemble import TrainingSets
 from cbir.store import Collection
 from cbir.store.base.profile import UNIT_EPRF

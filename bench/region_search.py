@@ -22,8 +22,7 @@ from cbir.images import Image, crop
 from cbir.learn.severity.stored_images import read_stored_image
 from cbir.search.region_search import compare_cells
 from cbir.search.regions.feature_cells import Area
-from cbir.search.regions.region_cells import region_encoder, template_of
-from cbir.search.regions.region_match import RegionTemplate
+from cbir.search.regions.region_cells import RegionTemplate, region_encoder, template_of
 from cbir.store import Collection
 from cbir.store.snapshot.derived_files import read_cells
 

@@ -32,8 +32,7 @@ from splits import limit_classes, split_halves
 
 from cbir import rerank, settings
 from cbir.errors import CbirError, InvalidInput
-from cbir.evaluation.qrels import build_qrels
-from cbir.evaluation.query_images import leave_one_out, sample_queries
+from cbir.evaluation.qrels import build_qrels, leave_one_out, sample_queries
 from cbir.evaluation.relevance import Candidates, Relevance, parse_relevance, select_candidates
 from cbir.evaluation.report import charts
 from cbir.evaluation.report.charts import standalone_svg

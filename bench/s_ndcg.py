@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.intervals import mean_interval
-from cbir.evaluation.folds import group_folds
+from cbir.evaluation.significance import group_folds
 from cbir.learn.grading import SNdcgRanker
 from cbir.learn.grading.graded_cases import read_graded_cases
 from cbir.learn.grading.grader_evaluation import evaluate_grader

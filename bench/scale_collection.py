@@ -14,12 +14,12 @@ from tqdm import tqdm
 from cbir.gallery.vector_blocks import Floats
 from cbir.store import Collection
 from cbir.store.base import metadata
+from cbir.store.base.damage import start_totals, stop_totals
 from cbir.store.base.normalisation import MOST_IMAGES, Projection
 from cbir.store.base.profile import Profile
 from cbir.store.base.schema import connect
 from cbir.store.base.statements import values_checksum, vector_checksum
-from cbir.store.records.change_history import record_change
-from cbir.store.safety.row_totals import start_totals, stop_totals
+from cbir.store.records.label_changes import record_change
 
 MEMBERS = 20  # vectors of a component, on average
 DIRECTIONS = 16  # principal directions of a component, at most

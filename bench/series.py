@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 
 from cbir import settings
 from cbir.search import Searcher, Stopwatch
-from cbir.search.levels.dicom_levels import Combination, Exclude, ImageGroup, Level, group_hits
+from cbir.search.dicom_levels import Combination, Exclude, ImageGroup, Level, group_hits
 from cbir.store import Collection, Record
-from cbir.store.records.dicom_instances import DicomScope
+from cbir.store.records.filter_conditions import DicomScope
 from service.features.similar.similar import SimilarRequest, find_similar, search_each_image
 
 TOPS = (1, 5)

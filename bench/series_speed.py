@@ -20,10 +20,10 @@ import numpy as np
 
 from cbir import settings
 from cbir.search import Searcher, Stopwatch
-from cbir.search.levels.dicom_levels import Combination, Level
+from cbir.search.dicom_levels import Combination, Level
 from cbir.store import Collection, Record
 from cbir.store.base import profile as profiles
-from cbir.store.records.dicom_instances import DicomScope
+from cbir.store.records.filter_conditions import DicomScope
 from cbir.store.writing.writer import Entry
 from cbir.system.threads import keep_to_one_core
 from service.features.similar.similar import SimilarRequest, find_similar

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from cbir import settings
-from cbir.search.cohorts.judged_image import ProposedImage
+from cbir.search.cohorts.missing_images import ProposedImage
 from cbir.settings import Settings
 from cbir.system.access_rights import Scope
 from service.access.audit import AuditLog

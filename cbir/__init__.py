@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cbir.api.query_input import describe as describe
     from cbir.errors import CbirError as CbirError
     from cbir.ingest.query_file import QueryOptions as QueryOptions
-    from cbir.rerank.rerank_vectors import rerank_vectors as rerank_vectors
+    from cbir.rerank.ranked import rerank_vectors as rerank_vectors
     from cbir.search.answer import Hits as Hits
     from cbir.search.search_models import Hit as Hit
     from cbir.search.search_options import SearchOptions as SearchOptions
@@ -48,7 +48,7 @@ OBJECTS = {  # that importing cbir alone does not load
     "evaluate": "cbir.api.evaluate_collection:evaluate",
     "index": "cbir.api.index_folder:index_folder",
     "open": "cbir.api.collection_search:open",
-    "rerank_vectors": "cbir.rerank.rerank_vectors:rerank_vectors",
+    "rerank_vectors": "cbir.rerank.ranked:rerank_vectors",
 }
 
 

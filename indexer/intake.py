@@ -16,16 +16,16 @@ from cbir.errors import CollectionBusy, CollectionDamaged, StorageFull
 from cbir.evaluation.auto_update import ChoiceUpdater
 from cbir.images import Limits
 from cbir.ingest.description import DescribeTask
-from cbir.ingest.intake_check import IntakeCheck
-from cbir.ingest.process_memory import SharedBytes, share_bytes
-from cbir.ingest.process_pool import ProcessPool, WorkerDied, WorkerTimedOut, use_one_thread_silently
-from cbir.ingest.received_files import (
+from cbir.ingest.intake_check import (
     STATISTICS_IMAGES,
+    IntakeCheck,
     ReceivedFile,
     add_received_files,
     select_new_instances,
     with_other_pictures,
 )
+from cbir.ingest.process_memory import SharedBytes, share_bytes
+from cbir.ingest.process_pool import ProcessPool, WorkerDied, WorkerTimedOut, use_one_thread_silently
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.records import originals

@@ -14,7 +14,7 @@ LIBRARIES = ("torch", "torchvision", "numpy", "scipy", "sklearn", "cv2", "onnxru
 MODULES = (
     "cbir.search",
     "cbir.store",
-    "cbir.gallery.gpu_flat_index",
+    "cbir.gallery.flat_index",
     "cbir.descriptors.encoders.device_encoder",
     "cbir.learn.training.sorter_training",
     "cbir.learn.training.embedding_training",

@@ -16,9 +16,9 @@ from drawn_collection import DIMENSIONS, DrawnCollection, clustered
 from step_results import GPU, SMALL, attempt, without_gpu
 
 from cbir.errors import DeviceFailed
-from cbir.gallery import gpu_flat_index, knn
+from cbir.gallery import flat_index, knn
 from cbir.gallery.whitening import plain_space
-from cbir.search.snapshot_search import SnapshotSearch
+from cbir.search.view_vectors import SnapshotSearch
 from cbir.system import device_failure
 
 COUNT, K = (20_000 if SMALL else 200_000), 5000
@@ -81,12 +81,12 @@ def broken_kernels() -> Iterator[None]:
             "Error in runL2Norm at L2Norm.cu:120: Error: CUDA error 209 no kernel image is available"
         )
 
-    before = gpu_flat_index.create_gpu_index
-    gpu_flat_index.create_gpu_index = knn.create_gpu_index = fail  # type: ignore[assignment]
+    before = flat_index.create_gpu_index
+    flat_index.create_gpu_index = knn.create_gpu_index = fail  # type: ignore[assignment]
     try:
         yield
     finally:
-        gpu_flat_index.create_gpu_index = knn.create_gpu_index = before
+        flat_index.create_gpu_index = knn.create_gpu_index = before
 
 
 def in_own_process(work: str) -> dict[str, Any]:

@@ -8,8 +8,7 @@ import numpy as np
 from drawn_collection import DIMENSIONS, clustered
 from step_results import GPU, SMALL, attempt, report, without_gpu
 
-from cbir.gallery.flat_index import build_half_index
-from cbir.gallery.gpu_flat_index import GpuFlatIndex
+from cbir.gallery.flat_index import GpuFlatIndex, build_half_index
 from cbir.gallery.knn import NEAREST, find_neighbours
 from cbir.gallery.whitening import plain_space
 from cbir.system.device import faiss_gpu_problem

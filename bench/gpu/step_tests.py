@@ -7,7 +7,10 @@ from xml.etree import ElementTree
 from step_results import OUT, attempt
 
 TESTS = (
-    "tests/cbir/system/hardware",
+    "tests/cbir/system/test_device_description.py",
+    "tests/cbir/system/test_device_encoder.py",
+    "tests/cbir/system/test_device_memory.py",
+    "tests/cbir/system/test_device_trial.py",
     "tests/cbir/gallery/test_gpu_flat_index.py",
     "tests/cbir/search/test_snapshot_search.py",
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from cbir.ingest.description import DescribedFile
-from cbir.ingest.received_files import ReceivedFile, add_received_files
+from cbir.ingest.intake_check import ReceivedFile, add_received_files
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.records import originals

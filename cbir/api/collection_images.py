@@ -15,8 +15,7 @@ from cbir.learn.severity.stored_images import read_stored_image
 from cbir.search import Searcher
 from cbir.search.cohorts.cohort_round import BATCH, CohortRound, next_batch, start_round
 from cbir.search.cohorts.export_formats import EXPORTS
-from cbir.search.cohorts.judged_image import JudgedImage, ProposedImage
-from cbir.search.cohorts.missing_images import MissingImages
+from cbir.search.cohorts.missing_images import JudgedImage, MissingImages, ProposedImage
 from cbir.search.query_parts import read_vectors
 from cbir.search.search_options import list_conditions
 from cbir.settings import Settings

@@ -18,8 +18,8 @@ from cbir.evaluation.labelled_rows import (
 from cbir.gallery.gallery import Gallery
 from cbir.rerank import get_tuned
 from cbir.rerank.auto import CANDIDATES, AutoChoice, default_choice, read_choice
-from cbir.rerank.none import NoReranking
 from cbir.rerank.reranker import Reranker
+from cbir.rerank.simple_rerankers import NoReranking
 from cbir.store import Collection, View
 from cbir.store.records.records import PERSON_LABELS
 from cbir.store.writing.writer import Writer

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from cbir.errors import InvalidInput, NotFound, UnreadableImage
-from cbir.evaluation.query_images import unique_names
+from cbir.evaluation.qrels import unique_names
 from cbir.evaluation.run_files import run_lines
 from cbir.images import Limits
 from cbir.ingest.image_files import file_stamp, find_images

@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.folds import assign_folds, fold_means
 from cbir.evaluation.metrics.named_metrics import Metric, check_metric_gains, compute_metrics
 from cbir.evaluation.metrics.rank_metrics import interpolated_precision, nmrr_depth
-from cbir.evaluation.qrels import Qrels, RunMatrix, build_qrels, judged_blocks
-from cbir.evaluation.query_images import (
+from cbir.evaluation.qrels import (
     EvalQuery,
+    Qrels,
+    RunMatrix,
+    build_qrels,
+    judged_blocks,
     leave_one_out,
     matching_entries,
     queries_from_files,
@@ -25,7 +27,7 @@ from cbir.evaluation.query_images import (
 from cbir.evaluation.relevance import Candidates, Relevance, select_candidates
 from cbir.evaluation.runs import EvalRun, Method, RunWriter, SearchProtocol, long_run_name, read_external_run
 from cbir.evaluation.search_pool import SearchPool, open_search_pool
-from cbir.evaluation.significance import bootstrap_intervals, randomisation_test
+from cbir.evaluation.significance import assign_folds, bootstrap_intervals, fold_means, randomisation_test
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.system.files import private_folder

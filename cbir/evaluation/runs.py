@@ -16,8 +16,7 @@ import numpy as np
 import cbir
 from cbir import rerank
 from cbir.errors import InvalidInput
-from cbir.evaluation.qrels import RunMatrix
-from cbir.evaluation.query_images import EvalQuery
+from cbir.evaluation.qrels import EvalQuery, RunMatrix
 from cbir.evaluation.relevance import Candidates
 from cbir.evaluation.run_files import RunFile, iter_run, run_lines, trec_word
 from cbir.evaluation.search_pool import SearchPool, SearchResult, SearchTask

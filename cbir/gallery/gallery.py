@@ -1,6 +1,7 @@
-"""Immutable gallery of a collection's vectors: distances of a query to all of them."""
+"""Immutable gallery of a collection's vectors: distances of a query to all of them, and its ranking list."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from threading import Lock
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 from cbir.gallery.flat_index import FlatIndex, fill_squared_distances
 from cbir.gallery.knn import NearestDistances, without_snapshot
 from cbir.gallery.knn_graph import Neighbourhood
-from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, spread_rows
+from cbir.gallery.vector_blocks import Floats, Rows, Scores, VectorBlocks, large_values, spread_rows
 from cbir.gallery.whitening import SAMPLE, Space, SpaceCache, fit_space, plain_space
 from cbir.system.cancellation import checkpoint, run_to_end
 from cbir.system.threads import cores, for_each
@@ -101,3 +102,113 @@ class Gallery(VectorBlocks):
 
         for_each(self.chunks(rows), compare, min(cores(), total // ROWS_PER_THREAD))
         return np.sqrt(squared, out=squared)
+
+
+@dataclass(frozen=True, eq=False)
+class RankingList:
+    """Similarities of a query to the rows that it is ranked against.
+
+    rows: (m,) int64, ascending gallery rows.
+    distances: (m,) float32, Euclidean.
+    similarities: (m,) float32 in [0, 1], 1 - (d - d_min) / (d_max - d_min); all 1 if d_max = d_min
+        (Huang et al. 2012, section 2.1).
+    population: ascending rows that the caller may see, the same for all queries; None: all of the gallery.
+    passable: ascending rows that relevance may flow through, those of the list among them; None: those of the list.
+    sample: ascending rows of the list that are an even sample of a longer one, of which the list has the best beside
+        them; None: the list is whole.
+    """
+
+    rows: Rows
+    distances: Floats
+    similarities: Floats
+    population: Rows | None = None
+    passable: Rows | None = None
+    sample: Rows | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def evenly(self) -> Rows:
+        """Ascending rows that are as the whole list is: all of it, or the sample."""
+        return self.rows if self.sample is None else self.sample
+
+
+def similarities(distances: Floats) -> Floats:
+    """Convert distances to similarities, Huang et al. 2012, section 2.1, with the same shape and dtype."""
+    if len(distances) == 0:
+        return distances
+    nearest, farthest = distances.min(), distances.max()
+    if nearest == farthest:
+        return np.ones_like(distances)
+    return np.asarray(1.0 - (distances - nearest) / (farthest - nearest))
+
+
+def rank(query: Floats, gallery: Gallery, rows: Rows | None = None) -> RankingList:
+    """Rank the rows of a gallery by their distance to a query.
+
+    Parameters
+    ----------
+    query : (d,) float32
+        Normalised query vector.
+    gallery : Gallery
+        Vectors to rank.
+    rows : (m,) int64, optional
+        Rows to rank, ascending; all by default.
+    """
+    distances = gallery.distances(query, rows)
+    population, rows = rows, np.arange(len(gallery)) if rows is None else rows
+    return RankingList(rows, distances, similarities(distances), population)
+
+
+def merge_nearest(rankings: Sequence[RankingList]) -> RankingList:
+    """Merge lists over the same rows: an image is as far as from the nearest query."""
+    if len(rankings) == 1:
+        return rankings[0]
+    distances = np.minimum.reduce([ranking.distances for ranking in rankings])
+    return replace(rankings[0], distances=distances, similarities=similarities(distances))
+
+
+def top_k(scores: Scores, count: int) -> NDArray[np.int64]:
+    """Return the indices of the `count` largest scores, best first, ties by ascending index. O(n + k log k)."""
+    count = min(count, len(scores))
+    if count <= 0:
+        return np.empty(0, np.int64)
+    if 2 * count > len(scores):  # selecting them first would take longer
+        return _descending(scores)[:count]
+    large = large_values(scores, count)
+    if large is not None and count <= len(large) < len(scores):
+        return large[top_k(scores[large], count)]
+    threshold = np.partition(scores, len(scores) - count)[len(scores) - count]
+    best = np.flatnonzero(scores >= threshold)
+    surplus = len(best) - count
+    if surplus:
+        best = np.delete(best, np.flatnonzero(scores[best] == threshold)[-surplus:])
+    checkpoint()
+    return best[_descending(scores[best])]
+
+
+def bottom_k(scores: Scores, count: int) -> NDArray[np.int64]:
+    """Return the indices of the `count` smallest scores, worst first: the end of the order of `top_k`, reversed."""
+    return len(scores) - 1 - top_k(-scores[::-1], count)
+
+
+def _descending(scores: Scores) -> NDArray[np.int64]:
+    """Return the indices of all scores, best first, ties by ascending index."""
+    if scores.dtype != np.float32:
+        return np.argsort(-scores, kind="stable")
+    # The order of float32 is that of their bits, except for negative ones; with the index in the lower half of one
+    # integer, numpy's vectorised sort of integers replaces a stable sort twenty times slower.
+    bits = (np.float32(0.0) - scores).view(np.int32)
+    keys = (bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))).astype(np.int64)
+    keys <<= 32
+    keys |= np.arange(len(scores))
+    keys.sort()
+    keys &= 0xFFFFFFFF
+    return keys
+
+
+def take(ranking: RankingList, indices: NDArray[np.int64]) -> RankingList:
+    """Return the list with only the ascending `indices`; similarities stay those of the full list."""
+    rows, distances = ranking.rows[indices], ranking.distances[indices]
+    return RankingList(rows, distances, ranking.similarities[indices], ranking.population)

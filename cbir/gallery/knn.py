@@ -1,4 +1,9 @@
-"""Nearest neighbours of images of a gallery, and how far the nearest is: the scale of a query's likeness."""
+"""Nearest neighbours of images of a gallery, how far the nearest is, and directions that they tell apart.
+
+What an image and its nearest neighbours differ in says little about its kind. Such directions are damped, and
+principal directions of what is left are weighted by their variance: the learned whitening of Radenovic, Tolias & Chum
+2016 (CNN image retrieval learns from BoW; after Mikolajczyk & Matas 2007), with neighbours as its matching pairs.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,8 +12,7 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.gallery.flat_index import one_search_thread
-from cbir.gallery.gpu_flat_index import add_in_pieces, create_gpu_index
+from cbir.gallery.flat_index import add_in_pieces, create_gpu_index, one_search_thread
 from cbir.gallery.knn_lists import nearest_in_lists, sort_into_lists
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, spread_rows
 from cbir.gallery.whitening import Space
@@ -19,12 +23,19 @@ from cbir.system.device_failure import device_failures, on_gpu_or_cpu
 NEAREST = 8  # neighbours of each image
 EXACT = 10_000  # images up to which all are compared with all
 BLOCK = 2048  # rows searched for at a time
-
 SAMPLE = 5000  # images whose nearest other counts, at most
 OTHERS = 4  # others of which one is no copy; without a snapshot
 COPY = 0.003  # a smaller distance is that of a copy, or of rounding; copies of a query are no answers either
 ROUNDING = 1e-5  # of distances: an image of the collection is as far from its nearest other as itself
 OUTLIER = 0.01  # likeness up to which nothing in the collection looks like the query
+PAIRED = 20  # neighbours of an image; a pair of images counts if each is among the other's
+POWER = 0.5  # of the scatter of pairs to divide by: it is whitened
+FLOOR = (
+    0.3  # added to its eigenvalues, in units of their mean, so that those near 0 do not outweigh all others
+)
+EMPHASIS = 0.2  # power of its variance that weighs a direction
+LEAST = 1e-12  # a smaller scatter is none
+Doubles = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,3 +170,62 @@ def without_snapshot(vectors: VectorBlocks) -> NearestDistances:
     rows = spread_rows(len(vectors), SAMPLE)
     sample = VectorBlocks((vectors.vectors(rows),))
     return between(sample, np.arange(len(rows)), compare_all(sample.blocks[0], OTHERS)[0])
+
+
+def learn_directions(values: NDArray[np.float32], variances: Doubles, count: int) -> Doubles:
+    """Learn directions in which neighbours agree.
+
+    Parameters
+    ----------
+    values : (n, w) float32
+        Principal components of a sample of the collection, those with the greatest variance first.
+    variances : (w,) float64
+        Variances of the components over the collection, descending.
+    count : int
+        Number of directions to learn, at most w.
+
+    Returns
+    -------
+    (w, count) float64
+        Directions in the space of `values`, those that matter most first; neither orthogonal nor of length 1.
+    """
+    first = values[:, :count]
+    lengths = np.sqrt(np.einsum("ij,ij->i", first, first))
+    neighbours, _ = compare_all(first / np.maximum(lengths, np.float32(LEAST))[:, None], PAIRED)
+    scatter = pair_scatter(values, neighbours)
+    spread, axes = np.linalg.eigh(scatter / max(float(np.trace(scatter)) / len(scatter), LEAST))
+    damping = (axes * (np.maximum(spread, 0.0) + FLOOR) ** -POWER) @ axes.T
+    remaining, directions = np.linalg.eigh(damping * variances @ damping)
+    remaining, directions = np.maximum(remaining[::-1][:count], 0.0), directions[:, ::-1][:, :count]
+    weights = (remaining / max(float(remaining[0]), LEAST)) ** EMPHASIS
+    return np.asarray(damping @ directions * weights)
+
+
+def pair_scatter(values: NDArray[np.float32], neighbours: NDArray[np.int32]) -> Doubles:
+    """Return the mean over images of the mean scatter of their differences from mutual neighbours.
+
+    Parameters
+    ----------
+    values : (n, w) float32
+        Values of n images.
+    neighbours : (n, k) int32
+        Their nearest images, -1 where there are fewer.
+
+    Returns
+    -------
+    (w, w) float64
+        Mean of (x - y)(x - y)^T; 0 without pairs.
+    """
+    from scipy import sparse  # only now: a service starts without it
+
+    images, places = np.nonzero(neighbours >= 0)
+    shape = (len(values), len(values))
+    joined = sparse.csr_matrix((np.ones(len(images)), (images, neighbours[images, places])), shape=shape)
+    mutual = joined.multiply(joined.T).tocsr()
+    counts = np.asarray(mutual.sum(axis=1)).ravel()
+    with_pairs = int(np.count_nonzero(counts))
+    weights = sparse.diags(1.0 / np.maximum(counts, 1.0) / max(with_pairs, 1)) @ mutual
+    weights = weights + weights.T
+    # The sum of w (x - y)(x - y)^T over pairs is X^T (D - W) X, where D has the sums of the rows of W.
+    laplacian = sparse.diags(np.asarray(weights.sum(axis=1)).ravel()) - weights
+    return np.asarray(values.T.astype(np.float64) @ (laplacian @ values))

@@ -7,10 +7,10 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.gallery.gallery import top_k
 from cbir.gallery.knn import NEAREST
 from cbir.gallery.knn_graph import LEAST as LEAST_SCALE
 from cbir.gallery.knn_graph import Graph, Neighbourhood
-from cbir.gallery.ranking import top_k
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, positions_among
 from cbir.gallery.whitening import LEAST, Space
 

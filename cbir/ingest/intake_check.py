@@ -1,7 +1,8 @@
-"""The intake check where images are written: findings of the collection are added, and labelled images held."""
+"""Storing of files that were sent, and the intake check, which adds findings and holds labelled images."""
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from threading import Lock
 from typing import TYPE_CHECKING, Literal
@@ -9,13 +10,19 @@ from typing import TYPE_CHECKING, Literal
 from cbir.errors import InvalidInput
 from cbir.ingest.description import DescribedFile
 from cbir.store import Collection
-from cbir.store.records.add_transaction import Added
+from cbir.store.records import originals
+from cbir.store.records.add_transaction import Added, AddTransaction
+from cbir.store.records.record_queries import RecordQueries
 from cbir.store.records.records import FINDINGS_LABEL, Entry
 from cbir.store.writing.writer import Writer
 from cbir.system.remedies import install_command
 
 if TYPE_CHECKING:
     from cbir.ingest.checks.collection_check import CollectionCheck
+
+Intake = Literal["accept", "flag", "quarantine"]
+RENEWED = 2  # times as many images in the collection: then it is compared with anew
+STATISTICS_IMAGES = 256  # images in a collection before its first statistics are computed on the fly
 
 
 def require_packages(intake: str) -> None:
@@ -29,11 +36,6 @@ def require_packages(intake: str) -> None:
         reader_path()
         if find_spec("simplejpeg") is None:
             raise InvalidInput(f"the intake check needs simplejpeg: {install_command('intake')}")
-
-
-Intake = Literal["accept", "flag", "quarantine"]
-
-RENEWED = 2  # times as many images in the collection: then it is compared with anew
 
 
 class IntakeCheck:
@@ -93,3 +95,99 @@ class IntakeCheck:
             if self._check is None or images >= RENEWED * self._images:
                 self._check, self._images = CollectionCheck(collection), max(images, 1)
             return self._check
+
+
+@dataclass(frozen=True, eq=False)
+class ReceivedFile:
+    """The bytes of a file and its description."""
+
+    data: bytes
+    description: DescribedFile
+
+    @property
+    def refused(self) -> str | None:
+        """Reason why the file has no images; None if it has."""
+        return self.description.refused
+
+
+def select_new_instances(uids: Sequence[str], existing: Iterable[str]) -> list[bool]:
+    """Flag the SOP Instance UIDs to add: those that are not in `existing`, and each of them once."""
+    seen = set(existing)
+    flags = []
+    for uid in uids:
+        flags.append(uid not in seen)
+        seen.add(uid)
+    return flags
+
+
+def with_other_pictures(collection: RecordQueries, files: Sequence[ReceivedFile]) -> list[bool]:
+    """Flag the `files` that show another picture than the collection has under their SOP Instance UID."""
+    records = [record for file in files for record in file.description.records]
+    others = collection.other_pictures(records) if records else set()
+    return [
+        any((record.instance, record.content_hash) in others for record in file.description.records)
+        for file in files
+    ]
+
+
+def add_received_files(
+    writer: Writer,
+    files: Sequence[ReceivedFile],
+    *,
+    keep_originals: bool,
+    duplicates: bool = False,
+    restore: bool = False,
+    replaces: Sequence[str] = (),
+    in_transaction: Callable[[AddTransaction, Added], None] | None = None,
+    intake: IntakeCheck | None = None,
+) -> Added:
+    """Add the images of files in one transaction, with the thumbnails of those that are new.
+
+    Parameters
+    ----------
+    writer : Writer
+        Writing side of the collection.
+    files : sequence of ReceivedFile
+        Described files; refused ones have no images.
+    keep_originals : bool
+        Store the files of new images too.
+    duplicates : bool
+        Add pictures that the collection has already.
+    restore : bool
+        Add pictures that were deleted earlier.
+    replaces : sequence of str
+        Ids of images that are deleted first, in the same transaction.
+    in_transaction : callable, optional
+        Further writes of the same transaction.
+    intake : IntakeCheck, optional
+        Finds and holds images that do not fit.
+
+    Returns
+    -------
+    Added
+        Outcome of every image, in the order of the files.
+    """
+
+    def attach(transaction: AddTransaction, added: Added) -> None:
+        outcomes = iter(added.outcomes)
+        thumbnails, kept = {}, set()
+        for file in files:
+            file_outcomes = [next(outcomes) for _ in file.description.records]
+            new_ids = [image_id if outcome == "added" else None for outcome, image_id in file_outcomes]
+            is_held = any(outcome == "quarantined" for outcome, _ in file_outcomes)
+            for image_id, thumbnail in zip(new_ids, file.description.thumbnails, strict=False):
+                if image_id:
+                    thumbnails[added.numbers[image_id]] = thumbnail
+            if keep_originals and (any(new_ids) or is_held):
+                kept.add(originals.store_original(writer.folder, file.data))
+        transaction.note_originals(kept)
+        transaction.store_thumbnails(thumbnails)
+        if in_transaction is not None:
+            in_transaction(transaction, added)
+
+    entries = [entry for file in files for entry in file.description.entries]
+    if intake is not None:
+        entries = intake.check(writer, entries, [file.description for file in files])
+    return writer.add(
+        entries, duplicates=duplicates, restore=restore, replaces=replaces, in_transaction=attach
+    )

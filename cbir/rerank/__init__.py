@@ -1,4 +1,4 @@
-"""Registry of re-rankers: a new one is a file in this package and a line in RERANKERS.
+"""Registry of re-rankers: a new one is a class in this package and a line in RERANKERS.
 
 The package can be called: `cbir.rerank(query_vectors, gallery_vectors, "eprf")` is `cbir.rerank_vectors`, whose help
 has the parameters: `help(cbir.rerank_vectors)`.
@@ -10,17 +10,13 @@ from types import ModuleType
 from typing import Any
 
 from cbir.errors import InvalidInput
-from cbir.rerank.aqe import AlphaQueryExpansion
 from cbir.rerank.diffusion import Diffusion
-from cbir.rerank.diffusion_eprf import DiffusionEprf
-from cbir.rerank.eprf import Eprf, NoSimilarityUpdate, PlainEnsemble
-from cbir.rerank.fuzzy_eprf import FuzzyEprf
+from cbir.rerank.diffusion_eprf import DiffusionEprf, FuzzyEprf
+from cbir.rerank.eprf import Eprf, NegativeFeedback, NoSimilarityUpdate, PlainEnsemble
 from cbir.rerank.k_reciprocal import KReciprocal
-from cbir.rerank.none import NoReranking
-from cbir.rerank.nprf import NegativeFeedback
-from cbir.rerank.pc import PostRetrievalClustering
 from cbir.rerank.pearson import Pearson
 from cbir.rerank.reranker import Reranked, Reranker
+from cbir.rerank.simple_rerankers import AlphaQueryExpansion, NoReranking, PostRetrievalClustering
 from cbir.system.remedies import did_you_mean
 
 __all__ = ["Reranked", "Reranker", "get", "get_tuned", "names", "reranker_class", "resolve_name"]
@@ -95,7 +91,7 @@ class _CallablePackage(ModuleType):
     """Lets the name of the package be the name of its main function too."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        from cbir.rerank.rerank_vectors import rerank_vectors
+        from cbir.rerank.ranked import rerank_vectors
 
         return rerank_vectors(*args, **kwargs)
 

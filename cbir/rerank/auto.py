@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from cbir.errors import InvalidInput
 from cbir.rerank import reranker_class
 from cbir.rerank.diffusion import Diffusion
-from cbir.rerank.none import NoReranking
+from cbir.rerank.simple_rerankers import NoReranking
 
 # Relevance that flows far, beside mutual neighbours; the nearest image stays first. bench/results/auto_choice.md
 MUTUAL = {"damping": 0.97, "tail": 1.0, "mutual": 4.0, "sure": 1.0}

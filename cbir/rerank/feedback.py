@@ -6,15 +6,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import RankingList, top_k
+from cbir.gallery.gallery import Gallery, RankingList, top_k
 from cbir.gallery.vector_blocks import Doubles, Floats, Scores, is_among
+from cbir.rerank.backend import draw_negatives
+from cbir.rerank.diffusion import RelevanceFeedback, SeededDiffusion
 from cbir.rerank.eprf import LEAST_MEMBERSHIP, ProbabilityScores
 from cbir.rerank.kernel_expansion import KernelExpansion, kernel_gamma
-from cbir.rerank.negatives import draw_negatives
 from cbir.rerank.parameters import AUTO, ParameterSet, parameter
 from cbir.rerank.reranker import TIE, Reranked
-from cbir.rerank.seeded_diffusion import RelevanceFeedback, SeededDiffusion
 from cbir.rerank.svm_ensemble import TrainingSets
 from cbir.system.cancellation import checkpoint
 from cbir.system.threads import OneBlasThread

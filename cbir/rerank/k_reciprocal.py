@@ -6,8 +6,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import RankingList, top_k
+from cbir.gallery.gallery import Gallery, RankingList, top_k
 from cbir.gallery.vector_blocks import Floats, Scores
 from cbir.rerank.backend import Backend, place_sure_first
 from cbir.rerank.parameters import parameter

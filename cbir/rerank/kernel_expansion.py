@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import top_k
+from cbir.gallery.gallery import Gallery, top_k
 from cbir.gallery.vector_blocks import CHUNK, Doubles, Floats, Rows, Scores, spread_rows
 from cbir.rerank.parameters import AUTO
 from cbir.system.cancellation import checkpoint

@@ -5,8 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import RankingList, top_k
+from cbir.gallery.gallery import Gallery, RankingList, top_k
 from cbir.gallery.vector_blocks import Doubles, Floats
 from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import Grid, Reranked, Reranker

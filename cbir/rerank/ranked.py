@@ -1,20 +1,29 @@
-"""The best images for a query, and how they were ranked."""
+"""The best images for a query, and how they were ranked; also for vectors without a collection."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from numbers import Integral
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import RankingList, top_k
+from cbir import rerank
+from cbir.errors import InvalidInput
+from cbir.gallery.gallery import Gallery, RankingList, rank, top_k
+from cbir.gallery.knn import find_neighbours
+from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.vector_blocks import Floats, Rows, Scores, is_among
-from cbir.rerank.auto import AgreementBlocks
+from cbir.gallery.whitening import plain_space
+from cbir.rerank.auto import AgreementBlocks, default_choice
 from cbir.rerank.backend import Backend
+from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.reranker import Reranked, Reranker
 
 Box = tuple[float, float, float, float]  # left, top, width and height, as shares of the sides of an image
+LARGEST_SQUARE = (
+    float(np.finfo(np.float32).max) / 4
+)  # of a length, so that squared distances are finite in float32
 
 
 class Method(Protocol):
@@ -155,3 +164,112 @@ def select_top(
         reranked.scope,
         reranked.notes,
     )
+
+
+class RerankedVectors(NamedTuple):
+    """Ranking of a gallery for q queries, best first; (k,) for a single query vector.
+
+    indices: (q, k) int64, rows of the gallery. scores: (q, k) float64, larger is better. distances: (q, k) float32,
+    Euclidean.
+    """
+
+    indices: NDArray[np.int64]
+    scores: NDArray[np.float64]
+    distances: Floats
+
+
+def rerank_vectors(
+    query_vectors: ArrayLike,
+    gallery_vectors: ArrayLike,
+    method: str = "auto",
+    *,
+    k: int | None = None,
+    **parameters: Any,
+) -> RerankedVectors:
+    """Rank a gallery of vectors for each query, and re-rank it; `cbir.rerank(...)` is a call of this function.
+
+    Vectors are compared by their Euclidean distance as they are. Standardise columns of different units first, and
+    scale the vectors of a network to length 1.
+
+    Parameters
+    ----------
+    query_vectors : (q, d) or (d,) array_like
+        Finite numbers, converted to float32.
+    gallery_vectors : (n, d) array_like
+        Finite numbers, converted to float32.
+    method : str
+        Name of a re-ranker (`cbir.rerank.names()`), "none" for the order of the distances, or "auto".
+    k : int, optional
+        Results of each query, at least 1; all n by default.
+    **parameters
+        Parameters of the method in place of its defaults, as in docs/rerank.md.
+
+    Returns
+    -------
+    RerankedVectors
+        Rows, scores and distances, best first; equal scores in the order of the rows.
+
+    Raises
+    ------
+    InvalidInput
+        For other shapes, values that are not finite, and an unknown method or parameter.
+
+    Examples
+    --------
+    >>> cbir.rerank([[0.0]], [[3.0], [1.0]], "none").indices
+    array([[1, 0]])
+    """
+    queries, vectors = _matrix(query_vectors, "query_vectors"), _matrix(gallery_vectors, "gallery_vectors")
+    if vectors.ndim != 2:
+        raise InvalidInput(f"gallery_vectors has shape {vectors.shape}; give a row for each image: (n, d)")
+    if queries.shape[-1] != vectors.shape[1]:
+        raise InvalidInput(
+            f"query_vectors has {queries.shape[-1]} columns and gallery_vectors {vectors.shape[1]}; "
+            "both must come from one descriptor"
+        )
+    count = len(vectors) if k is None else k
+    if k is not None and (not isinstance(k, Integral) or k < 1):
+        raise InvalidInput(f"k: a whole number, at least 1, not {k!r}")
+    reranker = _make_reranker(method, parameters)
+    gallery = _make_gallery(vectors, reranker)
+    rows = [
+        rerank_top(reranker, query, rank(query, gallery), gallery, count) for query in np.atleast_2d(queries)
+    ]
+    shape = (len(rows), min(count, len(vectors)))
+    ranking = RerankedVectors(
+        np.array([hits.numbers for hits in rows], np.int64).reshape(shape),
+        np.array([hits.reported for hits in rows], np.float64).reshape(shape),
+        np.array([hits.distances for hits in rows], np.float32).reshape(shape),
+    )
+    return ranking if queries.ndim == 2 else RerankedVectors(*(values[0] for values in ranking))
+
+
+def _matrix(values: ArrayLike, name: str) -> Floats:
+    try:
+        if np.iscomplexobj(values):
+            raise TypeError
+        with np.errstate(over="ignore"):  # too large for float32: infinite, and refused below
+            matrix = np.ascontiguousarray(values, np.float32)
+    except (TypeError, ValueError):
+        raise InvalidInput(f"{name} must be an array of numbers with equally long rows") from None
+    if matrix.ndim not in (1, 2):
+        raise InvalidInput(f"{name} has shape {matrix.shape}; give (rows, d)")
+    squares = np.einsum("...i,...i->...", matrix, matrix, dtype=np.float64)
+    if not (squares <= LARGEST_SQUARE).all():  # NaN too
+        raise InvalidInput(f"{name} has values that are not finite, or too large for float32")
+    return matrix
+
+
+def _make_reranker(method: str, parameters: dict[str, Any]) -> Reranker:
+    if method == "auto" and not parameters:
+        choice = default_choice("")
+        method, parameters = choice.method, dict(choice.parameters)
+    return rerank.get(method, **parameters)
+
+
+def _make_gallery(vectors: Floats, reranker: Reranker) -> Gallery:
+    """Return the gallery, with the k-NN graph that collections have where it is used."""
+    neighbourhood = None
+    if isinstance(reranker, Diffusion) and len(vectors) > reranker.local:
+        neighbourhood = Neighbourhood(find_neighbours(vectors, plain_space(vectors.shape[1])))
+    return Gallery((vectors,), np.arange(len(vectors)), neighbourhood=neighbourhood, projected=True)

@@ -9,8 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import RankingList
+from cbir.gallery.gallery import Gallery, RankingList
 from cbir.gallery.vector_blocks import Doubles, Floats, Rows, Scores
 from cbir.rerank.backend import Backend
 from cbir.rerank.parameters import ParameterSet

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field, PrivateAttr
 
 from cbir.errors import InvalidInput
 from cbir.search import example_values as example
-from cbir.search.hit_cards import render_cards, style_element
+from cbir.search.contact_sheet import render_cards, style_element
 from cbir.search.search_models import Hit
 from cbir.system.remedies import install_command
 

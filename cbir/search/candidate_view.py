@@ -5,14 +5,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from cbir.gallery.gallery import Gallery
+from cbir.gallery.gallery import Gallery, RankingList, merge_nearest, rank, similarities, top_k
 from cbir.gallery.numbered_graph import NumberedGraph, StoredNeighbourhood
-from cbir.gallery.ranking import RankingList, merge_nearest, rank, similarities, top_k
 from cbir.gallery.vector_blocks import Floats, Rows, is_among, positions_among, union
 from cbir.rerank.diffusion import Diffusion
 from cbir.rerank.feedback import Feedback
 from cbir.rerank.several_examples import Learner
-from cbir.search.index_vectors import Scale, Vectors
+from cbir.search.collection_scale import Scale, Vectors
 from cbir.search.search_request import Request
 from cbir.search.view_vectors import ViewVectors
 from cbir.settings import Settings

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.rerank.auto import ANSWERS, LEAST_IMAGES, AgreementBlock
-from cbir.rerank.none import NoReranking
 from cbir.rerank.ranked import Ranked
+from cbir.rerank.simple_rerankers import NoReranking
 from cbir.search.answer import Grouping, LabelAgreement
 from cbir.search.search_models import Hit, HitGroup, MatchBox
 from cbir.search.search_request import Request

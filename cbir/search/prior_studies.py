@@ -11,8 +11,7 @@ from cbir.errors import NotFound
 from cbir.gallery.vector_blocks import Doubles, Floats
 from cbir.search import Searcher
 from cbir.store import Collection, Record
-from cbir.store.records.dicom_instances import DicomScope
-from cbir.store.records.filter_conditions import PatientScope
+from cbir.store.records.filter_conditions import DicomScope, PatientScope
 from cbir.store.records.records import days_between
 from cbir.system.cancellation import checkpoint
 from cbir.system.threads import take_turn

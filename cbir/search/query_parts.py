@@ -9,7 +9,7 @@ from cbir.descriptors.descriptor import QueryImage
 from cbir.errors import InvalidInput, NotFound
 from cbir.gallery.vector_blocks import Doubles, Floats
 from cbir.images import Image
-from cbir.rerank.seeded_diffusion import RelevanceFeedback
+from cbir.rerank.diffusion import RelevanceFeedback
 from cbir.search.search_request import Request
 from cbir.store import Collection, Record
 from cbir.store.base.normalisation import Statistics

@@ -7,13 +7,12 @@ import numpy as np
 
 from cbir.descriptors.descriptor import QueryImage
 from cbir.errors import InvalidInput
-from cbir.gallery.ranking import top_k
+from cbir.gallery.gallery import top_k
 from cbir.gallery.vector_blocks import Rows
-from cbir.rerank.none import NoReranking
 from cbir.rerank.ranked import Box, Ranked
+from cbir.rerank.simple_rerankers import NoReranking
 from cbir.search.regions.feature_cells import WHOLE, Area, Floats
-from cbir.search.regions.region_cells import region_encoder, template_of
-from cbir.search.regions.region_match import BLOCK, RegionTemplate
+from cbir.search.regions.region_cells import BLOCK, RegionTemplate, region_encoder, template_of
 from cbir.search.search_request import Request
 from cbir.store import Collection
 from cbir.store.snapshot.derived_files import RegionCells, read_cells

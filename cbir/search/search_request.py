@@ -5,8 +5,7 @@ from typing import Any
 from pydantic import Field
 
 from cbir.search.search_options import SearchFields
-from cbir.store.records.dicom_instances import DicomScope
-from cbir.store.records.filter_conditions import PatientScope
+from cbir.store.records.filter_conditions import DicomScope, PatientScope
 
 
 class Request(SearchFields):

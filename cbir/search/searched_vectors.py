@@ -15,8 +15,7 @@ from cbir.search.candidate_view import (
     without_absent,
     without_filter,
 )
-from cbir.search.collection_scale import SampledScale, query_likeness
-from cbir.search.index_vectors import Vectors
+from cbir.search.collection_scale import SampledScale, Vectors, query_likeness
 from cbir.search.view_vectors import ViewVectors
 from cbir.settings import Settings
 from cbir.store import Collection

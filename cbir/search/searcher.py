@@ -14,13 +14,13 @@ from cbir.gallery.knn import OUTLIER
 from cbir.gallery.vector_blocks import Floats
 from cbir.images import Image
 from cbir.rerank.feedback import apply_judgements
-from cbir.rerank.none import NoReranking
 from cbir.rerank.ranked import Ranked, rerank_top, select_top
 from cbir.rerank.several_examples import Learner, learn
+from cbir.rerank.simple_rerankers import NoReranking
 from cbir.search.answer import Answer, QueryFacts, RerankFacts
 from cbir.search.candidate_view import NO_NUMBERS, CandidateView, candidate_query, request_scope
+from cbir.search.collection_scale import Vectors
 from cbir.search.hit_selection import Rank, label_agreements, load_hits, select_images
-from cbir.search.index_vectors import Vectors
 from cbir.search.method_choice import choose_learner, choose_reranker
 from cbir.search.query_parts import (
     check_vectors,

@@ -6,9 +6,9 @@ from numpy.typing import NDArray
 from cbir.descriptors.encoders import Encoder
 from cbir.descriptors.network_descriptors import encoder_of
 from cbir.errors import CbirError, InvalidInput
-from cbir.gallery.ranking import top_k
+from cbir.gallery.gallery import top_k
 from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks
-from cbir.rerank.none import NoReranking
+from cbir.rerank.simple_rerankers import NoReranking
 from cbir.search.search_models import MAX_TEXT
 from cbir.search.search_request import Request
 from cbir.store.base.profile import Profile

@@ -14,7 +14,7 @@ from cbir.errors import CollectionBusy, CollectionDamaged, InvalidInput, NotFoun
 from cbir.gallery.vector_blocks import Rows, VectorBlocks
 from cbir.store.base import metadata
 from cbir.store.base.collection_folder import is_read_only, warn_if_open_to_others, writer_lock
-from cbir.store.base.damage import raise_when_damaged, raise_when_full
+from cbir.store.base.damage import keep_history, raise_when_damaged, raise_when_full
 from cbir.store.base.normalisation import Statistics
 from cbir.store.base.profile import Profile, vector_format
 from cbir.store.base.schema import images
@@ -26,19 +26,17 @@ from cbir.store.postgresql.postgresql_database import (
     is_sqlite,
     open_database,
 )
-from cbir.store.records import add_transaction, change_history, image_counts
+from cbir.store.records import add_transaction, image_counts, label_changes
 from cbir.store.records.add_transaction import StoredReply
-from cbir.store.records.change_history import Change
-from cbir.store.records.dicom_instances import DicomScope
-from cbir.store.records.filter_conditions import Condition, PatientScope
+from cbir.store.records.filter_conditions import Condition, DicomScope, PatientScope
 from cbir.store.records.image_rows import rows_matching
+from cbir.store.records.label_changes import Change
 from cbir.store.records.patient_key import check_key, find_key_check, note_key, require_key
 from cbir.store.records.record_queries import RecordQueries
 from cbir.store.records.record_rows import LabelledImage, numbers_where, read_labelled_images
 from cbir.store.records.records import hash_patient
 from cbir.store.safety import last_good
 from cbir.store.safety.database_files import require_database
-from cbir.store.safety.row_totals import keep_history
 from cbir.store.snapshot.stored_snapshot import (
     read_snapshot_info,
     snapshot_statistics,
@@ -275,11 +273,11 @@ class Collection(RecordQueries):
 
     def history(self, before: int | None = None, limit: int = 100) -> list[Change]:
         """Return up to `limit` changes, the newest first; with `before`, only those with a smaller number."""
-        return self._read(change_history.read_changes, before, limit)
+        return self._read(label_changes.read_changes, before, limit)
 
     def additions(self) -> list[tuple[str, int, int]]:
         """Return when images were added, in ISO 8601, with their first and last number; see `read_additions`."""
-        return self._read(change_history.read_additions)
+        return self._read(label_changes.read_additions)
 
     def find_reply(self, key: str) -> StoredReply | None:
         """Return the reply to an earlier request with this idempotency key."""

@@ -10,8 +10,7 @@ from threading import Event
 
 from cbir.errors import ArchiveFailed, CbirError, CollectionBusy, NotFound
 from cbir.ingest.description import DescribedFile
-from cbir.ingest.intake_check import IntakeCheck
-from cbir.ingest.received_files import ReceivedFile, add_received_files
+from cbir.ingest.intake_check import IntakeCheck, ReceivedFile, add_received_files
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.erasure import erase_deleted

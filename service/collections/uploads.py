@@ -20,9 +20,8 @@ from cbir.ingest.decoder_tasks import (
     render_query,
 )
 from cbir.ingest.description import DescribedFile, DescribeTask, describe_prepared, refuse
-from cbir.ingest.intake_check import IntakeCheck
+from cbir.ingest.intake_check import IntakeCheck, ReceivedFile
 from cbir.ingest.process_memory import SharedBytes, share_bytes
-from cbir.ingest.received_files import ReceivedFile
 from cbir.search import QueryImage
 from cbir.store import Collection
 from cbir.store.base import profile as profiles

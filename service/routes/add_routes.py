@@ -9,7 +9,7 @@ from flask import Blueprint, Response, request
 from pydantic import Field
 
 from cbir.errors import CbirError, InvalidInput, UnreadableImage
-from cbir.ingest.received_files import STATISTICS_IMAGES, ReceivedFile, add_received_files
+from cbir.ingest.intake_check import STATISTICS_IMAGES, ReceivedFile, add_received_files
 from cbir.search import example_values as example
 from cbir.store import DatabaseError
 from cbir.store.records import add_transaction

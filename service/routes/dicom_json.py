@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from pydicom.datadict import tag_for_keyword
 
 from cbir.search import example_values as example
-from cbir.search.levels.dicom_levels import ImageGroup, Level, group_key
+from cbir.search.dicom_levels import ImageGroup, Level, group_key
 from cbir.store import Record
 from cbir.store.external_links import resource_url
 from cbir.store.records.dicom_instances import StudyCounts

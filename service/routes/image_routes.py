@@ -14,8 +14,7 @@ from cbir.search import record_links
 from cbir.store import Collection, Record
 from cbir.store.erasure import erase_deleted
 from cbir.store.records import originals
-from cbir.store.records.dicom_instances import DicomScope
-from cbir.store.records.filter_conditions import parse_filter
+from cbir.store.records.filter_conditions import DicomScope, parse_filter
 from cbir.store.records.image_order import OLDEST, SLICES, parse_order
 from service.access.audit import log_images
 from service.access.caller import actor_name, current_rights

@@ -14,13 +14,13 @@ from werkzeug.exceptions import HTTPException
 from cbir.errors import CbirError, UnreadableImage
 from cbir.ingest.decoder_tasks import read_uids
 from cbir.ingest.description import Refusal
-from cbir.ingest.process_memory import share_bytes
-from cbir.ingest.received_files import (
+from cbir.ingest.intake_check import (
     ReceivedFile,
     add_received_files,
     select_new_instances,
     with_other_pictures,
 )
+from cbir.ingest.process_memory import share_bytes
 from cbir.search import example_values as example
 from cbir.store.records import originals
 from service.access.audit import log_images

@@ -1,6 +1,6 @@
 """Sums that show damage of state.sqlite: of the rows of each table, and of the definitions of tables and triggers.
 
-They are those of a collection's history, see `cbir.store.safety.row_totals`: triggers keep them, within the
+They are those of a collection's history, see `cbir.store.base.damage`: triggers keep them, within the
 transaction of the change. PostgreSQL has checksums of its own.
 """
 
@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from sqlalchemy import Column, Connection, MetaData, Table, Text, inspect
 
-from cbir.store.base.schema import row_totals
-from cbir.store.safety.row_totals import (
+from cbir.store.base.damage import (
     changed_tables,
     current_total,
     has_other_types,
@@ -19,6 +18,7 @@ from cbir.store.safety.row_totals import (
     store_total,
     total_triggers,
 )
+from cbir.store.base.schema import row_totals
 
 definitions = Table(
     "sqlite_master", MetaData(), *[Column(name, Text) for name in ("type", "name", "tbl_name", "sql")]

@@ -25,7 +25,7 @@ from tests.indexer.test_describe_files import KILLER, hook_files
 
 pytest.importorskip("torch")
 from cbir.descriptors.encoders.device_network import DeviceNetwork
-from tests.cbir.system.hardware.device_errors import failing
+from tests.cbir.system.device_errors import failing
 from tests.stand_in_gpu import TRIAL, stand_in_gpu  # noqa: F401
 
 BATCH = 12

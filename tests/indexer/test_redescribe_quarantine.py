@@ -10,7 +10,7 @@ from cbir import descriptors
 from cbir.images import Limits, read_images
 from cbir.ingest.decoder_tasks import describe_bytes
 from cbir.ingest.description import DescribeTask
-from cbir.ingest.received_files import ReceivedFile, add_received_files
+from cbir.ingest.intake_check import ReceivedFile, add_received_files
 from cbir.store import Collection
 from cbir.store.records import originals
 from cbir.store.upkeep.quarantine_release import (

@@ -11,7 +11,7 @@ from sqlalchemy import update
 from cbir.images import Limits
 from cbir.ingest.decoder_tasks import describe_bytes
 from cbir.ingest.description import DescribeTask
-from cbir.ingest.received_files import ReceivedFile, add_received_files
+from cbir.ingest.intake_check import ReceivedFile, add_received_files
 from cbir.store import Collection
 from cbir.store.base.schema import replies as stored
 from cbir.store.records import originals

@@ -15,7 +15,7 @@ from cbir import settings
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.base.schema import labels
-from cbir.store.records.dicom_instances import DicomScope
+from cbir.store.records.filter_conditions import DicomScope
 from cbir.store.records.records import PERSON_LABELS, SLICE_PLACE
 from cbir.store.upkeep.verify import verify_collection
 from service.app import create_app

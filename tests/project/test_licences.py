@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cbir.descriptors.networks.packaged_weights import ASTRA, LITE0, LITE1
+from cbir.descriptors.networks.model_card import ASTRA, LITE0, LITE1
 from release import bundled_libraries, check_licences, licences
 from tests.project.sources import ROOT
 

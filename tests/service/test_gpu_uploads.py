@@ -15,7 +15,7 @@ from tests.service.test_api_images import send
 
 pytest.importorskip("torch")
 from cbir.descriptors.encoders.device_network import DeviceNetwork
-from tests.cbir.system.hardware.device_errors import failing
+from tests.cbir.system.device_errors import failing
 from tests.stand_in_gpu import TRIAL, stand_in_gpu  # noqa: F401
 
 

@@ -18,8 +18,15 @@ from numpy.typing import NDArray
 
 from cbir.descriptors.encoders.encoder_card import EncoderCard, EncoderInput, EncoderOutput, VolumeInput
 from cbir.descriptors.encoders.network_writers import RESNET_OUTPUT, EfficientNetLite, InflatedResNet
-from cbir.descriptors.networks.model_card import read_verified
-from cbir.descriptors.networks.packaged_weights import ASTRA, DEVIATION, LITE0, LITE1, MEAN, PackagedWeights
+from cbir.descriptors.networks.model_card import (
+    ASTRA,
+    DEVIATION,
+    LITE0,
+    LITE1,
+    MEAN,
+    PackagedWeights,
+    read_verified,
+)
 from cbir.errors import InvalidInput
 
 MAGIC, PROTOCOL = 0x1950A86A20F9469CFC6C, 1001

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from cbir.descriptors.networks.packaged_weights import DEVIATION, LITE0, LITE1, MEAN, PackagedWeights
+from cbir.descriptors.networks.model_card import DEVIATION, LITE0, LITE1, MEAN, PackagedWeights
 from cbir.descriptors.networks.window_means import window_means
 
 EPSILON, MOMENTUM = 1e-3, 0.01  # of the batch norms

@@ -73,7 +73,7 @@ def evaluate_graders(
     """Evaluate graders on images held out from fitting."""
     import numpy as np
 
-    from cbir.evaluation.folds import group_folds
+    from cbir.evaluation.significance import group_folds
     from cbir.learn import grading
     from cbir.learn.grading import grader_evaluation as measuring
     from cbir.learn.grading.graded_cases import case_features, picture_maps, read_graded_cases, require_grades
@@ -163,7 +163,7 @@ def evaluate_graders(
             if coverage is not None
         }
     if report is not None:
-        from cbir.learn.grading.grading_report import write_grading_report
+        from cbir.learn.grading.grader_evaluation import write_grading_report
 
         write_grading_report(results, report)
     if format is OutputFormat.text:

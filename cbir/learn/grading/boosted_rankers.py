@@ -6,8 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.learn.models.linear.ranking_estimator import FeatureRanker, LinearRanker
-from cbir.learn.models.linear.ranking_lists import ListSize, assign_lists, kendall_tau
+from cbir.learn.models.linear.ranking_estimator import (
+    FeatureRanker,
+    LinearRanker,
+    ListSize,
+    assign_lists,
+    kendall_tau,
+)
 
 Floats = NDArray[np.float64]
 

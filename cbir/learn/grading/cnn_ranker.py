@@ -13,16 +13,22 @@ from sklearn.utils.validation import check_is_fitted
 from cbir.descriptors.encoders import built_in
 from cbir.errors import InvalidInput
 from cbir.learn.grading.grade_scale import MOST_LEVELS, expected_grade_scale
-from cbir.learn.grading.grading_network import GradingNetwork, NetworkMean
-from cbir.learn.grading.picture_maps import WHOLE, WINDOWS, PictureMaps, parse_windows
+from cbir.learn.grading.picture_maps import (
+    WHOLE,
+    WINDOWS,
+    GradingNetwork,
+    NetworkMean,
+    PictureMaps,
+    parse_windows,
+)
 from cbir.learn.models.linear.kernel_ranker import left_out_error
 from cbir.learn.models.linear.ranking_estimator import (
     FeatureRanker,
+    ListSize,
     RankingEstimator,
     check_graded,
     number_groups,
 )
-from cbir.learn.models.linear.ranking_lists import ListSize
 from cbir.system.remedies import install_command
 
 if TYPE_CHECKING:

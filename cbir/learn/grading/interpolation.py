@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.folds import group_folds
+from cbir.evaluation.significance import group_folds
 from cbir.learn.grading.grade_scale import GradeScale, fit_grade_scale, half_width
 from cbir.learn.grading.picture_maps import PictureMaps, Show
 from cbir.learn.grading.s_ndcg_ranker import SNdcgRanker

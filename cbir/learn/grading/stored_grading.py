@@ -13,9 +13,8 @@ from cbir.learn import grading
 from cbir.learn.grading.cnn_ranker import TunedCnnRanker
 from cbir.learn.grading.grade_scale import GradeScale
 from cbir.learn.grading.graded_cases import GradedCases
-from cbir.learn.grading.grading_network import GradingNetwork, NetworkMean, mean_and_max
 from cbir.learn.grading.interpolation import GradeInterpolator, Smoothing
-from cbir.learn.grading.picture_maps import PictureMaps
+from cbir.learn.grading.picture_maps import GradingNetwork, NetworkMean, PictureMaps, mean_and_max
 from cbir.learn.models.linear.ranking_estimator import FeatureRanker
 
 PART = 256  # images whose maps are read at a time

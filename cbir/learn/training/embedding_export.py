@@ -1,6 +1,9 @@
-"""Embedding of a frozen encoder and a trained head as one ONNX network, compared with both."""
+"""What a trained embedding is given out as: one ONNX network, compared with its parts, and an HTML report."""
 
 import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -8,8 +11,10 @@ from typing import Any
 import numpy as np
 import onnx
 import torch
+from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+import cbir
 from cbir.descriptors.encoders import Encoder
 from cbir.descriptors.encoders.encoder_network import normalise_pixels, pooling_matrix, run_session
 from cbir.descriptors.networks.embedder import EmbeddingHead
@@ -22,10 +27,20 @@ from cbir.descriptors.networks.model_card import (
 from cbir.descriptors.networks.model_files import save_model
 from cbir.descriptors.networks.onnx_session import open_onnx_session
 from cbir.errors import InvalidInput
-from cbir.system.files import write_bytes
+from cbir.evaluation.report import charts
+from cbir.evaluation.report.charts import COLOURS, style_sheet
+from cbir.evaluation.report.report_page import ReportPictures
+from cbir.learn.training.embedding_training import EmbeddingData
+from cbir.learn.training.labelled_examples import ClassExample
+from cbir.learn.training.picture_loading import TrainingImages
+from cbir.system.files import atomic_text, write_bytes
 
 TOLERANCE = 1e-4  # of vectors of length 1
 LARGEST = 2**31 - 2**24  # bytes of an encoder's network; an ONNX file has at most 2 GiB
+QUERIES = 10  # test images in the report, each of another class
+NEAREST = 6
+MAPPED = 1000  # images on the map
+MOST_CLASSES = len(COLOURS)  # classes with a colour on the map
 
 
 def save_encoder_embedding(
@@ -138,3 +153,157 @@ def _trial_pixels(encoder: Encoder, seed: int) -> np.ndarray[Any, Any]:
     shape = encoder.image_input
     sides = shape.height, shape.width, len(shape.mean)
     return np.random.default_rng(seed).integers(0, 256, sides, np.uint8)
+
+
+@dataclass(frozen=True, eq=False)
+class ReportedEmbedding:
+    """Images of a training and their vectors.
+
+    Attributes
+    ----------
+    vectors : (n, d) float32
+        Vectors of all images.
+    data : EmbeddingData
+        Classes, groups and parts.
+    class_names : sequence of str
+        Name of each class number.
+    images : TrainingImages
+        Files and pictures.
+    """
+
+    vectors: NDArray[np.float32]
+    data: EmbeddingData
+    class_names: Sequence[str]
+    images: TrainingImages[ClassExample]
+
+
+def write_embedding_report(
+    folder: Path,
+    title: str,
+    reported: ReportedEmbedding,
+    history: Sequence[Mapping[str, float]],
+    facts: Mapping[str, Any],
+    seed: int,
+) -> None:
+    """Write report.html, a single self-contained file.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder to write to.
+    title : str
+        Title of the page.
+    reported : ReportedEmbedding
+        Images and vectors.
+    history : sequence of dict
+        "loss", "map" and "p_at_1" of each epoch.
+    facts : dict
+        Content of the model's card.
+    seed : int
+        Seed of the choice of images.
+    """
+    pictures = ReportPictures(reported.images.max_pixels)
+    film = "".join(_row(reported, query, pictures) for query in _queries(reported, seed))
+    terms = "".join(
+        f"<dt>{escape(key.replace('_', ' '))}</dt><dd>{escape(_text(value))}</dd>"
+        for key, value in facts.items()
+    )
+    html = f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title><style>{style_sheet()}</style></head><body>
+<h1>{escape(title)}</h1>
+<p class="sub">How well vectors retrieve images of their class. Not a medical device.</p>
+<h2>Results</h2>{_table(facts["results"])}
+<p class="note">Queries of each part search the training images; images of the same patient do not count.</p>
+<h2>Training</h2>{_curves(history)}
+<h2>Map of the test images</h2>{_map(reported, seed)}
+<p class="note">t-SNE: images close together are similar; distances between clusters mean little.</p>
+<h2>Nearest images</h2>
+<p class="note">A test image, then its nearest training images. The pictures show patients: protect this
+file as you protect them.</p>{film}
+<h2>Training conditions</h2><dl>{terms}</dl>
+<p class="note">cbir {cbir.__version__}. Epoch by epoch: history.csv, and for TensorBoard the folder events.</p>
+</body></html>
+"""
+    with atomic_text(folder / "report.html") as file:
+        file.write(html)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_text(item)}" for key, item in value.items())
+    if isinstance(value, list):
+        return " and ".join(map(str, value)) or "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _table(results: Mapping[str, Mapping[str, float]]) -> str:
+    rows = ""
+    for name, scores in results.items():
+        cells = "".join(f"<td>{scores[measure]:.3f}</td>" for measure in ("map", "p_at_1", "p_at_10"))
+        rows += f"<tr><th>{escape(name)}</th>{cells}</tr>"
+    heads = "".join(f"<th>{head}</th>" for head in ("queries", "mAP", "P@1", "P@10"))
+    return f'<div class="wide"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
+
+
+def _curves(history: Sequence[Mapping[str, float]]) -> str:
+    if len(history) < 2:
+        return "<p>One epoch.</p>"
+    epochs = [float(number) for number in range(1, len(history) + 1)]
+    precision, at_1, losses = ([row[key] for row in history] for key in ("map", "p_at_1", "loss"))
+    across, heights = (1.0, epochs[-1]), charts.round_range(losses)
+    curves = [("mAP", precision), ("P@1", at_1)]
+    scores = charts.line_chart(curves, epochs, "epoch", "validation", x_range=across, whole_numbers=True)
+    loss = [("loss", losses)]
+    return scores + charts.line_chart(
+        loss, epochs, "epoch", "loss of training", x_range=across, y_range=heights, whole_numbers=True
+    )
+
+
+def _map(reported: ReportedEmbedding, seed: int) -> str:
+    """Draw the test images in two dimensions; the commonest classes have colours, all have names in titles."""
+    from sklearn.manifold import TSNE
+
+    names = reported.class_names
+    rows = np.sort(np.random.default_rng(seed).permutation(reported.data.parts["test"])[:MAPPED])
+    if len(rows) < 5:
+        return "<p>Too few images.</p>"
+    layout = TSNE(perplexity=min(30.0, (len(rows) - 1) / 3), random_state=seed)
+    positions = layout.fit_transform(reported.vectors[rows])
+    low, high = positions.min(axis=0), positions.max(axis=0)
+    positions = (positions - low) / np.maximum(high - low, 1e-12)
+    classes = reported.data.classes[rows]
+    common = np.argsort(-np.bincount(classes, minlength=len(names)), kind="stable")[:MOST_CLASSES].tolist()
+    colour = {label: number for number, label in enumerate(common)}
+    points = [
+        (float(x), float(y), colour.get(label), names[label])
+        for (x, y), label in zip(positions, classes.tolist(), strict=True)
+    ]
+    return charts.scatter_chart(points, [names[label] for label in common], "Test images by class")
+
+
+def _queries(reported: ReportedEmbedding, seed: int) -> list[int]:
+    """Return rows of test images, of as many classes as possible."""
+    random = np.random.default_rng(seed)
+    rows = random.permutation(reported.data.parts["test"])
+    _, first = np.unique(reported.data.classes[rows], return_index=True)
+    return [int(row) for row in rows[random.permutation(first)[:QUERIES]]]
+
+
+def _row(reported: ReportedEmbedding, query: int, pictures: ReportPictures) -> str:
+    data, vectors = reported.data, reported.vectors
+    gallery = data.parts["training"]
+    gallery = gallery[data.groups[gallery] != data.groups[query]]
+    nearest = gallery[np.argsort(-(vectors[gallery] @ vectors[query]), kind="stable")[:NEAREST]]
+    figures = [_figure(reported, query, "query", "", pictures)]
+    for row in nearest.tolist():
+        marks = ("hit", "✓ ") if data.classes[row] == data.classes[query] else ("miss", "✗ ")
+        figures.append(_figure(reported, row, *marks, pictures))
+    return f'<div class="film">{"".join(figures)}</div>'
+
+
+def _figure(reported: ReportedEmbedding, row: int, kind: str, sign: str, pictures: ReportPictures) -> str:
+    path, loaded = reported.images.examples[row].path, reported.images.pictures
+    image = pictures.html(str(path), None, loaded.content_hashes[row], loaded.burned_in[row])
+    label = escape(reported.class_names[int(reported.data.classes[row])])
+    return f'<figure class="{kind}">{image}<figcaption>{sign}{label}</figcaption></figure>'

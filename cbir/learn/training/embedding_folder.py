@@ -20,8 +20,11 @@ from cbir.evaluation.report.charts import require_matplotlib
 from cbir.ingest.manifest import Manifest
 from cbir.learn.losses import ORDINAL
 from cbir.learn.models.scoring_network import apply_network
-from cbir.learn.training.embedding_export import save_encoder_embedding
-from cbir.learn.training.embedding_report import ReportedEmbedding, write_embedding_report
+from cbir.learn.training.embedding_export import (
+    ReportedEmbedding,
+    save_encoder_embedding,
+    write_embedding_report,
+)
 from cbir.learn.training.embedding_training import (
     EmbeddingData,
     EmbeddingRecipe,

@@ -7,16 +7,23 @@ from functools import cached_property
 import numpy as np
 
 from cbir.errors import InvalidInput
-from cbir.gallery.ranking import top_k
+from cbir.gallery.gallery import top_k
 from cbir.gallery.vector_blocks import Doubles, Rows, is_among
 from cbir.search import Searcher
-from cbir.search.cohorts.added_evidence import add_evidence
-from cbir.search.cohorts.cohort_pool import CohortPool, collect_pool
-from cbir.search.cohorts.judged_image import JudgedImage, ProposedImage
-from cbir.search.cohorts.likeness_margin import likeness_margins
-from cbir.search.cohorts.missing_images import MissingImages, estimate_missing
-from cbir.search.cohorts.patient_companions import NO_COMPANIONS, Companions, find_companions
-from cbir.search.cohorts.relevance_model import RelevanceModel, learn_relevance
+from cbir.search.cohorts.cohort_pool import (
+    NO_COMPANIONS,
+    CohortPool,
+    Companions,
+    collect_pool,
+    find_companions,
+)
+from cbir.search.cohorts.missing_images import JudgedImage, MissingImages, ProposedImage, estimate_missing
+from cbir.search.cohorts.relevance_model import (
+    RelevanceModel,
+    add_evidence,
+    learn_relevance,
+    likeness_margins,
+)
 from cbir.store.index.port import Numbers
 from cbir.system.threads import take_turn
 

@@ -1,4 +1,4 @@
-"""Estimate of how many images of a cohort are missing, with an interval."""
+"""Judged images of a cohort, and an estimate of how many are missing, with an interval."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -6,20 +6,44 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from cbir.gallery.vector_blocks import Doubles
-from cbir.search.cohorts.judged_image import JudgedImage
 
 Advice = Literal["continue", "nearly complete", "complete"]
-
 # Chosen on half of the classes of composite images; bench/cohorts.py measures the coverage on the other half.
 RECENT = 96  # last proposed images, on which the sum of probabilities is checked
 PRIOR = 1.0  # images, predicted and observed, before any was judged
 SHAPE = 2.0  # of the gamma distribution of the error of the sum of probabilities
 IMPROBABLE = 0.2  # probability of images below which one that is relevant was not expected
-STRAYS, STRAYS_SHAPE = 0.03, 0.3  # such images as a share of those found, before any was judged; shape
 # Improbable images judged until two thirds of the strays are found: how many is not known.
 SEARCHED = (50.0, 100.0, 200.0, 400.0, 800.0)
-REMOTE, REMOTE_SHAPE = 0.75, 0.3  # images that no search by likeness finds, mean and shape
 DRAWS = 4000
+
+
+class ProposedImage(NamedTuple):
+    """Image to judge next.
+
+    probability: that it is relevant, as estimated. drawn: it was drawn at random, and is not among the most probable.
+    """
+
+    image_id: str
+    probability: float
+    drawn: bool
+
+
+class JudgedImage(NamedTuple):
+    """Judged image. probability, drawn: as it was proposed; None for an image that the user has found otherwise."""
+
+    image_id: str
+    relevant: bool
+    probability: float | None = None
+    drawn: bool = False
+
+
+STRAYS, STRAYS_SHAPE = 0.03, 0.3  # such images as a share of those found, before any was judged; shape
+
+
+REMOTE, REMOTE_SHAPE = 0.75, 0.3  # images that no search by likeness finds, mean and shape
+
+
 COMPLETE, NEARLY = 0.95, 0.9  # recall
 
 

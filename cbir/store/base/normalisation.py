@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir import descriptors
-from cbir.store.base.neighbour_metric import learn_directions
+from cbir.gallery.knn import learn_directions
 from cbir.store.base.profile import Profile
 from cbir.system.threads import OneBlasThread
 

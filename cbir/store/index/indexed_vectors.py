@@ -12,7 +12,7 @@ from cbir.gallery.numbered_graph import NumberedGraph
 from cbir.gallery.vector_blocks import Floats
 from cbir.store.base.normalisation import Statistics
 from cbir.store.index.current_index import NOT_BUILT, GapOfSearch, Gaps, IndexGap, OpenedEdition
-from cbir.store.index.nearest_vectors import join_neighbours, nearest_vectors
+from cbir.store.index.local_content import join_neighbours, nearest_vectors
 from cbir.store.index.port import IndexScope, Neighbours, Numbers
 from cbir.store.index.scope_numbers import ScopeNumbers
 from cbir.store.index.stored_neighbours import StoredNeighbours

@@ -19,8 +19,14 @@ from cbir.errors import IndexUnavailable, InvalidInput
 from cbir.gallery.vector_blocks import Floats
 from cbir.store.base.schema import as_number
 from cbir.store.index.port import IndexedImage, IndexScope
-from cbir.store.records.dicom_instances import DicomScope
-from cbir.store.records.filter_conditions import ABSENT, COMPARISONS, PRESENT, Condition, PatientScope
+from cbir.store.records.filter_conditions import (
+    ABSENT,
+    COMPARISONS,
+    PRESENT,
+    Condition,
+    DicomScope,
+    PatientScope,
+)
 from cbir.system.remedies import install_command
 
 SECONDS = 10.0  # limit of a call

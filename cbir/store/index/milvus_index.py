@@ -8,6 +8,7 @@ import numpy as np
 
 from cbir.errors import IndexUnavailable
 from cbir.gallery.vector_blocks import Floats
+from cbir.store.index.local_content import join_neighbours, nearest_vectors
 from cbir.store.index.milvus_collection import (
     LISTS,
     MilvusConnection,
@@ -16,7 +17,6 @@ from cbir.store.index.milvus_collection import (
     open_milvus_collection,
     scope_expression,
 )
-from cbir.store.index.nearest_vectors import join_neighbours, nearest_vectors
 from cbir.store.index.port import IndexedImage, IndexPosition, IndexScope, Neighbours, Numbers
 
 POSITION = 0  # number of the row with the position, which is no image's

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.gallery.vector_blocks import Floats, is_among
-from cbir.store.records.dicom_instances import DicomScope
-from cbir.store.records.filter_conditions import Condition, PatientScope
+from cbir.store.records.filter_conditions import Condition, DicomScope, PatientScope
 
 Numbers = NDArray[np.int64]
 

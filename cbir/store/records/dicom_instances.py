@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, and_, false, func, or_, select
+from sqlalchemy import Connection, func, select
 
 from cbir.store.base.schema import images, instance_copies, labels
 from cbir.store.base.statements import insert_missing, with_checksum
@@ -18,25 +18,6 @@ from cbir.store.records.records import Record, parse_study_date
 from cbir.system.cancellation import with_checkpoints
 
 MAX_SHIFT_YEARS = 5
-
-
-@dataclass(frozen=True)
-class DicomScope:
-    """A study, series or instance by its UIDs. series, instance: "" for all. Without a study it is empty."""
-
-    study: str = ""
-    series: str = ""
-    instance: str = ""
-
-    def contains(self) -> ColumnElement[bool]:
-        """Return the SQL condition of the images in this scope."""
-        columns = images.c.study, images.c.series, images.c.instance
-        uids = zip(columns, (self.study, self.series, self.instance), strict=True)
-        return and_(*(column == uid for column, uid in uids if uid)) if self.study else false()
-
-    def excludes(self) -> ColumnElement[bool]:
-        """Return the SQL condition of the images in this scope, or without a SOP Instance UID."""
-        return or_(images.c.instance == "", self.contains())
 
 
 def known_instances(connection: Connection, uids: Iterable[str]) -> set[str]:

@@ -27,6 +27,25 @@ FORMS = "key=value (also != < <= > >=, key? for images with the label, !key? for
 
 
 @dataclass(frozen=True)
+class DicomScope:
+    """A study, series or instance by its UIDs. series, instance: "" for all. Without a study it is empty."""
+
+    study: str = ""
+    series: str = ""
+    instance: str = ""
+
+    def contains(self) -> ColumnElement[bool]:
+        """Return the SQL condition of the images in this scope."""
+        columns = images.c.study, images.c.series, images.c.instance
+        uids = zip(columns, (self.study, self.series, self.instance), strict=True)
+        return and_(*(column == uid for column, uid in uids if uid)) if self.study else false()
+
+    def excludes(self) -> ColumnElement[bool]:
+        """Return the SQL condition of the images in this scope, or without a SOP Instance UID."""
+        return or_(images.c.instance == "", self.contains())
+
+
+@dataclass(frozen=True)
 class Condition:
     """Comparison of a label with a value; `<`, `<=`, `>`, `>=` compare as numbers.
 

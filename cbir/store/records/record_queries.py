@@ -13,8 +13,8 @@ from cbir.store.base.schema import images, labels, thumbnails
 from cbir.store.base.statements import Statement, row_checksum, vector_checksum
 from cbir.store.postgresql.postgresql_database import Database, connect_once
 from cbir.store.records import dicom_instances, image_counts, image_order
-from cbir.store.records.dicom_instances import DicomScope, StudyCounts
-from cbir.store.records.filter_conditions import Condition, parse_filters
+from cbir.store.records.dicom_instances import StudyCounts
+from cbir.store.records.filter_conditions import Condition, DicomScope, parse_filters
 from cbir.store.records.image_counts import LabelKey, LabelValues
 from cbir.store.records.image_order import DicomGroup, Order, Position, numbers_in_order
 from cbir.store.records.image_rows import batches

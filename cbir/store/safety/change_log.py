@@ -14,6 +14,7 @@ from sqlalchemy import Column, Connection, LargeBinary, Table, Text
 
 from cbir.errors import InvalidInput
 from cbir.store.base import collection_folder, metadata
+from cbir.store.base.damage import keep_history
 from cbir.store.base.schema import (
     changed_images,
     changes,
@@ -31,7 +32,6 @@ from cbir.store.base.schema import (
     vectors,
 )
 from cbir.store.base.statements import is_postgresql
-from cbir.store.safety.row_totals import keep_history
 
 CHAIN = "change_log"  # key in `meta`: name of the log that a collection and its backup have in common
 POSITION = "change_log_position"  # key in `meta` of a backup: last entry that it contains

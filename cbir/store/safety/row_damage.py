@@ -8,7 +8,14 @@ from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, Row, Table, bindparam, func, select, update
 
 from cbir.errors import CollectionDamaged
-from cbir.store.base.damage import REPAIR
+from cbir.store.base.damage import (
+    REPAIR,
+    changed_history,
+    checked_and_history,
+    current_total,
+    has_other_types,
+    read_totals,
+)
 from cbir.store.base.metadata import UNCHECKED, required_value
 from cbir.store.base.profile import Profile, vector_format
 from cbir.store.base.schema import CHECKED, LISTS, images, meta, thumbnails, tombstones, vectors
@@ -21,13 +28,6 @@ from cbir.store.base.statements import (
     values_checksum,
     vector_checksum,
     with_checksum,
-)
-from cbir.store.safety.row_totals import (
-    changed_history,
-    checked_and_history,
-    current_total,
-    has_other_types,
-    read_totals,
 )
 
 PAGE = 8192

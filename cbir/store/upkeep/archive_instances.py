@@ -10,7 +10,7 @@ from cbir.store.base import metadata
 from cbir.store.base.schema import images, instance_copies, labels, original_files
 from cbir.store.base.statements import insert_missing, with_checksum
 from cbir.store.collection import Collection
-from cbir.store.records import change_history, originals, quarantine
+from cbir.store.records import label_changes, originals, quarantine
 from cbir.store.records.image_rows import batches, rows_matching, update_images
 from cbir.store.records.label_changes import change_labels
 from cbir.store.records.originals import UPLOAD
@@ -150,7 +150,7 @@ def move_to_patient(writer: Writer, records: Mapping[str, Record], data: bytes) 
             }
             change_labels(connection, [row.number], facts, writer.who)
         ids = [row.image_id for row in rows]
-        change_history.record_change(connection, writer.who, "labelled", len(ids), ids)
+        label_changes.record_change(connection, writer.who, "labelled", len(ids), ids)
         metadata.bump_generation(connection)
         unused = originals.forget_sources(connection, sources)
         logged = change_log.is_logged(connection)

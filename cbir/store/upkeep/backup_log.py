@@ -13,14 +13,13 @@ from sqlalchemy import Connection
 from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.store.base import collection_folder, metadata
 from cbir.store.base.collection_folder import create_private_file
-from cbir.store.base.damage import DAMAGE, raise_when_full
+from cbir.store.base.damage import DAMAGE, changed_history, raise_when_full
 from cbir.store.base.schema import DATABASE
 from cbir.store.base.schema import change_log as schema_log
 from cbir.store.base.statements import NULL, row_checksum
 from cbir.store.collection import Collection
 from cbir.store.records import originals
 from cbir.store.safety import change_log
-from cbir.store.safety.row_totals import changed_history
 from cbir.system.files import OWNER_FILE, OWNER_FOLDER, SUFFIX, atomic_binary, sync_folder
 
 LOG_FILE = "changes.sqlite"

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Table
 
+from cbir.store.base.damage import current_total
 from cbir.store.base.normalisation import Standardisation
 from cbir.store.base.schema import vectors
 from cbir.store.base.statements import COLUMN, checksum_sql
 from cbir.store.safety.row_damage import CONTENT
-from cbir.store.safety.row_totals import current_total
 
 SOURCE = "from the last good copy"
 

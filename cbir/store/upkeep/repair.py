@@ -13,7 +13,18 @@ from sqlalchemy.exc import DatabaseError
 from cbir.errors import CbirError, CollectionBusy, CollectionDamaged
 from cbir.store.base import metadata
 from cbir.store.base.collection_folder import writer_lock
-from cbir.store.base.damage import describe_damage_of, raise_when_damaged, restore_advice
+from cbir.store.base.damage import (
+    changed_history,
+    checked_and_history,
+    describe_damage_of,
+    has_other_types,
+    raise_when_damaged,
+    read_totals,
+    restore_advice,
+    restore_types,
+    start_totals,
+    stop_totals,
+)
 from cbir.store.base.normalisation import Standardisation
 from cbir.store.base.profile import Profile, vector_format
 from cbir.store.base.schema import (
@@ -30,20 +41,11 @@ from cbir.store.base.schema import (
 from cbir.store.base.statements import COLUMN, checksum_sql, vector_checksum
 from cbir.store.collection import Collection
 from cbir.store.postgresql.postgresql_database import require_sqlite
-from cbir.store.records.change_history import mark_incomplete, record_change
+from cbir.store.records.label_changes import mark_incomplete, record_change
 from cbir.store.records.patient_key import KEY_CHECK, check_key, find_key_check, read_secret
 from cbir.store.safety import change_log, last_good
 from cbir.store.safety.database_files import describe_loss, log_problem
 from cbir.store.safety.row_damage import CONTENT, damaged_keys, name_images
-from cbir.store.safety.row_totals import (
-    changed_history,
-    checked_and_history,
-    has_other_types,
-    read_totals,
-    restore_types,
-    start_totals,
-    stop_totals,
-)
 from cbir.store.upkeep.lost_rows import (
     SAME_IMAGE,
     insert_row,

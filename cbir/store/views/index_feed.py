@@ -27,8 +27,7 @@ from cbir.store.base.profile import vector_format
 from cbir.store.base.schema import changed_images, changes, images, tombstones, vectors
 from cbir.store.base.statements import is_postgresql
 from cbir.store.postgresql.postgresql_database import Database, connect_once
-from cbir.store.records.dicom_instances import DicomScope
-from cbir.store.records.filter_conditions import Condition, PatientScope
+from cbir.store.records.filter_conditions import Condition, DicomScope, PatientScope
 from cbir.store.records.record_queries import RecordQueries
 from cbir.store.records.records import Record
 from cbir.store.safety.row_damage import (

@@ -12,15 +12,14 @@ from sqlalchemy import Connection, text
 from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.store.base import metadata, schema, stored_models
 from cbir.store.base.collection_folder import create_private_file, file_mode, writer_lock
-from cbir.store.base.damage import raise_when_full
+from cbir.store.base.damage import raise_when_full, start_totals
 from cbir.store.base.profile import Profile
 from cbir.store.base.schema import SECRET
-from cbir.store.postgresql import postgresql_migration
+from cbir.store.postgresql import postgresql_schema
 from cbir.store.postgresql.postgresql_address import DatabaseFile, read_database_file, write_database_file
 from cbir.store.postgresql.postgresql_database import PostgresqlDatabase
 from cbir.store.records.patient_key import KEY_CHECK, SECRET_BYTES, hash_key, read_secret
 from cbir.store.safety.database_files import UNFINISHED, describe_loss, has_database
-from cbir.store.safety.row_totals import start_totals
 from cbir.system.addresses import collection_name
 from cbir.system.files import OWNER_FILE, OWNER_FOLDER, write_bytes
 
@@ -139,7 +138,7 @@ def _has_tables(folder: Path) -> bool:
     database = PostgresqlDatabase(_database_file(folder).address)
     try:
         with database.connect_once() as connection:
-            return postgresql_migration.has_tables(connection, database.schema)
+            return postgresql_schema.has_tables(connection, database.schema)
     finally:
         database.dispose()
 
@@ -203,7 +202,7 @@ def creating(folder: Path, secret: bytes | None = None) -> Iterator[Connection]:
             _require_no_tables(connection, address)
             # A copy reads its files meanwhile, and nobody else waits for a collection that does not exist yet.
             connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
-            postgresql_migration.create_tables(connection, database.schema)
+            postgresql_schema.create_tables(connection, database.schema)
             if not key_file.exists():
                 key = secret or secrets.token_bytes(SECRET_BYTES)
                 write_bytes(key_file, key.hex().encode(), permissions=file_mode(folder))
@@ -217,7 +216,7 @@ def creating(folder: Path, secret: bytes | None = None) -> Iterator[Connection]:
 
 
 def _require_no_tables(connection: Connection, address: str) -> None:
-    if postgresql_migration.has_tables(connection, collection_name(address)):
+    if postgresql_schema.has_tables(connection, collection_name(address)):
         raise InvalidInput(f"{address} already holds a collection")
     query = "SELECT tablename FROM pg_tables WHERE schemaname = :schema LIMIT 1"
     if connection.scalar(text(query), {"schema": collection_name(address)}) is not None:
@@ -226,7 +225,7 @@ def _require_no_tables(connection: Connection, address: str) -> None:
 
 def open_schema(database: PostgresqlDatabase, folder: Path) -> None:
     """Bring the tables up to date, and check that the files are those of the collection; see the functions."""
-    postgresql_migration.run_migrations(database)
+    postgresql_schema.run_migrations(database)
     with database.connect() as connection:
         require_same_collection(connection, folder)
 

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, delete, select, text
 
 from cbir.errors import CbirError, CollectionBusy, CollectionDamaged
 from cbir.store.base import metadata, schema, stored_models
-from cbir.store.base.damage import DAMAGE, restore_advice
+from cbir.store.base.damage import DAMAGE, restore_advice, store_totals
 from cbir.store.base.schema import (
     changed_images,
     delete_quarantined,
@@ -22,12 +22,11 @@ from cbir.store.base.schema import (
 from cbir.store.base.statements import insert_missing, with_checksum
 from cbir.store.postgresql import postgresql_schema
 from cbir.store.postgresql.postgresql_database import Database, connect_once, is_sqlite
-from cbir.store.records import add_transaction, change_history, originals
+from cbir.store.records import add_transaction, label_changes, originals
 from cbir.store.records.image_rows import delete_images, delete_rows, rows_matching, store_erased_marks
 from cbir.store.safety import change_log, last_good
 from cbir.store.safety.database_files import require_sound_log
 from cbir.store.safety.row_damage import row_problems
-from cbir.store.safety.row_totals import store_totals
 from cbir.store.snapshot import derived_files
 from cbir.store.snapshot.stored_snapshot import note_erasure
 from cbir.store.views import index_build
@@ -69,9 +68,9 @@ def compact_files(
     with database.begin() as connection:
         originals.forget_unused(connection)
         if history_days is not None:
-            change_history.prune_changes(connection, history_days)
+            label_changes.prune_changes(connection, history_days)
         if deleted_days is not None:
-            change_history.prune_deletions(connection, deleted_days)
+            label_changes.prune_deletions(connection, deleted_days)
     index_build.rebuild_index(folder, database, refit)
     with database.connect() as connection:
         logged = change_log.is_logged(connection)
@@ -130,7 +129,7 @@ def erase_rows(connection: Connection, keys: Sequence[str], folder: Path) -> int
     delete_images(connection, [row.number for row in rows])
     delete_rows(connection, changed_images.c.image_id, [row.image_id for row in rows])
     delete_rows(connection, instance_copies.c.patient_key, keys)
-    change_history.forget_content(connection, deleted)
+    label_changes.forget_content(connection, deleted)
     connection.execute(delete(forgotten).where(forgotten.c.patient_key.in_(keys)))
     add_transaction.delete_replies_naming(connection, contents)
     change_log.stop_log(connection)
@@ -169,7 +168,7 @@ class ImageRemover(LabelWriter):
                 ]
                 insert_missing(connection, forgotten, contents)
                 delete_images(connection, [row.number for row in rows])
-                change_history.record_change(connection, self.who, "deleted", len(deleted), deleted)
+                label_changes.record_change(connection, self.who, "deleted", len(deleted), deleted)
                 metadata.bump_generation(connection)
             unused = originals.forget_sources(connection, {row.source for row in rows})
             logged = change_log.is_logged(connection)
@@ -225,7 +224,7 @@ class ImageRemover(LabelWriter):
             count = erase_rows(connection, keys, self.folder)
             unused = originals.forget_sources(connection, sources)
             if count:
-                change_history.record_change(connection, self.who, "erased", count)
+                label_changes.record_change(connection, self.who, "erased", count)
             metadata.bump_generation(connection)
             note_erasure(connection)
         originals.erase_unused(self._engine, self.folder, unused)

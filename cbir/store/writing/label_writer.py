@@ -11,7 +11,7 @@ from cbir.store.base.collection_folder import wait_for_writer, writer_lock
 from cbir.store.base.normalisation import Statistics
 from cbir.store.base.schema import images
 from cbir.store.postgresql.postgresql_database import Database, is_sqlite
-from cbir.store.records import change_history, originals
+from cbir.store.records import label_changes, originals
 from cbir.store.records.image_rows import ids_of, rows_matching, update_images
 from cbir.store.records.label_changes import (
     DuplicateLabels,
@@ -178,6 +178,6 @@ class LabelWriter(DerivedFiles):
                 if reassigned := bool(changing):
                     change_labels(connection, changing, {STUDY_DAY: None}, self.who)  # of the patient before
                     ids = ids_of(connection, changing)
-                    change_history.record_change(connection, self.who, "labelled", len(ids), ids)
+                    label_changes.record_change(connection, self.who, "labelled", len(ids), ids)
                     metadata.bump_generation(connection)
             return change_labels(connection, numbers, dict(changed), self.who) or reassigned

@@ -13,14 +13,13 @@ from sqlalchemy import Connection, Engine
 from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.store.base import metadata, schema
 from cbir.store.base.collection_folder import writer_lock
-from cbir.store.base.damage import raise_when_damaged, restore_advice
+from cbir.store.base.damage import raise_when_damaged, restore_advice, start_totals
 from cbir.store.base.schema import forgotten, images, labels, meta, thumbnails, vectors
 from cbir.store.base.statements import COLUMN, checksum_sql
 from cbir.store.records import originals
 from cbir.store.safety import change_log
 from cbir.store.safety.database_files import require_sound_log
 from cbir.store.safety.last_good import NAME as COPY
-from cbir.store.safety.row_totals import start_totals
 
 MESSAGE = "a newer version of cbir has upgraded this collection: restart this program with that version"
 

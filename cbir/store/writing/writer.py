@@ -12,7 +12,7 @@ from cbir.store.base import metadata
 from cbir.store.base.profile import Profile, VectorFormat, vector_format
 from cbir.store.base.schema import images
 from cbir.store.postgresql.postgresql_database import Database
-from cbir.store.records import change_history, dicom_instances, originals, quarantine
+from cbir.store.records import dicom_instances, label_changes, originals, quarantine
 from cbir.store.records.add_transaction import Added, AddTransaction
 from cbir.store.records.image_rows import (
     delete_images,
@@ -122,7 +122,7 @@ class Writer(ImageRemover):
                 restore_content(connection, [record.content_hash for record, _ in new], self.folder)
             if new:
                 ends = min(numbers.values()), max(numbers.values())
-                change_history.record_change(connection, self.who, "added", len(new), numbers=ends)
+                label_changes.record_change(connection, self.who, "added", len(new), numbers=ends)
             kinds = Counter(kind for kind, _ in outcomes)
             added = Added(
                 tuple(numbers), kinds["duplicate"], kinds["deleted earlier"], kinds["updated"], tuple(outcomes),
@@ -147,7 +147,7 @@ class Writer(ImageRemover):
         if rows:
             ids = [row.image_id for row in rows]
             delete_images(connection, [row.number for row in rows])
-            change_history.record_change(connection, self.who, "deleted", len(ids), ids)
+            label_changes.record_change(connection, self.who, "deleted", len(ids), ids)
         return {row.source for row in rows}
 
     def _keep_out(
@@ -233,7 +233,7 @@ class Writer(ImageRemover):
             ids = [row.image_id for row in removed]
             self.delete_in_copy(ids)
             delete_images(connection, [row.number for row in removed])
-            change_history.record_change(connection, self.who, "deleted", len(ids), ids)
+            label_changes.record_change(connection, self.who, "deleted", len(ids), ids)
         updated = set()
         for row in stale:
             if record := by_content.get((row.source, row.content_hash)):
@@ -241,7 +241,7 @@ class Writer(ImageRemover):
                 values = {name: value for name, value in record.__dict__.items() if name not in UNCHANGED}
                 update_images(connection, [row.number], values)
                 if any(getattr(row, name) != values[name] for name in FILTERED):
-                    change_history.record_change(connection, self.who, "labelled", 1, [row.image_id])
+                    label_changes.record_change(connection, self.who, "labelled", 1, [row.image_id])
                 change_labels(
                     connection,
                     [row.number],
@@ -269,7 +269,7 @@ class Writer(ImageRemover):
         """Store a profile with other re-ranking settings."""
         with self._engine.begin() as connection:
             metadata.set_value(connection, "profile", profile.model_dump_json())
-            change_history.record_change(connection, self.who, "profile", 0)
+            label_changes.record_change(connection, self.who, "profile", 0)
             metadata.bump_generation(connection)
 
     def set_grade_model(self, label: str, text: str) -> None:

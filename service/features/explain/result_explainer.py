@@ -11,7 +11,7 @@ from cbir.images import Image, Region, decode
 from cbir.ingest.decoder_tasks import describe_choice
 from cbir.search.regions.explanation import explain_parts, explaining_encoder, region_area
 from cbir.search.regions.feature_cells import WHOLE, Area, FeatureCells, Floats, feature_cells
-from cbir.search.regions.query_scales import best_match_maps, query_cells
+from cbir.search.regions.match_map import best_match_maps, query_cells
 from cbir.store import Collection, Record
 from cbir.store.base.normalisation import Statistics
 from cbir.system.cancellation import checkpoint

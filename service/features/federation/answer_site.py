@@ -5,7 +5,7 @@ import hmac
 from collections.abc import Callable, Sequence
 
 from cbir.errors import InvalidInput, NotFound
-from cbir.rerank.none import NoReranking
+from cbir.rerank.simple_rerankers import NoReranking
 from cbir.search import Hit, Searcher
 from cbir.settings import Settings
 from cbir.store import Collection

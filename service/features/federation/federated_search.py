@@ -6,7 +6,7 @@ from typing import Any
 
 from cbir.errors import InvalidInput
 from cbir.gallery.vector_blocks import Floats
-from cbir.rerank.none import NoReranking
+from cbir.rerank.simple_rerankers import NoReranking
 from cbir.search import Answer
 from cbir.settings import Settings
 from cbir.store import Collection

@@ -6,7 +6,7 @@ from flask import Blueprint, Response
 from pydantic import Field
 
 from cbir.errors import InvalidInput
-from cbir.rerank.none import NoReranking
+from cbir.rerank.simple_rerankers import NoReranking
 from cbir.search import Request
 from cbir.search import example_values as example
 from service.access.audit import log_images, log_sent

@@ -9,7 +9,7 @@ from typer import Argument, Option
 from cbir import settings
 from cbir.errors import InvalidInput, UnreadableImage
 from cbir.search import command_options as options
-from cbir.search.levels.dicom_levels import Exclude
+from cbir.search.dicom_levels import Exclude
 from cbir.system.console import echo
 from cbir.system.files import open_private
 from cbir.system.remedies import install_command
@@ -120,7 +120,7 @@ def _search(
 
 
 def _exclude(request: "Request", header: "Dataset", exclude: Exclude, patient: str | None) -> "Request":
-    from cbir.store.records.dicom_instances import DicomScope
+    from cbir.store.records.filter_conditions import DicomScope
 
     level = list(Exclude).index(exclude)
     scope = DicomScope(

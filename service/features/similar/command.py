@@ -8,7 +8,7 @@ from typer import Option
 from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.search import command_options as options
-from cbir.search.levels.dicom_levels import Combination, Exclude, Level
+from cbir.search.dicom_levels import Combination, Exclude, Level
 from cbir.system.console import results_console
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def find_similar_cases(
     """Search for instances, series or studies similar to one of the collection; nothing is an answer to itself."""
     from cbir.search import Searcher, Stopwatch
     from cbir.store import Collection
-    from cbir.store.records.dicom_instances import DicomScope
+    from cbir.store.records.filter_conditions import DicomScope
     from service.features.similar.messages import similar_message
     from service.features.similar.similar import SimilarRequest, find_similar
 

@@ -1,7 +1,7 @@
 """Message of the similar cases that a search has returned, for the HTTP API and `cbir similar`."""
 
-from cbir.search.levels.dicom_levels import ImageGroup, Level, MatchingSlice, group_key
-from cbir.store.records.dicom_instances import DicomScope
+from cbir.search.dicom_levels import ImageGroup, Level, MatchingSlice, group_key
+from cbir.store.records.filter_conditions import DicomScope
 from service.client.messages import SimilarAnswer, SimilarPlace, SimilarQuery, SliceMatch
 from service.features.similar.similar import SimilarGroups, SimilarRequest
 

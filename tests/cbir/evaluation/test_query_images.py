@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cbir.errors import InvalidInput, UnreadableImage
-from cbir.evaluation.query_images import queries_from_files, read_query_list, sample_queries, unique_names
+from cbir.evaluation.qrels import queries_from_files, read_query_list, sample_queries, unique_names
 from cbir.evaluation.relevance import parse_relevance
 from cbir.ingest.description import DescribedFile, refused_file
 from cbir.store import Record

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from cbir.api.main import app
 from cbir.errors import InvalidInput
-from cbir.evaluation.folds import assign_folds
-from cbir.evaluation.query_images import matching_entries
+from cbir.evaluation.qrels import matching_entries
+from cbir.evaluation.significance import assign_folds
 from cbir.store import Collection
 from cbir.store.records.filter_conditions import parse_filter
 from tests.cbir.evaluation.small import ask

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cbir.gallery.candidate_index import FEW, CandidateIndex, sample_rows, train_candidate_index
+from cbir.store.index.faiss_lists import FEW_VISITS, CandidateIndex, sample_rows, train_candidate_index
 from tests.cbir.gallery.test_knn import clustered
 
 VECTORS = clustered(4800)
@@ -28,7 +28,7 @@ def nearest(query: np.ndarray, rows: np.ndarray, count: int) -> np.ndarray:
 FILTERS = {
     "all": None,
     "one left out": np.delete(np.arange(4800), 7),
-    "many left out": np.flatnonzero(np.arange(4800) % (4800 // (2 * FEW))),
+    "many left out": np.flatnonzero(np.arange(4800) % (4800 // (2 * FEW_VISITS))),
     "a third": np.arange(0, 4800, 3),
     "few": np.arange(0, 4800, 40),
 }

@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 
 from cbir.errors import QueryCancelled
-from cbir.gallery import gpu_flat_index
-from cbir.gallery.flat_index import build_half_index
-from cbir.gallery.gpu_flat_index import PARTS, GpuFlatIndex
+from cbir.gallery import flat_index
+from cbir.gallery.flat_index import PARTS, GpuFlatIndex, build_half_index
 from cbir.system import device_failure
 from cbir.system.cancellation import time_limit
 from cbir.system.device import faiss_gpu_problem
 from tests.cbir.gallery.test_knn import clustered
-from tests.cbir.system.hardware.device_errors import ERRORS
-from tests.cbir.system.hardware.imagined_gpu import ImaginedIndex
+from tests.cbir.system.device_errors import ERRORS
+from tests.cbir.system.imagined_gpu import ImaginedIndex
 
 VECTORS = clustered(30_000)
 
@@ -20,7 +19,7 @@ VECTORS = clustered(30_000)
 @pytest.fixture(autouse=True)
 def _gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     if faiss_gpu_problem():
-        monkeypatch.setattr(gpu_flat_index, "create_gpu_index", ImaginedIndex)
+        monkeypatch.setattr(flat_index, "create_gpu_index", ImaginedIndex)
 
 
 def exact(query: np.ndarray, rows: np.ndarray, count: int) -> set[int]:
@@ -88,8 +87,8 @@ def test_copies_that_do_not_fit_are_sent_in_smaller_pieces(monkeypatch: pytest.M
             if vectors.nbytes > 20_000:  # it has stored them, and then has no room for the rest of its work
                 raise ERRORS["faiss"]()
 
-    monkeypatch.setattr(gpu_flat_index, "create_gpu_index", Small)
-    monkeypatch.setattr(gpu_flat_index, "ADDED", (100_000, 10_000))
+    monkeypatch.setattr(flat_index, "create_gpu_index", Small)
+    monkeypatch.setattr(flat_index, "GPU_ADDED", (100_000, 10_000))
     index, query = GpuFlatIndex(), clustered(1, seed=2)[0]
     found = index.nearest(VECTORS, query, 20)
     assert found is not None
@@ -100,12 +99,12 @@ def test_copies_that_do_not_fit_are_sent_in_smaller_pieces(monkeypatch: pytest.M
 
 def test_what_is_on_a_broken_gpu_is_not_freed(monkeypatch: pytest.MonkeyPatch) -> None:
     """FAISS ends the process when it frees memory of a device that has failed."""
-    monkeypatch.setattr(gpu_flat_index, "_abandoned", [])
+    monkeypatch.setattr(flat_index, "_abandoned", [])
     index = GpuFlatIndex()
     index.nearest(VECTORS, VECTORS[0], 5)
     parts = index._parts
     index.abandon()
-    assert gpu_flat_index._abandoned == [parts]
+    assert flat_index._abandoned == [parts]
     assert index._parts == []
 
 
@@ -119,14 +118,14 @@ def test_vectors_that_nothing_uses_any_more_leave_the_gpu() -> None:
 
 
 def test_those_of_a_gpu_that_has_failed_elsewhere_are_not_freed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_flat_index, "_abandoned", [])
+    monkeypatch.setattr(flat_index, "_abandoned", [])
     monkeypatch.setattr(device_failure, "_failures", device_failure._FailureLog())
     index, vectors = GpuFlatIndex(), clustered(3000, seed=9)
     index.nearest(vectors, vectors[3], 5)
     parts = index._parts
     device_failure.give_up_gpu("an encoder failed")
     del vectors
-    assert gpu_flat_index._abandoned == [parts]
+    assert flat_index._abandoned == [parts]
 
 
 @pytest.mark.parametrize("reason", ["cancelled", "memory", "broken"])
@@ -137,12 +136,12 @@ def test_only_what_is_on_a_broken_gpu_stays_there_when_a_copy_fails(
         def add(self, vectors: np.ndarray) -> None:
             raise ERRORS["faiss" if reason == "memory" else "sticky"]()
 
-    monkeypatch.setattr(gpu_flat_index, "_abandoned", [])
+    monkeypatch.setattr(flat_index, "_abandoned", [])
     if reason == "cancelled":  # while another snapshot is sent again: the first copy of one is not cancelled
         with time_limit(1e-9), pytest.raises(QueryCancelled):
             GpuFlatIndex()._copy(VECTORS)
     else:
-        monkeypatch.setattr(gpu_flat_index, "create_gpu_index", Full)
+        monkeypatch.setattr(flat_index, "create_gpu_index", Full)
         with pytest.raises(type(ERRORS["faiss" if reason == "memory" else "sticky"]())):
             GpuFlatIndex().nearest(VECTORS, VECTORS[0], 5)
-    assert bool(gpu_flat_index._abandoned) == (reason == "broken")
+    assert bool(flat_index._abandoned) == (reason == "broken")

@@ -10,8 +10,8 @@ from cbir.gallery.knn_graph import Neighbourhood
 from cbir.gallery.knn_lists import add_reverse_neighbours
 from cbir.system import device_failure
 from cbir.system.device import DeviceChoice
-from tests.cbir.system.hardware.device_errors import failing
-from tests.cbir.system.hardware.imagined_gpu import ImaginedIndex
+from tests.cbir.system.device_errors import failing
+from tests.cbir.system.imagined_gpu import ImaginedIndex
 
 PARTS = ((0, 4), (4, 10))
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbir.gallery.ranking import bottom_k, top_k
+from cbir.gallery.gallery import bottom_k, top_k
 from cbir.gallery.vector_blocks import GROUPS, LEAST_MEMBERS, large_values
 
 

@@ -6,10 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cbir.gallery import knn
-from cbir.gallery.gallery import Gallery
+from cbir.gallery.gallery import Gallery, rank
 from cbir.gallery.knn import OUTLIER
 from cbir.gallery.knn_graph import Neighbourhood
-from cbir.gallery.ranking import rank
 from cbir.gallery.vector_blocks import Floats
 from cbir.gallery.whitening import plain_space
 

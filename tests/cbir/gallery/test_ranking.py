@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import bottom_k, rank, similarities, top_k
+from cbir.gallery.gallery import Gallery, bottom_k, rank, similarities, top_k
 
 SCORES = st.sampled_from([-2.5, -1.0, -0.0, 0.0, 1e-30, 0.5, 1.0, 3e8])
 

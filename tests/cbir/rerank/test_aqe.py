@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cbir import rerank
-from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import rank
+from cbir.gallery.gallery import Gallery, rank
 
 
 def similarities(query: list[float], images: list[list[float]]) -> list[float]:

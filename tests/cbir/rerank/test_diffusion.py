@@ -8,10 +8,9 @@ import pytest
 from cbir import rerank
 from cbir.errors import InvalidInput
 from cbir.gallery import knn, knn_graph, whitening
-from cbir.gallery.gallery import Gallery
+from cbir.gallery.gallery import Gallery, rank
 from cbir.gallery.knn import NEAREST
 from cbir.gallery.knn_graph import SCALE, Neighbourhood, flow_rows
-from cbir.gallery.ranking import rank
 from cbir.rerank.backend import Backend
 from cbir.rerank.diffusion import Diffusion
 

@@ -5,9 +5,8 @@ import pytest
 from sklearn.svm import SVC
 
 from cbir import rerank
-from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import rank
-from cbir.rerank.negatives import draw_negatives
+from cbir.gallery.gallery import Gallery, rank
+from cbir.rerank.backend import draw_negatives
 
 
 @pytest.fixture(scope="module")

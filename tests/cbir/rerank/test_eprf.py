@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from sklearn.svm import SVC
 
 from cbir import rerank
-from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import RankingList, rank
-from cbir.rerank import negatives
+from cbir.gallery.gallery import Gallery, RankingList, rank
+from cbir.rerank import backend
 from cbir.rerank.ranked import rerank_top
 from cbir.rerank.svm_ensemble import TrainingSets
 from cbir.store.base.profile import PROJECTED_EPRF
@@ -81,7 +80,7 @@ def reference(
         for i in order(similarity)[: p["K"]]:
             updated[i] = similarity[i] + p["lam"] * rho(i)  # equation 3
     positives = order(updated)[: p["P"]]
-    sets = negatives.draw_negatives(
+    sets = backend.draw_negatives(
         query,
         np.float32(updated),
         P=p["P"],

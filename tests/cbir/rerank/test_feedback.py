@@ -5,13 +5,12 @@ import pytest
 from sklearn.svm import SVC
 
 from cbir.errors import InvalidInput
-from cbir.gallery.gallery import Gallery
+from cbir.gallery.gallery import Gallery, merge_nearest, rank, top_k
 from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import Neighbourhood
-from cbir.gallery.ranking import merge_nearest, rank, top_k
-from cbir.rerank import negatives
+from cbir.rerank import backend
+from cbir.rerank.diffusion import RelevanceFeedback, SeededDiffusion
 from cbir.rerank.feedback import Feedback, apply_judgements
-from cbir.rerank.seeded_diffusion import RelevanceFeedback, SeededDiffusion
 
 
 def clusters(n: int, d: int = 6, kinds: int = 4, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -47,7 +46,7 @@ def reference(
     filled = [i for i in in_order if i not in said][: max(learner.P - len(relevant), 0)]
     others = np.array([i for i in range(len(vectors)) if i not in said and i not in filled])
     centre = examples.mean(axis=0, dtype=np.float32)
-    negative_sets = negatives.draw_negatives(
+    negative_sets = backend.draw_negatives(
         centre, similarity[others], P=learner.M, sets=learner.T, lowest=learner.lowest, seed=learner.seed
     )
     total = np.zeros(len(vectors))

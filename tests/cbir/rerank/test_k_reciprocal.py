@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cbir import rerank
-from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import rank, top_k
+from cbir.gallery.gallery import Gallery, rank, top_k
 from cbir.rerank.k_reciprocal import nearest_neighbours, pairwise_squared_distances
 
 

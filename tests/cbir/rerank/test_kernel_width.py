@@ -5,8 +5,7 @@ import pytest
 
 from cbir import rerank
 from cbir.errors import InvalidInput
-from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import rank
+from cbir.gallery.gallery import Gallery, rank
 from cbir.rerank.feedback import Feedback
 from cbir.rerank.kernel_expansion import kernel_gamma
 

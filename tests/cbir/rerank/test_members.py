@@ -8,8 +8,7 @@ import pytest
 
 from cbir import rerank
 from cbir.errors import InvalidInput
-from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import rank, top_k
+from cbir.gallery.gallery import Gallery, rank, top_k
 from cbir.rerank.ranked import rerank_top
 
 MEMBERS = pytest.mark.parametrize("name", rerank.names())

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cbir.gallery.ranking import top_k
-from cbir.rerank.negatives import draw_negatives
+from cbir.gallery.gallery import top_k
+from cbir.rerank.backend import draw_negatives
 
 QUERY = np.arange(5, dtype=np.float32)
 

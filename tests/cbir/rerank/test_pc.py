@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cbir import rerank
-from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import RankingList, rank, top_k
+from cbir.gallery.gallery import Gallery, RankingList, rank, top_k
 
 
 def agglomerated(images: list[list[float]], count: int) -> list[list[int]]:

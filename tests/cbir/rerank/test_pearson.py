@@ -3,8 +3,7 @@ import pytest
 from scipy.stats import pearsonr
 
 from cbir import rerank
-from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import rank
+from cbir.gallery.gallery import Gallery, rank
 from cbir.rerank.pearson import References
 
 

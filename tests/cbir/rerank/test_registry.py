@@ -9,8 +9,7 @@ import pytest
 from cbir import rerank, settings
 from cbir.errors import InvalidInput
 from cbir.evaluation.runs import parse_methods
-from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import RankingList, top_k
+from cbir.gallery.gallery import Gallery, RankingList, top_k
 from cbir.rerank import reranker_class
 from cbir.rerank.parameters import parameter
 from cbir.rerank.reranker import Grid, Reranked, Reranker

@@ -5,12 +5,11 @@ import pytest
 
 import cbir
 from cbir.errors import InvalidInput
-from cbir.gallery.gallery import Gallery
+from cbir.gallery.gallery import Gallery, rank
 from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import Neighbourhood
-from cbir.gallery.ranking import rank
 from cbir.gallery.whitening import plain_space
-from cbir.rerank.rerank_vectors import rerank_vectors
+from cbir.rerank.ranked import rerank_vectors
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,11 @@ from sklearn.svm import SVC
 
 from cbir import rerank
 from cbir.errors import InvalidInput
-from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import RankingList, merge_nearest, rank, top_k
-from cbir.rerank import negatives
+from cbir.gallery.gallery import Gallery, RankingList, merge_nearest, rank, top_k
+from cbir.rerank import backend
+from cbir.rerank.diffusion import RelevanceFeedback
 from cbir.rerank.eprf import SHARPNESS
 from cbir.rerank.feedback import Feedback
-from cbir.rerank.seeded_diffusion import RelevanceFeedback
 from cbir.rerank.several_examples import get_learner, learn, learner_names
 
 EPRF = {
@@ -92,7 +91,7 @@ def reference(
     sure = np.vstack([distinct, vectors[relevant]]).astype(float)
     sure_weights = [1.0] * len(distinct) + [relevance[i] for i in relevant]
     centre = distinct.mean(axis=0, dtype=np.float32)
-    sets = negatives.draw_negatives(
+    sets = backend.draw_negatives(
         centre, np.float32(updated)[others], P=len(sure) + len(pseudo),
         sets=p["T"] if "T" in p else p["T1"] + p["T2"], lowest=p["lowest"], seed=p["seed"],
     )  # fmt: skip

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from cbir.gallery.gallery import Gallery
-from cbir.gallery.ranking import rank
+from cbir.gallery.gallery import Gallery, rank
 from cbir.rerank.backend import Backend, keep_sure_first, place_sure_first
 from cbir.rerank.diffusion import Diffusion
 

@@ -9,11 +9,10 @@ import pytest
 
 from cbir import rerank, settings
 from cbir.errors import IndexUnavailable, InvalidInput
-from cbir.gallery.gallery import Gallery
+from cbir.gallery.gallery import Gallery, rank
 from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import build_graph
 from cbir.gallery.numbered_graph import NumberedGraph, number_graph
-from cbir.gallery.ranking import rank
 from cbir.rerank.backend import Backend
 from cbir.rerank.several_examples import learner_names
 from cbir.search import Answer, Request, Searcher, Stopwatch, candidate_view

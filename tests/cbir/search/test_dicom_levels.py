@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cbir.search import DicomPlace, Hit, Links
-from cbir.search.levels.dicom_levels import Combination, Level, group_hits, group_key
+from cbir.search.dicom_levels import Combination, Level, group_hits, group_key
 
 FROM_HITS = [how for how in Combination if how is not Combination.maxsim]
 SCORES = st.floats(-2, 2).map(lambda score: round(score, 3))

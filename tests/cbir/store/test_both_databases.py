@@ -13,7 +13,7 @@ from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.postgresql.postgresql_address import files_folder
-from cbir.store.records import change_history
+from cbir.store.records import label_changes
 from cbir.store.records.filter_conditions import parse_filters
 from cbir.store.records.image_order import parse_order
 from cbir.store.upkeep.verify import verify_collection
@@ -125,8 +125,8 @@ def test_the_same_steps_give_the_same_collection(
 def test_both_remove_the_oldest_entries_of_an_image(
     pair: tuple[Collection, Collection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(change_history, "KEPT_OF_IMAGE", 3)
-    monkeypatch.setattr(change_history, "PRUNED_EVERY", 10)
+    monkeypatch.setattr(label_changes, "KEPT_OF_IMAGE", 3)
+    monkeypatch.setattr(label_changes, "PRUNED_EVERY", 10)
     for collection in pair:
         with collection.writer() as writer:
             image_id = writer.add([entry(0)]).ids[0]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cbir import rerank, settings
-from cbir.gallery.ranking import rank
+from cbir.gallery.gallery import rank
 from cbir.search import Request, Searcher
 from cbir.store import Collection
 from cbir.store.limited_collection import LimitedCollection

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from cbir.store import Collection
-from cbir.store.records import add_transaction, change_history, originals
-from cbir.store.records.change_history import Change
+from cbir.store.records import add_transaction, label_changes, originals
+from cbir.store.records.label_changes import Change
 from cbir.store.upkeep.verify import verify_collection
 from tests.cbir.store.conftest import MakeEntries, entry
 
@@ -124,8 +124,8 @@ def test_erasing_deletes_the_replies_that_name_the_patients_images(collection, e
 def test_an_image_keeps_its_newest_entries(
     collection: Collection, entries: MakeEntries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(change_history, "KEPT_OF_IMAGE", 5)
-    monkeypatch.setattr(change_history, "PRUNED_EVERY", 10)
+    monkeypatch.setattr(label_changes, "KEPT_OF_IMAGE", 5)
+    monkeypatch.setattr(label_changes, "PRUNED_EVERY", 10)
     with collection.writer() as writer:
         first, second, third = writer.add(entries(0, 3)).ids
         writer.set_labels_of([first, second], {"view": "AP"})

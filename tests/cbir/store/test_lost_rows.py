@@ -12,11 +12,11 @@ import pytest
 from cbir.errors import CollectionDamaged, InvalidInput
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
+from cbir.store.base.damage import read_totals, store_totals
 from cbir.store.base.schema import connect
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.records.filter_conditions import parse_filter
 from cbir.store.safety import last_good
-from cbir.store.safety.row_totals import read_totals, store_totals
 from cbir.store.upkeep.repair import repair_folder, repair_rows
 from cbir.store.upkeep.restore import open_or_fallback
 from cbir.store.upkeep.verify import verify_collection

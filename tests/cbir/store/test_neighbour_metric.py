@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from cbir.store.base import neighbour_metric
-from cbir.store.base.neighbour_metric import learn_directions, pair_scatter
+from cbir.gallery import knn
+from cbir.gallery.knn import learn_directions, pair_scatter
 
 
 def slow_scatter(values: np.ndarray, neighbours: np.ndarray) -> np.ndarray:
@@ -34,15 +34,15 @@ def test_no_mutual_pair_is_no_scatter() -> None:
 
 def test_directions_whiten_what_neighbours_differ_in(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without floor and emphasis, all directions kept: the scatter of pairs becomes a multiple of the identity."""
-    monkeypatch.setattr(neighbour_metric, "FLOOR", 0.0)
-    monkeypatch.setattr(neighbour_metric, "EMPHASIS", 0.0)
+    monkeypatch.setattr(knn, "FLOOR", 0.0)
+    monkeypatch.setattr(knn, "EMPHASIS", 0.0)
     rng = np.random.default_rng(1)
     values = (rng.normal(size=(300, 6)) * [5, 4, 3, 2, 1, 0.5]).astype(np.float32)
     learnt = learn_directions(values, values.astype(float).var(axis=0), 6)
     unit = values / np.linalg.norm(values, axis=1, keepdims=True)
     cosines = unit @ unit.T
     np.fill_diagonal(cosines, -2)
-    neighbours = np.argsort(-cosines, axis=1)[:, : neighbour_metric.NEAREST].astype(np.int32)
+    neighbours = np.argsort(-cosines, axis=1)[:, : knn.PAIRED].astype(np.int32)
     whitened = slow_scatter(values @ learnt, neighbours)
     np.testing.assert_allclose(whitened / whitened[0, 0], np.eye(6), atol=1e-2)
 

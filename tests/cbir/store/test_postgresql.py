@@ -21,7 +21,7 @@ from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.base.collection_folder import writer_lock
 from cbir.store.limited_collection import LimitedCollection
-from cbir.store.postgresql import postgresql_database, postgresql_migration, postgresql_schema
+from cbir.store.postgresql import postgresql_database, postgresql_schema
 from cbir.store.postgresql.postgresql_address import PASSWORDS, database_address, files_folder, find_password
 from cbir.store.postgresql.postgresql_database import PostgresqlDatabase
 from cbir.store.records.filter_conditions import parse_filters
@@ -227,7 +227,7 @@ def test_revisions_end_in_the_tables(collection: Collection) -> None:
     with collection._engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, postgresql_schema.tables) == []
-        script = ScriptDirectory.from_config(postgresql_migration.alembic_config(connection))
+        script = ScriptDirectory.from_config(postgresql_schema.alembic_config(connection))
         assert script.get_current_head() == postgresql_schema.HEAD
 
 
@@ -297,14 +297,14 @@ def test_tables_of_an_earlier_revision_are_upgraded(
     with collection.writer() as writer:
         writer.add([entry(1)])
     folder = tmp_path / "migrations"
-    shutil.copytree(postgresql_migration.FOLDER, folder)
+    shutil.copytree(postgresql_schema.FOLDER, folder)
     (folder / "versions" / "0002_next.py").write_text(
         'from alembic import op\nrevision = "0002"\ndown_revision = "0001"\n\n\n'
         'def upgrade():\n    op.execute("ALTER TABLE images ADD COLUMN next TEXT")\n'
     )
     with monkeypatch.context() as patch:
-        patch.setattr(postgresql_migration, "FOLDER", folder)
-        patch.setattr(postgresql_migration, "HEAD", "0002")
+        patch.setattr(postgresql_schema, "FOLDER", folder)
+        patch.setattr(postgresql_schema, "HEAD", "0002")
         with Collection(collection.folder) as upgraded:
             assert len(upgraded) == 1
             with upgraded._engine.connect() as connection:

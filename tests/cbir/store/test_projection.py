@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from sklearn.decomposition import PCA
 
 from cbir.errors import InvalidInput
+from cbir.gallery.knn import learn_directions
 from cbir.store import Collection
 from cbir.store.base import normalisation
-from cbir.store.base.neighbour_metric import learn_directions
 from cbir.store.base.normalisation import (
     Projection,
     fit_projection,

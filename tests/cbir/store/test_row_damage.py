@@ -15,11 +15,11 @@ import pytest
 from cbir.errors import CollectionDamaged
 from cbir.store import Collection
 from cbir.store.base import metadata
+from cbir.store.base.damage import read_totals, store_totals
 from cbir.store.base.statements import NULL, row_checksum, vector_checksum
 from cbir.store.records import originals
 from cbir.store.records.add_transaction import Added, AddTransaction
 from cbir.store.safety import last_good
-from cbir.store.safety.row_totals import read_totals, store_totals
 from cbir.store.snapshot import stored_snapshot
 from cbir.store.snapshot.snapshot import file_checksum
 from cbir.store.upkeep.repair import repair_rows

@@ -10,7 +10,7 @@ from cbir.errors import InvalidInput
 from cbir.images.slice_order import CYCLE, DAY, SlicePlace
 from cbir.store import Collection
 from cbir.store.limited_collection import LimitedCollection
-from cbir.store.records.dicom_instances import DicomScope
+from cbir.store.records.filter_conditions import DicomScope
 from cbir.store.records.image_order import Position, parse_order
 from cbir.store.records.image_rows import insert_labels
 from cbir.store.records.label_changes import DuplicateLabels

@@ -11,12 +11,11 @@ import pytest
 
 from cbir import rerank
 from cbir.errors import QueryCancelled
-from cbir.gallery.gallery import Gallery
+from cbir.gallery.gallery import Gallery, rank
 from cbir.gallery.knn import NEAREST, NearestNeighbours
 from cbir.gallery.knn_graph import Neighbourhood
-from cbir.gallery.ranking import rank
+from cbir.rerank.diffusion import RelevanceFeedback
 from cbir.rerank.feedback import Feedback
-from cbir.rerank.seeded_diffusion import RelevanceFeedback
 from cbir.system.cancellation import checkpoint, locked, run_to_end, time_limit, with_checkpoints
 from cbir.system.threads import for_each
 

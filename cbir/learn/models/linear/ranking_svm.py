@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
 from cbir.learn.models.linear.kernel_ranker import Kernel, KernelRanker, Tuning
-from cbir.learn.models.linear.ranking_lists import ListSize, Pairs, assign_lists
+from cbir.learn.models.linear.ranking_estimator import ListSize, Pairs, assign_lists
 
 Floats = NDArray[np.float64]
 

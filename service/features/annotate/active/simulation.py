@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.folds import group_folds
+from cbir.evaluation.significance import group_folds
 from cbir.learn.grading.graded_cases import parse_grade
 from cbir.learn.severity import stored_ranker
 from cbir.learn.severity.judged_pairs import SeverityEstimate

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.query_images import sample_queries
+from cbir.evaluation.qrels import sample_queries
 from cbir.evaluation.relevance import Candidates, parse_relevance, select_candidates
 from cbir.evaluation.runs import Method
 from cbir.evaluation.search_pool import SearchPool, SearchTask, open_search_pool

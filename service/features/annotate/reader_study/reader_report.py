@@ -6,7 +6,7 @@ from typing import Any
 
 import cbir
 from cbir.evaluation.report.charts import bar_chart, style_sheet
-from cbir.evaluation.report.results_table import format_p
+from cbir.evaluation.result_files import format_p
 
 Facts = Mapping[str, Any]
 

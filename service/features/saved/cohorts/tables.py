@@ -30,7 +30,7 @@ from sqlalchemy import (
 )
 
 from cbir.errors import InvalidInput, NotFound
-from cbir.search.cohorts.judged_image import JudgedImage, ProposedImage
+from cbir.search.cohorts.missing_images import JudgedImage, ProposedImage
 from service.state.database import StateDatabase
 from service.state.schema import WholeNumber, tables, unix_time
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from cbir.errors import DatabaseUnavailable, NotFound
 from cbir.search import Searcher, record_links
-from cbir.search.cohorts.judged_image import JudgedImage
+from cbir.search.cohorts.missing_images import JudgedImage
 from cbir.store import Record
 from service.access.caller import actor_name, current_rights, has_admin_rights
 from service.collections.app_state import current_state

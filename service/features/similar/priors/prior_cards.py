@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from cbir.search import Searcher, record_links
 from cbir.search.prior_studies import PriorRequest, PriorStudy
 from cbir.store.external_links import compare_link
-from cbir.store.records.dicom_instances import DicomScope
+from cbir.store.records.filter_conditions import DicomScope
 from service.features.similar.priors.routes import search_priors
 from service.languages import gettext, ngettext
 

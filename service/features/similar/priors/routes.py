@@ -9,10 +9,10 @@ from pydantic import Field
 from cbir.errors import InvalidInput
 from cbir.search import Hit, Searcher
 from cbir.search import example_values as example
-from cbir.search.levels.dicom_levels import ImageGroup, Level
+from cbir.search.dicom_levels import ImageGroup, Level
 from cbir.search.prior_studies import PriorOrder, PriorRequest, PriorStudies, PriorStudy, find_priors
 from cbir.store.external_links import compare_link, public_archive_url
-from cbir.store.records.dicom_instances import DicomScope
+from cbir.store.records.filter_conditions import DicomScope
 from service.access.audit import log_images
 from service.collections.app_state import current_state
 from service.features.similar.priors.messages import PriorAnswer, prior_message

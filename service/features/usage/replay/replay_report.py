@@ -7,7 +7,7 @@ from typing import Any
 
 import cbir
 from cbir.evaluation.report.charts import style_sheet
-from cbir.evaluation.report.results_table import SIGNIFICANT, format_p
+from cbir.evaluation.result_files import SIGNIFICANT, format_p
 from cbir.evaluation.significance import RESAMPLES
 from service.features.usage.replay.replay import ReplayedMeasure, ReplayResult
 from service.features.usage.replay.replay_measures import LOWER_IS_BETTER

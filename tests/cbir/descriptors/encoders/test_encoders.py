@@ -15,7 +15,7 @@ import pytest
 from cbir.descriptors import encoders
 from cbir.descriptors.encoders import built_in
 from cbir.descriptors.encoders.encoder_files import load_or_make, read_network
-from cbir.descriptors.networks import packaged_weights
+from cbir.descriptors.networks import model_card
 from cbir.descriptors.networks.onnx_session import open_onnx_session
 from cbir.errors import InvalidInput
 from cbir.images import Image
@@ -115,7 +115,7 @@ def test_unknown_name():
 
 
 def test_missing_package_is_reported_with_the_remedy(monkeypatch):
-    monkeypatch.setattr(packaged_weights, "find_spec", lambda _: None)
+    monkeypatch.setattr(model_card, "find_spec", lambda _: None)
     encoder = encoders.get("lite1")
     for call in (encoder.check_available, encoder.store, lambda: encoder.describe_batch([np.zeros(1)])):
         with pytest.raises(
@@ -125,7 +125,7 @@ def test_missing_package_is_reported_with_the_remedy(monkeypatch):
 
 
 def test_package_is_not_needed_once_converted(monkeypatch, converted):
-    monkeypatch.setattr(packaged_weights, "find_spec", lambda _: None)
+    monkeypatch.setattr(model_card, "find_spec", lambda _: None)
     encoder = encoders.get("lite0", converted)
     encoder.check_available()
     assert encoder.store().parent == converted

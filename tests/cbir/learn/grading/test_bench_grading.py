@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
-from cbir.evaluation.folds import group_folds
+from cbir.evaluation.significance import group_folds
 from cbir.learn.grading.grader_evaluation import evaluate_grader
 from tests.benches import loaded
 

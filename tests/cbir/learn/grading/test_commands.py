@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from cbir.api.main import app
 from cbir.descriptors import get as descriptor
 from cbir.errors import CollectionBusy, InvalidInput, NotFound
-from cbir.evaluation.folds import group_folds
+from cbir.evaluation.significance import group_folds
 from cbir.images import read_images
 from cbir.learn.grading import grader, make_ranker
 from cbir.learn.grading.graded_cases import read_graded_cases

@@ -9,12 +9,17 @@ from sklearn.metrics import cohen_kappa_score
 from statsmodels.stats.multicomp import pairwise_tukeyhsd
 
 from cbir.errors import InvalidInput
-from cbir.evaluation.folds import group_folds
+from cbir.evaluation.significance import group_folds
 from cbir.learn import grading
 from cbir.learn.grading import baselines
 from cbir.learn.grading.grade_scale import measure_agreement, nearest_level, quadratic_kappa
-from cbir.learn.grading.grader_evaluation import compare_graders, evaluate_grader
-from cbir.learn.grading.grading_report import error_histogram, grade_scatter, ndcg_boxes
+from cbir.learn.grading.grader_evaluation import (
+    compare_graders,
+    error_histogram,
+    evaluate_grader,
+    grade_scatter,
+    ndcg_boxes,
+)
 from tests.cbir.learn.grading.cases import drawn
 
 

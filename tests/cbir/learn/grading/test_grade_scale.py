@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from cbir.evaluation.folds import group_folds
+from cbir.evaluation.significance import group_folds
 from cbir.learn import grading
 from cbir.learn.grading.grade_scale import fit_grade_scale, nearest_level, quadratic_kappa
 from cbir.learn.grading.grader_evaluation import evaluate_grader

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cbir.evaluation.folds import group_folds
+from cbir.evaluation.significance import group_folds
 from cbir.learn import grading
 from cbir.learn.grading.grader_evaluation import measure_interval_coverage
 from cbir.learn.grading.grading_state import fit_training_range

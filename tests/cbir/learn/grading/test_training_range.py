@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 from cbir import settings
 from cbir.api.main import app
 from cbir.errors import InvalidInput
-from cbir.evaluation.folds import group_folds
+from cbir.evaluation.significance import group_folds
 from cbir.images import Image
 from cbir.learn.grading import make_ranker
 from cbir.learn.grading.graded_cases import read_graded_cases

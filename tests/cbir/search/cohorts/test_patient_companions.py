@@ -7,10 +7,9 @@ import pytest
 
 from cbir import settings
 from cbir.search import Searcher
-from cbir.search.cohorts.cohort_pool import collect_pool
+from cbir.search.cohorts.cohort_pool import NO_COMPANIONS, collect_pool, find_companions
 from cbir.search.cohorts.cohort_round import next_batch, start_round
-from cbir.search.cohorts.judged_image import JudgedImage
-from cbir.search.cohorts.patient_companions import NO_COMPANIONS, find_companions
+from cbir.search.cohorts.missing_images import JudgedImage
 from cbir.store import Collection, Record
 from cbir.store.base import profile as profiles
 from cbir.store.limited_collection import LimitedCollection

@@ -6,8 +6,16 @@ import numpy as np
 import pytest
 
 from cbir.search.regions.feature_cells import FeatureCells
-from cbir.search.regions.region_cells import LARGEST, fit_cell_projection, project_cells, stored_cells
-from cbir.search.regions.region_match import ASIDE, FEW, SIZES, RegionTemplate
+from cbir.search.regions.region_cells import (
+    ASIDE,
+    FEW,
+    LARGEST,
+    SIZES,
+    RegionTemplate,
+    fit_cell_projection,
+    project_cells,
+    stored_cells,
+)
 
 
 def unit(values):

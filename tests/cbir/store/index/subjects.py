@@ -10,7 +10,7 @@ from sqlalchemy import Engine, delete, insert, select
 
 from cbir.store.base.schema import images, labels
 from cbir.store.index.port import IndexedImage, IndexScope, Neighbours, Numbers, VectorIndex
-from cbir.store.records.dicom_instances import DicomScope
+from cbir.store.records.filter_conditions import DicomScope
 from cbir.store.views.index_feed import scope_conditions
 
 DIMENSIONS = 16

@@ -5,8 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cbir.store.index.port import IndexPosition, IndexScope, Neighbours
-from cbir.store.records.dicom_instances import DicomScope
-from cbir.store.records.filter_conditions import Condition, PatientScope, parse_filters
+from cbir.store.records.filter_conditions import Condition, DicomScope, PatientScope, parse_filters
 from tests.cbir.store.index.subjects import DIMENSIONS, Subject, is_in_scope, make_images, make_vectors
 
 COUNT = 2000

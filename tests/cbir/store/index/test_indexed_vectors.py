@@ -12,8 +12,7 @@ from cbir.store.index import current_index, indexed_vectors, scope_numbers
 from cbir.store.index.port import IndexScope
 from cbir.store.index.scope_numbers import RandomOrder, lowest, random_keys
 from cbir.store.limited_collection import LimitedCollection
-from cbir.store.records.dicom_instances import DicomScope
-from cbir.store.records.filter_conditions import PatientScope, parse_filters
+from cbir.store.records.filter_conditions import DicomScope, PatientScope, parse_filters
 from tests.cbir.store.index.followed import DIMENSIONS, Followed, holds, make_entries
 
 SCOPES = [

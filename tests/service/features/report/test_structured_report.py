@@ -15,7 +15,7 @@ from pydicom.uid import EnhancedSRStorage
 
 from cbir import settings
 from cbir.errors import CbirError
-from cbir.search.levels.dicom_levels import Exclude
+from cbir.search.dicom_levels import Exclude
 from cbir.store import Collection
 from service.app import create_app
 from service.features.report.command import report_hits

@@ -15,7 +15,7 @@ from pydicom import Dataset
 from werkzeug.datastructures import MultiDict
 
 from cbir import settings
-from cbir.search.levels.dicom_levels import Combination, Exclude, Level
+from cbir.search.dicom_levels import Combination, Exclude, Level
 from cbir.store import Collection
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app

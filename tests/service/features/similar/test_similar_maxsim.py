@@ -14,7 +14,7 @@ from cbir.errors import QueryCancelled
 from cbir.evaluation.datasets.phantoms import write_phantom_series, write_phantoms
 from cbir.search import Searcher, Stopwatch
 from cbir.store import Collection, Record
-from cbir.store.records.dicom_instances import DicomScope
+from cbir.store.records.filter_conditions import DicomScope
 from cbir.system.cancellation import time_limit
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app

@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 
 from cbir import settings
 from cbir.errors import NotFound
-from cbir.search.cohorts.judged_image import ProposedImage
+from cbir.search.cohorts.missing_images import ProposedImage
 from cbir.store import Collection
 from cbir.store.records import record_rows
 from service.access.tokens import Scope

@@ -20,7 +20,7 @@ from cbir.ingest.description import DescribeTask
 from cbir.search import Searcher
 from cbir.search.prior_studies import PriorRequest, find_priors
 from cbir.store import Collection
-from cbir.store.records.dicom_instances import DicomScope
+from cbir.store.records.filter_conditions import DicomScope
 from indexer.describe_instance import InstanceTask, describe_instance
 from indexer.index_images import index_images
 from service.access.tokens import Scope, TokenStore

@@ -95,7 +95,7 @@ def group_hits(lists: "Iterable[Sequence[Hit]]", level: Level, combination: Comb
         Instance, series or study.
     combination : Combination
         How the scores of a group are combined; not maxsim, which needs all images
-        (`cbir.search.levels.slice_matching`).
+        (`cbir.search.slice_matching`).
 
     Returns
     -------

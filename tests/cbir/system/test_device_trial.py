@@ -13,7 +13,7 @@ from cbir.errors import InvalidInput
 from cbir.system import device, device_failure
 from cbir.system.device import choose_device, faiss_gpu_problem, resolve_device
 from cbir.system.faiss_trial import try_index
-from tests.cbir.system.hardware.device_errors import ERRORS, failing
+from tests.cbir.system.device_errors import ERRORS, failing
 
 PLACES = (
     (torch.Tensor, "to"),

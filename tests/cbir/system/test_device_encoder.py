@@ -28,7 +28,7 @@ from cbir.images import Image
 from cbir.system import device, device_failure
 from tests.cbir.descriptors.encoders.onnx_models import convolution, vector
 from tests.cbir.descriptors.encoders.test_inflated_resnet import SHAPE, Network
-from tests.cbir.system.hardware.device_errors import ERRORS, failing
+from tests.cbir.system.device_errors import ERRORS, failing
 from tests.drawn_pictures import KINDS, draw
 from tests.stand_in_gpu import HERE, has_half, stand_in_gpu  # noqa: F401
 

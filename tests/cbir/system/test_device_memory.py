@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cbir.errors import InvalidInput
 from cbir.system.device_failure import full_precision, in_pieces, is_out_of_device_memory, rows_within
-from tests.cbir.system.hardware.device_errors import ERRORS
+from tests.cbir.system.device_errors import ERRORS
 
 
 @given(count=st.integers(0, 300), size=st.integers(1, 400), room=st.integers(1, 400))

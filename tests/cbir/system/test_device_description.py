@@ -18,7 +18,7 @@ from cbir.learn.severity import sampled_ranker
 from cbir.learn.severity.severity_rankers import ValueRanker
 from cbir.learn.training.training_loop import run_training_loop
 from cbir.system import device, device_failure
-from tests.cbir.system.hardware.device_errors import ERRORS, failing
+from tests.cbir.system.device_errors import ERRORS, failing
 
 HERE = "cuda" if torch.cuda.is_available() else "cpu"  # where torch's form of the network runs
 SIDE = 64

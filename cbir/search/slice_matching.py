@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from cbir.gallery.max_similarity import best_matches, max_similarity
 from cbir.gallery.vector_blocks import Doubles, Rows
 from cbir.search import Hit, Searcher
-from cbir.search.levels.dicom_levels import ImageGroup, Level, MatchingSlice
+from cbir.search.dicom_levels import ImageGroup, Level, MatchingSlice
 from cbir.store import Collection
 from cbir.store.views.collection_view import View
 from cbir.system.cancellation import checkpoint

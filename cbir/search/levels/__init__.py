@@ -1,1 +1,0 @@
-"""Hits by series, study or instance."""
