@@ -66,7 +66,7 @@ class _Task(BaseModel):
     annotations: list[_Annotation]
 
 
-TASKS: TypeAdapter[list[_Task]] = TypeAdapter(list[_Task])
+ANSWERED: TypeAdapter[list[_Task]] = TypeAdapter(list[_Task])
 
 
 def read_label_studio_export(path: Path, study: str, rounds: Sequence[StudyRound]) -> list[PairJudgement]:
@@ -91,7 +91,7 @@ def read_label_studio_export(path: Path, study: str, rounds: Sequence[StudyRound
         If the file is no such export, of another study, or has a pair of no round or an annotation without answer.
     """
     try:
-        tasks = TASKS.validate_python(json.loads(path.read_bytes()))
+        tasks = ANSWERED.validate_python(json.loads(path.read_bytes()))
     except OSError as error:
         raise InvalidInput(f"{path} cannot be read: {error.strerror}") from None
     except (ValidationError, ValueError, RecursionError):

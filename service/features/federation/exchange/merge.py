@@ -28,8 +28,9 @@ def reserved_places(sites: int, k: int) -> int:
 def merge_by_distance(sites: Sequence[Sequence[AnyHit]], k: int, reserved: int = 0) -> list[AnyHit]:
     """Return the k nearest images; of equal distances those of the first site first, in the order of the site.
 
-    It is the order of a collection to which the images of all sites were added, one site after another. Where a site
-    has fewer than its `reserved` places, its nearest images take those of the last ones of other sites.
+    It is the order of a collection to which the images of all sites were added, one site after another. The nearer
+    half is of the nearest images, whose ever they are. Where a site has fewer than its `reserved` places, its nearest
+    images take those of the last ones of other sites; if there are not enough for all, the nearer images get them.
 
     Parameters
     ----------
@@ -42,13 +43,8 @@ def merge_by_distance(sites: Sequence[Sequence[AnyHit]], k: int, reserved: int =
     """
     numbered = [[(hit, position < reserved) for position, hit in enumerate(hits)] for hits in sites]
     merged = list(heapq.merge(*numbered, key=lambda item: item[0].distance))
-    free = k - sum(is_reserved for _, is_reserved in merged)
-    chosen = []
-    for hit, is_reserved in merged:
-        if is_reserved or free > 0:
-            chosen.append(hit)
-            free -= not is_reserved
-    return chosen[:k]
+    by_claim = sorted(range(len(merged)), key=lambda place: (place >= k // 2, not merged[place][1]))
+    return [merged[place][0] for place in sorted(by_claim[:k])]
 
 
 def merge_by_rank(sites: Sequence[Sequence[AnyHit]], k: int) -> list[AnyHit]:

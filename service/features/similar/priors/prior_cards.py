@@ -16,10 +16,10 @@ MOST = 6
 def prior_cards(scope: DicomScope, collection: str | None) -> list[dict[str, Any]]:
     """Return what the page shows of the other studies of the patient of `scope`, best first."""
     priors, searcher = search_priors(scope, collection, PriorRequest(images=1, limit=MOST))
-    return [_card(searcher, study, collection) for study in priors.studies if study.study]
+    return [_study_card(searcher, study, collection) for study in priors.studies if study.study]
 
 
-def _card(searcher: Searcher, study: PriorStudy, collection: str | None) -> dict[str, Any]:
+def _study_card(searcher: Searcher, study: PriorStudy, collection: str | None) -> dict[str, Any]:
     best = study.best
     links = record_links(searcher.settings, best.record).in_collection(collection)
     page = (
