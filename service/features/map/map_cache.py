@@ -13,8 +13,8 @@ from cbir.store.snapshot.derived_files import MAP_FILE, StoredMap, read_map
 from cbir.store.views.collection_view import View
 from cbir.system.cancellation import locked
 from service.collections.app_state import AppState
-from service.features.map.job_kind import new_map_job
-from service.features.map.layout.collection_map import current_places, is_outdated
+from service.features.map.collection_map import current_places, is_outdated
+from service.features.map.job import new_map_job
 from service.jobs.job_queue import JobQueue
 from service.jobs.stored_jobs import JobRow
 

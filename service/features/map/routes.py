@@ -13,12 +13,13 @@ from cbir.gallery.vector_blocks import Floats, Rows, spread_rows
 from cbir.search import example_values as example
 from cbir.store import Collection
 from cbir.store.views.collection_view import View
+from cbir.system.access_rights import Scope
 from cbir.system.remedies import install_command
 from service.access.audit import log_images
+from service.access.scopes import AccessRule
 from service.collections.app_state import current_state
 from service.collections.mounted_collection import CollectionHandle
-from service.features.map.layout.placing import place_among
-from service.features.map.layout.tsne import is_installed
+from service.features.map.collection_map import place_among
 from service.features.map.map_cache import PlacedView, map_cache
 from service.features.map.messages import (
     CollectionMap,
@@ -28,6 +29,7 @@ from service.features.map.messages import (
     MapPlaces,
     MapPoint,
 )
+from service.features.map.tsne import is_installed
 from service.http import request_params
 from service.http.operations import json_response, operation
 from service.http.timeouts import query_deadline
@@ -35,10 +37,19 @@ from service.routes.image_routes import CollectionParameters
 from service.routes.label_routes import KeyInPath
 from service.state.errors import StateUnavailable
 
+RULES = {
+    "GET /map": AccessRule(Scope.search),
+    "GET /v1/map": AccessRule(Scope.search, "list"),
+    "GET /v1/map/labels/*": AccessRule(Scope.search),
+    "POST /v1/map/places": AccessRule(Scope.search, "list"),
+}
+
 blueprint = Blueprint("maps", __name__, url_prefix="/v1/map")
 
 MAX_POINTS = 200_000
+
 DECIMALS = 4  # of a place: a ten-thousandth of half the map's side
+
 NEAREST = 5  # results that place an image which is not in the collection
 
 
