@@ -5,7 +5,7 @@ from typing import NamedTuple
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from service.features.federation.exchange.merge import (
+from service.features.federation.federated_search import (
     merge_by_distance,
     merge_by_rank,
     reserved_places,

@@ -12,13 +12,13 @@ from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.base.normalisation import Projection, Standardisation
 from cbir.store.snapshot.stored_snapshot import transform_origin
-from service.features.federation.exchange.site_agreement import (
+from service.features.federation.site_agreement import (
+    TransformFile,
     describe_site,
     difference,
     transform_fingerprint,
 )
-from service.features.federation.exchange.site_messages import SiteProfile
-from service.features.federation.exchange.transform_file import TransformFile
+from service.features.federation.site_messages import SiteProfile
 from tests.service.features.federation.exchange.collections import create, entries
 
 
