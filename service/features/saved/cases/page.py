@@ -10,7 +10,6 @@ from cbir.errors import NotFound
 from service.access.audit import log_images
 from service.access.caller import actor_name, has_admin_rights
 from service.collections.app_state import current_state
-from service.features.saved.cases.messages import MAX_NOTE, MAX_TITLE
 from service.features.saved.cases.pdf_file import can_write_pdf
 from service.features.saved.cases.routes import MAX_LABELS
 from service.features.saved.cases.teaching_file import (
@@ -20,6 +19,7 @@ from service.features.saved.cases.teaching_file import (
     split_paragraphs,
 )
 from service.features.saved.cases.visible_cases import VisibleCase, find_visible_case
+from service.features.saved.messages import MAX_NOTE, MAX_TITLE
 from service.http.problems import NotReady
 from service.languages import mark
 from service.pages.menu import MenuPage

@@ -29,7 +29,7 @@ from sqlalchemy import (
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.store.base.statements import byte_length
-from service.features.saved.cases.messages import CaseContent, NewCase
+from service.features.saved.messages import CaseContent, NewCase
 from service.state.database import StateDatabase
 from service.state.schema import WholeNumber, tables, unix_time
 

@@ -8,8 +8,8 @@ from cbir.errors import NotFound
 from service.access.audit import log_images
 from service.access.caller import actor_name, has_admin_rights
 from service.collections.app_state import current_state
-from service.features.saved.cases.messages import MAX_NOTE, MAX_TITLE
 from service.features.saved.cohorts.visible_cohorts import find_visible_cohort
+from service.features.saved.messages import MAX_NOTE, MAX_TITLE
 from service.http.problems import NotReady
 from service.languages import mark
 from service.pages.menu import MenuPage

@@ -14,7 +14,16 @@ from service.access.audit import log_images
 from service.access.caller import actor_name, has_admin_rights
 from service.collections.app_state import current_state
 from service.features.saved.cohorts import tables as saved_cohorts
-from service.features.saved.cohorts.messages import (
+from service.features.saved.cohorts.visible_cohorts import (
+    VisibleCohort,
+    begin_cohort,
+    check_judged,
+    cohort_viewer,
+    find_own_cohort,
+    find_visible_cohort,
+    list_visible_cohorts,
+)
+from service.features.saved.messages import (
     COHORT_ID,
     MAX_BATCH,
     CohortBatch,
@@ -27,14 +36,6 @@ from service.features.saved.cohorts.messages import (
     NewCohort,
     NextImage,
     SavedCohort,
-)
-from service.features.saved.cohorts.new_cohort import begin_cohort, check_judged
-from service.features.saved.cohorts.visible_cohorts import (
-    VisibleCohort,
-    cohort_viewer,
-    find_own_cohort,
-    find_visible_cohort,
-    list_visible_cohorts,
 )
 from service.http import request_params
 from service.http.operations import json_response, operation

@@ -1,6 +1,6 @@
-"""HTML report and summary of a replay."""
+"""HTML report and summary of a replay, with counts of the log by the method that was in use."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from math import isnan
 from typing import Any
@@ -9,9 +9,41 @@ import cbir
 from cbir.evaluation.report.charts import style_sheet
 from cbir.evaluation.report.results_table import SIGNIFICANT, format_p
 from cbir.evaluation.significance import RESAMPLES
-from service.features.usage.replay.replay import ReplayedMeasure, ReplayResult
-from service.features.usage.replay.replay_measures import LOWER_IS_BETTER
+from service.features.usage.replay.replay import LOWER_IS_BETTER, ReplayedMeasure, ReplayResult
 from service.features.usage.replay.replay_queries import REASONS
+from service.features.usage.replay_log import LoggedSearch
+
+
+def usage_by_method(searches: Iterable[LoggedSearch]) -> list[dict[str, Any]]:
+    """Return for each method its searches, those with an opened answer, and those judged useful and not.
+
+    The share of useful ones has a Wilson interval (95 %); people choose what they judge and with which method, so
+    methods differ in their queries too: shares are no comparison.
+    """
+    from statsmodels.stats.proportion import proportion_confint
+
+    groups: dict[str, list[LoggedSearch]] = {}
+    for search in searches:
+        groups.setdefault(search.method, []).append(search)
+    rows = []
+    for method, group in sorted(groups.items()):
+        useful = sum(search.useful > 0 for search in group)
+        judged = sum(search.useful != 0 for search in group)
+        low, high = proportion_confint(useful, judged, method="wilson") if judged else (None, None)
+        rows.append(
+            {
+                "method": method,
+                "searches": len(group),
+                "opened": sum(bool(search.opened) for search in group),
+                "useful": useful,
+                "not_useful": judged - useful,
+                "useful_share": useful / judged if judged else None,
+                "low": None if low is None else float(low),
+                "high": None if high is None else float(high),
+            }
+        )
+    return rows
+
 
 MEANINGS = {
     "bpref": "how many of the relevant images come before images judged irrelevant (Buckley and Voorhees 2004)",
@@ -22,6 +54,7 @@ MEANINGS = {
     "IPS DCG": "DCG of the opened images by list, each weighted by one over the probability that its rank is seen",
     "IPS mean rank": "mean rank of the opened images, with the same weights",
 }
+
 CAVEAT = (
     "These figures come from what people happened to open and judge in answers of other methods. Images that were "
     "never shown cannot count in favour of a method that would find them, so methods like those in use have an "
