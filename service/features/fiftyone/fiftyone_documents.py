@@ -15,14 +15,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-VERSION = "1.0.0"
+VERSION = "1.0.0"  # FiftyOne migrates documents from it to its own when it reads them
 FIELDS = "fiftyone.core.fields."
 RESERVED = frozenset(("id", "filepath", "tags", "metadata", "created_at", "last_modified_at", "media_type"))
 VECTOR, IMAGE_ID, PATIENT_KEY = "cbir_vector", "image_id", "patient_key"
 BRAIN_KEY = "cbir"
 SIMILARITY = {"cls": "fiftyone.brain.internal.core.sklearn.SklearnSimilarityIndex"}  # results of the run
-METADATA = {"size_bytes": "IntField", "mime_type": "StringField"}
-METADATA |= {"width": "IntField", "height": "IntField", "num_channels": "IntField"}
+METADATA = {
+    "size_bytes": "IntField",
+    "mime_type": "StringField",
+    "width": "IntField",
+    "height": "IntField",
+    "num_channels": "IntField",
+}
 
 Document = dict[str, Any]
 
