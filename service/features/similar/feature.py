@@ -7,7 +7,7 @@ FEATURE = Feature(
     routes=(
         "service.features.similar.routes:blueprint",
         "service.features.similar.viewer_embed:blueprint",
-        "service.features.similar.priors.routes:blueprint",
+        "service.features.similar.prior_routes:blueprint",
     ),
     access="service.features.similar.routes:RULES",
     package="service.features.similar",

@@ -17,7 +17,7 @@ from cbir.store.records.dicom_instances import DicomScope
 from service.access.private_details import public_text
 from service.access.security import allow_frames
 from service.collections.app_state import current_state
-from service.features.similar.priors.routes import search_priors
+from service.features.similar.prior_routes import search_priors
 from service.features.similar.routes import SimilarByUids, search_similar
 from service.http import request_params
 from service.http.problems import status_of

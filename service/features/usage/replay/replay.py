@@ -21,8 +21,7 @@ from cbir.search.query_parts import check_vectors
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.base.profile import Profile
-from service.features.usage.replay.replay_queries import LoggedQuery, collect_queries
-from service.features.usage.replay_log import LoggedSearch
+from service.features.usage.replay_log import LoggedQuery, LoggedSearch, collect_queries
 
 NAMES = ("bpref", "condensed AP", "condensed nDCG", "condensed RR", "mean rank")
 

@@ -10,8 +10,7 @@ from cbir.evaluation.report.charts import style_sheet
 from cbir.evaluation.report.results_table import SIGNIFICANT, format_p
 from cbir.evaluation.significance import RESAMPLES
 from service.features.usage.replay.replay import LOWER_IS_BETTER, ReplayedMeasure, ReplayResult
-from service.features.usage.replay.replay_queries import REASONS
-from service.features.usage.replay_log import LoggedSearch
+from service.features.usage.replay_log import REASONS, LoggedSearch
 
 
 def usage_by_method(searches: Iterable[LoggedSearch]) -> list[dict[str, Any]]:

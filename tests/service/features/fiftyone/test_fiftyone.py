@@ -21,7 +21,7 @@ from cbir.evaluation.datasets.phantoms import draw_phantom, write_phantoms
 from cbir.images import read_images
 from cbir.store import Collection
 from indexer.index_images import index_images
-from service.features.fiftyone import fiftyone_documents as documents
+from service.features.fiftyone import fiftyone_folder as documents
 from service.features.fiftyone.fiftyone_folder import write_fiftyone_folder
 
 

@@ -25,9 +25,14 @@ from service.features.usage.replay.replay import (
     replay_log,
     weighted_clicks,
 )
-from service.features.usage.replay.replay_queries import Click, LoggedQuery, collect_queries
 from service.features.usage.replay.replay_report import usage_by_method
-from service.features.usage.replay_log import LoggedSearch, write_usage_csv
+from service.features.usage.replay_log import (
+    Click,
+    LoggedQuery,
+    LoggedSearch,
+    collect_queries,
+    write_usage_csv,
+)
 
 PROFILE = "hash"
 IMAGES = frozenset("abcdefghij") | {"q"}
