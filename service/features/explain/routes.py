@@ -34,11 +34,13 @@ from service.http.request_bodies import uploaded_file
 from service.http.request_params import MAX_NAME_CHARACTERS, Numbers, Rendering, as_list
 from service.http.timeouts import query_deadline
 
+DIGITS = 3  # of values in responses
+MAX_ANSWERS = 20  # results of a request
+
 RULES = {
     "POST /v1/explain": AccessRule(Scope.search, "explain"),
 }
-
-DIGITS = 3  # of values in responses
+blueprint = Blueprint("explain", __name__, url_prefix="/v1")
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,11 +154,6 @@ def _decode(picture: bytes) -> Image:
 
 def _rounded(values: Floats | None) -> Any:
     return None if values is None else np.round(values.astype(np.float64), DIGITS).tolist()
-
-
-blueprint = Blueprint("explain", __name__, url_prefix="/v1")
-
-MAX_ANSWERS = 20  # results of a request
 
 
 class ExplainParameters(request_params.Parameters):

@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 
 from cbir.errors import CbirError
 
+CHUNK_BYTES = 64 * 2**10
+
 Addresses = list[tuple[Any, ...]]  # as socket.getaddrinfo returns them
 
 
@@ -96,9 +98,6 @@ class TimedSocket:
                 with suppress(OSError):
                     # That of the base class: the one of TLS would not wake a reader.
                     socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
-
-
-CHUNK_BYTES = 64 * 2**10
 
 
 class SiteFailed(CbirError):

@@ -20,6 +20,9 @@ from service.features.federation.routes import site_profile
 from service.features.federation.site_client import SiteClient, SiteOutcome, SiteQuery, ask_sites
 from service.features.federation.site_messages import FederatedHit
 
+PLACES_KEPT = "{} places are kept for its images, although others are said to be nearer"
+RANKS_MERGED = "each site has re-ranked its own images, and their ranks are merged"
+
 
 class HasDistance(Protocol):
     """A hit of a site."""
@@ -84,11 +87,6 @@ def merge_by_rank(sites: Sequence[Sequence[AnyHit]], k: int) -> list[AnyHit]:
 def score_of_distance(distance: float) -> float:
     """Return a score in (0, 1] that depends on nothing but the distance, so that no site changes another's."""
     return 1.0 / (1.0 + distance)
-
-
-PLACES_KEPT = "{} places are kept for its images, although others are said to be nearer"
-
-RANKS_MERGED = "each site has re-ranked its own images, and their ranks are merged"
 
 
 def merge_answers(

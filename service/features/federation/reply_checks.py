@@ -19,19 +19,12 @@ from service.features.federation.site_messages import (
 )
 
 MAX_LABEL_CHARACTERS = 300
-
 MAX_THUMBNAIL_BYTES = 96 * 2**10
-
 MAX_THUMBNAIL_SIDE = 512
-
 REPLY_BYTES = 64 * 2**10  # of a reply without hits, and of a site's profile
-
 HIT_BYTES = 2**10
-
 LABEL_BYTES = 4 * (MAX_NAME + MAX_LABEL_CHARACTERS)
-
 MOST_BYTES = 64 * 2**20  # of any reply
-
 THUMBNAIL_TEXT = MAX_THUMBNAIL_BYTES * 4 // 3 + 4
 
 Message = TypeVar("Message", bound=BaseModel)

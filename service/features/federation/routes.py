@@ -42,13 +42,14 @@ from service.http.timeouts import query_deadline
 from service.routes import metrics_routes
 from service.routes.image_routes import CollectionParameters
 
+Thumbnail = Callable[[str], bytes | None]  # JPEG of an image id
+
 RULES = {
     # Of other services: their token needs this scope, and may do nothing else.
     "GET /v1/federation/profile": AccessRule(Scope.federate, "site-profile"),
     "POST /v1/federation/search": AccessRule(Scope.federate, "site-search"),
 }
-
-Thumbnail = Callable[[str], bytes | None]  # JPEG of an image id
+blueprint = Blueprint("federation", __name__, url_prefix="/v1/federation")
 
 
 def site_profile(collection: Collection, settings: Settings) -> SiteProfile:
@@ -188,9 +189,6 @@ def contents_of(reply: FederatedReply) -> list[str]:
         *(f"label {key}" for key in keys),
         *([f"{pictures} thumbnails"] if pictures else []),
     ]
-
-
-blueprint = Blueprint("federation", __name__, url_prefix="/v1/federation")
 
 
 class FederatedQuestion(request_params.Parameters):

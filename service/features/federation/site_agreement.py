@@ -15,6 +15,8 @@ from cbir.store.snapshot.stored_snapshot import transform_origin
 from cbir.system.files import write_bytes
 from service.features.federation.site_messages import SiteProfile
 
+MAX_BYTES = 256 * 2**20
+
 
 def transform_fingerprint(statistics: Statistics) -> str:
     """Return a hash of what normalises vectors: two transforms with the same one give the same values."""
@@ -72,9 +74,6 @@ def difference(own_profile: SiteProfile, their_profile: SiteProfile) -> str | No
             "take over one file on both sides with `cbir federate adopt-transform`"
         )
     return None
-
-
-MAX_BYTES = 256 * 2**20
 
 
 class TransformFile(BaseModel):

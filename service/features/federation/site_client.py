@@ -28,8 +28,14 @@ from service.features.federation.site_agreement import difference
 from service.features.federation.site_messages import SiteProfile
 
 FAILURES = 3  # in a row, after which a site is left alone
-
 PAUSE_SECONDS = 30.0
+PROFILE_PATH, SEARCH_PATH = "/v1/federation/profile", "/v1/federation/search"
+PROFILE_SECONDS = 60.0  # that a profile is taken as known; a site refuses vectors of another one at any time
+MAX_DETAIL = 200  # characters of a refusal that are shown
+AT_A_TIME = 4  # requests to one site
+MOST_THREADS = 64  # each site of a search has one; beyond that some wait for others
+
+log = logging.getLogger(__name__)
 
 
 class CircuitBreaker:
@@ -71,15 +77,6 @@ class CircuitBreaker:
         with self._lock:
             self._count = 0 if answered else self._count + 1
             self._until = self._clock() + self._pause
-
-
-PROFILE_PATH, SEARCH_PATH = "/v1/federation/profile", "/v1/federation/search"
-
-PROFILE_SECONDS = 60.0  # that a profile is taken as known; a site refuses vectors of another one at any time
-
-MAX_DETAIL = 200  # characters of a refusal that are shown
-
-AT_A_TIME = 4  # requests to one site
 
 
 @dataclass(frozen=True)
@@ -236,11 +233,6 @@ def _detail(content: bytes) -> str:
         return ""
     line = "".join(letter if letter.isprintable() else " " for letter in detail[:MAX_DETAIL])
     return f": {line}"
-
-
-MOST_THREADS = 64  # each site of a search has one; beyond that some wait for others
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)

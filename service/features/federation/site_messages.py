@@ -7,18 +7,15 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat
 from cbir.search import example_values as example
 
 MAX_DIMENSIONS = 65_536
-
 MAX_HITS = 1000
-
 MAX_IMAGES = 10**12
-
 MAX_LABELS = 64  # keys of labels that a site shares
-
 MAX_NAME = 255  # characters of a profile, a re-ranker, a label key
-
 EXAMPLE_HASH = "2f8c1d6e9a0b4c73"
-
 EXAMPLE_TRANSFORM = "9c1185a5c5e9fc54612808977ee8f548"
+
+Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+Fingerprint = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 
 def _require_printable(text: str) -> str:
@@ -26,10 +23,6 @@ def _require_printable(text: str) -> str:
         raise ValueError("must be printable")
     return text
 
-
-Hash = Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
-
-Fingerprint = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 
 Name = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_require_printable)]
 

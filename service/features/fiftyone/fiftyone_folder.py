@@ -29,17 +29,11 @@ from cbir.store.base.damage import raise_when_full
 from cbir.system.files import OWNER_FOLDER, atomic_text, write_bytes
 
 VERSION = "1.0.0"  # FiftyOne migrates documents from it to its own when it reads them
-
 FIELDS = "fiftyone.core.fields."
-
 RESERVED = frozenset(("id", "filepath", "tags", "metadata", "created_at", "last_modified_at", "media_type"))
-
 VECTOR, IMAGE_ID, PATIENT_KEY = "cbir_vector", "image_id", "patient_key"
-
 BRAIN_KEY = "cbir"
-
 SIMILARITY = {"cls": "fiftyone.brain.internal.core.sklearn.SklearnSimilarityIndex"}  # results of the run
-
 METADATA = {
     "size_bytes": "IntField",
     "mime_type": "StringField",
@@ -47,6 +41,7 @@ METADATA = {
     "height": "IntField",
     "num_channels": "IntField",
 }
+AT_ONCE = 500  # records
 
 Document = dict[str, Any]
 
@@ -244,9 +239,6 @@ class ShownPictures:
         image = read_stored_image(self.collection, record, self.max_pixels)
         has_text = image is not None and self.find_text and find_burned_in_text(image.grey) is not None
         return None if has_text else image
-
-
-AT_ONCE = 500  # records
 
 
 class WrittenSamples(NamedTuple):

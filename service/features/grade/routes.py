@@ -28,12 +28,12 @@ from service.http.timeouts import query_deadline
 if TYPE_CHECKING:
     from cbir.learn.grading.grader import Grader
 
+MAX_GRADERS = 64
+
 RULES = {
     "POST /v1/grade": AccessRule(Scope.search, "grade"),
 }
-
-
-MAX_GRADERS = 64
+blueprint = Blueprint("grade", __name__, url_prefix="/v1")
 
 
 class GraderCache:
@@ -81,9 +81,6 @@ def grader_cache(state: AppState) -> GraderCache:
     cache = GraderCache()
     state.on_replaced.append(cache.forget)
     return cache
-
-
-blueprint = Blueprint("grade", __name__, url_prefix="/v1")
 
 
 class GradeParameters(request_params.Parameters):

@@ -26,14 +26,13 @@ from service.features.annotate.study.study_rounds import AskedPair, StudyRound
 from service.features.fiftyone.fiftyone_folder import ShownPictures
 
 TASKS, INTERFACE, PICTURES = "tasks.json", "labeling-interface.xml", "images"
-
 SIDE = 1280  # pixels of the longer side of a picture
-
 MORE_SEVERE, OTHER = "more-severe", "other"  # names of the controls
-
 ALIKE, SKIP = "alike", "cannot say"
-
 LOCAL_FILES = "/data/local-files/?d="  # address of Label Studio's own file server
+SIDES = {"left": PairAnswer.first, "right": PairAnswer.second}
+CHOICES = {ALIKE: PairAnswer.alike, SKIP: PairAnswer.skip}
+FORMAT = 'it is no JSON export of Label Studio with the tasks of a study: choose "JSON", not "JSON-MIN"'
 
 
 class WrittenTasks(NamedTuple):
@@ -131,13 +130,6 @@ def write_pairs(
     write_study_file(folder / INTERFACE, labelling_interface(plan.question).encode())
     write_study_file(folder / TASKS, json.dumps(tasks, indent=1).encode())
     return WrittenTasks(len(tasks), len(written), len(pairs) - len(shown_pairs))
-
-
-SIDES = {"left": PairAnswer.first, "right": PairAnswer.second}
-
-CHOICES = {ALIKE: PairAnswer.alike, SKIP: PairAnswer.skip}
-
-FORMAT = 'it is no JSON export of Label Studio with the tasks of a study: choose "JSON", not "JSON-MIN"'
 
 
 def _with_time_zone(value: datetime) -> datetime:

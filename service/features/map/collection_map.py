@@ -25,6 +25,11 @@ from service.features.map.tsne import (
 )
 
 SHARPNESS = 4  # power of the weights: a plain mean lies between clusters, where neither has images
+SAMPLE = 5000  # vectors that the directions are computed from
+FIRST = 10_000  # images laid out before all others are placed among them and refined: five times as fast
+LEAST = 8  # images; fewer are shown in their principal plane
+
+Progress = Callable[[int, int], None]
 
 
 def place_by_neighbours(weights: Any, positions: Floats) -> Floats:
@@ -69,9 +74,6 @@ def place_among(positions: Floats) -> Floats | None:
     return np.median(finite, axis=0).astype(np.float32) if len(finite) else None
 
 
-SAMPLE = 5000  # vectors that the directions are computed from
-
-
 def project_to_plane(gallery: VectorBlocks, rows: Rows) -> Floats:
     """Project vectors to their first two principal components.
 
@@ -99,13 +101,6 @@ def project_to_plane(gallery: VectorBlocks, rows: Rows) -> Floats:
     for where, vectors in gallery.chunks(rows):
         plane[where, : first.shape[1]] = (vectors - centre) @ first
     return plane
-
-
-FIRST = 10_000  # images laid out before all others are placed among them and refined: five times as fast
-
-LEAST = 8  # images; fewer are shown in their principal plane
-
-Progress = Callable[[int, int], None]
 
 
 def compute_map(

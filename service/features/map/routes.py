@@ -37,20 +37,17 @@ from service.routes.image_routes import CollectionParameters
 from service.routes.label_routes import KeyInPath
 from service.state.errors import StateUnavailable
 
+MAX_POINTS = 200_000
+DECIMALS = 4  # of a place: a ten-thousandth of half the map's side
+NEAREST = 5  # results that place an image which is not in the collection
+
 RULES = {
     "GET /map": AccessRule(Scope.search),
     "GET /v1/map": AccessRule(Scope.search, "list"),
     "GET /v1/map/labels/*": AccessRule(Scope.search),
     "POST /v1/map/places": AccessRule(Scope.search, "list"),
 }
-
 blueprint = Blueprint("maps", __name__, url_prefix="/v1/map")
-
-MAX_POINTS = 200_000
-
-DECIMALS = 4  # of a place: a ten-thousandth of half the map's side
-
-NEAREST = 5  # results that place an image which is not in the collection
 
 
 class MapParameters(CollectionParameters):

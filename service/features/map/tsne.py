@@ -11,13 +11,9 @@ from cbir.gallery.vector_blocks import Floats
 from cbir.system.remedies import missing_package
 
 REPORTED = 10  # steps between two reports of progress
-
 START_DEVIATION = 1e-4  # of positions that are no layout yet (Kobak & Berens 2019)
-
 JITTER = 1e-2  # of the deviation: two images at one position would never part
-
 INTERPOLATED = 2000  # images from which repulsion is interpolated
-
 ISOLATED = 1e-9  # similarity of an image without neighbours to itself
 
 Report = Callable[[int], None]

@@ -10,8 +10,9 @@ from cbir.store import Collection, Record
 from cbir.store.records.image_order import parse_order
 
 ANNOTATION = "annotation"  # key of the label
-
 FINAL = "final"  # tag of MONAI Label for segmentations that a person has finished
+CANDIDATES = 2000  # open images, drawn at random, that core-set chooses from
+CENTRES = 500  # annotated images, the last added, that it chooses far from
 
 
 class AnnotatedImages:
@@ -51,11 +52,6 @@ class AnnotatedImages:
         if not self.any:
             return {}
         return {item.value: item.images for item in self.collection.list_label_values(ANNOTATION).items}
-
-
-CANDIDATES = 2000  # open images, drawn at random, that core-set chooses from
-
-CENTRES = 500  # annotated images, the last added, that it chooses far from
 
 
 def choose_sample(strategy: str, searcher: Searcher) -> Record | None:

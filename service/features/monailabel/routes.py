@@ -46,6 +46,9 @@ from service.http.timeouts import query_deadline
 from service.routes.image_routes import check_own_filter
 from service.routes.label_limits import check_label_change
 
+MAX_SIDE = 4096  # pixels of an image to annotate; larger ones are reduced
+MAX_OBJECTS = 1000  # images of the listing of all
+
 RULES = {
     # Plugins of MONAI Label: active learning, and segmentations.
     "GET /monailabel/auth/": AccessRule(OpenTo.anyone),
@@ -59,12 +62,7 @@ RULES = {
     "GET /monailabel/datastore/label": AccessRule(Scope.search, "segmentation"),
     "PUT /monailabel/datastore/label": AccessRule(Scope.annotate, "save-segmentation"),
 }
-
 blueprint = Blueprint("monailabel", __name__, url_prefix="/monailabel")
-
-MAX_SIDE = 4096  # pixels of an image to annotate; larger ones are reduced
-
-MAX_OBJECTS = 1000  # images of the listing of all
 
 
 class DatastoreParameters(request_params.Parameters):

@@ -30,8 +30,15 @@ if TYPE_CHECKING:
     from joserfc.jwk import KeySet
 
 LIFETIME_SECONDS = 600
-
 MAX_COOKIE_LENGTH = 3800  # browsers drop cookies of more than 4096 bytes
+ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+SECONDS = 10  # for each answer of the provider
+METADATA_SECONDS = 3600  # metadata and keys are fetched again
+KEYS_SECONDS = 10  # at least, between two fetches because of a signature that no key has made
+DOWN_SECONDS = 10  # until a provider that does not answer is asked again
+MAX_GROUPS = 1000
+
+log = logging.getLogger(__name__)
 
 
 class PendingLogin(NamedTuple):
@@ -77,21 +84,6 @@ class PendingLogins:
             return None
         same = hmac.compare_digest(login.state, state.encode("ascii", "replace").decode())
         return login if same else None
-
-
-ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
-
-SECONDS = 10  # for each answer of the provider
-
-METADATA_SECONDS = 3600  # metadata and keys are fetched again
-
-KEYS_SECONDS = 10  # at least, between two fetches because of a signature that no key has made
-
-DOWN_SECONDS = 10  # until a provider that does not answer is asked again
-
-MAX_GROUPS = 1000
-
-log = logging.getLogger(__name__)
 
 
 class LoginFailed(Exception):

@@ -20,19 +20,15 @@ from service.features.oidc.oidc_client import LIFETIME_SECONDS, LoginFailed, Oid
 from service.languages import gettext
 from service.state.database import EXTENSION as DATABASE
 
+ERROR_CODE = re.compile(r"[a-z_]{1,40}")  # RFC 6749, 4.1.2.1
+MAX_CODE_LENGTH = 4096
+EXTENSION = "cbir-oidc"
+
 RULES = {
     "GET /login/oidc": AccessRule(OpenTo.anyone),
     "GET /login/oidc/callback": AccessRule(OpenTo.anyone, "login"),
 }
-
-ERROR_CODE = re.compile(r"[a-z_]{1,40}")  # RFC 6749, 4.1.2.1
-
-MAX_CODE_LENGTH = 4096
-
-EXTENSION = "cbir-oidc"
-
 blueprint = Blueprint("oidc", __name__, url_prefix="/login/oidc")
-
 log = logging.getLogger(__name__)
 
 

@@ -10,21 +10,20 @@ from cbir.search import example_values as example
 from cbir.search.search_models import LabelsLeftOut
 
 MAX_TITLE = 200  # characters
-
 MAX_NOTE = 10_000
-
 MAX_ANSWERS = 200
-
 MAX_ROUNDS = 50
-
 CASE_ID = "c81f0d52a9b3476e"  # of examples
+COHORT_ID = "5b0c9e7d31f2a846"  # of examples
+MAX_JUDGED = 1000  # images of one request
+MAX_BATCH = 200
+MAX_CONDITIONS = 32
 
 Title = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_TITLE),
     Field(description=f"Title, 1 to {MAX_TITLE} characters.", examples=["Knee, severe osteoarthritis"]),
 ]
-
 Note = Annotated[
     str,
     Field(
@@ -33,7 +32,6 @@ Note = Annotated[
         examples=["Joint space narrowing on the medial side."],
     ),
 ]
-
 Shared = Annotated[
     bool,
     Field(
@@ -42,10 +40,10 @@ Shared = Annotated[
         examples=[False],
     ),
 ]
-
 Name = Annotated[str, Field(max_length=255)]
-
 Pixels = Annotated[int, Field(ge=0, le=2**31 - 1)]
+ExportFormat = Literal["csv", "dicom", "monai", "coco", "label-studio"]
+ImageIds = Annotated[list[ImageId], Field(max_length=MAX_JUDGED)]
 
 
 class CaseSearch(BaseModel):
@@ -218,19 +216,6 @@ class SavedCase(CaseSummary):
         description="Number of results that are left out, since the image is gone or hidden from the caller.",
         examples=[0],
     )
-
-
-COHORT_ID = "5b0c9e7d31f2a846"  # of examples
-
-MAX_JUDGED = 1000  # images of one request
-
-MAX_BATCH = 200
-
-MAX_CONDITIONS = 32
-
-ExportFormat = Literal["csv", "dicom", "monai", "coco", "label-studio"]
-
-ImageIds = Annotated[list[ImageId], Field(max_length=MAX_JUDGED)]
 
 
 class NewCohort(BaseModel):

@@ -25,11 +25,10 @@ from service.http.timeouts import query_deadline
 from service.routes import dicom_json
 from service.routes.image_routes import CollectionParameters, ImageIdInPath
 
-blueprint = Blueprint("priors", __name__)
-
 MAX_STUDIES = 100
-
 MAX_IMAGES = 20
+
+blueprint = Blueprint("priors", __name__)
 
 
 class PriorParameters(CollectionParameters):

@@ -29,6 +29,15 @@ from service.http.timeouts import query_deadline
 from service.routes import dicom_json, metrics_routes
 from service.routes.image_routes import CollectionParameters
 
+DICOM_JSON, JSON = "application/dicom+json", "application/json"
+UID = re.compile(r"[0-9.]{1,64}")
+MAX_OFFSET = 10**9
+PROBLEMS = (400, 404, 406, 504)
+
+StudyUid = Annotated[str, Field(description="Study Instance UID.", examples=[example.STUDY_UID])]
+SeriesUid = Annotated[str, Field(description="Series Instance UID.", examples=[example.SERIES_UID])]
+InstanceUid = Annotated[str, Field(description="SOP Instance UID.", examples=[example.INSTANCE_UID])]
+
 RULES = {
     "GET /similar": AccessRule(Scope.search, "search", framed=True),
     "GET /v1/similar": AccessRule(Scope.search, "search"),
@@ -38,16 +47,7 @@ RULES = {
     "GET /dicomweb/studies/*/series/*/similar": AccessRule(Scope.search, "search"),
     "GET /dicomweb/studies/*/series/*/instances/*/similar": AccessRule(Scope.search, "search"),
 }
-
 blueprint = Blueprint("similar", __name__)
-
-DICOM_JSON, JSON = "application/dicom+json", "application/json"
-
-UID = re.compile(r"[0-9.]{1,64}")
-
-MAX_OFFSET = 10**9
-
-PROBLEMS = (400, 404, 406, 504)
 
 
 class SimilarParameters(CollectionParameters):
@@ -120,12 +120,6 @@ def _uid(text: str) -> str:
 
 
 Uid = Annotated[str, BeforeValidator(_uid)]
-
-StudyUid = Annotated[str, Field(description="Study Instance UID.", examples=[example.STUDY_UID])]
-
-SeriesUid = Annotated[str, Field(description="Series Instance UID.", examples=[example.SERIES_UID])]
-
-InstanceUid = Annotated[str, Field(description="SOP Instance UID.", examples=[example.INSTANCE_UID])]
 
 
 class SimilarByUids(SimilarParameters):

@@ -26,7 +26,6 @@ from cbir.store.views.collection_view import View
 from service.client.messages import SimilarAnswer, SimilarPlace, SimilarQuery, SliceMatch
 
 DEPTH = 100  # images of each list that count at level series or study
-
 MAX_SLICES = 100  # images of the query with maxsim, which costs less for each
 
 

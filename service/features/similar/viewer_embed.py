@@ -25,6 +25,10 @@ from service.languages import current_language, gettext, ngettext
 from service.languages.catalogues import ENGLISH
 
 MOST = 6
+DEFAULT_LIMIT = 12
+TITLE_LABELS = ("label", "modality", "body_part", "view_position", "laterality")  # shown under a picture
+
+blueprint = Blueprint("framed", __name__)
 
 
 def prior_cards(scope: DicomScope, collection: str | None) -> list[dict[str, Any]]:
@@ -57,13 +61,6 @@ def time_of(days: int | None) -> str:
     if days < 0:
         return ngettext("%(count)s day later", "%(count)s days later", -days)
     return ngettext("%(count)s day earlier", "%(count)s days earlier", days)
-
-
-blueprint = Blueprint("framed", __name__)
-
-DEFAULT_LIMIT = 12
-
-TITLE_LABELS = ("label", "modality", "body_part", "view_position", "laterality")  # shown under a picture
 
 
 class Target(StrEnum):

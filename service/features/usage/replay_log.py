@@ -17,17 +17,20 @@ from numpy.typing import NDArray
 from cbir.errors import InvalidInput
 
 COMPARE, METADATA, VIEWER = OPENINGS = ("compare", "metadata", "viewer")  # ways to open an answer
-
 RELEVANT, USEFUL = "relevant", "useful"  # judgements, of an answer and of all answers: 1 or -1
-
 ERASED = "-"  # in place of the id of an image that is no longer in the collection
-
 COLUMNS = (
     "search", "time", "collection", "profile", "method", "parameters", "k", "kind", "query_image", "vector",
     "filters", "grouped", "judgements", "answers", *OPENINGS, "relevant", "irrelevant", "useful",
 )  # fmt: skip
-
 MAX_FIELD = 2**20  # characters: a vector of 65,536 values takes 350,000
+REASONS = {
+    "other profile": "searched in vectors of another profile",
+    "no vector": "an upload or region, whose vector the log does not have (setting usage_vectors)",
+    "no single image": "a search by text or by several images",
+    "erased": "the query image is no longer in the collection",
+    "no events": "no answer was opened or judged",
+}
 
 Events = Mapping[tuple[str, str], int]
 
@@ -179,15 +182,6 @@ def _decode_vector(text: str) -> NDArray[np.float32] | None:
     if not np.isfinite(vector).all():
         raise ValueError("the vector has values that are not finite")
     return vector
-
-
-REASONS = {
-    "other profile": "searched in vectors of another profile",
-    "no vector": "an upload or region, whose vector the log does not have (setting usage_vectors)",
-    "no single image": "a search by text or by several images",
-    "erased": "the query image is no longer in the collection",
-    "no events": "no answer was opened or judged",
-}
 
 
 @dataclass(frozen=True, eq=False)

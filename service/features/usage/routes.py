@@ -23,20 +23,16 @@ from service.state.database import EXTENSION as STATE
 from service.state.database import StateDatabase, state_database
 from service.state.errors import StateUnavailable
 
+MAX_EVENTS = 50
+BATCHES_PER_MINUTE = 120  # of a caller; the page sends at most one in two seconds
+RATE_EXTENSION = "cbir-usage-rate"
+
 RULES = {
     # Not logged: names images that the lines of searches name.
     "POST /usage": AccessRule(Scope.search),
 }
-
-MAX_EVENTS = 50
-
-BATCHES_PER_MINUTE = 120  # of a caller; the page sends at most one in two seconds
-
-RATE_EXTENSION = "cbir-usage-rate"
-
-log = logging.getLogger(__name__)
-
 blueprint = Blueprint("usage", __name__)
+log = logging.getLogger(__name__)
 
 
 class UsageEvent(BaseModel):

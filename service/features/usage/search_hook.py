@@ -17,11 +17,8 @@ from service.routes.search_hooks import HookedSearch, SearchHook
 from service.state.schema import unix_time
 
 EXTENSION = "cbir-usage"
-
 HEADER = "Usage-Search"  # of a request: "log" asks for an id; of its response: the id
-
 MAX_PENDING = 1000
-
 MAX_SHOWN = 100  # answers of a search that are kept
 
 

@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from flask import Response
 
 BATCH = 500  # images, or searches, of one statement
-
 DAY = 86_400
+DELETING = ("delete", "erase")  # actions of access rules
+DELETED = ("deleted", "erased")  # changes in the history of a collection
+CHANGES = 100  # of the history that are looked at
 
 searches = Table(
     "usage_searches",
@@ -55,7 +57,6 @@ searches = Table(
     Column("judgements", WholeNumber, nullable=False),
     Column("answers", Text, nullable=False),  # ids with spaces between them
 )
-
 events = Table(
     "usage_events",
     tables,
@@ -64,13 +65,13 @@ events = Table(
     Column("image", Text, primary_key=True),  # "" for a judgement of all answers
     Column("value", WholeNumber, nullable=False),
 )
-
 deletions = Table(  # the last change of each collection whose deletions the log follows
     "usage_deletions",
     tables,
     Column("collection", Text, primary_key=True),
     Column("change", WholeNumber, nullable=False),
 )
+log = logging.getLogger(__name__)
 
 
 def add_search(database: StateDatabase, search: LoggedSearch, limits: tuple[int, int]) -> None:
@@ -270,15 +271,6 @@ def _mask_answers(
                 masked = " ".join(ERASED if image in ids else image for image in images)
                 connection.execute(update(searches).where(searches.c.search == search).values(answers=masked))
         last = rows[-1].search
-
-
-DELETING = ("delete", "erase")  # actions of access rules
-
-DELETED = ("deleted", "erased")  # changes in the history of a collection
-
-CHANGES = 100  # of the history that are looked at
-
-log = logging.getLogger(__name__)
 
 
 def follow_deletions(response: "Response") -> "Response":

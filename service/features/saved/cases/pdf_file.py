@@ -13,15 +13,22 @@ from cbir.system.remedies import missing_package
 from service.features.saved.cases.teaching_file import TeachingFile, TeachingPicture
 
 LATIN, SYMBOLS = "Helvetica", "Symbol"  # every PDF reader has these
-
 # Fonts that PDF readers replace by one that the machine has (ISO 32000-1, 9.7.5.2), so that no font file is needed
 CHINESE, KOREAN = "STSong-Light", "HYSMyeongJo-Medium"
-
 OWN = "cbir-own"
-
 HANGUL = (range(0x1100, 0x1200), range(0x3130, 0x3190), range(0xAC00, 0xD7B0))
-
 BREAKABLE = 0x2E80  # from here on lines may break between any two letters
+MARGIN = 42.0  # points, as all lengths here
+COLUMNS = 4
+GAP = 8.0
+QUERY_SHARE = 0.42  # of the width
+_CELLS = [
+    ("VALIGN", (0, 0), (-1, -1), "TOP"),
+    ("LEFTPADDING", (0, 0), (-1, -1), 0),
+    ("RIGHTPADDING", (0, 0), (-1, -1), GAP),
+    ("TOPPADDING", (0, 0), (-1, -1), 0),
+    ("BOTTOMPADDING", (0, 0), (-1, -1), GAP),
+]
 
 
 @cache
@@ -107,15 +114,6 @@ def paragraph(text: str, style: Any, own_font: bool) -> Any:
 
     wrap = "CJK" if breaks_anywhere(text) else "LTR"
     return Paragraph(marked_up(text, own_font), style.clone(style.name, wordWrap=wrap))
-
-
-MARGIN = 42.0  # points, as all lengths here
-
-COLUMNS = 4
-
-GAP = 8.0
-
-QUERY_SHARE = 0.42  # of the width
 
 
 def can_write_pdf() -> bool:
@@ -207,15 +205,6 @@ class _Layout:
 
     def _text(self, text: str, style: Any) -> Any:
         return paragraph(text, style, self.own_font)
-
-
-_CELLS = [
-    ("VALIGN", (0, 0), (-1, -1), "TOP"),
-    ("LEFTPADDING", (0, 0), (-1, -1), 0),
-    ("RIGHTPADDING", (0, 0), (-1, -1), GAP),
-    ("TOPPADDING", (0, 0), (-1, -1), 0),
-    ("BOTTOMPADDING", (0, 0), (-1, -1), GAP),
-]
 
 
 def _draw_footer(canvas: Any, document: Any, text: str, own_font: bool) -> None:

@@ -24,6 +24,10 @@ from service.languages import gettext
 from service.state.database import state_database
 
 QUALITY = 88
+DEFAULT_ANSWERS = 12
+DEFAULT_LABELS = ("label",)
+MAX_LINE = 100  # characters of a label and its value
+QUERY_SIDE, ANSWER_SIDE = 1024, 512  # pixels
 
 
 def picture_of_record(
@@ -71,15 +75,6 @@ def to_jpeg(data: bytes, side: int, region: Region | None = None) -> bytes:
     file = BytesIO()
     pixels.save(file, "JPEG", quality=QUALITY)
     return file.getvalue()
-
-
-DEFAULT_ANSWERS = 12
-
-DEFAULT_LABELS = ("label",)
-
-MAX_LINE = 100  # characters of a label and its value
-
-QUERY_SIDE, ANSWER_SIDE = 1024, 512  # pixels
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,8 @@ from service.http.request_params import Rendering
 from service.http.responses import LabelBudget
 from service.state.database import state_database
 
+PICTURE_SIDE = 2048  # pixels of the longer side of a stored query
+
 
 @dataclass(frozen=True)
 class VisibleCase:
@@ -171,9 +173,6 @@ def _summary(row: Any, records: dict[str, Record]) -> CaseSummary:
 
 def _iso(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat()
-
-
-PICTURE_SIDE = 2048  # pixels of the longer side of a stored query
 
 
 def save_case(state: AppState, collection_name: str | None, case: NewCase, data: bytes | None) -> str:

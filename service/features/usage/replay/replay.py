@@ -24,8 +24,12 @@ from cbir.store.base.profile import Profile
 from service.features.usage.replay_log import LoggedQuery, LoggedSearch, collect_queries
 
 NAMES = ("bpref", "condensed AP", "condensed nDCG", "condensed RR", "mean rank")
-
 LOWER_IS_BETTER = ("mean rank", "IPS mean rank")
+TOP = 10  # answers of which the judged and the shown ones are counted
+CLICK_NAMES = ("IPS DCG", "IPS mean rank")
+
+Progress = Callable[[str, int, int], None]
+Floats = NDArray[np.float64]
 
 
 def judged_measures(
@@ -81,15 +85,6 @@ def _condensed_measures(condensed: Sequence[bool], relevant: int, irrelevant: in
         "condensed nDCG": float((hits * discounts).sum() / ideal),
         "condensed RR": 1 / first if first else 0.0,
     }
-
-
-TOP = 10  # answers of which the judged and the shown ones are counted
-
-CLICK_NAMES = ("IPS DCG", "IPS mean rank")
-
-Progress = Callable[[str, int, int], None]
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,22 @@ from cbir.evaluation.significance import RESAMPLES
 from service.features.usage.replay.replay import LOWER_IS_BETTER, ReplayedMeasure, ReplayResult
 from service.features.usage.replay_log import REASONS, LoggedSearch
 
+MEANINGS = {
+    "bpref": "how many of the relevant images come before images judged irrelevant (Buckley and Voorhees 2004)",
+    "condensed AP": "average precision of the judged images alone, in their order (Sakai 2007)",
+    "condensed nDCG": "nDCG of the judged images alone",
+    "condensed RR": "one by the rank of the first relevant image among the judged ones",
+    "mean rank": "mean rank of the images judged relevant, among all images",
+    "IPS DCG": "DCG of the opened images by list, each weighted by one over the probability that its rank is seen",
+    "IPS mean rank": "mean rank of the opened images, with the same weights",
+}
+CAVEAT = (
+    "These figures come from what people happened to open and judge in answers of other methods. Images that were "
+    "never shown cannot count in favour of a method that would find them, so methods like those in use have an "
+    "advantage; the share of known answers below says how large this gap is. Clicks say what looked worth opening, "
+    "not what was relevant. Take a difference as a reason for a reader study, not as a result."
+)
+
 
 def usage_by_method(searches: Iterable[LoggedSearch]) -> list[dict[str, Any]]:
     """Return for each method its searches, those with an opened answer, and those judged useful and not.
@@ -42,24 +58,6 @@ def usage_by_method(searches: Iterable[LoggedSearch]) -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-MEANINGS = {
-    "bpref": "how many of the relevant images come before images judged irrelevant (Buckley and Voorhees 2004)",
-    "condensed AP": "average precision of the judged images alone, in their order (Sakai 2007)",
-    "condensed nDCG": "nDCG of the judged images alone",
-    "condensed RR": "one by the rank of the first relevant image among the judged ones",
-    "mean rank": "mean rank of the images judged relevant, among all images",
-    "IPS DCG": "DCG of the opened images by list, each weighted by one over the probability that its rank is seen",
-    "IPS mean rank": "mean rank of the opened images, with the same weights",
-}
-
-CAVEAT = (
-    "These figures come from what people happened to open and judge in answers of other methods. Images that were "
-    "never shown cannot count in favour of a method that would find them, so methods like those in use have an "
-    "advantage; the share of known answers below says how large this gap is. Clicks say what looked worth opening, "
-    "not what was relevant. Take a difference as a reason for a reader study, not as a result."
-)
 
 
 def replay_summary(result: ReplayResult, usage: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
