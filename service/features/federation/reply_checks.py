@@ -3,13 +3,11 @@
 import base64
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from PIL import Image
 from pydantic import BaseModel, ValidationError
 
 from cbir.errors import CbirError
-from cbir.store.records.filter_conditions import Condition
 from service.features.federation.site_messages import (
     MAX_NAME,
     FederatedHit,
@@ -17,6 +15,9 @@ from service.features.federation.site_messages import (
     SiteProfile,
     UncheckedReply,
 )
+
+if TYPE_CHECKING:
+    from cbir.store.records.filter_conditions import Condition
 
 MAX_LABEL_CHARACTERS = 300
 MAX_THUMBNAIL_BYTES = 96 * 2**10
@@ -41,7 +42,7 @@ class AskedFor:
     profile: SiteProfile
     k: int
     rerank: str
-    conditions: tuple[Condition, ...] = ()
+    conditions: "tuple[Condition, ...]" = ()
 
     @property
     def most_bytes(self) -> int:
@@ -147,6 +148,8 @@ def _are_short(labels: dict[str, str]) -> bool:
 
 def _is_small_jpeg(text: str | None) -> bool:
     """Return whether `text` is a JPEG that a page can show; reads its header alone."""
+    from PIL import Image  # which the client of the API does without
+
     if text is None or len(text) > THUMBNAIL_TEXT:
         return False
     try:
