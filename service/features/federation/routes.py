@@ -22,12 +22,13 @@ from service.access.caller import actor_name
 from service.access.scopes import AccessRule
 from service.collections.app_state import current_state
 from service.collections.thumbnail_response import load_thumbnail
-from service.features.federation.reply_checks import MAX_LABEL_CHARACTERS, MAX_THUMBNAIL_BYTES
 from service.features.federation.site_agreement import describe_site, difference
 from service.features.federation.site_messages import (
     EXAMPLE_HASH,
     EXAMPLE_TRANSFORM,
     MAX_HITS,
+    MAX_LABEL_CHARACTERS,
+    MAX_THUMBNAIL_BYTES,
     FederatedHit,
     FederatedReply,
     Fingerprint,

@@ -16,16 +16,16 @@ from cbir.store.records.filter_conditions import Condition
 from cbir.system.setting_types import RemoteSite
 from service.collections.app_state import AppState
 from service.features.federation.bounded_request import SiteFailed, SiteRequest, send
-from service.features.federation.reply_checks import (
+from service.features.federation.site_agreement import difference
+from service.features.federation.site_messages import (
     REPLY_BYTES,
     AskedFor,
     CheckedReply,
+    SiteProfile,
     UntrustedReply,
     check_reply,
     read_message,
 )
-from service.features.federation.site_agreement import difference
-from service.features.federation.site_messages import SiteProfile
 
 FAILURES = 3  # in a row, after which a site is left alone
 PAUSE_SECONDS = 30.0
