@@ -52,8 +52,7 @@ def check(collection: options.Folder, site: SiteNames = None, format: Printed = 
     """Compare profile and transform with those of the sites; sends no vector. Exit code 1 if one differs or fails."""
     from cbir.store import Collection
     from service.features.federation.bounded_request import SiteFailed
-    from service.features.federation.routes import site_profile
-    from service.features.federation.site_agreement import difference
+    from service.features.federation.site_agreement import difference, site_profile
 
     loaded = settings.load()
     clients = _choose(loaded, site)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Protocol, TypeVar
 
-from cbir.errors import InvalidInput
 from cbir.gallery.vector_blocks import Floats
 from cbir.rerank.none import NoReranking
 from cbir.search import Answer, Hit, Links
@@ -16,7 +15,7 @@ from cbir.search.hit_selection import label_agreements
 from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.records.filter_conditions import Condition, parse_filter, parse_filters
-from service.features.federation.routes import site_profile
+from service.features.federation.site_agreement import site_profile
 from service.features.federation.site_client import SiteClient, SiteOutcome, SiteQuery, ask_sites
 from service.features.federation.site_messages import FederatedHit
 
@@ -219,13 +218,6 @@ class FederatedRequest:
 def method_for_sites(name: str | None) -> str:
     """Return the re-ranker that all sites use: none unless the search names one, since `auto` differs by site."""
     return NoReranking.name if name in (None, "auto") else name
-
-
-def require_one_vector(vectors: Sequence[Floats]) -> Floats:
-    """Return the vector to send; raises InvalidInput for several, which would be several queries."""
-    if len(vectors) != 1:
-        raise InvalidInput("federated: other sites are asked with one image or vector; send one")
-    return vectors[0]
 
 
 def search_sites(

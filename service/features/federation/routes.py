@@ -2,7 +2,7 @@
 
 import base64
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 from flask import Blueprint, Response
@@ -22,7 +22,7 @@ from service.access.caller import actor_name
 from service.access.scopes import AccessRule
 from service.collections.app_state import current_state
 from service.collections.thumbnail_response import load_thumbnail
-from service.features.federation.site_agreement import describe_site, difference
+from service.features.federation.site_agreement import difference, site_profile
 from service.features.federation.site_messages import (
     EXAMPLE_HASH,
     EXAMPLE_TRANSFORM,
@@ -43,25 +43,13 @@ from service.http.timeouts import query_deadline
 from service.routes import metrics_routes
 from service.routes.image_routes import CollectionParameters
 
-Thumbnail = Callable[[str], bytes | None]  # JPEG of an image id
-
 RULES = {
     # Of other services: their token needs this scope, and may do nothing else.
     "GET /v1/federation/profile": AccessRule(Scope.federate, "site-profile"),
     "POST /v1/federation/search": AccessRule(Scope.federate, "site-search"),
 }
+
 blueprint = Blueprint("federation", __name__, url_prefix="/v1/federation")
-
-
-def site_profile(collection: Collection, settings: Settings) -> SiteProfile:
-    """Return what other sites must agree with, and what answers contain; `collection` as the caller sees it."""
-    shared: dict[str, object] = {
-        "labels": list(settings.federation_labels),
-        "thumbnails": settings.federation_thumbnails,
-        "ids": settings.federation_ids,
-        "results": settings.federation_results,
-    }
-    return describe_site(collection.profile, collection.normalisation(), collection.count(), shared)
 
 
 def check_agreement(own_profile: SiteProfile, profile_hash: str, transform: str) -> None:
@@ -118,61 +106,52 @@ def name_for(caller: str, collection: Collection, image_id: str) -> str:
     return hmac.digest(collection.secret, b"federation\0" + message, "sha256").hex()[:32]
 
 
-class ReplyWriter:
-    """Writes replies to one caller.
+def write_reply(
+    searcher: Searcher, hits: Sequence[Hit], own_profile: SiteProfile, method: str
+) -> FederatedReply:
+    """Return the reply to the caller with the images that were found.
 
     Parameters
     ----------
     searcher : Searcher
         Search of the images that the caller may see.
-    caller : str
-        Its name.
-    thumbnail : callable
-        Returns the JPEG of an image.
+    hits : sequence of Hit
+        The images, best first.
+    own_profile : SiteProfile
+        Profile of this site.
+    method : str
+        Re-ranker that was used.
     """
+    reranked = method != NoReranking.name
+    return FederatedReply(
+        profile_hash=own_profile.profile_hash,
+        transform=own_profile.transform,
+        images=own_profile.images,
+        method=method,
+        hits=[_shared_hit(searcher, hit, reranked) for hit in hits],
+    )
 
-    def __init__(self, searcher: Searcher, caller: str, thumbnail: Thumbnail) -> None:
-        self._collection, self._settings = searcher.collection, searcher.settings
-        self._caller, self._thumbnail = caller, thumbnail
 
-    def reply(self, hits: Sequence[Hit], own_profile: SiteProfile, method: str) -> FederatedReply:
-        """Return the reply with the images that were found.
+def _shared_hit(searcher: Searcher, hit: Hit, reranked: bool) -> FederatedHit:
+    settings, collection = searcher.settings, searcher.collection
+    own_id = settings.federation_ids
+    keys = [key for key in settings.federation_labels if key in hit.labels]
+    picture = _thumbnail(collection, hit.image_id) if settings.federation_thumbnails else None
+    fits = picture is not None and len(picture) <= MAX_THUMBNAIL_BYTES
+    return FederatedHit(
+        image_id=hit.image_id if own_id else name_for(actor_name(), collection, hit.image_id),
+        distance=hit.distance,
+        score=hit.score if reranked else None,
+        labels={key: _one_line(hit.labels[key]) for key in keys},
+        thumbnail=base64.b64encode(picture).decode("ascii") if fits and picture else None,
+    )
 
-        Parameters
-        ----------
-        hits : sequence of Hit
-            The images, best first.
-        own_profile : SiteProfile
-            Profile of this site.
-        method : str
-            Re-ranker that was used.
-        """
-        reranked = method != NoReranking.name
-        return FederatedReply(
-            profile_hash=own_profile.profile_hash,
-            transform=own_profile.transform,
-            images=own_profile.images,
-            method=method,
-            hits=[self._hit(hit, reranked) for hit in hits],
-        )
 
-    def _hit(self, hit: Hit, reranked: bool) -> FederatedHit:
-        settings = self._settings
-        name = (
-            hit.image_id
-            if settings.federation_ids
-            else name_for(self._caller, self._collection, hit.image_id)
-        )
-        keys = [key for key in settings.federation_labels if key in hit.labels]
-        picture = self._thumbnail(hit.image_id) if settings.federation_thumbnails else None
-        fits = picture is not None and len(picture) <= MAX_THUMBNAIL_BYTES
-        return FederatedHit(
-            image_id=name,
-            distance=hit.distance,
-            score=hit.score if reranked else None,
-            labels={key: _one_line(hit.labels[key]) for key in keys},
-            thumbnail=base64.b64encode(picture).decode("ascii") if fits and picture else None,
-        )
+def _thumbnail(collection: Collection, image_id: str) -> bytes | None:
+    try:
+        return load_thumbnail(current_state(), collection, collection.record(image_id))
+    except SourceGone:
+        return None
 
 
 def _one_line(value: str) -> str:
@@ -282,16 +261,8 @@ def post_site_search() -> Response:
             )
             answer = searcher.by_examples([], request, deadline, question.vector)
         require_enough(len(answer.results), settings)
-
-        def thumbnail(image_id: str) -> bytes | None:
-            try:
-                return load_thumbnail(state, searcher.collection, searcher.collection.record(image_id))
-            except SourceGone:
-                return None
-
-        writer = ReplyWriter(searcher, actor_name(), thumbnail)
         hits = answer.results[: question.k]
-        reply = writer.reply(hits, own_profile, answer.rerank.method)
+        reply = write_reply(searcher, hits, own_profile, answer.rerank.method)
     metrics_routes.observe_stages(answer.timings_ms)
     log_images(hit.image_id for hit in hits)
     log_sent(contents_of(reply))

@@ -5,17 +5,11 @@ from collections.abc import Sequence
 from cbir.descriptors.descriptor import QueryImage
 from cbir.errors import InvalidInput
 from cbir.gallery.vector_blocks import Floats
-from cbir.search import Answer, Request, Searcher
+from cbir.search import Answer, Searcher
 from cbir.search.query_parts import check_vectors
 from service.access.audit import log_sent
 from service.access.caller import current_rights
-from service.collections.app_state import AppState
-from service.features.federation.federated_search import (
-    FederatedRequest,
-    method_for_sites,
-    require_one_vector,
-    search_sites,
-)
+from service.features.federation.federated_search import FederatedRequest, method_for_sites, search_sites
 from service.features.federation.site_client import sites_of_service
 from service.http.search_parameters import ById, SearchParameters
 from service.routes.search_hooks import HookedSearch, SearchHook
@@ -31,68 +25,51 @@ def asks_sites(params: SearchParameters) -> bool:
     return params.federated or bool(params.sites)
 
 
-def request_for_sites(state: AppState, params: SearchParameters, request: Request) -> Request:
-    """Return the request for this service's part of a search of several; raises InvalidInput if it cannot be.
+class FederatedSearch(SearchHook):
+    """Searches here and at other sites, and merges the answers."""
 
-    Parameters
-    ----------
-    state : AppState
-        State of the service.
-    params : SearchParameters
-        Parameters of the search.
-    request : Request
-        Request as it would be without other sites.
-    """
-    state.part(sites_of_service).choose(params.sites)
-    for name in ALONE:
-        if getattr(params, name, None):
-            raise InvalidInput(f"{name}: does not combine with federated; leave one of them out")
-    return request.model_copy(update={"rerank": method_for_sites(params.rerank)})
+    asks_sites = True
 
+    def prepare(self, search: HookedSearch) -> None:
+        """Make the request that of this service's part."""
+        params = search.params
+        if not asks_sites(params):
+            return
+        search.state.part(sites_of_service).choose(params.sites)
+        for name in ALONE:
+            if getattr(params, name, None):
+                raise InvalidInput(f"{name}: does not combine with federated; leave one of them out")
+        search.request = search.request.model_copy(update={"rerank": method_for_sites(params.rerank)})
 
-def describe_for_sites(searcher: Searcher, queries: Sequence[QueryImage]) -> list[QueryImage]:
-    """Return the images with their vectors, so that a network runs once."""
-    descriptor = searcher.collection.profile.load_descriptor(searcher.settings.device)
-    return [query.described(descriptor) for query in queries]
+    def describe(self, search: HookedSearch) -> None:
+        """Compute the vectors that other sites get, so that a network runs once."""
+        if asks_sites(search.params):
+            searcher = search.searcher
+            descriptor = searcher.collection.profile.load_descriptor(searcher.settings.device)
+            search.queries = [query.described(descriptor) for query in search.queries]
 
-
-def add_sites(
-    state: AppState,
-    searcher: Searcher,
-    params: SearchParameters,
-    answer: Answer,
-    queries: Sequence[QueryImage],
-) -> Answer:
-    """Ask the other sites of a search, and return the merged answer.
-
-    Parameters
-    ----------
-    state : AppState
-        State of the service.
-    searcher : Searcher
-        Searcher of this service's part.
-    params : SearchParameters
-        Parameters of the search.
-    answer : Answer
-        Answer of this service.
-    queries : sequence of QueryImage
-        Described query images; empty for a search with an image id or vectors.
-    """
-    vector = require_one_vector(_vectors(searcher, params, queries))
-    rights = current_rights()
-    request = FederatedRequest(
-        params.k,
-        params.where,
-        method_for_sites(params.rerank),
-        dict(params.parameters.root),
-        rights.where if rights else (),
-    )
-    clients = state.part(sites_of_service).choose(params.sites)
-    sent = list[str]()
-    try:
-        return search_sites(clients, searcher.collection, state.settings, vector, request, answer, sent)
-    finally:
-        log_sent(sorted(sent))
+    def complete(self, search: HookedSearch, answer: Answer) -> Answer:
+        """Return the merged answer."""
+        params, state = search.params, search.state
+        if not asks_sites(params):
+            return answer
+        vectors = _vectors(search.searcher, params, search.queries)
+        if len(vectors) != 1:
+            raise InvalidInput("federated: other sites are asked with one image or vector; send one")
+        rights = current_rights()
+        request = FederatedRequest(
+            params.k,
+            params.where,
+            method_for_sites(params.rerank),
+            dict(params.parameters.root),
+            rights.where if rights else (),
+        )
+        clients, collection = state.part(sites_of_service).choose(params.sites), search.searcher.collection
+        sent = list[str]()
+        try:
+            return search_sites(clients, collection, state.settings, vectors[0], request, answer, sent)
+        finally:
+            log_sent(sorted(sent))
 
 
 def _vectors(searcher: Searcher, params: SearchParameters, queries: Sequence[QueryImage]) -> list[Floats]:
@@ -102,28 +79,6 @@ def _vectors(searcher: Searcher, params: SearchParameters, queries: Sequence[Que
         vectors += [collection.vector(params.image_id)] if params.image_id else []
         vectors += [*check_vectors(params.vector, collection.profile)] if params.vector else []
     return vectors
-
-
-class FederatedSearch(SearchHook):
-    """Searches here and at other sites, and merges the answers."""
-
-    asks_sites = True
-
-    def prepare(self, search: HookedSearch) -> None:
-        """Make the request that of this service's part."""
-        if asks_sites(search.params):
-            search.request = request_for_sites(search.state, search.params, search.request)
-
-    def describe(self, search: HookedSearch) -> None:
-        """Compute the vectors that other sites get."""
-        if asks_sites(search.params):
-            search.queries = describe_for_sites(search.searcher, search.queries)
-
-    def complete(self, search: HookedSearch, answer: Answer) -> Answer:
-        """Return the merged answer."""
-        if not asks_sites(search.params):
-            return answer
-        return add_sites(search.state, search.searcher, search.params, answer, search.queries)
 
 
 HOOK = FederatedSearch()

@@ -8,9 +8,10 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cbir.errors import InvalidInput
+from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.base.normalisation import Projection, Statistics, read_statistics
-from cbir.store.base.profile import Profile, vector_format
+from cbir.store.base.profile import vector_format
 from cbir.store.snapshot.stored_snapshot import transform_origin
 from cbir.system.files import write_bytes
 from service.features.federation.site_messages import SiteProfile
@@ -31,31 +32,18 @@ def transform_fingerprint(statistics: Statistics) -> str:
     return digest.hexdigest()
 
 
-def describe_site(
-    profile: Profile, statistics: Statistics, images: int, shared: dict[str, object]
-) -> SiteProfile:
-    """Return what a site tells others about a collection.
-
-    Parameters
-    ----------
-    profile : Profile
-        Profile of the collection.
-    statistics : Statistics
-        What its vectors are normalised with.
-    images : int
-        Number of images that the caller may search among.
-    shared : dict
-        The fields of SiteProfile about what answers contain.
-    """
-    return SiteProfile.model_validate(
-        {
-            "profile": profile.name,
-            "profile_hash": profile.hash,
-            "transform": transform_fingerprint(statistics),
-            "dimensions": vector_format(profile).dimensions,
-            "images": images,
-            **shared,
-        }
+def site_profile(collection: Collection, settings: Settings) -> SiteProfile:
+    """Return what other sites must agree with, and what answers contain; `collection` as the caller sees it."""
+    return SiteProfile(
+        profile=collection.profile.name,
+        profile_hash=collection.profile.hash,
+        transform=transform_fingerprint(collection.normalisation()),
+        dimensions=vector_format(collection.profile).dimensions,
+        images=collection.count(),
+        labels=list(settings.federation_labels),
+        thumbnails=settings.federation_thumbnails,
+        ids=settings.federation_ids,
+        results=settings.federation_results,
     )
 
 

@@ -24,7 +24,7 @@ from service.http.problems import status_of
 from service.languages import current_language, gettext, ngettext
 from service.languages.catalogues import ENGLISH
 
-MOST = 6
+PRIORS_SHOWN = 6
 DEFAULT_LIMIT = 12
 TITLE_LABELS = ("label", "modality", "body_part", "view_position", "laterality")  # shown under a picture
 
@@ -33,7 +33,7 @@ blueprint = Blueprint("framed", __name__)
 
 def prior_cards(scope: DicomScope, collection: str | None) -> list[dict[str, Any]]:
     """Return what the page shows of the other studies of the patient of `scope`, best first."""
-    priors, searcher = search_priors(scope, collection, PriorRequest(images=1, limit=MOST))
+    priors, searcher = search_priors(scope, collection, PriorRequest(images=1, limit=PRIORS_SHOWN))
     return [_study_card(searcher, study, collection) for study in priors.studies if study.study]
 
 

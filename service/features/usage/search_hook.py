@@ -7,8 +7,7 @@ from threading import Lock
 import numpy as np
 from flask import Response, current_app, g, request
 
-from cbir.descriptors.descriptor import QueryImage
-from cbir.search import Answer, Searcher
+from cbir.search import Answer
 from cbir.settings import Settings
 from service.collections.app_state import current_state
 from service.features.usage.replay_log import LoggedSearch
@@ -53,54 +52,6 @@ def wants_log(settings: Settings) -> bool:
     return settings.usage_log and request.headers.get(HEADER) == "log"
 
 
-def keep_vector(searcher: Searcher, queries: list[QueryImage]) -> list[QueryImage]:
-    """Return `queries`; if the log keeps vectors, a single one is described and its vector set aside for the log."""
-    settings = searcher.settings
-    g.usage_several = len(queries) > 1
-    if g.usage_several or not settings.usage_vectors or not wants_log(settings):
-        return queries
-    descriptor = searcher.collection.profile.load_descriptor(settings.device)
-    described = queries[0].described(descriptor)
-    g.usage_vector = np.asarray(described.features, np.float32)
-    return [described]
-
-
-def offer_search(response: Response, answer: Answer, params: SearchParameters) -> None:
-    """Keep the search of a response for the log, and give the page its id, if the page asks for one.
-
-    Parameters
-    ----------
-    response : Response
-        Gets the header.
-    answer : Answer
-    params : SearchParameters
-        Of the request.
-    """
-    state = current_state()
-    if not wants_log(state.settings) or not answer.results:
-        return
-    handle = state.handle(params.collection)
-    kind, image = _kind_of(answer, params)
-    search = LoggedSearch(
-        search=secrets.token_urlsafe(16),
-        time=unix_time(),
-        collection=handle.name,
-        profile=handle.searcher().collection.profile.hash,
-        method=answer.rerank.method,
-        parameters=answer.rerank.parameters,
-        k=params.k,
-        kind=kind,
-        query_image=image,
-        vector=g.get("usage_vector") if kind in ("region", "upload") else None,
-        filters=len(params.where) + (params.exclude_patient is not None),
-        grouped=params.group_by is not None,
-        judgements=len(params.feedback),
-        answers=tuple(hit.image_id for hit in answer.results[:MAX_SHOWN]),
-    )
-    pending_searches().add(search)
-    response.headers[HEADER] = search.search
-
-
 def _kind_of(answer: Answer, params: SearchParameters) -> tuple[str, str | None]:
     """Return the kind of the query, and its id if it is a whole image of the collection."""
     uploaded = isinstance(params, ByImage)
@@ -117,13 +68,40 @@ class LoggedSearches(SearchHook):
     """Keeps a search until the page reports that it has shown the answer."""
 
     def describe(self, search: HookedSearch) -> None:
-        """Set the vector aside, if the log keeps vectors."""
-        search.queries = keep_vector(search.searcher, search.queries)
+        """Set the vector of a single image aside, if the log keeps vectors."""
+        settings, queries = search.searcher.settings, search.queries
+        g.usage_several = len(queries) > 1
+        if g.usage_several or not settings.usage_vectors or not wants_log(settings):
+            return
+        descriptor = search.searcher.collection.profile.load_descriptor(settings.device)
+        search.queries = [queries[0].described(descriptor)]
+        g.usage_vector = np.asarray(search.queries[0].features, np.float32)
 
     def note_response(self, response: Response, answer: Answer, params: SearchParameters) -> None:
-        """Give the page that gets `response` the id of the search with `params` and `answer`."""
-        if answer.sites is None:  # the usage log is about images of this service
-            offer_search(response, answer, params)
+        """Keep a search of images of this service, and give the page that gets `response` its id."""
+        state = current_state()
+        if answer.sites is not None or not answer.results or not wants_log(state.settings):
+            return
+        handle = state.handle(params.collection)
+        kind, image = _kind_of(answer, params)
+        search = LoggedSearch(
+            search=secrets.token_urlsafe(16),
+            time=unix_time(),
+            collection=handle.name,
+            profile=handle.searcher().collection.profile.hash,
+            method=answer.rerank.method,
+            parameters=answer.rerank.parameters,
+            k=params.k,
+            kind=kind,
+            query_image=image,
+            vector=g.get("usage_vector") if kind in ("region", "upload") else None,
+            filters=len(params.where) + (params.exclude_patient is not None),
+            grouped=params.group_by is not None,
+            judgements=len(params.feedback),
+            answers=tuple(hit.image_id for hit in answer.results[:MAX_SHOWN]),
+        )
+        pending_searches().add(search)
+        response.headers[HEADER] = search.search
 
 
 HOOK = LoggedSearches()

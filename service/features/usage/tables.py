@@ -25,13 +25,14 @@ from sqlalchemy import (
 
 from cbir.errors import CbirError
 from cbir.settings import Settings
-from cbir.store import Collection
 from service.features.usage.replay_log import ERASED, RELEVANT, USEFUL, LoggedSearch
 from service.state.database import StateDatabase, open_state, state_database
 from service.state.schema import WholeNumber, tables, unix_time
 
 if TYPE_CHECKING:
     from flask import Response
+
+    from cbir.store import Collection
 
 BATCH = 500  # images, or searches, of one statement
 DAY = 86_400
@@ -299,7 +300,7 @@ def follow_deletions(response: "Response") -> "Response":
     return response
 
 
-def forget_deleted(database: StateDatabase, name: str, collection: Collection) -> None:
+def forget_deleted(database: StateDatabase, name: str, collection: "Collection") -> None:
     """Remove the images from the log that the collection has deleted since the last call.
 
     Parameters

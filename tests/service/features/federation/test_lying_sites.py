@@ -16,7 +16,7 @@ from cbir.store import Collection
 from cbir.system.access_rights import Scope
 from cbir.system.setting_types import RemoteSite
 from service.features.federation.bounded_request import SiteFailed, SiteRequest, send
-from service.features.federation.routes import site_profile
+from service.features.federation.site_agreement import site_profile
 from service.features.federation.site_client import SiteQuery, Sites, ask_sites
 from tests.service.features.federation import lying_site
 from tests.service.features.federation.hospitals import VECTOR, Hospital, site_of
