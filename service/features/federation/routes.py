@@ -34,6 +34,7 @@ from service.features.federation.site_messages import (
     Fingerprint,
     Hash,
     SiteProfile,
+    one_line,
 )
 from service.http import request_params
 from service.http.operations import json_response, operation
@@ -142,7 +143,7 @@ def _shared_hit(searcher: Searcher, hit: Hit, reranked: bool) -> FederatedHit:
         image_id=hit.image_id if own_id else name_for(actor_name(), collection, hit.image_id),
         distance=hit.distance,
         score=hit.score if reranked else None,
-        labels={key: _one_line(hit.labels[key]) for key in keys},
+        labels={key: one_line(hit.labels[key], MAX_LABEL_CHARACTERS) for key in keys},
         thumbnail=base64.b64encode(picture).decode("ascii") if fits and picture else None,
     )
 
@@ -152,11 +153,6 @@ def _thumbnail(collection: Collection, image_id: str) -> bytes | None:
         return load_thumbnail(current_state(), collection, collection.record(image_id))
     except SourceGone:
         return None
-
-
-def _one_line(value: str) -> str:
-    """Return the value of a label as other sites accept it."""
-    return "".join(letter if letter.isprintable() else " " for letter in value[:MAX_LABEL_CHARACTERS])
 
 
 def contents_of(reply: FederatedReply) -> list[str]:

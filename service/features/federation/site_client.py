@@ -24,6 +24,7 @@ from service.features.federation.site_messages import (
     SiteProfile,
     UntrustedReply,
     check_reply,
+    one_line,
     read_message,
 )
 
@@ -231,8 +232,7 @@ def _detail(content: bytes) -> str:
         return ""
     if not isinstance(detail, str):
         return ""
-    line = "".join(letter if letter.isprintable() else " " for letter in detail[:MAX_DETAIL])
-    return f": {line}"
+    return f": {one_line(detail, MAX_DETAIL)}"
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,11 @@ Fingerprint = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 Message = TypeVar("Message", bound=BaseModel)
 
 
+def one_line(text: str, most: int) -> str:
+    """Return the first `most` characters, with spaces for those that terminals would obey."""
+    return "".join(letter if letter.isprintable() else " " for letter in text[:most])
+
+
 def _require_printable(text: str) -> str:
     if not text.isprintable():  # terminals would obey it
         raise ValueError("must be printable")

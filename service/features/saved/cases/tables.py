@@ -72,7 +72,7 @@ class QueryPicture:
 
 
 class Viewer(NamedTuple):
-    """Rights of a caller: name as owner, collections, whether all cases are visible, whether only some images are."""
+    """Rights of a caller: name as owner, collections, whether all is visible, whether only some images are."""
 
     owner: str
     collections: Sequence[str]

@@ -165,13 +165,14 @@ def _summary(row: Any, records: dict[str, Record]) -> CaseSummary:
         collection=row.collection,
         owner=row.owner,
         mine=row.owner == actor_name(),
-        created=_iso(row.created),
-        changed=_iso(row.changed),
+        created=iso_time(row.created),
+        changed=iso_time(row.changed),
         picture=picture,
     )
 
 
-def _iso(seconds: int) -> str:
+def iso_time(seconds: int) -> str:
+    """Return a time of the state database in the form of ISO 8601."""
     return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from cbir.errors import DatabaseUnavailable, InvalidInput, NotFound
 from cbir.search import Searcher, record_links
 from cbir.search.cohorts.judged_image import JudgedImage
 from cbir.store import Collection, Record
-from service.access.caller import actor_name, current_rights, has_admin_rights
+from service.access.caller import actor_name
 from service.collections.app_state import AppState, current_state
+from service.features.saved.cases.visible_cases import current_viewer, iso_time
 from service.features.saved.cohorts import tables as saved_cohorts
-from service.features.saved.cohorts.tables import CohortViewer, NewCohortRow
+from service.features.saved.cohorts.tables import NewCohortRow
 from service.features.saved.messages import (
     CohortPage,
     CohortSummary,
@@ -62,18 +62,13 @@ class VisibleCohort:
         return SavedCohort(**self.summary().model_dump(), images=images)
 
 
-def cohort_viewer() -> CohortViewer:
-    """Return the rights of the caller."""
-    return CohortViewer(actor_name(), current_state().visible_names(), has_admin_rights())
-
-
 def find_visible_cohort(cohort_id: str, label_bytes: int | None = None) -> VisibleCohort:
     """Return a cohort, with at most `label_bytes` of labels; by default as many as an answer may have.
 
     Raises NotFound if the caller may not see it, NotReady if its collection is unavailable.
     """
     database = state_database()
-    row = saved_cohorts.find_cohort(database, cohort_viewer(), cohort_id)
+    row = saved_cohorts.find_cohort(database, current_viewer(), cohort_id)
     judged = saved_cohorts.read_judgements(database, row.number)
     searcher = current_state().searcher(row.collection)
     records, bare = searcher.collection.bounded_records_by_id(
@@ -103,23 +98,22 @@ def list_visible_cohorts(before: int | None, limit: int) -> CohortPage:
     limit : int
         Largest number of cohorts; pages of callers with limited rights may have fewer.
     """
-    rows = saved_cohorts.list_cohorts(state_database(), cohort_viewer(), before, limit + 1)
+    rows = saved_cohorts.list_cohorts(state_database(), current_viewer(), before, limit + 1)
     page = rows[:limit]
     summarise: Callable[[Any], CohortSummary | None] = (
-        _summary_of_visible if _is_limited() else _summary_of_row
+        _summary_of_visible if current_viewer().limited else _summary_of_row
     )
     items = [summary for row in page if (summary := summarise(row))]
     return CohortPage(items=items, next=str(page[-1].number) if len(rows) > limit else None)
 
 
-def _is_limited() -> bool:
-    rights = current_rights()
-    return rights is not None and bool(rights.where)
-
-
 def _is_hidden(row: Any, visible: Sequence[JudgedImage]) -> bool:
     """Return whether a cohort of someone else has no image that a limited caller may see."""
-    return _is_limited() and row.owner != actor_name() and not any(image.relevant for image in visible)
+    return (
+        current_viewer().limited
+        and row.owner != actor_name()
+        and not any(image.relevant for image in visible)
+    )
 
 
 def _summary_of_row(row: Any) -> CohortSummary:
@@ -153,15 +147,11 @@ def _summary(row: Any, judged: int, found: int) -> CohortSummary:
         where=row.conditions,
         owner=row.owner,
         mine=row.owner == actor_name(),
-        created=_iso(row.created),
-        changed=_iso(row.changed),
+        created=iso_time(row.created),
+        changed=iso_time(row.changed),
         judged=judged,
         found=found,
     )
-
-
-def _iso(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat()
 
 
 def begin_cohort(state: AppState, collection_name: str | None, cohort: NewCohort) -> str:
