@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from authlib.integrations.requests_client import OAuth2Session
     from joserfc.jwk import KeySet
 
-LIFETIME_SECONDS = 600
+LIFETIME_SECONDS = 600  # of a login that has begun in a browser
 MAX_COOKIE_LENGTH = 3800  # browsers drop cookies of more than 4096 bytes
 ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 SECONDS = 10  # for each answer of the provider

@@ -23,7 +23,7 @@ from service.http.problems import SourceGone
 from service.languages import gettext
 from service.state.database import state_database
 
-QUALITY = 88
+QUALITY = 88  # of JPEG files
 DEFAULT_ANSWERS = 12
 DEFAULT_LABELS = ("label",)
 MAX_LINE = 100  # characters of a label and its value
