@@ -23,13 +23,8 @@ from cbir.store import Collection
 from cbir.store.base.profile import Profile
 from service.features.usage.replay_log import LoggedQuery, LoggedSearch, collect_queries
 
-NAMES = (
-    "bpref",
-    "condensed AP",
-    "condensed nDCG",
-    "condensed RR",
-    "mean rank",
-)  # of measures on judged images
+# Measures on judged images.
+NAMES = ("bpref", "condensed AP", "condensed nDCG", "condensed RR", "mean rank")
 LOWER_IS_BETTER = ("mean rank", "IPS mean rank")
 TOP = 10  # answers of which the judged and the shown ones are counted
 CLICK_NAMES = ("IPS DCG", "IPS mean rank")
