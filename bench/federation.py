@@ -23,8 +23,8 @@ from cbir.settings import Settings
 from cbir.store import Collection, Record
 from cbir.store.base.normalisation import Statistics
 from cbir.store.writing.writer import Entry
-from service.features.federation.exchange.merge import merge_by_distance, merge_by_rank
-from service.features.federation.exchange.site_agreement import transform_fingerprint
+from service.features.federation.federated_search import merge_by_distance, merge_by_rank
+from service.features.federation.site_agreement import transform_fingerprint
 
 DEPTH = 100  # results of a search
 METHODS = ("none", "aqe", "k-reciprocal", "eprf", "diffusion")

@@ -27,7 +27,7 @@ from cbir.store import Collection, Record
 from cbir.store.snapshot.derived_files import MAP_FILE, StoredMap, write_map
 from cbir.store.views.collection_view import View
 from service.app import create_app
-from service.features.map.layout.collection_map import compute_map, current_places
+from service.features.map.collection_map import compute_map, current_places
 
 NEAREST = 10
 SAMPLE = 2000  # images whose neighbours are compared

@@ -14,8 +14,8 @@ from service.access.tokens import TokenStore
 from service.features.annotate.reader_study import tables as studies
 from service.features.monailabel.segmentation_files import store_segmentation
 from service.features.saved.cases import tables as cases
-from service.features.saved.cases.messages import CaseSearch, NewCase
 from service.features.saved.cohorts import tables as cohorts
+from service.features.saved.messages import CaseSearch, NewCase
 from service.features.usage import tables as usage_log
 from service.features.usage.replay_log import LoggedSearch
 from service.jobs import job_tables, stored_jobs

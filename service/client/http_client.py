@@ -31,9 +31,8 @@ from service.features.audit.client import AuditMethods, QuarantineMethods
 from service.features.explain.client import ExplainMethods
 from service.features.federation.client import FederationMethods
 from service.features.map.client import MapMethods
-from service.features.saved.cases.client import CaseMethods
-from service.features.saved.cohorts.client import CohortMethods
-from service.features.similar.priors.client import PriorMethods
+from service.features.saved.client import CaseMethods, CohortMethods
+from service.features.similar.client import PriorMethods
 
 __all__ = ["Client", "ServiceError", "ServiceUnreachable"]
 

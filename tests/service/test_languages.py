@@ -10,7 +10,7 @@ import cbir
 import service
 from cbir.settings import Settings
 from service.app import create_app
-from service.features.federation.merged_answer import PLACES_KEPT, RANKS_MERGED
+from service.features.federation.federated_search import PLACES_KEPT, RANKS_MERGED
 from service.http.responses import LEFT_OUT
 from service.languages import current_language, gettext, ngettext
 from service.languages.catalogues import Language, forms_of, languages

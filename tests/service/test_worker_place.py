@@ -10,9 +10,8 @@ from cbir import settings
 from cbir.store.collection_address import write_alias
 from cbir.system.threads import cores
 from indexer.index_request import IndexRequest
-from service.features.map.job import MapRequest
-from service.features.map.job_kind import new_map_job
-from service.features.map.layout import tsne
+from service.features.map import tsne
+from service.features.map.job import MapRequest, new_map_job
 from service.jobs.job_claims import JobCandidate
 from service.jobs.job_work import NAME, folder_place, has_many_writers, new_index_job
 from service.jobs.stored_jobs import NewJob

@@ -18,7 +18,7 @@ from service.access.shared_tokens import open_tokens
 from service.access.token_list import TokenStorage
 from service.access.tokens import Scope, TokenStore
 from service.app import create_app
-from service.features.map.layout.collection_map import compute_map
+from service.features.map.collection_map import compute_map
 from service.state.database import open_state
 from tests.service import dicom_collection
 

@@ -5,7 +5,7 @@ from cbir.system.features import Feature
 FEATURE = Feature(
     name="explain",
     routes=("service.features.explain.routes:blueprint",),
-    access="service.features.explain.access:RULES",
+    access="service.features.explain.routes:RULES",
     package="service.features.explain",
     page_parts={
         "search.head": "explain_head.html",

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from service.client.connection import ServiceConnection
-from service.features.federation.exchange.site_messages import FederatedReply, SiteProfile
+from service.features.federation.site_messages import FederatedReply, SiteProfile
 
 
 class FederationMethods(ServiceConnection):

@@ -51,9 +51,8 @@ def list_sites(format: Printed = OutputFormat.text) -> None:
 def check(collection: options.Folder, site: SiteNames = None, format: Printed = OutputFormat.text) -> None:
     """Compare profile and transform with those of the sites; sends no vector. Exit code 1 if one differs or fails."""
     from cbir.store import Collection
-    from service.features.federation.answer_site import site_profile
     from service.features.federation.bounded_request import SiteFailed
-    from service.features.federation.exchange.site_agreement import difference
+    from service.features.federation.site_agreement import difference, site_profile
 
     loaded = settings.load()
     clients = _choose(loaded, site)
@@ -139,7 +138,7 @@ def export_transform(
 ) -> None:
     """Write what normalises the vectors of a collection to a file, for other sites to take over."""
     from cbir.store import Collection
-    from service.features.federation.exchange.transform_file import TransformFile
+    from service.features.federation.site_agreement import TransformFile
 
     with Collection(collection) as opened:
         transform = TransformFile.of_collection(opened)
@@ -159,7 +158,7 @@ def adopt_transform(
     """
     from cbir.store import Collection
     from cbir.store.snapshot.stored_snapshot import transform_origin
-    from service.features.federation.exchange.transform_file import TransformFile
+    from service.features.federation.site_agreement import TransformFile
 
     transform = TransformFile.read(file)
     with Collection(collection) as opened:
@@ -174,7 +173,7 @@ def adopt_transform(
 
 
 def _choose(loaded: "Settings", names: list[str] | None) -> "list[SiteClient]":
-    from service.features.federation.ask_sites import Sites
+    from service.features.federation.site_client import Sites
 
     return Sites(loaded.sites).choose(names or [])
 

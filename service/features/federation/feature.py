@@ -5,6 +5,6 @@ from cbir.system.features import Feature
 FEATURE = Feature(
     name="federation",
     routes=("service.features.federation.routes:blueprint",),
-    access="service.features.federation.access:RULES",
+    access="service.features.federation.routes:RULES",
     search_hook="service.features.federation.search_hook:HOOK",
 )

@@ -1,28 +1,40 @@
-"""Endpoints that other services ask, with a vector alone."""
+"""Endpoints that other services ask with a vector alone: distances, and what the settings let leave."""
 
+import base64
+import hmac
+from collections.abc import Sequence
 from typing import Annotated
 
 from flask import Blueprint, Response
 from pydantic import Field
 
-from cbir.errors import InvalidInput
+from cbir.errors import InvalidInput, NotFound
 from cbir.rerank.simple_rerankers import NoReranking
-from cbir.search import Request
+from cbir.search import Hit, Request, Searcher
 from cbir.search import example_values as example
+from cbir.settings import Settings
+from cbir.store import Collection
+from cbir.store.records.filter_conditions import parse_filter
+from cbir.system.access_rights import Scope
 from service.access.audit import log_images, log_sent
 from service.access.auth import count_federated_search
 from service.access.caller import actor_name
+from service.access.scopes import AccessRule
 from service.collections.app_state import current_state
 from service.collections.thumbnail_response import load_thumbnail
-from service.features.federation import answer_site
-from service.features.federation.exchange.site_messages import (
+from service.features.federation.site_agreement import difference, site_profile
+from service.features.federation.site_messages import (
     EXAMPLE_HASH,
     EXAMPLE_TRANSFORM,
     MAX_HITS,
+    MAX_LABEL_CHARACTERS,
+    MAX_THUMBNAIL_BYTES,
+    FederatedHit,
     FederatedReply,
     Fingerprint,
     Hash,
     SiteProfile,
+    one_line,
 )
 from service.http import request_params
 from service.http.operations import json_response, operation
@@ -32,7 +44,127 @@ from service.http.timeouts import query_deadline
 from service.routes import metrics_routes
 from service.routes.image_routes import CollectionParameters
 
+RULES = {
+    # Of other services: their token needs this scope, and may do nothing else.
+    "GET /v1/federation/profile": AccessRule(Scope.federate, "site-profile"),
+    "POST /v1/federation/search": AccessRule(Scope.federate, "site-search"),
+}
+
 blueprint = Blueprint("federation", __name__, url_prefix="/v1/federation")
+
+
+def check_agreement(own_profile: SiteProfile, profile_hash: str, transform: str) -> None:
+    """Raise InvalidInput if a vector was computed with another profile, or is to be normalised otherwise.
+
+    Parameters
+    ----------
+    own_profile : SiteProfile
+        Profile of this site.
+    profile_hash, transform : str
+        Those that the vector comes with.
+    """
+    their_profile = own_profile.model_copy(
+        update={"profile_hash": profile_hash, "transform": transform, "profile": "another"}
+    )
+    if reason := difference(own_profile, their_profile):
+        raise InvalidInput(f"the sites differ: {reason}")
+
+
+def require_shared_labels(where: Sequence[str], settings: Settings) -> None:
+    """Raise InvalidInput for a condition on a label that answers do not contain: hits would tell its value."""
+    for text in where:
+        if parse_filter(text).key not in settings.federation_labels:
+            raise InvalidInput("where: this site does not share that label; see `labels` of its profile")
+
+
+def require_enough(results: int, settings: Settings) -> None:
+    """Raise NotFound if a search found fewer images than `federation_minimum`: they could be recognised."""
+    if results < settings.federation_minimum:
+        raise NotFound(
+            f"this site answers searches among at least {settings.federation_minimum} images, and there are fewer"
+        )
+
+
+def require_named_reranker(name: str) -> None:
+    """Raise InvalidInput for `auto`, which is another method at each site."""
+    if name == "auto":
+        raise InvalidInput("rerank: auto is another method at each site; name a method, or none")
+
+
+def name_for(caller: str, collection: Collection, image_id: str) -> str:
+    """Return the name that an image has for one caller: always the same, and of no use to find the image's pixels.
+
+    Parameters
+    ----------
+    caller : str
+        Name of the caller.
+    collection : Collection
+        Its secret goes into the name.
+    image_id : str
+        The image.
+    """
+    message = f"{caller}\0{image_id}".encode()
+    return hmac.digest(collection.secret, b"federation\0" + message, "sha256").hex()[:32]
+
+
+def write_reply(
+    searcher: Searcher, hits: Sequence[Hit], own_profile: SiteProfile, method: str
+) -> FederatedReply:
+    """Return the reply to the caller with the images that were found.
+
+    Parameters
+    ----------
+    searcher : Searcher
+        Search of the images that the caller may see.
+    hits : sequence of Hit
+        The images, best first.
+    own_profile : SiteProfile
+        Profile of this site.
+    method : str
+        Re-ranker that was used.
+    """
+    reranked = method != NoReranking.name
+    return FederatedReply(
+        profile_hash=own_profile.profile_hash,
+        transform=own_profile.transform,
+        images=own_profile.images,
+        method=method,
+        hits=[_shared_hit(searcher, hit, reranked) for hit in hits],
+    )
+
+
+def _shared_hit(searcher: Searcher, hit: Hit, reranked: bool) -> FederatedHit:
+    settings, collection = searcher.settings, searcher.collection
+    own_id = settings.federation_ids
+    keys = [key for key in settings.federation_labels if key in hit.labels]
+    picture = _thumbnail(collection, hit.image_id) if settings.federation_thumbnails else None
+    fits = picture is not None and len(picture) <= MAX_THUMBNAIL_BYTES
+    return FederatedHit(
+        image_id=hit.image_id if own_id else name_for(actor_name(), collection, hit.image_id),
+        distance=hit.distance,
+        score=hit.score if reranked else None,
+        labels={key: one_line(hit.labels[key], MAX_LABEL_CHARACTERS) for key in keys},
+        thumbnail=base64.b64encode(picture).decode("ascii") if fits and picture else None,
+    )
+
+
+def _thumbnail(collection: Collection, image_id: str) -> bytes | None:
+    try:
+        return load_thumbnail(current_state(), collection, collection.record(image_id))
+    except SourceGone:
+        return None
+
+
+def contents_of(reply: FederatedReply) -> list[str]:
+    """Return what a reply lets leave the site, for the audit log."""
+    keys = sorted({key for hit in reply.hits for key in hit.labels})
+    pictures = sum(hit.thumbnail is not None for hit in reply.hits)
+    return [
+        f"{len(reply.hits)} distances",
+        "number of images",
+        *(f"label {key}" for key in keys),
+        *([f"{pictures} thumbnails"] if pictures else []),
+    ]
 
 
 class FederatedQuestion(request_params.Parameters):
@@ -81,7 +213,7 @@ def get_site_profile() -> Response:
     params = request_params.query_parameters(CollectionParameters)
     with state.concurrency.admit(), state.concurrency.slot():
         collection = state.searcher(params.collection).collection
-        return json_response(answer_site.site_profile(collection, state.settings))
+        return json_response(site_profile(collection, state.settings))
 
 
 @blueprint.post("/search")
@@ -110,13 +242,13 @@ def post_site_search() -> Response:
     question = request_params.json_body(FederatedQuestion)
     if question.k > settings.federation_results:
         raise InvalidInput(f"k: at most {settings.federation_results}, not {question.k}")
-    answer_site.require_named_reranker(question.rerank)
-    answer_site.require_shared_labels(question.where, settings)
+    require_named_reranker(question.rerank)
+    require_shared_labels(question.where, settings)
     with state.concurrency.admit():
         searcher = state.searcher(collection_params.collection)
         with state.concurrency.slot(), query_deadline(settings.query_seconds) as deadline:
-            own_profile = answer_site.site_profile(searcher.collection, settings)
-            answer_site.check_agreement(own_profile, question.profile_hash, question.transform)
+            own_profile = site_profile(searcher.collection, settings)
+            check_agreement(own_profile, question.profile_hash, question.transform)
             request = Request(
                 k=max(question.k, settings.federation_minimum),
                 rerank=question.rerank,
@@ -124,18 +256,10 @@ def post_site_search() -> Response:
                 where=question.where,
             )
             answer = searcher.by_examples([], request, deadline, question.vector)
-        answer_site.require_enough(len(answer.results), settings)
-
-        def thumbnail(image_id: str) -> bytes | None:
-            try:
-                return load_thumbnail(state, searcher.collection, searcher.collection.record(image_id))
-            except SourceGone:
-                return None
-
-        writer = answer_site.ReplyWriter(searcher, actor_name(), thumbnail)
+        require_enough(len(answer.results), settings)
         hits = answer.results[: question.k]
-        reply = writer.reply(hits, own_profile, answer.rerank.method)
+        reply = write_reply(searcher, hits, own_profile, answer.rerank.method)
     metrics_routes.observe_stages(answer.timings_ms)
     log_images(hit.image_id for hit in hits)
-    log_sent(answer_site.contents_of(reply))
+    log_sent(contents_of(reply))
     return json_response(reply)

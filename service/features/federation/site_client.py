@@ -1,9 +1,11 @@
-"""Client of one other service: its profile, and searches by a vector."""
+"""Clients of other services, which ask several at a time and leave one alone that fails."""
 
 import json
+import logging
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from threading import BoundedSemaphore, Lock
 from typing import Any
@@ -12,23 +14,70 @@ from urllib.parse import quote
 from cbir.errors import InvalidInput
 from cbir.store.records.filter_conditions import Condition
 from cbir.system.setting_types import RemoteSite
+from service.collections.app_state import AppState
 from service.features.federation.bounded_request import SiteFailed, SiteRequest, send
-from service.features.federation.exchange.circuit import CircuitBreaker
-from service.features.federation.exchange.reply_checks import (
+from service.features.federation.site_agreement import difference
+from service.features.federation.site_messages import (
     REPLY_BYTES,
     AskedFor,
     CheckedReply,
+    SiteProfile,
     UntrustedReply,
     check_reply,
+    one_line,
     read_message,
 )
-from service.features.federation.exchange.site_agreement import difference
-from service.features.federation.exchange.site_messages import SiteProfile
 
+FAILURES = 3  # in a row, after which a site is left alone
+PAUSE_SECONDS = 30.0
 PROFILE_PATH, SEARCH_PATH = "/v1/federation/profile", "/v1/federation/search"
 PROFILE_SECONDS = 60.0  # that a profile is taken as known; a site refuses vectors of another one at any time
 MAX_DETAIL = 200  # characters of a refusal that are shown
 AT_A_TIME = 4  # requests to one site
+MOST_THREADS = 64  # each site of a search has one; beyond that some wait for others
+
+log = logging.getLogger(__name__)
+
+
+class CircuitBreaker:
+    """Counts the failures of one site. Thread-safe.
+
+    Parameters
+    ----------
+    failures : int
+        Failures in a row after which the site is left alone.
+    pause : float
+        Seconds until one request tries it again.
+    clock : callable
+        Monotonic clock in seconds.
+    """
+
+    def __init__(
+        self,
+        failures: int = FAILURES,
+        pause: float = PAUSE_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._failures, self._pause, self._clock = failures, pause, clock
+        self._lock = Lock()
+        self._count, self._until = 0, 0.0
+
+    def seconds_to_wait(self) -> float:
+        """Return 0 if the site may be asked now; of several callers after a pause, one gets it."""
+        with self._lock:
+            if self._count < self._failures:
+                return 0.0
+            remaining = self._until - self._clock()
+            if remaining > 0:
+                return remaining
+            self._until = self._clock() + self._pause  # this request tries; others wait for how it ends
+            return 0.0
+
+    def record(self, answered: bool) -> None:
+        """Note whether the site has answered."""
+        with self._lock:
+            self._count = 0 if answered else self._count + 1
+            self._until = self._clock() + self._pause
 
 
 @dataclass(frozen=True)
@@ -183,5 +232,72 @@ def _detail(content: bytes) -> str:
         return ""
     if not isinstance(detail, str):
         return ""
-    line = "".join(letter if letter.isprintable() else " " for letter in detail[:MAX_DETAIL])
-    return f": {line}"
+    return f": {one_line(detail, MAX_DETAIL)}"
+
+
+@dataclass(frozen=True)
+class SiteOutcome:
+    """Outcome of asking a site. reply: None if it gave no answer that can be used; problem: the reason."""
+
+    name: str
+    reply: CheckedReply | None
+    problem: str
+    milliseconds: float
+
+
+class Sites:
+    """The other sites of the settings, in their order. Thread-safe."""
+
+    def __init__(self, sites: Mapping[str, RemoteSite]) -> None:
+        self.clients = {name: SiteClient(name, site) for name, site in sites.items()}
+
+    def choose(self, names: Sequence[str]) -> list[SiteClient]:
+        """Return the clients of the sites `names`, all of them for none; raises InvalidInput for an unknown one."""
+        if not self.clients:
+            raise InvalidInput(
+                "sites: this service knows no other; name them in its settings as [sites.NAME]"
+            )
+        for name in names:
+            if name not in self.clients:
+                raise InvalidInput(f"sites: there is no {name}; there are: {', '.join(self.clients)}")
+        return [client for name, client in self.clients.items() if not names or name in names]
+
+
+def sites_of_service(state: AppState) -> Sites:
+    """Return the other sites of a service, as a part of its state."""
+    return Sites(state.settings.sites)
+
+
+def ask_sites(
+    clients: Sequence[SiteClient], query: SiteQuery, own_profile: SiteProfile, sent: list[str]
+) -> list[SiteOutcome]:
+    """Ask sites at the same time; each ends within its own time limits.
+
+    Parameters
+    ----------
+    clients : sequence of SiteClient
+        Sites to ask.
+    query : SiteQuery
+        What to ask them.
+    own_profile : SiteProfile
+        Profile of the collection that the vector was computed for.
+    sent : list of str
+        What leaves this site is added to it before it does, for the audit log.
+    """
+    with ThreadPoolExecutor(min(len(clients), MOST_THREADS), thread_name_prefix="site") as threads:
+        return list(threads.map(lambda client: _ask(client, query, own_profile, sent), clients))
+
+
+def _ask(client: SiteClient, query: SiteQuery, own_profile: SiteProfile, sent: list[str]) -> SiteOutcome:
+    started = time.monotonic()
+    reply, problem = None, ""
+    try:
+        their_profile = client.agree(own_profile)
+        sent.append(f"vector to {client.name}")
+        reply = client.search(query, their_profile)
+    except (SiteFailed, InvalidInput) as error:
+        problem = str(error)
+    except Exception:  # nothing that a site answers may end the search of others
+        log.exception("the answer of the site %s could not be read", client.name)
+        problem = "its answer could not be read; the log of this service says why"
+    return SiteOutcome(client.name, reply, problem, (time.monotonic() - started) * 1000)

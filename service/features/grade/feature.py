@@ -5,7 +5,7 @@ from cbir.system.features import Feature
 FEATURE = Feature(
     name="grade",
     routes=("service.features.grade.routes:blueprint",),
-    access="service.features.grade.access:RULES",
+    access="service.features.grade.routes:RULES",
     package="service.features.grade",
     page_parts={"search.head": "grade_head.html", "search.results": "grading.html"},
 )

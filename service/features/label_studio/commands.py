@@ -50,7 +50,7 @@ def export_pairs(
     from cbir.system.files import private_folder
     from service.features.annotate import study_options, study_plan
     from service.features.annotate.annotation_state import open_study
-    from service.features.fiftyone.shown_picture import ShownPictures
+    from service.features.fiftyone.fiftyone_folder import ShownPictures
     from service.features.label_studio.tasks import write_pairs
 
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -86,7 +86,7 @@ def import_answers(
     """Add the answers given in Label Studio to a study; those that it has already are left out."""
     from service.features.annotate import study_files, study_plan
     from service.features.annotate.active.judgement_journal import Journal
-    from service.features.label_studio.answers import read_label_studio_export
+    from service.features.label_studio.tasks import read_label_studio_export
 
     plan = study_plan.read_plan(study_dir)
     judgements = read_label_studio_export(export, plan.study, study_files.read_rounds(study_dir))

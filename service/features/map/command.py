@@ -15,7 +15,7 @@ def map_collection(collection: options.Folder, format: Printed = OutputFormat.te
     there before stays.
     """
     from cbir.store import Collection
-    from service.features.map.layout.collection_map import compute_map, store_map
+    from service.features.map.collection_map import compute_map, store_map
 
     started = monotonic()
     with Collection(collection) as opened:

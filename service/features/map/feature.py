@@ -8,9 +8,9 @@ FEATURE = Feature(
         "service.features.map.routes:blueprint",
         "service.features.map.page:blueprint",
     ),
-    access="service.features.map.access:RULES",
+    access="service.features.map.routes:RULES",
     menu=("service.features.map.page:MENU_PAGE",),
     package="service.features.map",
     page_parts={"search.head": "map_head.html", "search.actions": "map_button.html"},
-    jobs={"map": "service.features.map.job_kind:MAP"},
+    jobs={"map": "service.features.map.job:MAP"},
 )

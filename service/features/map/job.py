@@ -7,7 +7,10 @@ from pathlib import Path
 from cbir.store import Collection
 from indexer.index_job import run_until_cancelled
 from indexer.index_progress import JobProgress
-from service.features.map.layout.collection_map import compute_map, store_map
+from service.features.map import tsne
+from service.features.map.collection_map import compute_map, store_map
+from service.jobs.job_work import JobKind, JobWork, StoredRequest, folder_place
+from service.jobs.stored_jobs import NewJob
 
 
 @dataclass(frozen=True)
@@ -42,3 +45,16 @@ def _compute(request: MapRequest, pipe: Connection) -> MapSummary:
         computed = compute_map(collection.view(), collection.profile, send)
         store_map(collection, computed)
     return MapSummary(len(computed))
+
+
+MAP = JobKind(
+    StoredRequest,
+    lambda request, folder, settings: JobWork(run_map_job, MapRequest(folder)),
+    lambda: None if tsne.is_installed() else "a worker with the extra map",
+)
+
+
+def new_map_job(collection: str, folder: Path) -> NewJob:
+    """Return a job that computes the map of a collection into its folder."""
+    place = folder_place(folder, create=True)
+    return NewJob("map", collection, {"folder_name": folder.name}, place, lane=f"map {place}")

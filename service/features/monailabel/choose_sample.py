@@ -1,16 +1,57 @@
-"""Choice of the image to annotate next."""
+"""Images that are annotated, and the choice of the one to annotate next."""
 
 from collections.abc import Callable
 
 import numpy as np
 
-from cbir.errors import NotFound
+from cbir.errors import InvalidInput, NotFound
 from cbir.search import Searcher
-from cbir.store import Record
-from service.features.monailabel.annotated_images import AnnotatedImages
+from cbir.store import Collection, Record
+from cbir.store.records.image_order import parse_order
 
+ANNOTATION = "annotation"  # key of the label
+FINAL = "final"  # tag of MONAI Label for segmentations that a person has finished
 CANDIDATES = 2000  # open images, drawn at random, that core-set chooses from
 CENTRES = 500  # annotated images, the last added, that it chooses far from
+
+
+class AnnotatedImages:
+    """Annotated and open images that the caller may see."""
+
+    def __init__(self, collection: Collection) -> None:
+        self.collection = collection
+        try:
+            collection.conditions([f"{ANNOTATION}?"])
+            self.any = True
+        except InvalidInput:  # no image has the label
+            self.any = False
+
+    @property
+    def open_where(self) -> list[str]:
+        """Conditions of the images that are still to be annotated."""
+        return [f"!{ANNOTATION}?"] if self.any else []
+
+    def first_open(self) -> Record | None:
+        """Return the image that was added first among those to be annotated."""
+        conditions = self.collection.conditions(self.open_where)
+        page = self.collection.sorted_page(parse_order("oldest"), None, 1, conditions)
+        return page[0][1] if page else None
+
+    def latest(self, count: int) -> list[Record]:
+        """Return at most `count` annotated images, the last added first."""
+        if not self.any:
+            return []
+        conditions = self.collection.conditions([f"{ANNOTATION}?"])
+        return [
+            record
+            for _, record in self.collection.sorted_page(parse_order("newest"), None, count, conditions)
+        ]
+
+    def tags(self) -> dict[str, int]:
+        """Return the numbers of annotated images by tag."""
+        if not self.any:
+            return {}
+        return {item.value: item.images for item in self.collection.list_label_values(ANNOTATION).items}
 
 
 def choose_sample(strategy: str, searcher: Searcher) -> Record | None:
@@ -70,6 +111,7 @@ def _from_pool(searcher: Searcher, images: AnnotatedImages, with_centres: bool) 
 
 
 Choose = Callable[[Searcher, AnnotatedImages], Record | None]
+
 STRATEGIES: dict[str, tuple[str, Choose]] = {
     "random": ("A random image among those that are not annotated", _random),
     "first": ("The image that was added first among those that are not annotated", _first),

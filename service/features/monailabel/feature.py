@@ -5,7 +5,7 @@ from cbir.system.features import Feature
 FEATURE = Feature(
     name="monailabel",
     routes=("service.features.monailabel.routes:blueprint",),
-    access="service.features.monailabel.access:RULES",
+    access="service.features.monailabel.routes:RULES",
     checks={"segmentations": "service.features.monailabel.segmentation_files:segmentation_problems"},
     eraser="service.features.monailabel.segmentation_files:erase_segmentations",
     erases_deleted=True,

@@ -16,15 +16,22 @@ from cbir.ingest.decoder_tasks import render_choice
 from cbir.store import Record
 from cbir.store.external_links import public_archive_url, resource_url
 from cbir.store.records.image_order import parse_order
+from cbir.system.access_rights import Scope
 from cbir.system.addresses import is_uid
 from service.access.audit import log_images
 from service.access.auth import access_control, identify, too_many_failures
 from service.access.caller import actor_name, current_caller
 from service.access.image_tickets import make_ticket, ticket_image
+from service.access.scopes import AccessRule, OpenTo
 from service.collections.app_state import AppState, current_state
 from service.collections.image_sources import decode_source
-from service.features.monailabel.annotated_images import ANNOTATION, FINAL, AnnotatedImages
-from service.features.monailabel.choose_sample import STRATEGIES, choose_sample
+from service.features.monailabel.choose_sample import (
+    ANNOTATION,
+    FINAL,
+    STRATEGIES,
+    AnnotatedImages,
+    choose_sample,
+)
 from service.features.monailabel.segmentation_files import (
     annotation_folder,
     check_tag,
@@ -39,10 +46,23 @@ from service.http.timeouts import query_deadline
 from service.routes.image_routes import check_own_filter
 from service.routes.label_limits import check_label_change
 
-blueprint = Blueprint("monailabel", __name__, url_prefix="/monailabel")
-
 MAX_SIDE = 4096  # pixels of an image to annotate; larger ones are reduced
 MAX_OBJECTS = 1000  # images of the listing of all
+
+RULES = {
+    # Plugins of MONAI Label: active learning, and segmentations.
+    "GET /monailabel/auth/": AccessRule(OpenTo.anyone),
+    "POST /monailabel/auth/token": AccessRule(OpenTo.anyone, "login"),
+    "GET /monailabel/auth/token/valid": AccessRule(OpenTo.any_token),
+    "GET /monailabel/info/": AccessRule(Scope.search),
+    "POST /monailabel/activelearning/*": AccessRule(Scope.search, "next-sample"),
+    "GET /monailabel/datastore/": AccessRule(Scope.search, "list"),
+    "GET /monailabel/datastore/image": AccessRule(Scope.search, "picture", ticket=True),
+    "GET /monailabel/datastore/image/info": AccessRule(Scope.search, "record"),
+    "GET /monailabel/datastore/label": AccessRule(Scope.search, "segmentation"),
+    "PUT /monailabel/datastore/label": AccessRule(Scope.annotate, "save-segmentation"),
+}
+blueprint = Blueprint("monailabel", __name__, url_prefix="/monailabel")
 
 
 class DatastoreParameters(request_params.Parameters):

@@ -7,5 +7,5 @@ FEATURE = Feature(
     routes=("service.features.oidc.routes:blueprint",),
     install="service.features.oidc.routes:install_oidc",
     check_settings="service.features.oidc.oidc_client:check_settings",
-    access="service.features.oidc.access:RULES",
+    access="service.features.oidc.routes:RULES",
 )

@@ -1,14 +1,19 @@
-"""OpenID Connect: discovery, and the authorization code flow with PKCE."""
+"""OpenID Connect: discovery, the authorization code flow with PKCE, and logins that have begun in a browser."""
 
+import hmac
 import logging
 import math
+import secrets
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from importlib.util import find_spec
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
+
+from itsdangerous import BadSignature, URLSafeTimedSerializer
 
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
@@ -17,7 +22,6 @@ from service.access.group_rights import MAX_NAME_LENGTH, valid_user_name
 from service.access.id_token import SignatureInvalid, TokenInvalid, valid_claims
 from service.access.security import is_loopback
 from service.access.sessions import User
-from service.features.oidc.pending_logins import PendingLogins
 from service.state.database import StateDatabase
 from service.state.signing_keys import signing_key
 
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
     from authlib.integrations.requests_client import OAuth2Session
     from joserfc.jwk import KeySet
 
+LIFETIME_SECONDS = 600  # of a login that has begun in a browser
+MAX_COOKIE_LENGTH = 3800  # browsers drop cookies of more than 4096 bytes
 ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 SECONDS = 10  # for each answer of the provider
 METADATA_SECONDS = 3600  # metadata and keys are fetched again
@@ -33,6 +39,51 @@ DOWN_SECONDS = 10  # until a provider that does not answer is asked again
 MAX_GROUPS = 1000
 
 log = logging.getLogger(__name__)
+
+
+class PendingLogin(NamedTuple):
+    """Login that has begun in a browser. next: path of this service to show afterwards."""
+
+    state: str
+    nonce: str
+    verifier: str
+    next: str
+
+
+class PendingLogins:
+    """Logins that have begun, each in a signed cookie of its browser: no number of others can end them. Thread-safe.
+
+    Parameters
+    ----------
+    key : callable
+        Returns the key of the signatures; called by the first login.
+    """
+
+    def __init__(self, key: Callable[[], bytes]) -> None:
+        self._key = key
+
+    @cached_property
+    def _serializer(self) -> URLSafeTimedSerializer:
+        return URLSafeTimedSerializer(self._key(), salt="pending login")
+
+    def begin(self, path: str) -> tuple[str, PendingLogin]:
+        """Begin a login that ends at `path`, at / if that is too long; return the browser's cookie, and the login."""
+        state, nonce, verifier = (secrets.token_urlsafe(48) for _ in range(3))
+        login = PendingLogin(state, nonce, verifier, path)
+        cookie = str(self._serializer.dumps(login))
+        return (cookie, login) if len(cookie) <= MAX_COOKIE_LENGTH else self.begin("/")
+
+    def end(self, cookie: str, state: str) -> PendingLogin | None:
+        """Return the login of `cookie`, if its state is `state` and it is not too old; else None.
+
+        The caller deletes the cookie. The provider accepts the code of a login once.
+        """
+        try:
+            login = PendingLogin(*self._serializer.loads(cookie, max_age=LIFETIME_SECONDS))
+        except BadSignature:
+            return None
+        same = hmac.compare_digest(login.state, state.encode("ascii", "replace").decode())
+        return login if same else None
 
 
 class LoginFailed(Exception):

@@ -14,9 +14,9 @@ from service.access.auth import access_control
 from service.access.caller import Caller
 from service.access.group_rights import rights_of_groups
 from service.access.login import login_form, next_path, start_login
+from service.access.scopes import AccessRule, OpenTo
 from service.collections.app_state import EXTENSION as STATE
-from service.features.oidc.oidc_client import LoginFailed, OidcClient
-from service.features.oidc.pending_logins import LIFETIME_SECONDS, PendingLogin
+from service.features.oidc.oidc_client import LIFETIME_SECONDS, LoginFailed, OidcClient, PendingLogin
 from service.languages import gettext
 from service.state.database import EXTENSION as DATABASE
 
@@ -24,8 +24,11 @@ ERROR_CODE = re.compile(r"[a-z_]{1,40}")  # RFC 6749, 4.1.2.1
 MAX_CODE_LENGTH = 4096
 EXTENSION = "cbir-oidc"
 
+RULES = {
+    "GET /login/oidc": AccessRule(OpenTo.anyone),
+    "GET /login/oidc/callback": AccessRule(OpenTo.anyone, "login"),
+}
 blueprint = Blueprint("oidc", __name__, url_prefix="/login/oidc")
-
 log = logging.getLogger(__name__)
 
 

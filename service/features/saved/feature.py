@@ -6,14 +6,13 @@ FEATURE = Feature(
     name="saved",
     routes=(
         "service.features.saved.cases.routes:blueprint",
-        "service.features.saved.cases.page:blueprint",
         "service.features.saved.cohorts.routes:blueprint",
-        "service.features.saved.cohorts.page:blueprint",
+        "service.features.saved.page:blueprint",
     ),
     access="service.features.saved.access:RULES",
     menu=(
-        "service.features.saved.cases.page:MENU_PAGE",
-        "service.features.saved.cohorts.page:MENU_PAGE",
+        "service.features.saved.page:CASES_PAGE",
+        "service.features.saved.page:COHORTS_PAGE",
     ),
     package="service.features.saved",
     page_parts={

@@ -41,8 +41,7 @@ def find_similar_cases(
     from cbir.search import Searcher, Stopwatch
     from cbir.store import Collection
     from cbir.store.records.filter_conditions import DicomScope
-    from service.features.similar.messages import similar_message
-    from service.features.similar.similar import SimilarRequest, find_similar
+    from service.features.similar.similar import SimilarRequest, find_similar, similar_message
 
     if instance and not series:
         raise InvalidInput("--instance needs --series too")

@@ -7,9 +7,9 @@ FEATURE = Feature(
     routes=(
         "service.features.similar.routes:blueprint",
         "service.features.similar.viewer_embed:blueprint",
-        "service.features.similar.priors.routes:blueprint",
+        "service.features.similar.prior_routes:blueprint",
     ),
-    access="service.features.similar.access:RULES",
+    access="service.features.similar.routes:RULES",
     package="service.features.similar",
     page_parts={"search.head": "priors_head.html", "search.results": "priors.html"},
 )

@@ -1,61 +1,134 @@
-"""Message of the similar cases that a search has returned, for the HTTP API and `cbir similar`."""
+"""Messages about other studies of a patient."""
 
-from cbir.search.dicom_levels import ImageGroup, Level, MatchingSlice, group_key
-from cbir.store.records.filter_conditions import DicomScope
-from service.client.messages import SimilarAnswer, SimilarPlace, SimilarQuery, SliceMatch
-from service.features.similar.similar import SimilarGroups, SimilarRequest
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+from pydantic import BaseModel, Field
+
+from cbir.search import DicomPlace, Links, record_links
+from cbir.search import example_values as example
+from cbir.search.search_models import LabelsLeftOut
+from cbir.store.external_links import compare_link
+
+if TYPE_CHECKING:
+    from cbir.search.prior_studies import PriorImage, PriorStudies, PriorStudy
+    from cbir.settings import Settings
 
 
-def similar_message(scope: DicomScope, request: SimilarRequest, similar: SimilarGroups) -> SimilarAnswer:
-    """Return the message of a page of similar cases.
+class PriorImageInfo(BaseModel):
+    """An image of another study of the patient."""
+
+    image_id: str = Field(description="Id of the image.", examples=[example.OTHER_IMAGE_ID])
+    query: str = Field(
+        description="Id of the query's image that it was compared with: the one it is most like.",
+        examples=[example.IMAGE_ID],
+    )
+    likeness: float = Field(
+        description="Likeness of the two, at most 1, which means equal vectors.", examples=[0.93]
+    )
+    same_view: bool | None = Field(
+        description="Whether the labels modality, body_part, view_position and laterality say that it is the same "
+        "view: false if one of them differs, null if they do not name the view position of both.",
+        examples=[True],
+    )
+    labels: dict[str, str] = Field(
+        description="Labels of the image: key and value.", examples=[example.LABELS]
+    )
+    labels_left_out: LabelsLeftOut = False
+    dicom: DicomPlace | None = Field(description="UIDs of the image; null for an image that is not DICOM.")
+    links: Links = Field(description="Addresses of the image.")
+
+
+class PriorStudyInfo(BaseModel):
+    """Another study of the patient."""
+
+    rank: int = Field(description="Position in the answer, from 1.", examples=[1])
+    study: str | None = Field(
+        description="Study Instance UID; null for images without one, which are together if they are of one day.",
+        examples=[example.STUDY_UID],
+    )
+    days_before: int | None = Field(
+        description="Days from this study to that of the query; negative if it is later, null if unknown.",
+        examples=[372],
+    )
+    likeness: float = Field(description="Likeness of its best image.", examples=[0.93])
+    same_view: bool | None = Field(description="That of its best image.", examples=[True])
+    count: int = Field(description="Number of its images that meet the conditions.", examples=[2])
+    images: list[PriorImageInfo] = Field(description="Its best images, best first.")
+    page: str = Field(
+        description="Address of the search page with its best image.",
+        examples=[f"/?image={example.OTHER_IMAGE_ID}"],
+    )
+    compare: str | None = Field(
+        description="Address of both studies side by side in the viewer; null unless the settings name one and both "
+        "studies are DICOM.",
+        examples=[None],
+    )
+
+
+class PriorAnswer(BaseModel):
+    """Other studies of the patient of an image."""
+
+    image_id: str = Field(description="Id of the image that was asked for.", examples=[example.IMAGE_ID])
+    study: str | None = Field(
+        description="Its Study Instance UID; null for an image without one.", examples=[example.STUDY_UID]
+    )
+    total: int = Field(description="Number of other studies that the caller may see.", examples=[3])
+    studies: list[PriorStudyInfo] = Field(description="Other studies, best first.")
+    reason: str | None = Field(
+        description="Why there is none; null if there is one.",
+        examples=["the collection has no other study of this patient"],
+    )
+
+
+def prior_message(priors: "PriorStudies", settings: "Settings", collection: str | None) -> PriorAnswer:
+    """Return the message of the other studies of the patient of an image.
 
     Parameters
     ----------
-    scope : DicomScope
-        The query.
-    request : SimilarRequest
-        Parameters of the search.
-    similar : SimilarGroups
-        Its result.
+    priors : PriorStudies
+        What was found.
+    settings : Settings
+        Addresses of archive and viewer.
+    collection : str, optional
+        Name of the collection for addresses; None for the default one.
     """
-    ranked = enumerate(similar.groups, start=request.offset + 1)
-    return SimilarAnswer(
-        query=SimilarQuery(
-            study=scope.study,
-            series=scope.series or None,
-            instance=scope.instance or None,
-            images=len(similar.queries),
-        ),
-        level=request.level,
-        combine=request.combine,
-        exclude=request.exclude,
-        total=similar.total,
-        results=[_result(request.level, rank, group) for rank, group in ranked],
-        rerank=similar.reranking,
-        timings_ms=similar.timings_ms,
+    query = priors.queries[0]
+    ranked = enumerate(priors.studies, 1)
+    return PriorAnswer(
+        image_id=query.image_id,
+        study=query.study or None,
+        total=priors.total,
+        studies=[_study(rank, study, settings, collection) for rank, study in ranked],
+        reason=priors.reason or None,
     )
 
 
-def _result(level: Level, rank: int, group: ImageGroup) -> SimilarPlace:
-    study, *below = group_key(group.best, level)
-    series, instance = [*below, None, None][:2]
-    return SimilarPlace(
+def _study(rank: int, study: "PriorStudy", settings: "Settings", collection: str | None) -> PriorStudyInfo:
+    best = study.best
+    params = {"image": best.record.image_id} | ({"collection": collection} if collection else {})
+    is_dicom = best.record.format != "nifti"  # whose UIDs are our own
+    return PriorStudyInfo(
         rank=rank,
-        score=group.score,
-        found=group.count,
-        study=study,
-        series=series,
-        instance=instance,
-        best=group.best,
-        matches=[_slice_match(match) for match in group.matches],
+        study=study.study or None,
+        days_before=study.days_before,
+        likeness=best.likeness,
+        same_view=best.same_view,
+        count=study.count,
+        images=[_image(image, settings, collection) for image in study.images],
+        page=f"/?{urlencode(params)}",
+        compare=compare_link(settings, best.query.study, study.study) if is_dicom else None,
     )
 
 
-def _slice_match(match: MatchingSlice) -> SliceMatch:
-    return SliceMatch(
-        query=match.query.image_id,
-        image_id=match.image.image_id,
-        instance=match.image.instance,
-        frame=match.image.frame,
-        score=match.similarity,
+def _image(image: "PriorImage", settings: "Settings", collection: str | None) -> PriorImageInfo:
+    record = image.record
+    return PriorImageInfo(
+        image_id=record.image_id,
+        query=image.query.image_id,
+        likeness=image.likeness,
+        same_view=image.same_view,
+        labels=record.labels,
+        dicom=DicomPlace.of_record(record),
+        links=record_links(settings, record).in_collection(collection),
     )

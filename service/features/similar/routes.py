@@ -15,11 +15,12 @@ from cbir.search import example_values as example
 from cbir.search.dicom_levels import Combination, Exclude, ImageGroup, Level
 from cbir.store.external_links import public_archive_url
 from cbir.store.records.filter_conditions import DicomScope
+from cbir.system.access_rights import Scope
 from service.access.audit import log_images
+from service.access.scopes import AccessRule
 from service.client.messages import SimilarAnswer
 from service.collections.app_state import current_state
-from service.features.similar.messages import similar_message
-from service.features.similar.similar import SimilarGroups, SimilarRequest, find_similar
+from service.features.similar.similar import SimilarGroups, SimilarRequest, find_similar, similar_message
 from service.http.operations import View, json_response, operation
 from service.http.problems import Malformed
 from service.http.request_params import MAX_NAME_CHARACTERS, Where, as_list, query_parameters
@@ -28,12 +29,25 @@ from service.http.timeouts import query_deadline
 from service.routes import dicom_json, metrics_routes
 from service.routes.image_routes import CollectionParameters
 
-blueprint = Blueprint("similar", __name__)
-
 DICOM_JSON, JSON = "application/dicom+json", "application/json"
 UID = re.compile(r"[0-9.]{1,64}")
 MAX_OFFSET = 10**9
 PROBLEMS = (400, 404, 406, 504)
+
+StudyUid = Annotated[str, Field(description="Study Instance UID.", examples=[example.STUDY_UID])]
+SeriesUid = Annotated[str, Field(description="Series Instance UID.", examples=[example.SERIES_UID])]
+InstanceUid = Annotated[str, Field(description="SOP Instance UID.", examples=[example.INSTANCE_UID])]
+
+RULES = {
+    "GET /similar": AccessRule(Scope.search, "search", framed=True),
+    "GET /v1/similar": AccessRule(Scope.search, "search"),
+    "GET /dicomweb/studies/*/similar": AccessRule(Scope.search, "search"),
+    "GET /v1/images/*/priors": AccessRule(Scope.search, "search"),
+    "GET /dicomweb/studies/*/priors": AccessRule(Scope.search, "search"),
+    "GET /dicomweb/studies/*/series/*/similar": AccessRule(Scope.search, "search"),
+    "GET /dicomweb/studies/*/series/*/instances/*/similar": AccessRule(Scope.search, "search"),
+}
+blueprint = Blueprint("similar", __name__)
 
 
 class SimilarParameters(CollectionParameters):
@@ -106,9 +120,6 @@ def _uid(text: str) -> str:
 
 
 Uid = Annotated[str, BeforeValidator(_uid)]
-StudyUid = Annotated[str, Field(description="Study Instance UID.", examples=[example.STUDY_UID])]
-SeriesUid = Annotated[str, Field(description="Series Instance UID.", examples=[example.SERIES_UID])]
-InstanceUid = Annotated[str, Field(description="SOP Instance UID.", examples=[example.INSTANCE_UID])]
 
 
 class SimilarByUids(SimilarParameters):

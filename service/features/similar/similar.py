@@ -1,4 +1,4 @@
-"""Search for instances, series or studies similar to an instance, a series or a study of the collection."""
+"""Search for instances, series or studies similar to one of the collection, and its message."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,11 +10,20 @@ from cbir.errors import InvalidInput, NotFound
 from cbir.gallery.vector_blocks import Rows
 from cbir.rerank.simple_rerankers import NoReranking
 from cbir.search import MAX_EXAMPLES, Answer, Request, RerankFacts, Searcher, Stopwatch
-from cbir.search.dicom_levels import Combination, Exclude, ImageGroup, Level, group_hits
+from cbir.search.dicom_levels import (
+    Combination,
+    Exclude,
+    ImageGroup,
+    Level,
+    MatchingSlice,
+    group_hits,
+    group_key,
+)
 from cbir.search.slice_matching import load_groups, rank_groups
 from cbir.store import Record
 from cbir.store.records.filter_conditions import DicomScope
 from cbir.store.views.collection_view import View
+from service.client.messages import SimilarAnswer, SimilarPlace, SimilarQuery, SliceMatch
 
 DEPTH = 100  # images of each list that count at level series or study
 MAX_SLICES = 100  # images of the query with maxsim, which costs less for each
@@ -182,4 +191,59 @@ def _excluded_scope(scope: DicomScope, request: SimilarRequest) -> DicomScope:
     excluded = max(list(Exclude).index(request.exclude), list(Level).index(request.level))
     return DicomScope(
         scope.study, scope.series if excluded < 2 else "", scope.instance if excluded < 1 else ""
+    )
+
+
+def similar_message(scope: DicomScope, request: SimilarRequest, similar: SimilarGroups) -> SimilarAnswer:
+    """Return the message of a page of similar cases.
+
+    Parameters
+    ----------
+    scope : DicomScope
+        The query.
+    request : SimilarRequest
+        Parameters of the search.
+    similar : SimilarGroups
+        Its result.
+    """
+    ranked = enumerate(similar.groups, start=request.offset + 1)
+    return SimilarAnswer(
+        query=SimilarQuery(
+            study=scope.study,
+            series=scope.series or None,
+            instance=scope.instance or None,
+            images=len(similar.queries),
+        ),
+        level=request.level,
+        combine=request.combine,
+        exclude=request.exclude,
+        total=similar.total,
+        results=[_result(request.level, rank, group) for rank, group in ranked],
+        rerank=similar.reranking,
+        timings_ms=similar.timings_ms,
+    )
+
+
+def _result(level: Level, rank: int, group: ImageGroup) -> SimilarPlace:
+    study, *below = group_key(group.best, level)
+    series, instance = [*below, None, None][:2]
+    return SimilarPlace(
+        rank=rank,
+        score=group.score,
+        found=group.count,
+        study=study,
+        series=series,
+        instance=instance,
+        best=group.best,
+        matches=[_slice_match(match) for match in group.matches],
+    )
+
+
+def _slice_match(match: MatchingSlice) -> SliceMatch:
+    return SliceMatch(
+        query=match.query.image_id,
+        image_id=match.image.image_id,
+        instance=match.image.instance,
+        frame=match.image.frame,
+        score=match.similarity,
     )

@@ -1,4 +1,4 @@
-"""Page of similar images that a DICOM viewer shows in a frame."""
+"""Page of similar images and other studies of the patient that a DICOM viewer shows in a frame."""
 
 from enum import StrEnum
 from http import HTTPStatus
@@ -9,22 +9,58 @@ from flask import Blueprint, Response, make_response, render_template, request
 from pydantic import Field
 
 from cbir.errors import CbirError
-from cbir.search import Hit
+from cbir.search import Hit, Searcher, record_links
 from cbir.search.dicom_levels import Combination, Exclude, ImageGroup, Level
+from cbir.search.prior_studies import PriorRequest, PriorStudy
+from cbir.store.external_links import compare_link
+from cbir.store.records.filter_conditions import DicomScope
 from service.access.private_details import public_text
 from service.access.security import allow_frames
 from service.collections.app_state import current_state
-from service.features.similar.priors.prior_cards import prior_cards
+from service.features.similar.prior_routes import search_priors
 from service.features.similar.routes import SimilarByUids, search_similar
 from service.http import request_params
 from service.http.problems import status_of
-from service.languages import current_language, gettext
+from service.languages import current_language, gettext, ngettext
 from service.languages.catalogues import ENGLISH
+
+PRIORS_SHOWN = 6
+DEFAULT_LIMIT = 12
+TITLE_LABELS = ("label", "modality", "body_part", "view_position", "laterality")  # shown under a picture
 
 blueprint = Blueprint("framed", __name__)
 
-DEFAULT_LIMIT = 12
-TITLE_LABELS = ("label", "modality", "body_part", "view_position", "laterality")  # shown under a picture
+
+def prior_cards(scope: DicomScope, collection: str | None) -> list[dict[str, Any]]:
+    """Return what the page shows of the other studies of the patient of `scope`, best first."""
+    priors, searcher = search_priors(scope, collection, PriorRequest(images=1, limit=PRIORS_SHOWN))
+    return [_study_card(searcher, study, collection) for study in priors.studies if study.study]
+
+
+def _study_card(searcher: Searcher, study: PriorStudy, collection: str | None) -> dict[str, Any]:
+    best = study.best
+    links = record_links(searcher.settings, best.record).in_collection(collection)
+    page = (
+        f"/?{urlencode({'image': best.record.image_id} | ({'collection': collection} if collection else {}))}"
+    )
+    both = compare_link(searcher.settings, best.query.study, study.study)
+    return {
+        "title": time_of(study.days_before),
+        "thumbnail": links.thumbnail,
+        "address": both or links.viewer or page,
+        "side_by_side": bool(both),
+    }
+
+
+def time_of(days: int | None) -> str:
+    """Say how long before the query's study another one was made."""
+    if days is None:
+        return gettext("Time unknown")
+    if days == 0:
+        return gettext("On the same day")
+    if days < 0:
+        return ngettext("%(count)s day later", "%(count)s days later", -days)
+    return ngettext("%(count)s day earlier", "%(count)s days earlier", days)
 
 
 class Target(StrEnum):

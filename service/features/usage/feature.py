@@ -5,11 +5,11 @@ from cbir.system.features import Feature
 FEATURE = Feature(
     name="usage",
     routes=("service.features.usage.routes:blueprint",),
-    access="service.features.usage.access:RULES",
+    access="service.features.usage.routes:RULES",
     package="service.features.usage",
     page_parts={"search.head": "usage_head.html", "search.questions": "usage_question.html"},
     install="service.features.usage.routes:install_usage",
     search_hook="service.features.usage.search_hook:HOOK",
     tables=("service.features.usage.tables",),
-    eraser="service.features.usage.erase:erase_usage",
+    eraser="service.features.usage.tables:erase_usage",
 )

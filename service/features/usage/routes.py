@@ -8,13 +8,15 @@ from flask import Blueprint, Flask, current_app
 from pydantic import BaseModel, ConfigDict, Field
 
 from cbir.errors import NotFound, StorageFull
+from cbir.system.access_rights import Scope
 from service.access.caller import caller_key
 from service.access.rate_limits import RequestRate
+from service.access.scopes import AccessRule
 from service.collections.app_state import current_state
 from service.features.usage import tables as usage_log
-from service.features.usage.erase import follow_deletions, forget_missing
-from service.features.usage.pending_searches import EXTENSION, PendingSearches, pending_searches
 from service.features.usage.replay_log import RELEVANT, USEFUL
+from service.features.usage.search_hook import EXTENSION, PendingSearches, pending_searches
+from service.features.usage.tables import follow_deletions, forget_missing
 from service.http.problems import TooManyRequests
 from service.http.request_params import json_body, require_json
 from service.state.database import EXTENSION as STATE
@@ -25,8 +27,12 @@ MAX_EVENTS = 50
 BATCHES_PER_MINUTE = 120  # of a caller; the page sends at most one in two seconds
 RATE_EXTENSION = "cbir-usage-rate"
 
-log = logging.getLogger(__name__)
+RULES = {
+    # Not logged: names images that the lines of searches name.
+    "POST /usage": AccessRule(Scope.search),
+}
 blueprint = Blueprint("usage", __name__)
+log = logging.getLogger(__name__)
 
 
 class UsageEvent(BaseModel):

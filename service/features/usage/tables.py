@@ -1,7 +1,10 @@
 """Tables of the usage log: searches that pages showed, and what people did with their answers. No person is in it."""
 
+import logging
+from collections.abc import Collection as Ids
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sqlalchemy import (
@@ -20,12 +23,22 @@ from sqlalchemy import (
     update,
 )
 
+from cbir.errors import CbirError
+from cbir.settings import Settings
 from service.features.usage.replay_log import ERASED, RELEVANT, USEFUL, LoggedSearch
-from service.state.database import StateDatabase
+from service.state.database import StateDatabase, open_state, state_database
 from service.state.schema import WholeNumber, tables, unix_time
+
+if TYPE_CHECKING:
+    from flask import Response
+
+    from cbir.store import Collection
 
 BATCH = 500  # images, or searches, of one statement
 DAY = 86_400
+DELETING = ("delete", "erase")  # actions of access rules
+DELETED = ("deleted", "erased")  # changes in the history of a collection
+CHANGES = 100  # of the history that are looked at
 
 searches = Table(
     "usage_searches",
@@ -59,6 +72,7 @@ deletions = Table(  # the last change of each collection whose deletions the log
     Column("collection", Text, primary_key=True),
     Column("change", WholeNumber, nullable=False),
 )
+log = logging.getLogger(__name__)
 
 
 def add_search(database: StateDatabase, search: LoggedSearch, limits: tuple[int, int]) -> None:
@@ -258,3 +272,82 @@ def _mask_answers(
                 masked = " ".join(ERASED if image in ids else image for image in images)
                 connection.execute(update(searches).where(searches.c.search == search).values(answers=masked))
         last = rows[-1].search
+
+
+def follow_deletions(response: "Response") -> "Response":
+    """Remove what a request has deleted, and when events come what other programs have deleted meanwhile."""
+    from flask import request  # of the extra serve, which erasing a patient does without
+
+    from service.access import scopes
+    from service.collections.app_state import current_state
+
+    state, rule = current_state(), scopes.rule_of_request(request)
+    deletes = rule is not None and rule.action in DELETING
+    if (
+        not (deletes or request.endpoint == "usage.post_usage")
+        or response.status_code >= HTTPStatus.BAD_REQUEST
+    ):
+        return response
+    database = state_database()
+    if not (state.settings.usage_log or database.exists()):
+        return response
+    try:
+        for name in logged_collections(database):
+            if handle := state.collections.get(name):
+                forget_deleted(database, name, handle.whole_searcher().collection)
+    except CbirError as error:  # the request itself has succeeded
+        log.warning("deleted images may still be in the usage log: %s", error)
+    return response
+
+
+def forget_deleted(database: StateDatabase, name: str, collection: "Collection") -> None:
+    """Remove the images from the log that the collection has deleted since the last call.
+
+    Parameters
+    ----------
+    database : StateDatabase
+    name : str
+        Name of the collection in the log.
+    collection : Collection
+        All of it, not a limited view.
+    """
+    changes = collection.history(limit=CHANGES)
+    newest = changes[0].change if changes else 0
+    last = last_deletion(database, name)
+    if last == newest:
+        return
+    unread = [change for change in changes if last is None or change.change > last]
+    many = last is None or last > newest or len(unread) == CHANGES
+    logged = set()
+    if many or any(change.what in DELETED for change in unread):
+        logged = logged_images(database, name)
+    missing = logged - set(collection.image_ids().values()) if logged else logged
+    forget_images(database, missing, name)
+    set_last_deletion(database, name, newest)
+
+
+def forget_missing(database: StateDatabase, search: LoggedSearch) -> None:
+    """Remove the images of a new search from the log that were deleted before its page reported it."""
+    from service.collections.app_state import current_state
+
+    handle = current_state().collections.get(search.collection)
+    images = {*search.answers, *([search.query_image] if search.query_image else [])}
+    stored = handle.whole_searcher().collection.records_by_id(images) if handle else {}
+    forget_images(database, images - stored.keys(), search.collection)
+
+
+def erase_usage(settings: Settings, keys: Sequence[str], image_ids: Ids[str]) -> None:
+    """Remove the images of a patient who is erased from the log of every collection.
+
+    Parameters
+    ----------
+    settings : Settings
+    keys : sequence of str
+        Keys that the patient may have; the log has none.
+    image_ids : collection of str
+        Ids of the images.
+    """
+    database = open_state(settings)
+    if database.exists():
+        forget_images(database, image_ids)
+        database.drop_old_rows()

@@ -231,7 +231,7 @@ def test_copy_moves_everything(address: str) -> None:
     key = CountKey("2026-03-02", "search", "none", "done")
     add_session(file, session, 10, 10)
     add_counts(file, {key: 7}, "2026-01-01")
-    from service.features.saved.cases.messages import CaseSearch, NewCase
+    from service.features.saved.messages import CaseSearch, NewCase
 
     case = NewCase(title="Knee", search=CaseSearch())
     add_case(file, "user mia", "knees", case, QueryPicture(b"\x89PNG", "abc"), None)

@@ -12,18 +12,22 @@ from service.access.audit import log_images
 from service.access.caller import actor_name, has_admin_rights
 from service.collections.app_state import current_state
 from service.features.saved.cases import tables as saved_cases
-from service.features.saved.cases.html_file import render_html
-from service.features.saved.cases.messages import CASE_ID, CaseChange, CasePage, NewCase, SavedCase
-from service.features.saved.cases.new_case import save_case
 from service.features.saved.cases.pdf_file import render_pdf
-from service.features.saved.cases.teaching_file import DEFAULT_LABELS, chosen_answers, compose_teaching_file
+from service.features.saved.cases.teaching_file import (
+    DEFAULT_LABELS,
+    chosen_answers,
+    compose_teaching_file,
+    render_html,
+)
 from service.features.saved.cases.visible_cases import (
     VisibleCase,
     current_viewer,
     find_own_case,
     find_visible_case,
     list_visible_cases,
+    save_case,
 )
+from service.features.saved.messages import CASE_ID, CaseChange, CasePage, NewCase, SavedCase
 from service.http import request_params
 from service.http.operations import IMAGE_FILES, json_response, operation
 from service.http.problems import SourceGone

@@ -29,7 +29,7 @@ from sqlalchemy import (
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.store.base.statements import byte_length
-from service.features.saved.cases.messages import CaseContent, NewCase
+from service.features.saved.messages import CaseContent, NewCase
 from service.state.database import StateDatabase
 from service.state.schema import WholeNumber, tables, unix_time
 
@@ -72,7 +72,7 @@ class QueryPicture:
 
 
 class Viewer(NamedTuple):
-    """Rights of a caller: name as owner, collections, whether all cases are visible, whether only some images are."""
+    """Rights of a caller: name as owner, collections, whether all is visible, whether only some images are."""
 
     owner: str
     collections: Sequence[str]

@@ -1,22 +1,80 @@
-"""Content of a teaching file: pictures and words of a case that identify no patient by themselves."""
+"""Teaching file: pictures and words of a case that identify no patient by themselves, and its HTML document."""
 
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from io import BytesIO
+
+from flask import render_template
+from PIL import Image
 
 from cbir import rerank
+from cbir.images import Region
+from cbir.ingest.decoder_tasks import render_choice
 from cbir.rerank.feedback import Feedback
+from cbir.store import Collection, Record
 from service.collections.app_state import AppState
+from service.collections.image_sources import decode_source
 from service.features.saved.cases import tables as saved_cases
-from service.features.saved.cases.case_pictures import picture_of_record, to_jpeg
-from service.features.saved.cases.messages import CaseAnswer
 from service.features.saved.cases.visible_cases import VisibleCase
+from service.features.saved.messages import CaseAnswer
+from service.http.problems import SourceGone
 from service.languages import gettext
 from service.state.database import state_database
 
+QUALITY = 88  # of JPEG files
 DEFAULT_ANSWERS = 12
 DEFAULT_LABELS = ("label",)
 MAX_LINE = 100  # characters of a label and its value
 QUERY_SIDE, ANSWER_SIDE = 1024, 512  # pixels
+
+
+def picture_of_record(
+    state: AppState, collection: Collection, record: Record, side: int, region: Region | None = None
+) -> bytes | None:
+    """Return an image of a collection, rendered from its file, or else its thumbnail; None without both.
+
+    Parameters
+    ----------
+    state : AppState
+    collection : Collection
+    record : Record
+    side : int
+        Longest side in pixels.
+    region : tuple of int, optional
+        Part of the image: x, y, width, height. Of an image whose file is gone the whole thumbnail is returned.
+    """
+    render = partial(render_choice, side=side)
+    try:
+        return to_jpeg(decode_source(state.decoders, collection, record, render, region).data, side)
+    except SourceGone:
+        thumbnail = collection.thumbnail(record.image_id)
+        return to_jpeg(thumbnail, side) if thumbnail else None
+
+
+def to_jpeg(data: bytes, side: int, region: Region | None = None) -> bytes:
+    """Encode a picture that the service itself has made as JPEG.
+
+    Parameters
+    ----------
+    data : bytes
+        PNG or JPEG.
+    side : int
+        Longest side in pixels.
+    region : tuple of int, optional
+        Part of the picture: x, y, width, height.
+    """
+    with Image.open(BytesIO(data)) as picture:
+        grey = picture.mode in ("1", "L")
+        pixels = picture.convert("L" if grey else "RGB")
+    if region:
+        x, y, width, height = region
+        pixels = pixels.crop((x, y, min(x + width, pixels.width), min(y + height, pixels.height)))
+    pixels.thumbnail((side, side))
+    file = BytesIO()
+    pixels.save(file, "JPEG", quality=QUALITY)
+    return file.getvalue()
 
 
 @dataclass(frozen=True)
@@ -148,3 +206,12 @@ def _facts(case: VisibleCase) -> tuple[tuple[str, str], ...]:
     if case.content.rounds:
         facts.append((gettext("Rounds of judgements"), str(len(case.content.rounds))))
     return tuple(facts)
+
+
+def render_html(content: TeachingFile) -> str:
+    """Return the HTML document."""
+    return render_template("case_file.html", content=content, words=content.headings, encode=_data_address)
+
+
+def _data_address(data: bytes) -> str:
+    return f"data:image/jpeg;base64,{b64encode(data).decode()}"

@@ -13,8 +13,17 @@ from cbir.search.cohorts.export_formats import EXPORTS
 from service.access.audit import log_images
 from service.access.caller import actor_name, has_admin_rights
 from service.collections.app_state import current_state
+from service.features.saved.cases.visible_cases import current_viewer
 from service.features.saved.cohorts import tables as saved_cohorts
-from service.features.saved.cohorts.messages import (
+from service.features.saved.cohorts.visible_cohorts import (
+    VisibleCohort,
+    begin_cohort,
+    check_judged,
+    find_own_cohort,
+    find_visible_cohort,
+    list_visible_cohorts,
+)
+from service.features.saved.messages import (
     COHORT_ID,
     MAX_BATCH,
     CohortBatch,
@@ -27,14 +36,6 @@ from service.features.saved.cohorts.messages import (
     NewCohort,
     NextImage,
     SavedCohort,
-)
-from service.features.saved.cohorts.new_cohort import begin_cohort, check_judged
-from service.features.saved.cohorts.visible_cohorts import (
-    VisibleCohort,
-    cohort_viewer,
-    find_own_cohort,
-    find_visible_cohort,
-    list_visible_cohorts,
 )
 from service.http import request_params
 from service.http.operations import json_response, operation
@@ -182,7 +183,7 @@ def delete_saved_cohort(cohort_id: CohortIdInPath) -> tuple[str, int]:
 
     The images stay in the collection.
     """
-    row = saved_cohorts.find_cohort(state_database(), cohort_viewer(), cohort_id)
+    row = saved_cohorts.find_cohort(state_database(), current_viewer(), cohort_id)
     if row.owner != actor_name() and not has_admin_rights():
         raise NotFound(f"this caller has no cohort {cohort_id}; only its owner can delete it")
     saved_cohorts.delete_cohort(state_database(), row.number)

@@ -31,6 +31,7 @@ from sqlalchemy import (
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.search.cohorts.missing_images import JudgedImage, ProposedImage
+from service.features.saved.cases.tables import Viewer
 from service.state.database import StateDatabase
 from service.state.schema import WholeNumber, tables, unix_time
 
@@ -83,19 +84,6 @@ is_latest = ~exists(
     .where(later.c.step > judgements.c.step)
     .correlate(judgements)
 )
-
-
-class CohortViewer(NamedTuple):
-    """Rights of a caller: name as owner, collections, whether all cohorts are visible."""
-
-    owner: str
-    collections: Sequence[str]
-    sees_all: bool
-
-    def visible(self) -> ColumnElement[bool]:
-        """Return the condition on the cohorts that the caller may see."""
-        allowed = true() if self.sees_all else or_(cohorts.c.owner == self.owner, cohorts.c.shared)
-        return and_(allowed, cohorts.c.collection.in_(self.collections))
 
 
 class NewCohortRow(NamedTuple):
@@ -168,32 +156,38 @@ def _with_counts() -> Select[Any]:
     )
 
 
+def _visible(viewer: Viewer) -> ColumnElement[bool]:
+    """Return the condition on the cohorts that a caller may see."""
+    allowed = true() if viewer.sees_all else or_(cohorts.c.owner == viewer.owner, cohorts.c.shared)
+    return and_(allowed, cohorts.c.collection.in_(viewer.collections))
+
+
 def list_cohorts(
-    database: StateDatabase, viewer: CohortViewer, before: int | None = None, limit: int = 100
+    database: StateDatabase, viewer: Viewer, before: int | None = None, limit: int = 100
 ) -> list[Row[Any]]:
     """Return rows of the visible cohorts, newest first, with their numbers of judged and relevant images.
 
     Parameters
     ----------
     database : StateDatabase
-    viewer : CohortViewer
+    viewer : Viewer
     before : int, optional
         Only cohorts with smaller numbers.
     limit : int
         Largest number of rows.
     """
-    query = _with_counts().where(viewer.visible())
+    query = _with_counts().where(_visible(viewer))
     if before is not None:
         query = query.where(cohorts.c.number < before)
     with database.reading() as connection:
         return list(connection.execute(query.order_by(cohorts.c.number.desc()).limit(limit)))
 
 
-def find_cohort(database: StateDatabase, viewer: CohortViewer, cohort_id: str) -> Row[Any]:
+def find_cohort(database: StateDatabase, viewer: Viewer, cohort_id: str) -> Row[Any]:
     """Return the row of a cohort; raises NotFound if the viewer may see none with this id."""
     with database.reading() as connection:
         row = connection.execute(
-            _with_counts().where(cohorts.c.cohort_id == cohort_id, viewer.visible())
+            _with_counts().where(cohorts.c.cohort_id == cohort_id, _visible(viewer))
         ).one_or_none()
     if row is None:
         raise NotFound(f"there is no cohort {cohort_id}")

@@ -1,19 +1,25 @@
-"""Cohorts as the caller of a request may see them: the collection decides which of their images there are."""
+"""Cohorts of the caller of a request: beginning one, and those whose images the collection still shows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
-from cbir.errors import DatabaseUnavailable, NotFound
+from cbir.errors import DatabaseUnavailable, InvalidInput, NotFound
 from cbir.search import Searcher, record_links
 from cbir.search.cohorts.missing_images import JudgedImage
-from cbir.store import Record
-from service.access.caller import actor_name, current_rights, has_admin_rights
-from service.collections.app_state import current_state
+from cbir.store import Collection, Record
+from service.access.caller import actor_name
+from service.collections.app_state import AppState, current_state
+from service.features.saved.cases.visible_cases import current_viewer, iso_time
 from service.features.saved.cohorts import tables as saved_cohorts
-from service.features.saved.cohorts.messages import CohortPage, CohortSummary, JudgedCohortImage, SavedCohort
-from service.features.saved.cohorts.tables import CohortViewer
+from service.features.saved.cohorts.tables import NewCohortRow
+from service.features.saved.messages import (
+    CohortPage,
+    CohortSummary,
+    JudgedCohortImage,
+    NewCohort,
+    SavedCohort,
+)
 from service.http import responses
 from service.http.problems import NotReady
 from service.http.responses import LabelBudget
@@ -56,18 +62,13 @@ class VisibleCohort:
         return SavedCohort(**self.summary().model_dump(), images=images)
 
 
-def cohort_viewer() -> CohortViewer:
-    """Return the rights of the caller."""
-    return CohortViewer(actor_name(), current_state().visible_names(), has_admin_rights())
-
-
 def find_visible_cohort(cohort_id: str, label_bytes: int | None = None) -> VisibleCohort:
     """Return a cohort, with at most `label_bytes` of labels; by default as many as an answer may have.
 
     Raises NotFound if the caller may not see it, NotReady if its collection is unavailable.
     """
     database = state_database()
-    row = saved_cohorts.find_cohort(database, cohort_viewer(), cohort_id)
+    row = saved_cohorts.find_cohort(database, current_viewer(), cohort_id)
     judged = saved_cohorts.read_judgements(database, row.number)
     searcher = current_state().searcher(row.collection)
     records, bare = searcher.collection.bounded_records_by_id(
@@ -97,23 +98,22 @@ def list_visible_cohorts(before: int | None, limit: int) -> CohortPage:
     limit : int
         Largest number of cohorts; pages of callers with limited rights may have fewer.
     """
-    rows = saved_cohorts.list_cohorts(state_database(), cohort_viewer(), before, limit + 1)
+    rows = saved_cohorts.list_cohorts(state_database(), current_viewer(), before, limit + 1)
     page = rows[:limit]
     summarise: Callable[[Any], CohortSummary | None] = (
-        _summary_of_visible if _is_limited() else _summary_of_row
+        _summary_of_visible if current_viewer().limited else _summary_of_row
     )
     items = [summary for row in page if (summary := summarise(row))]
     return CohortPage(items=items, next=str(page[-1].number) if len(rows) > limit else None)
 
 
-def _is_limited() -> bool:
-    rights = current_rights()
-    return rights is not None and bool(rights.where)
-
-
 def _is_hidden(row: Any, visible: Sequence[JudgedImage]) -> bool:
     """Return whether a cohort of someone else has no image that a limited caller may see."""
-    return _is_limited() and row.owner != actor_name() and not any(image.relevant for image in visible)
+    return (
+        current_viewer().limited
+        and row.owner != actor_name()
+        and not any(image.relevant for image in visible)
+    )
 
 
 def _summary_of_row(row: Any) -> CohortSummary:
@@ -147,12 +147,51 @@ def _summary(row: Any, judged: int, found: int) -> CohortSummary:
         where=row.conditions,
         owner=row.owner,
         mine=row.owner == actor_name(),
-        created=_iso(row.created),
-        changed=_iso(row.changed),
+        created=iso_time(row.created),
+        changed=iso_time(row.changed),
         judged=judged,
         found=found,
     )
 
 
-def _iso(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat()
+def begin_cohort(state: AppState, collection_name: str | None, cohort: NewCohort) -> str:
+    """Save a new cohort of the caller and return its id.
+
+    Parameters
+    ----------
+    state : AppState
+    collection_name : str or None
+        Collection to search; None for the caller's first one.
+    cohort : NewCohort
+
+    Raises
+    ------
+    NotFound
+        For an image that the collection does not have.
+    InvalidInput
+        For an image that is both, a condition that cannot be read, and if the caller has as many cohorts as allowed.
+    """
+    handle = state.handle(collection_name)
+    collection = handle.searcher().collection
+    collection.conditions(cohort.where)
+    judged = [(each, True) for each in cohort.relevant] + [(each, False) for each in cohort.irrelevant]
+    values = NewCohortRow(
+        handle.name, cohort.title, cohort.note, cohort.shared, cohort.where, check_judged(collection, judged)
+    )
+    return saved_cohorts.add_cohort(state_database(), actor_name(), values)
+
+
+def check_judged(collection: Collection, judged: Iterable[tuple[str, bool]]) -> dict[str, bool]:
+    """Return relevance by image id.
+
+    `collection`, `judged`: image ids with their relevance. Raises NotFound for an image that the collection does not
+    have, and InvalidInput for one that is judged both ways.
+    """
+    by_id: dict[str, bool] = {}
+    for image_id, relevant in judged:
+        if by_id.setdefault(image_id, relevant) != relevant:
+            raise InvalidInput(f"image {image_id} is judged relevant and not relevant; choose one of them")
+    numbers = collection.numbers_by_id(by_id)
+    if unknown := [image_id for image_id in by_id if image_id not in numbers]:
+        raise NotFound(f"there is no image {unknown[0]}")
+    return by_id

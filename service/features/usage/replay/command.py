@@ -50,8 +50,12 @@ def replay_usage(
     from cbir.system.csv_cells import harmless_cell
     from cbir.system.files import atomic_text, private_folder
     from service.features.usage.replay.replay import ReplayPlan, replay_log
-    from service.features.usage.replay.replay_report import query_rows, render_replay, replay_summary
-    from service.features.usage.replay.usage_by_method import usage_by_method
+    from service.features.usage.replay.replay_report import (
+        query_rows,
+        render_replay,
+        replay_summary,
+        usage_by_method,
+    )
 
     loaded = settings.load()
     methods = parse_methods(" ".join(rerank))

@@ -1,6 +1,6 @@
-"""HTML report and summary of a replay."""
+"""HTML report and summary of a replay, with counts of the log by the method that was in use."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from math import isnan
 from typing import Any
@@ -9,9 +9,8 @@ import cbir
 from cbir.evaluation.report.charts import style_sheet
 from cbir.evaluation.result_files import SIGNIFICANT, format_p
 from cbir.evaluation.significance import RESAMPLES
-from service.features.usage.replay.replay import ReplayedMeasure, ReplayResult
-from service.features.usage.replay.replay_measures import LOWER_IS_BETTER
-from service.features.usage.replay.replay_queries import REASONS
+from service.features.usage.replay.replay import LOWER_IS_BETTER, ReplayedMeasure, ReplayResult
+from service.features.usage.replay_log import REASONS, LoggedSearch
 
 MEANINGS = {
     "bpref": "how many of the relevant images come before images judged irrelevant (Buckley and Voorhees 2004)",
@@ -28,6 +27,37 @@ CAVEAT = (
     "advantage; the share of known answers below says how large this gap is. Clicks say what looked worth opening, "
     "not what was relevant. Take a difference as a reason for a reader study, not as a result."
 )
+
+
+def usage_by_method(searches: Iterable[LoggedSearch]) -> list[dict[str, Any]]:
+    """Return for each method its searches, those with an opened answer, and those judged useful and not.
+
+    The share of useful ones has a Wilson interval (95 %); people choose what they judge and with which method, so
+    methods differ in their queries too: shares are no comparison.
+    """
+    from statsmodels.stats.proportion import proportion_confint
+
+    groups: dict[str, list[LoggedSearch]] = {}
+    for search in searches:
+        groups.setdefault(search.method, []).append(search)
+    rows = []
+    for method, group in sorted(groups.items()):
+        useful = sum(search.useful > 0 for search in group)
+        judged = sum(search.useful != 0 for search in group)
+        low, high = proportion_confint(useful, judged, method="wilson") if judged else (None, None)
+        rows.append(
+            {
+                "method": method,
+                "searches": len(group),
+                "opened": sum(bool(search.opened) for search in group),
+                "useful": useful,
+                "not_useful": judged - useful,
+                "useful_share": useful / judged if judged else None,
+                "low": None if low is None else float(low),
+                "high": None if high is None else float(high),
+            }
+        )
+    return rows
 
 
 def replay_summary(result: ReplayResult, usage: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from playwright import sync_api
 
 from cbir.store import Collection
 from cbir.store.snapshot.derived_files import write_map
-from service.features.map.layout.collection_map import compute_map
+from service.features.map.collection_map import compute_map
 from tests.e2e.browsing import until
 from tests.e2e.test_page_axe import AXE, complaints_dark_and_light
 from tests.service.conftest import Served, copy_folder, serving

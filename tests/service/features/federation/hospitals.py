@@ -21,7 +21,7 @@ from cbir.store.writing.writer import Entry
 from cbir.system.access_rights import Scope
 from cbir.system.setting_types import RemoteSite
 from service.app import create_app
-from service.features.federation.exchange.transform_file import TransformFile
+from service.features.federation.site_agreement import TransformFile
 from tests.service.conftest import stored_tokens
 from tests.service.features.federation.exchange.collections import create
 

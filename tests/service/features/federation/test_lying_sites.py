@@ -15,10 +15,9 @@ from cbir.errors import InvalidInput
 from cbir.store import Collection
 from cbir.system.access_rights import Scope
 from cbir.system.setting_types import RemoteSite
-from service.features.federation.answer_site import site_profile
-from service.features.federation.ask_sites import Sites, ask_sites
 from service.features.federation.bounded_request import SiteFailed, SiteRequest, send
-from service.features.federation.site_client import SiteQuery
+from service.features.federation.site_agreement import site_profile
+from service.features.federation.site_client import SiteQuery, Sites, ask_sites
 from tests.service.features.federation import lying_site
 from tests.service.features.federation.hospitals import VECTOR, Hospital, site_of
 from tests.service.features.federation.lying_site import lying, says

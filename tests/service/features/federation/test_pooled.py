@@ -9,7 +9,7 @@ from flask.testing import FlaskClient
 
 from cbir.store import Collection
 from cbir.system.access_rights import Scope
-from service.features.federation.exchange.merge import reserved_places
+from service.features.federation.federated_search import reserved_places
 from tests.service.conftest import problem
 from tests.service.features.federation.hospitals import VECTOR, Hospital, asking
 

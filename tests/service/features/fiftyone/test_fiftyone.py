@@ -21,7 +21,7 @@ from cbir.evaluation.datasets.phantoms import draw_phantom, write_phantoms
 from cbir.images import read_images
 from cbir.store import Collection
 from indexer.index_images import index_images
-from service.features.fiftyone import fiftyone_documents as documents
+from service.features.fiftyone import fiftyone_folder as documents
 from service.features.fiftyone.fiftyone_folder import write_fiftyone_folder
 
 
@@ -94,7 +94,7 @@ def test_a_collection_goes_out_and_comes_back(collection: Path, tmp_path: Path) 
 def test_images_with_text_and_large_collections(
     collection: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.features.fiftyone.shown_picture.findings_of", lambda record: ["text"])
+    monkeypatch.setattr("service.features.fiftyone.fiftyone_folder.findings_of", lambda record: ["text"])
     with Collection(collection) as opened:
         assert write_fiftyone_folder(opened, tmp_path / "out", settings.load()) == (0, 6)
         assert samples_of(tmp_path / "out") == []

@@ -17,7 +17,7 @@ from indexer.index_images import index_images
 from service.features.annotate.active.judgement_journal import PairAnswer, read_journal, valid_judgements
 from service.features.annotate.study_files import JOURNAL, AskedPair, StudyRound, read_rounds
 from service.features.label_studio import tasks as label_studio_tasks
-from service.features.label_studio.answers import read_label_studio_export
+from service.features.label_studio.tasks import read_label_studio_export
 
 FIRST, SECOND, THIRD = ("0" * 31 + digit for digit in "123")
 ROUNDS = [

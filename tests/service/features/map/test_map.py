@@ -13,8 +13,8 @@ from cbir import settings
 from cbir.store import Collection
 from cbir.store.snapshot.derived_files import MAP_FILE, StoredMap, drop_map, read_map, write_map
 from service.app import create_app
-from service.features.map.layout.collection_map import compute_map, transform_name
-from service.features.map.map_cache import MapCache
+from service.features.map.collection_map import compute_map, transform_name
+from service.features.map.routes import MapCache
 from service.jobs.job_queue import JobQueue
 from service.state.database import StateDatabase
 from tests.service import wards

@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
-from service.features.oidc import pending_logins
-from service.features.oidc.pending_logins import PendingLogins
+from service.features.oidc import oidc_client
+from service.features.oidc.oidc_client import PendingLogins
 
 
 def test_others_end_no_login() -> None:
@@ -34,7 +34,7 @@ def test_a_login_needs_its_cookie_and_state() -> None:
 
 
 def test_a_login_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pending_logins, "LIFETIME_SECONDS", -1)
+    monkeypatch.setattr(oidc_client, "LIFETIME_SECONDS", -1)
     pending = PendingLogins(partial(bytes, 32))
     cookie, login = pending.begin("/")
     assert pending.end(cookie, login.state) is None

@@ -16,8 +16,8 @@ from cbir import settings
 from cbir.store import Collection
 from service.app import create_app
 from service.features.usage import tables as usage_log
-from service.features.usage.erase import erase_usage
 from service.features.usage.replay_log import LoggedSearch, read_usage_csv, write_usage_csv
+from service.features.usage.tables import erase_usage
 from service.state.database import open_state
 from tests.service.conftest import command, problem
 

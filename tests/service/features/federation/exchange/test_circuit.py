@@ -1,6 +1,6 @@
 """A site that fails in a row is left alone, tried once, and asked again when it answers."""
 
-from service.features.federation.exchange.circuit import CircuitBreaker
+from service.features.federation.site_client import CircuitBreaker
 
 
 class Clock:

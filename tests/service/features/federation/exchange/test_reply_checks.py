@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from cbir.images.scaling import encode_image
 from cbir.store.records.filter_conditions import parse_filters
-from service.features.federation.exchange.reply_checks import (
+from service.features.federation.site_messages import (
     AskedFor,
+    SiteProfile,
     UntrustedReply,
     check_reply,
     read_message,
 )
-from service.features.federation.exchange.site_messages import SiteProfile
 
 PROFILE = SiteProfile(
     profile="tamura",

@@ -8,17 +8,18 @@ import numpy as np
 import pytest
 
 from cbir.errors import InvalidInput
+from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.base.normalisation import Projection, Standardisation
 from cbir.store.snapshot.stored_snapshot import transform_origin
-from service.features.federation.exchange.site_agreement import (
-    describe_site,
+from service.features.federation.site_agreement import (
+    TransformFile,
     difference,
+    site_profile,
     transform_fingerprint,
 )
-from service.features.federation.exchange.site_messages import SiteProfile
-from service.features.federation.exchange.transform_file import TransformFile
+from service.features.federation.site_messages import SiteProfile
 from tests.service.features.federation.exchange.collections import create, entries
 
 
@@ -30,8 +31,7 @@ def two(tmp_path: Path) -> tuple[Path, Path]:
 
 def site(folder: Path) -> SiteProfile:
     with Collection(folder) as collection:
-        shared: dict[str, object] = {"labels": [], "thumbnails": False, "ids": False, "results": 10}
-        return describe_site(collection.profile, collection.normalisation(), collection.count(), shared)
+        return site_profile(collection, Settings())
 
 
 def adopt(folder: Path, file: TransformFile) -> None:

@@ -9,8 +9,8 @@ from cbir.store import Collection, Record
 from cbir.store.base import metadata
 from cbir.store.base import profile as profiles
 from cbir.store.snapshot.derived_files import MAP_FILE, StoredMap, drop_map, read_map, write_map
-from service.features.map.layout import collection_map as maps
-from service.features.map.layout import tsne
+from service.features.map import collection_map as maps
+from service.features.map import tsne
 
 CLUSTERS, EACH = 3, 20
 

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from service.features.map.layout.placing import place_among, place_by_neighbours
+from service.features.map.collection_map import place_among, place_by_neighbours
 
 UNKNOWN = (np.nan, np.nan)
 

@@ -17,9 +17,9 @@ from service.access.tokens import Scope, TokenStore
 from service.app import create_app
 from service.client import Client
 from service.features.saved.cases import tables as saved_cases
-from service.features.saved.cases.messages import CaseSearch, NewCase
 from service.features.saved.cases.tables import QueryPicture, Viewer
 from service.features.saved.erase import erase_saved
+from service.features.saved.messages import CaseSearch, NewCase
 from service.state.database import open_state
 from tests.service import wards
 from tests.service.conftest import command, problem

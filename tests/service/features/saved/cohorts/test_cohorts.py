@@ -19,9 +19,9 @@ from cbir.store.records import record_rows
 from service.access.tokens import Scope
 from service.app import create_app
 from service.client import Client
+from service.features.saved.cases.tables import Viewer
 from service.features.saved.cohorts import routes as cohort_routes
 from service.features.saved.cohorts import tables as saved_cohorts
-from service.features.saved.cohorts.tables import CohortViewer
 from service.features.saved.erase import erase_saved
 from service.state.database import open_state
 from tests.service import wards
@@ -239,7 +239,7 @@ def test_erased_images_leave_cohorts(app: Flask, client: FlaskClient, ids: list[
     assert [image["image_id"] for image in images] == ids[:2]
     problem(client.get(f"/v1/cohorts/{alone}"), 404)
     database = open_state(settings.load())
-    row = saved_cohorts.find_cohort(database, CohortViewer("service", ["collection"], True), cohort)
+    row = saved_cohorts.find_cohort(database, Viewer("service", ["collection"], True, False), cohort)
     with database.reading() as connection:
         proposed = connection.execute(saved_cohorts.proposals.select()).all()
     assert row.judged == 2

@@ -17,11 +17,22 @@ from cbir.errors import InvalidInput
 from cbir.evaluation.position_bias import PositionBias, estimate_position_bias, group_shows
 from cbir.evaluation.runs import parse_methods
 from cbir.settings import Settings
-from service.features.usage.replay.replay import ReplayPlan, position_bias, replay_log, weighted_clicks
-from service.features.usage.replay.replay_measures import NAMES, judged_measures
-from service.features.usage.replay.replay_queries import Click, LoggedQuery, collect_queries
-from service.features.usage.replay.usage_by_method import usage_by_method
-from service.features.usage.replay_log import LoggedSearch, write_usage_csv
+from service.features.usage.replay.replay import (
+    NAMES,
+    ReplayPlan,
+    judged_measures,
+    position_bias,
+    replay_log,
+    weighted_clicks,
+)
+from service.features.usage.replay.replay_report import usage_by_method
+from service.features.usage.replay_log import (
+    Click,
+    LoggedQuery,
+    LoggedSearch,
+    collect_queries,
+    write_usage_csv,
+)
 
 PROFILE = "hash"
 IMAGES = frozenset("abcdefghij") | {"q"}

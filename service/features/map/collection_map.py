@@ -9,14 +9,13 @@ import numpy as np
 from cbir.gallery.gallery import Gallery
 from cbir.gallery.knn import find_neighbours
 from cbir.gallery.knn_graph import build_graph
-from cbir.gallery.vector_blocks import Floats, Rows, spread_rows
+from cbir.gallery.vector_blocks import Floats, Rows, VectorBlocks, spread_rows
 from cbir.store import Collection
 from cbir.store.base.profile import Profile
 from cbir.store.snapshot.derived_files import StoredMap, write_map
 from cbir.store.views.collection_view import View
-from service.features.map.layout.placing import place_by_neighbours
-from service.features.map.layout.principal_plane import project_to_plane
-from service.features.map.layout.tsne import (
+from cbir.system.cancellation import checkpoint
+from service.features.map.tsne import (
     FROM_SCRATCH,
     REFINING,
     Phase,
@@ -25,10 +24,83 @@ from service.features.map.layout.tsne import (
     shrink_to_start,
 )
 
+SHARPNESS = 4  # power of the weights: a plain mean lies between clusters, where neither has images
+SAMPLE = 5000  # vectors that the directions are computed from
 FIRST = 10_000  # images laid out before all others are placed among them and refined: five times as fast
 LEAST = 8  # images; fewer are shown in their principal plane
 
 Progress = Callable[[int, int], None]
+
+
+def place_by_neighbours(weights: Any, positions: Floats) -> Floats:
+    """Place the images of a k-NN graph that have no place at the weighted mean of their neighbours' positions.
+
+    Images with a placed neighbour come first, then those that neighbour them.
+
+    Parameters
+    ----------
+    weights : sparse matrix (n, n) float32
+        Weights of the graph's edges.
+    positions : (n, 2) float32
+        Places; NaN for images that have none.
+
+    Returns
+    -------
+    (n, 2) float32
+        Places; NaN for images that no chain of neighbours joins with a placed one.
+    """
+    positions = positions.copy()
+    waiting = np.flatnonzero(np.isnan(positions[:, 0]))
+    while len(waiting):
+        checkpoint()
+        placed = ~np.isnan(positions[:, 0])
+        edges = weights[waiting].power(SHARPNESS).multiply(placed[None, :]).tocsr()
+        total = np.asarray(edges.sum(axis=1)).ravel()
+        joined = total > 0
+        if not joined.any():
+            break
+        means = edges[joined] @ np.nan_to_num(positions) / total[joined, None]
+        positions[waiting[joined]] = means
+        waiting = waiting[~joined]
+    return positions
+
+
+def place_among(positions: Floats) -> Floats | None:
+    """Return the place (2,) of an image whose nearest neighbours have these `positions` (k, 2), NaN if unknown.
+
+    The median of each coordinate, which one neighbour in another cluster does not move; None without any place.
+    """
+    finite = positions[~np.isnan(positions[:, 0])]
+    return np.median(finite, axis=0).astype(np.float32) if len(finite) else None
+
+
+def project_to_plane(gallery: VectorBlocks, rows: Rows) -> Floats:
+    """Project vectors to their first two principal components.
+
+    Parameters
+    ----------
+    gallery : VectorBlocks
+        Vectors of d dimensions.
+    rows : (n,) int64
+        Ascending rows to project; the directions are computed from a spread sample of them.
+
+    Returns
+    -------
+    (n, 2) float32
+        Coordinates. The largest part of each direction is positive, so the same input gives the same signs.
+    """
+    plane = np.zeros((len(rows), 2), np.float32)
+    if len(rows) < 2:
+        return plane
+    sample = gallery.vectors(rows[spread_rows(len(rows), SAMPLE)]).astype(np.float64)
+    centre = sample.mean(axis=0)
+    _, directions = np.linalg.eigh((sample - centre).T @ (sample - centre))
+    first = directions[:, ::-1][:, :2]
+    largest = np.abs(first).argmax(axis=0)
+    first = first * np.where(first[largest, np.arange(first.shape[1])] < 0, -1.0, 1.0)
+    for where, vectors in gallery.chunks(rows):
+        plane[where, : first.shape[1]] = (vectors - centre) @ first
+    return plane
 
 
 def compute_map(

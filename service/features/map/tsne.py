@@ -29,6 +29,7 @@ class Phase:
 
 
 FROM_SCRATCH = (Phase(250, 12.0, 0.5), Phase(250, 1.0, 0.8))
+
 REFINING = (Phase(100, 1.0, 0.8),)
 
 

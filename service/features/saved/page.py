@@ -1,4 +1,4 @@
-"""Pages of saved cases: their list, and one case with its teaching file."""
+"""Pages of saved cases and cohorts: their lists, a case with its teaching file, a cohort with images to judge."""
 
 from collections import Counter
 from functools import partial
@@ -10,7 +10,6 @@ from cbir.errors import NotFound
 from service.access.audit import log_images
 from service.access.caller import actor_name, has_admin_rights
 from service.collections.app_state import current_state
-from service.features.saved.cases.messages import MAX_NOTE, MAX_TITLE
 from service.features.saved.cases.pdf_file import can_write_pdf
 from service.features.saved.cases.routes import MAX_LABELS
 from service.features.saved.cases.teaching_file import (
@@ -20,13 +19,16 @@ from service.features.saved.cases.teaching_file import (
     split_paragraphs,
 )
 from service.features.saved.cases.visible_cases import VisibleCase, find_visible_case
+from service.features.saved.cohorts.visible_cohorts import find_visible_cohort
+from service.features.saved.messages import MAX_NOTE, MAX_TITLE
 from service.http.problems import NotReady
 from service.languages import mark
 from service.pages.menu import MenuPage
 from service.pages.unavailable_page import unavailable_page
 
-blueprint = Blueprint("cases_page", __name__)
-MENU_PAGE = MenuPage("cases_page.show_cases", mark("Cases"), 40, of_collection=False)
+blueprint = Blueprint("saved_page", __name__)
+CASES_PAGE = MenuPage("saved_page.show_cases", mark("Cases"), 40, of_collection=False)
+COHORTS_PAGE = MenuPage("saved_page.show_cohorts", mark("Cohorts"), 50, of_collection=False)
 
 
 @blueprint.get("/cases")
@@ -85,3 +87,33 @@ def _label_keys(case: VisibleCase) -> list[str]:
     """Return the keys of the labels that the images of a case have, the most frequent first."""
     counts = Counter(key for record in case.records.values() for key in record.labels)
     return [key for key, _ in counts.most_common()]
+
+
+@blueprint.get("/cohorts")
+def show_cohorts() -> tuple[str, HTTPStatus]:
+    """Show the list of cohorts, which the page loads by the API."""
+    several = len(current_state().visible_names()) > 1
+    page = render_template("cohorts.html", several=several, is_admin=has_admin_rights(), max_title=MAX_TITLE)
+    return page, HTTPStatus.OK
+
+
+@blueprint.get("/cohorts/<cohort_id>")
+def show_cohort(cohort_id: str) -> tuple[str, HTTPStatus]:
+    """Show a cohort; its owner judges the next images there."""
+    try:
+        cohort = find_visible_cohort(cohort_id)
+    except NotFound:
+        return render_template("not_found.html"), HTTPStatus.NOT_FOUND
+    except NotReady as error:
+        return unavailable_page(error)
+    log_images(image.image_id for image in cohort.judged)
+    page = render_template(
+        "cohort.html",
+        cohort=cohort.summary(),
+        history="".join("1" if image.relevant else "0" for image in cohort.judged),
+        can_delete=cohort.row.owner == actor_name() or has_admin_rights(),
+        several=len(current_state().visible_names()) > 1,
+        max_title=MAX_TITLE,
+        max_note=MAX_NOTE,
+    )
+    return page, HTTPStatus.OK

@@ -1,5 +1,6 @@
-"""File with the transform of a collection, for other sites to normalise their vectors with."""
+"""Comparison of two sites before a vector is sent, and the file with a transform that both take over."""
 
+import hashlib
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -7,14 +8,60 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cbir.errors import InvalidInput
+from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.base.normalisation import Projection, Statistics, read_statistics
 from cbir.store.base.profile import vector_format
 from cbir.store.snapshot.stored_snapshot import transform_origin
 from cbir.system.files import write_bytes
-from service.features.federation.exchange.site_agreement import transform_fingerprint
+from service.features.federation.site_messages import SiteProfile
 
 MAX_BYTES = 256 * 2**20
+
+
+def transform_fingerprint(statistics: Statistics) -> str:
+    """Return a hash of what normalises vectors: two transforms with the same one give the same values."""
+    arrays = [statistics.mean, statistics.scale]
+    if isinstance(statistics, Projection):
+        directions = statistics.directions
+        length = np.array([statistics.length], np.float32)
+        arrays += [np.empty(0, np.float32) if directions is None else directions, length]
+    digest = hashlib.blake2b(type(statistics).__name__.encode(), digest_size=16)
+    for array in arrays:
+        digest.update(repr(array.shape).encode() + array.astype("<f4").tobytes())
+    return digest.hexdigest()
+
+
+def site_profile(collection: Collection, settings: Settings) -> SiteProfile:
+    """Return what other sites must agree with, and what answers contain; `collection` as the caller sees it."""
+    return SiteProfile(
+        profile=collection.profile.name,
+        profile_hash=collection.profile.hash,
+        transform=transform_fingerprint(collection.normalisation()),
+        dimensions=vector_format(collection.profile).dimensions,
+        images=collection.count(),
+        labels=list(settings.federation_labels),
+        thumbnails=settings.federation_thumbnails,
+        ids=settings.federation_ids,
+        results=settings.federation_results,
+    )
+
+
+def difference(own_profile: SiteProfile, their_profile: SiteProfile) -> str | None:
+    """Return in one line what keeps the distances of two sites from being comparable; None if they are."""
+    if own_profile.profile_hash != their_profile.profile_hash:
+        return (
+            f"its profile is {their_profile.profile} ({their_profile.profile_hash}), "
+            f"here it is {own_profile.profile} ({own_profile.profile_hash}); index with the same profile"
+        )
+    if own_profile.dimensions != their_profile.dimensions:
+        return f"its vectors have {their_profile.dimensions} values, here they have {own_profile.dimensions}"
+    if own_profile.transform != their_profile.transform:
+        return (
+            f"its transform is {their_profile.transform[:8]}, here it is {own_profile.transform[:8]}; "
+            "take over one file on both sides with `cbir federate adopt-transform`"
+        )
+    return None
 
 
 class TransformFile(BaseModel):

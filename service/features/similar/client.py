@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from cbir.search.search_options import list_conditions
 from service.client.connection import ServiceConnection, image_path
-from service.features.similar.priors.messages import PriorAnswer
+from service.features.similar.messages import PriorAnswer
 
 
 class PriorOptions(TypedDict, total=False):

@@ -15,7 +15,7 @@ from cbir.store.external_links import compare_link, public_archive_url
 from cbir.store.records.filter_conditions import DicomScope
 from service.access.audit import log_images
 from service.collections.app_state import current_state
-from service.features.similar.priors.messages import PriorAnswer, prior_message
+from service.features.similar.messages import PriorAnswer, prior_message
 from service.features.similar.routes import DICOM_JSON, UID, StudyUid, accepted_type
 from service.http.operations import json_response, operation
 from service.http.problems import Malformed
@@ -25,10 +25,10 @@ from service.http.timeouts import query_deadline
 from service.routes import dicom_json
 from service.routes.image_routes import CollectionParameters, ImageIdInPath
 
-blueprint = Blueprint("priors", __name__)
-
 MAX_STUDIES = 100
 MAX_IMAGES = 20
+
+blueprint = Blueprint("priors", __name__)
 
 
 class PriorParameters(CollectionParameters):

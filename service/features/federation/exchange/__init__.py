@@ -1,1 +1,0 @@
-"""Search over several services: messages, checks of what others answer, and merging. Sends nothing by itself."""

@@ -1,1 +1,0 @@
-"""Maps of a collection: its images in two dimensions, similar ones close together."""

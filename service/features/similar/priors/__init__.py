@@ -1,1 +1,0 @@
-"""Other studies of a query's patient."""
