@@ -11,7 +11,7 @@ from service.state.shared_rates import forget_full_allowances, spend_requests
 
 EXCHANGE_SECONDS = 1.0
 EXCHANGES_PER_CLEANING = 300
-MAX_CALLERS = 1000  # of one statement
+MAX_EXCHANGED = 1000  # of one statement
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class SharedAllowances:
 
     def _exchange(self) -> None:
         with self._lock:
-            spent = dict(self._spent.most_common(MAX_CALLERS))
+            spent = dict(self._spent.most_common(MAX_EXCHANGED))
         if not spent:
             return
         try:
