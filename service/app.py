@@ -39,7 +39,7 @@ from service.routes import (
     vector_routes,
 )
 from service.state import database
-from service.state.all_tables import check_tables
+from service.state.schema import check_tables
 
 FORM_OVERHEAD_BYTES = 64 * 2**10  # multipart/form-data may add this to the images
 

@@ -5,7 +5,7 @@ from itsdangerous import BadSignature, TimestampSigner
 
 from service.state.database import EXTENSION as STATE
 from service.state.database import StateDatabase
-from service.state.signing_keys import signing_key
+from service.state.login_rows import signing_key
 
 TICKET_SECONDS = 600
 KEY_EXTENSION = "cbir-ticket-key"

@@ -6,7 +6,7 @@ from cbir.errors import StorageFull
 from service.state.database import StateDatabase
 from service.state.errors import StateUnavailable
 from service.state.schema import unix_time
-from service.state.token_uses import load_uses, save_use
+from service.state.token_rows import load_uses, save_use
 
 MINUTE = 60
 SAVE_SECONDS = 600  # between two writes of the same token

@@ -11,7 +11,7 @@ from threading import Lock
 from cbir.errors import StorageFull
 from service.state.database import StateDatabase
 from service.state.errors import StateUnavailable
-from service.state.failed_attempts import add_failure
+from service.state.login_rows import add_failure
 
 MAX_NETWORKS = 10_000
 

@@ -10,7 +10,7 @@ from threading import Lock
 from cbir.errors import CbirError
 from service.access.shared_allowances import SharedAllowances
 from service.state.database import StateDatabase
-from service.state.shared_rates import name_patients
+from service.state.request_counts import name_patients
 
 MAX_CALLERS = 10_000
 HOUR = 3600

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from cbir.errors import StorageFull
 from service.state.database import StateDatabase
 from service.state.errors import StateUnavailable
-from service.state.login_sessions import StoredSession, add_session, find_session, remove_session
+from service.state.login_rows import StoredSession, add_session, find_session, remove_session
 
 LIFETIME_SECONDS = 12 * 3600  # a working day; the token may expire earlier
 MAX_SESSIONS = 10_000

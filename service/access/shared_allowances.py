@@ -7,7 +7,7 @@ from threading import Event, Lock, Thread
 
 from cbir.errors import CbirError
 from service.state.database import StateDatabase
-from service.state.shared_rates import forget_full_allowances, spend_requests
+from service.state.request_counts import forget_full_allowances, spend_requests
 
 EXCHANGE_SECONDS = 1.0
 EXCHANGES_PER_CLEANING = 300

@@ -15,7 +15,7 @@ from cbir.system.access_rights import Scope
 from cbir.system.files import OWNER_FILE, atomic_binary, private_folder, wait_lock
 from service.access.token_list import Token, TokenStorage, TokensUnreadable
 from service.state.errors import StateUnavailable
-from service.state.private_file import give_to_owner, permission_problem
+from service.state.sqlite_file import give_to_owner, permission_problem
 
 __all__ = ["FILE", "Scope", "Token", "TokenStore", "TokensUnreadable"]
 

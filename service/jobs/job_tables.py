@@ -16,8 +16,7 @@ from sqlalchemy import (
 )
 
 from service.state.database import StateDatabase
-from service.state.database_clock import DatabaseTime
-from service.state.schema import WholeNumber, tables
+from service.state.schema import DatabaseTime, WholeNumber, tables
 
 ENDED = ("done", "cancelled", "failed")
 _IS_RUNNING = text("state = 'running'")

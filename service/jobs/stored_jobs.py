@@ -7,7 +7,7 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, true, upda
 
 from service.jobs.job_tables import ENDED, job_files, jobs, live_obstacles
 from service.state.database import StateDatabase
-from service.state.database_clock import DatabaseTime, database_time, written_time
+from service.state.schema import DatabaseTime, database_time, written_time
 
 MAX_JOBS = 500  # jobs
 NO_WORKER = (

@@ -67,9 +67,8 @@ def copy_to_server(
     """
     from service.access.shared_tokens import copy_tokens
     from service.access.tokens import TokenStore
-    from service.state.database import StateDatabase, open_state
+    from service.state.database import StateDatabase, copy_state, open_state
     from service.state.postgresql import continue_numbers
-    from service.state.table_copy import copy_state
 
     active = settings.load()
     if not active.state_database:

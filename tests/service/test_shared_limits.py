@@ -12,8 +12,7 @@ from cbir import settings
 from service.access import rate_limits, shared_allowances
 from service.access.rate_limits import HOUR, PatientRate, RequestRate
 from service.state.database import StateDatabase, open_state
-from service.state.database_clock import DatabaseTime
-from service.state.shared_rates import (
+from service.state.request_counts import (
     FULL_AGAIN,
     allowances,
     forget_full_allowances,
@@ -21,6 +20,7 @@ from service.state.shared_rates import (
     patient_names,
     spend_requests,
 )
+from service.state.schema import DatabaseTime
 from tests.postgresql_server import PostgresqlServer
 
 DOWN = "postgresql+psycopg://cbir@127.0.0.1:1/hospital"

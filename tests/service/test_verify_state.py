@@ -23,7 +23,7 @@ from service.server.verify_state import verify_state
 from service.state.database import open_state
 from service.state.errors import StateUnavailable
 from service.state.row_sums import damaged_tables, keep_sums
-from service.state.token_uses import load_uses, save_use, uses
+from service.state.token_rows import load_uses, save_use, uses
 from tests import benches
 from tests.service.conftest import command
 from tests.service.earlier_states import forget_sums

@@ -19,7 +19,7 @@ from service.access.security import is_loopback
 from service.access.sessions import User
 from service.features.oidc.pending_logins import PendingLogins
 from service.state.database import StateDatabase
-from service.state.signing_keys import signing_key
+from service.state.login_rows import signing_key
 
 if TYPE_CHECKING:
     from authlib.integrations.requests_client import OAuth2Session

@@ -34,7 +34,7 @@ from service.jobs.stored_jobs import (
     request_retry,
 )
 from service.state.database import StateDatabase, open_state
-from service.state.database_clock import database_time
+from service.state.schema import database_time
 from tests.postgresql_server import PostgresqlServer
 from tests.service.earlier_states import forget_sums
 
