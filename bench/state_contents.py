@@ -9,8 +9,8 @@ from cbir.search.cohorts.judged_image import ProposedImage
 from cbir.settings import Settings
 from cbir.system.access_rights import Scope
 from service.access.audit import AuditLog
-from service.access.startup_checks import audit_log_place
-from service.access.tokens import TokenStore
+from service.access.security import audit_log_place
+from service.access.token_stores import TokenStore
 from service.features.annotate.reader_study import tables as studies
 from service.features.monailabel.segmentation_files import store_segmentation
 from service.features.saved.cases import tables as cases

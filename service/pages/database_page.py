@@ -3,7 +3,7 @@
 from flask import Blueprint, Response, make_response, render_template, request
 
 from cbir.errors import CbirError, DatabaseUnavailable
-from service.access.private_details import logged_public_text
+from service.access.caller import logged_public_text
 from service.http import problems
 from service.state.errors import StateUnavailable
 

@@ -5,7 +5,7 @@ from http import HTTPStatus
 from flask import render_template
 
 from cbir.errors import NotFound
-from service.access.private_details import public_text
+from service.access.caller import public_text
 from service.collections.app_state import current_state
 from service.http.problems import NotReady
 

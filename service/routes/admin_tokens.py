@@ -10,8 +10,7 @@ from cbir.errors import InvalidInput
 from service.access.audit import log_changed_token
 from service.access.auth import access_control
 from service.access.caller import actor_name, current_caller
-from service.access.token_expiry import parse_expiry
-from service.access.token_list import Token
+from service.access.token_list import Token, parse_expiry
 from service.client.admin_messages import TOKEN_ID, NewToken, TokenInfo, TokenList, TokenRequest
 from service.http.operations import json_response, operation
 from service.http.problems import NotAllowed

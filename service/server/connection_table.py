@@ -7,8 +7,8 @@ from functools import lru_cache
 from ipaddress import ip_network
 from itertools import chain
 
-from service.access.limiter import network_of
 from service.access.proxies import parse_address
+from service.access.rate_limits import network_of
 from service.server.client_connection import ClientConnection, Stage
 
 

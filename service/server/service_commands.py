@@ -40,7 +40,7 @@ def serve(
     from cbir.ingest.archive_client import ArchiveClient
     from cbir.store.index.open_index import open_index
     from cbir.store.writing.default_profile import default_profile_advice
-    from service.access.startup_checks import tokens_required
+    from service.access.security import tokens_required
     from service.app import check_reranker, create_app
     from service.collections.app_state import EXTENSION, check_unique_names
     from service.server.http_server import choose_server, open_listener, run_server

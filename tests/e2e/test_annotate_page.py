@@ -8,7 +8,7 @@ import pytest
 from playwright import sync_api
 
 from cbir.store import Collection
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.features.annotate.active.judgement_journal import ImageGrade, PairJudgement, Undo, read_journal
 from service.features.annotate.study import study_rounds
 from tests.e2e.browsing import until

@@ -8,7 +8,7 @@ from flask.testing import FlaskClient
 
 from cbir import settings
 from cbir.settings import Settings
-from service.access.tokens import Scope
+from service.access.token_stores import Scope
 from service.app import create_app
 from service.routes import request_history
 from service.routes.admin_overview import LIBRARIES, hide_password

@@ -15,9 +15,9 @@ from sqlalchemy import Column, MetaData, Table, Text, select, text
 from cbir import settings
 from cbir.store.base.statements import float_bytes, row_checksum
 from cbir.system.access_rights import Scope
-from service.access.startup_checks import open_audit_log
+from service.access.security import open_audit_log
 from service.access.token_list import TokensUnreadable
-from service.access.tokens import TOKEN_LIST, TokenStore
+from service.access.token_stores import TOKEN_LIST, TokenStore
 from service.features.saved.cases.tables import cases
 from service.server.verify_state import verify_state
 from service.state.database import open_state

@@ -8,7 +8,7 @@ from typing import Any
 from flask.testing import FlaskClient
 
 from cbir.store import Record
-from service.access.tokens import Scope
+from service.access.token_stores import Scope
 from tests.service.walked_ward import QUARANTINED, site_question
 from tests.service.wards import HIDDEN, UNKNOWN, VISIBLE, Ward
 

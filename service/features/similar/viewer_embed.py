@@ -11,7 +11,7 @@ from pydantic import Field
 from cbir.errors import CbirError
 from cbir.search import Hit
 from cbir.search.levels.dicom_levels import Combination, Exclude, ImageGroup, Level
-from service.access.private_details import public_text
+from service.access.caller import public_text
 from service.access.security import allow_frames
 from service.collections.app_state import current_state
 from service.features.similar.priors.prior_cards import prior_cards

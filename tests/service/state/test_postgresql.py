@@ -15,10 +15,9 @@ from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.system.addresses import without_password
 from service.access import sessions
-from service.access.limiter import Limiter
+from service.access.rate_limits import Limiter
 from service.access.sessions import Sessions, User
-from service.access.shared_tokens import SharedTokens
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, SharedTokens, TokenStore
 from service.features.saved.cases.tables import QueryPicture, Viewer, add_case, list_cases, read_picture
 from service.jobs.stored_jobs import NewJob, add_job, load_jobs
 from service.state import schema, token_rows

@@ -19,7 +19,7 @@ from cbir.store import Collection
 from cbir.store.base import profile
 from service.access import scopes
 from service.access.scopes import OpenTo
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.features.annotate.annotation_app import create_app
 from service.features.annotate.annotation_scopes import ANNOTATION_RULES
 from service.features.annotate.annotation_state import EXTENSION

@@ -17,7 +17,7 @@ from werkzeug.datastructures import MultiDict
 from cbir import settings
 from cbir.search.levels.dicom_levels import Combination, Exclude, Level
 from cbir.store import Collection
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
 from service.client import Client
 from tests.indexer.receiving import file_of, slices
