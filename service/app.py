@@ -22,21 +22,16 @@ from service.pages import admin_page, docs_routes, gallery_page, menu, page_part
 from service.routes import (
     add_routes,
     admin_overview,
-    admin_tokens,
     batch_routes,
     collection_routes,
     health_routes,
     image_routes,
     image_set_routes,
     job_routes,
-    label_routes,
     metrics_routes,
     request_history,
-    reranker_routes,
     search_routes,
-    series_routes,
     stow_routes,
-    vector_routes,
 )
 from service.state import database
 from service.state.schema import check_tables
@@ -94,33 +89,28 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
     security.install(app, settings)
     request_bodies.install(app)
     database.install(app, state.database)
-    request_history.install(app, state.database)
+    request_history.install_history(app, state.database)
     app.extensions[scopes.RULES_EXTENSION] = scopes.all_rules()
     auth.install(app, settings)
     request_language.install(app)
-    menu.install(app)
-    page_parts.install(app)
+    menu.install_menu(app)
+    page_parts.install_files(app)
     for feature in features():
         if feature.install:
             feature.load(feature.install)(app)
     for part in (
         search_routes,
         batch_routes,
-        label_routes,
-        vector_routes,
-        reranker_routes,
         add_routes,
         collection_routes,
         image_routes,
         image_set_routes,
         job_routes,
-        series_routes,
         stow_routes,
         docs_routes,
         health_routes,
         admin_overview,
         admin_page,
-        admin_tokens,
         login,
         metrics_routes,
         search_page,

@@ -7,7 +7,7 @@ from service.access.caller import logged_public_text
 from service.http import problems
 from service.state.errors import StateUnavailable
 
-blueprint = Blueprint("database_down", __name__)
+blueprint = Blueprint("error_pages", __name__)
 API = "/v1/"
 
 

@@ -34,7 +34,7 @@ CORE = (
 )
 
 
-def install(app: Flask) -> None:
+def install_menu(app: Flask) -> None:
     """Let the templates of `app` show the menu; raises FeatureUnusable."""
     pages = [*CORE, *(feature.load(each) for feature in features() for each in feature.menu)]
     app.extensions[MENU] = sorted(pages, key=lambda page: page.position)

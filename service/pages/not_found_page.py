@@ -7,7 +7,7 @@ from werkzeug.exceptions import HTTPException
 
 from service.http import problems
 
-blueprint = Blueprint("not_found", __name__)
+blueprint = Blueprint("error_pages", __name__)
 
 
 @blueprint.app_errorhandler(HTTPStatus.NOT_FOUND)

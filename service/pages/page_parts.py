@@ -28,7 +28,7 @@ STATIC, TEMPLATES = "static", "templates"
 FEATURE_FILES = "cbir-feature-files"  # key in app.extensions: folder by address below /static
 
 
-def install(app: Flask) -> None:
+def install_files(app: Flask) -> None:
     """Let `app` serve the files of features; raises FeatureUnusable if two files have one address or name."""
     package = Path(app.root_path)
     static = dict.fromkeys(_files_below(package / STATIC), package / STATIC)

@@ -16,7 +16,7 @@ from service.http.operations import json_response, operation
 from service.http.problems import NotAllowed
 from service.http.request_params import JSON, Parameters, json_body, query_parameters, require_json
 
-blueprint = Blueprint("admin_tokens", __name__, url_prefix="/v1/admin")
+blueprint = Blueprint("admin", __name__, url_prefix="/v1/admin")
 
 DEFAULT_LIFETIME = timedelta(days=90)  # as of `cbir token create`
 

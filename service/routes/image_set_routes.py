@@ -39,7 +39,7 @@ from service.routes.image_routes import (
 )
 from service.routes.label_limits import check_label_change
 
-blueprint = Blueprint("image_sets", __name__, url_prefix="/v1/images")
+blueprint = Blueprint("image_sets", __name__, url_prefix="/v1")
 
 MAX_EXPORT = 200_000  # images of a file, which is made in memory
 MAX_EXPORT_TEXT = 200 * 2**20  # characters of a file
@@ -62,7 +62,7 @@ class ExportParameters(CollectionParameters):
     sort: Sort = None
 
 
-@blueprint.patch("")
+@blueprint.patch("/images")
 @operation(
     "label_images",
     {200: LabelledCount},
@@ -93,7 +93,7 @@ def patch_images() -> Response:
     return json_response(LabelledCount(labelled=len(set(change.ids))))
 
 
-@blueprint.post("/delete")
+@blueprint.post("/images/delete")
 @operation(
     "delete_images",
     {200: DeletedImages},
@@ -119,7 +119,7 @@ def post_delete() -> Response:
     return json_response(DeletedImages(deleted=deleted))
 
 
-@blueprint.post("/records")
+@blueprint.post("/images/records")
 @operation(
     "image_records",
     {200: ImagePage},
@@ -151,7 +151,7 @@ def post_records() -> Response:
     return json_response(ImagePage(items=items, next=None))
 
 
-@blueprint.post("/export")
+@blueprint.post("/images/export")
 @operation(
     "export_images",
     {200: "text/csv"},

@@ -12,7 +12,7 @@ from service.http.operations import json_response, operation
 from service.http.timeouts import query_deadline
 from service.routes.image_routes import CollectionParameters, ImageListParameters
 
-blueprint = Blueprint("labels", __name__, url_prefix="/v1/labels")
+blueprint = Blueprint("collection", __name__, url_prefix="/v1")
 
 KeyInPath = Annotated[str, Field(description="Key of the label.", examples=["modality"])]
 
@@ -27,7 +27,7 @@ class LabelValueParameters(ImageListParameters):
     """Page of the values of the images that meet conditions."""
 
 
-@blueprint.get("")
+@blueprint.get("/labels")
 @operation(
     "labels", {200: LabelFacets}, query=LabelKeyParameters, problems=(404, 422, 504), python="client.labels()"
 )
@@ -44,7 +44,7 @@ def get_labels() -> Response:
     return json_response(LabelFacets(images=images, items=[LabelFacet(**key._asdict()) for key in keys]))
 
 
-@blueprint.get("/<path:key>")
+@blueprint.get("/labels/<path:key>")
 @operation(
     "label_values",
     {200: LabelValuePage},

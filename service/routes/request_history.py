@@ -15,7 +15,7 @@ from service.state.database import StateDatabase
 from service.state.errors import StateUnavailable
 from service.state.request_counts import CountKey, add_counts, load_counts
 
-EXTENSION = "cbir-request-history"
+HISTORY = "cbir-request-history"
 SAVE_SECONDS = 60.0
 KEPT_DAYS = 400
 REFUSALS = (401, 403, 429)
@@ -85,15 +85,15 @@ def _day(ago: int) -> str:
     return (datetime.now(UTC) - timedelta(days=ago)).date().isoformat()
 
 
-def install(app: Flask, database: StateDatabase) -> None:
+def install_history(app: Flask, database: StateDatabase) -> None:
     """Count the requests of `app` whose addresses have an action."""
-    app.extensions[EXTENSION] = RequestHistory(database)
-    app.after_request(_count)
+    app.extensions[HISTORY] = RequestHistory(database)
+    app.after_request(_count_request)
 
 
 def request_history() -> RequestHistory:
     """Return the request history of the current app."""
-    return cast(RequestHistory, current_app.extensions[EXTENSION])
+    return cast(RequestHistory, current_app.extensions[HISTORY])
 
 
 def note_method(name: str) -> None:
@@ -101,7 +101,7 @@ def note_method(name: str) -> None:
     g.rerank_method = name
 
 
-def _count(response: Response) -> Response:
+def _count_request(response: Response) -> Response:
     rule = scopes.rule_of_request(request)
     if rule and rule.action:
         request_history().count(rule.action, g.get("rerank_method", ""), response.status_code)

@@ -10,7 +10,7 @@ from service.client.messages import RerankerInfo, RerankerList, RerankerParamete
 from service.collections.app_state import current_state
 from service.http.operations import json_response, operation
 
-blueprint = Blueprint("rerankers", __name__, url_prefix="/v1")
+blueprint = Blueprint("collection", __name__, url_prefix="/v1")
 
 
 @blueprint.get("/rerankers")

@@ -14,7 +14,7 @@ from service.http.responses import page_that_fits
 from service.http.timeouts import query_deadline
 from service.routes.image_routes import ImageListParameters
 
-blueprint = Blueprint("series", __name__, url_prefix="/v1/series")
+blueprint = Blueprint("collection", __name__, url_prefix="/v1")
 
 
 class SeriesParameters(ImageListParameters):
@@ -25,7 +25,7 @@ class SeriesParameters(ImageListParameters):
     )
 
 
-@blueprint.get("")
+@blueprint.get("/series")
 @operation(
     "series",
     {200: DicomGroupPage},

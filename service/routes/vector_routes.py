@@ -19,7 +19,7 @@ from service.http import request_params
 from service.http.operations import json_response, operation
 from service.routes.image_routes import CollectionParameters, ImageIdInPath
 
-blueprint = Blueprint("vectors", __name__, url_prefix="/v1")
+blueprint = Blueprint("image_sets", __name__, url_prefix="/v1")
 
 MAX_VECTORS = 100  # of a request
 
