@@ -1,8 +1,8 @@
 """Counts requests by day, for administrators: in memory, and once a minute in the state database."""
 
+import collections
 import logging
 import time
-from collections import Counter
 from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import cast
@@ -35,7 +35,7 @@ class RequestHistory:
     def __init__(self, database: StateDatabase) -> None:
         self._database = database
         self._lock = Lock()
-        self._unsaved: Counter[CountKey] = Counter()
+        self._unsaved: collections.Counter[CountKey] = collections.Counter()
         self._saved_at = time.monotonic()
 
     def count(self, action: str, method: str, status: int) -> None:
@@ -61,7 +61,7 @@ class RequestHistory:
 
     def _save(self) -> None:
         with self._lock:
-            added, self._unsaved = self._unsaved, Counter()
+            added, self._unsaved = self._unsaved, collections.Counter()
         try:
             if added:
                 add_counts(self._database, added, _day(KEPT_DAYS))
@@ -74,9 +74,9 @@ class RequestHistory:
         """Return the numbers of the last `days` days, today's included."""
         self._save()
         try:
-            counts = Counter(load_counts(self._database, _day(days - 1)))
+            counts = collections.Counter(load_counts(self._database, _day(days - 1)))
         except (StateUnavailable, StorageFull):
-            counts = Counter()
+            counts = collections.Counter()
         with self._lock:
             return counts + self._unsaved
 
