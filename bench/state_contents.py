@@ -18,7 +18,7 @@ from service.features.saved.cases.messages import CaseSearch, NewCase
 from service.features.saved.cohorts import tables as cohorts
 from service.features.usage import tables as usage_log
 from service.features.usage.replay_log import LoggedSearch
-from service.jobs import job_tables, stored_jobs
+from service.jobs import stored_jobs
 from service.state import login_rows, request_counts, token_rows
 from service.state.database import StateDatabase, open_state
 
@@ -45,7 +45,7 @@ def make_state(folder: Path) -> None:
         database, login_rows.StoredSession("ab" * 32, None, "mia", ("ct",), 2 * NOW), 10, 10
     )
     stored_jobs.add_job(database, stored_jobs.NewJob("index", "knees", {"sources": ["/archive"]}), 10)
-    job_tables.save_worker(database, "worker", {"0123456789abcdef": "the folder /archive"})
+    stored_jobs.save_worker(database, "worker", {"0123456789abcdef": "the folder /archive"})
     request_counts.add_counts(
         database, {request_counts.CountKey("2026-03-02", "search", "none", "done"): 7}, "2026-01-01"
     )

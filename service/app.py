@@ -18,7 +18,7 @@ from service.collections.app_state import EXTENSION, AppState
 from service.http import collection_paths, problems, request_bodies, responses
 from service.http.request_bodies import AnyNameFormParser
 from service.languages import request_language
-from service.pages import admin_page, docs_routes, gallery_page, menu, page_parts, search_page
+from service.pages import admin_page, docs_routes, gallery_page, page_parts, search_page
 from service.routes import (
     add_routes,
     admin_overview,
@@ -29,7 +29,6 @@ from service.routes import (
     image_set_routes,
     job_routes,
     metrics_routes,
-    request_history,
     search_routes,
     stow_routes,
 )
@@ -89,11 +88,11 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
     security.install(app, settings)
     request_bodies.install(app)
     database.install(app, state.database)
-    request_history.install_history(app, state.database)
+    metrics_routes.install_history(app, state.database)
     app.extensions[scopes.RULES_EXTENSION] = scopes.all_rules()
     auth.install(app, settings)
     request_language.install(app)
-    menu.install_menu(app)
+    page_parts.install_menu(app)
     page_parts.install_files(app)
     for feature in features():
         if feature.install:

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, select, true, update
 from sqlalchemy.exc import IntegrityError
 
-from service.jobs.job_tables import job_files, jobs
-from service.jobs.stored_jobs import keep_files
+from service.jobs.stored_jobs import job_files, jobs, keep_files
 from service.state.database import StateDatabase
 from service.state.schema import DatabaseTime, database_time, written_time
 

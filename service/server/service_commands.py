@@ -119,8 +119,8 @@ def run_worker(
 
     from cbir.store.collection_address import public_name
     from service.collections.app_state import check_unique_names
+    from service.jobs.job_work import WorkerPlace
     from service.jobs.job_worker import JobWorker
-    from service.jobs.worker_place import WorkerPlace
     from service.state.database import open_state
     from service.state.startup_wait import check_collections, wait_for_state
 

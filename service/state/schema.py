@@ -35,7 +35,7 @@ WholeNumber = BigInteger().with_variant(Integer(), "sqlite")
 VERSION_TABLE = "schema_version"
 
 _version = Table(VERSION_TABLE, tables, Column("version", WholeNumber, primary_key=True, autoincrement=False))
-JOBS = "service.jobs.job_tables"
+JOBS = "service.jobs.stored_jobs"
 
 
 class Migration(NamedTuple):

@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 from cbir import settings
 from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
-from service.client.paths import path_in_collection
+from service.client.collection_messages import path_in_collection
 from tests.service.conftest import problem
 
 DOCS = Path(__file__).parents[2] / "docs"

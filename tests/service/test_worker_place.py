@@ -14,9 +14,8 @@ from service.features.map.job import MapRequest
 from service.features.map.job_kind import new_map_job
 from service.features.map.layout import tsne
 from service.jobs.job_claims import JobCandidate
-from service.jobs.job_work import NAME, folder_place, has_many_writers, new_index_job
+from service.jobs.job_work import NAME, WorkerPlace, folder_place, has_many_writers, new_index_job
 from service.jobs.stored_jobs import NewJob
-from service.jobs.worker_place import WorkerPlace
 
 OPTIONS = {"labels": None, "processes": None, "duplicates": False, "restore": True, "actor": "user mia"}
 

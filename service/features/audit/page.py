@@ -9,9 +9,8 @@ from cbir.system.access_rights import Scope
 from service.collections.app_state import current_state
 from service.http.problems import NotReady
 from service.languages import mark
-from service.pages.label_filters import label_filters_of
-from service.pages.menu import MenuPage
-from service.pages.unavailable_page import unavailable_page
+from service.pages.error_pages import unavailable_page
+from service.pages.page_parts import MenuPage, label_filters_of
 
 blueprint = Blueprint("audit_page", __name__)
 MENU_PAGE = MenuPage("audit_page.show_audit", mark("Audit"), 60, scope=Scope.annotate)

@@ -17,7 +17,7 @@ from cbir.store.base.normalisation import Statistics
 from cbir.system.cancellation import checkpoint
 from service.collections.app_state import AppState
 from service.collections.image_sources import decode_source
-from service.collections.thumbnail_response import load_thumbnail
+from service.collections.stored_pictures import load_thumbnail
 from service.collections.uploads import describe_task, describe_upload
 from service.features.explain.messages import ResultExplanation
 from service.http.problems import SourceGone

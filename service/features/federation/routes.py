@@ -13,7 +13,7 @@ from service.access.audit import log_images, log_sent
 from service.access.auth import count_federated_search
 from service.access.caller import actor_name
 from service.collections.app_state import current_state
-from service.collections.thumbnail_response import load_thumbnail
+from service.collections.stored_pictures import load_thumbnail
 from service.features.federation import answer_site
 from service.features.federation.exchange.site_messages import (
     EXAMPLE_HASH,

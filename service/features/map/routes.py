@@ -31,8 +31,8 @@ from service.features.map.messages import (
 from service.http import request_params
 from service.http.operations import json_response, operation
 from service.http.timeouts import query_deadline
+from service.routes.collection_routes import KeyInPath
 from service.routes.image_routes import CollectionParameters
-from service.routes.label_routes import KeyInPath
 from service.state.errors import StateUnavailable
 
 blueprint = Blueprint("maps", __name__, url_prefix="/v1/map")

@@ -8,8 +8,8 @@ from cbir.errors import NotFound
 from service.collections.app_state import current_state
 from service.http.problems import NotReady
 from service.languages import mark
-from service.pages.menu import MenuPage
-from service.pages.unavailable_page import unavailable_page
+from service.pages.error_pages import unavailable_page
+from service.pages.page_parts import MenuPage
 
 blueprint = Blueprint("quarantine_page", __name__)
 MENU_PAGE = MenuPage("quarantine_page.render_quarantine", mark("Quarantine"), 80, of_administration=True)

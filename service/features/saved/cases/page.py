@@ -22,8 +22,8 @@ from service.features.saved.cases.teaching_file import (
 from service.features.saved.cases.visible_cases import VisibleCase, find_visible_case
 from service.http.problems import NotReady
 from service.languages import mark
-from service.pages.menu import MenuPage
-from service.pages.unavailable_page import unavailable_page
+from service.pages.error_pages import unavailable_page
+from service.pages.page_parts import MenuPage
 
 blueprint = Blueprint("cases_page", __name__)
 MENU_PAGE = MenuPage("cases_page.show_cases", mark("Cases"), 40, of_collection=False)

@@ -12,8 +12,8 @@ from service.features.saved.cases.messages import MAX_NOTE, MAX_TITLE
 from service.features.saved.cohorts.visible_cohorts import find_visible_cohort
 from service.http.problems import NotReady
 from service.languages import mark
-from service.pages.menu import MenuPage
-from service.pages.unavailable_page import unavailable_page
+from service.pages.error_pages import unavailable_page
+from service.pages.page_parts import MenuPage
 
 blueprint = Blueprint("cohorts_page", __name__)
 MENU_PAGE = MenuPage("cohorts_page.show_cohorts", mark("Cohorts"), 50, of_collection=False)
