@@ -38,7 +38,7 @@ from cbir.ingest.process_pool import ProcessPool, use_one_thread_silently
 from cbir.search import describe_query
 from cbir.store.base import profile as profiles
 from indexer.describe_files import FileTask, describe_files
-from service.collections.decoders import Decoders
+from service.collections.image_sources import Decoders
 
 TASK = DescribeTask(profiles.get("huang2012"), b"secret", Limits())
 CHUNK = 32

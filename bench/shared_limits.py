@@ -15,7 +15,7 @@ import numpy as np
 from cbir import settings
 from cbir.system.access_rights import Scope
 from service.access.rate_limits import PatientRate, RequestRate
-from service.access.shared_tokens import SharedTokens
+from service.access.token_stores import SharedTokens
 from service.state.database import open_state
 from tests.postgresql_server import PostgresqlServer
 

@@ -18,29 +18,23 @@ from service.collections.app_state import EXTENSION, AppState
 from service.http import collection_paths, problems, request_bodies, responses
 from service.http.request_bodies import AnyNameFormParser
 from service.languages import request_language
-from service.pages import admin_page, docs_routes, gallery_page, menu, page_parts, search_page
+from service.pages import admin_page, docs_routes, gallery_page, page_parts, search_page
 from service.routes import (
     add_routes,
     admin_overview,
-    admin_tokens,
     batch_routes,
     collection_routes,
     health_routes,
     image_routes,
     image_set_routes,
     job_routes,
-    label_routes,
     metrics_routes,
-    request_history,
-    reranker_routes,
     search_routes,
-    series_routes,
     stow_routes,
-    vector_routes,
 )
 from service.routes.search_hooks import search_hooks
 from service.state import database
-from service.state.all_tables import check_tables
+from service.state.schema import check_tables
 
 FORM_OVERHEAD_BYTES = 64 * 2**10  # multipart/form-data may add this to the images
 
@@ -95,33 +89,28 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
     security.install(app, settings)
     request_bodies.install(app)
     database.install(app, state.database)
-    request_history.install(app, state.database)
+    metrics_routes.install_history(app, state.database)
     app.extensions[scopes.RULES_EXTENSION] = scopes.all_rules()
     auth.install(app, settings)
     request_language.install(app)
-    menu.install(app)
-    page_parts.install(app)
+    page_parts.install_menu(app)
+    page_parts.install_files(app)
     for feature in features():
         if feature.install:
             feature.load(feature.install)(app)
     for part in (
         search_routes,
         batch_routes,
-        label_routes,
-        vector_routes,
-        reranker_routes,
         add_routes,
         collection_routes,
         image_routes,
         image_set_routes,
         job_routes,
-        series_routes,
         stow_routes,
         docs_routes,
         health_routes,
         admin_overview,
         admin_page,
-        admin_tokens,
         login,
         metrics_routes,
         search_page,

@@ -13,9 +13,8 @@ from flask import g
 
 from cbir.errors import InvalidInput
 from cbir.system.files import BINARY, OWNER_FILE, has_room, private_folder
-from service.access.audit_chain import NOT_WRITTEN, RESTARTED, chain_line
+from service.access.audit_chain import CHECK, NOT_WRITTEN, RESTARTED, AuditWriter, chain_line, time_of_line
 from service.access.audit_files import AuditFiles, ChainState
-from service.access.audit_writer import CHECK, AuditWriter, time_of_line
 
 IMAGE_ID = re.compile(r"[0-9a-f]{32}(-[0-9]{1,9})?")
 

@@ -14,7 +14,7 @@ from cbir.system.console import StageBars, echo
 if TYPE_CHECKING:
     from service.access.audit_chain import ChainHead
     from service.access.audit_files import AuditFiles
-    from service.access.shared_audit_check import SharedAuditLines
+    from service.access.shared_audit import SharedAuditLines
 
 HEAD = re.compile(r"([0-9]{1,18}):([0-9a-f]{32})")
 MAX_FAULTS = 20  # printed
@@ -85,7 +85,7 @@ def export_lines(
     ] = None,
 ) -> None:
     """Print the lines of an audit log in state_database, as a file has them."""
-    from service.access.shared_audit_check import SharedAuditLines
+    from service.access.shared_audit import SharedAuditLines
 
     log = _log(None)
     if not isinstance(log, SharedAuditLines):
@@ -97,8 +97,8 @@ def export_lines(
 
 def _log(file: Path | None) -> "AuditFiles | SharedAuditLines":
     from service.access.audit_files import AuditFiles
-    from service.access.shared_audit_check import SharedAuditLines
-    from service.access.startup_checks import audit_key_file, audit_log_place
+    from service.access.security import audit_key_file, audit_log_place
+    from service.access.shared_audit import SharedAuditLines
     from service.state.database import open_state
 
     active = settings.load()

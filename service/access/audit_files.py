@@ -10,10 +10,8 @@ from pathlib import Path
 
 from cbir.errors import InvalidInput
 from cbir.system.files import BINARY, OWNER_FILE, wait_lock
-from service.access.audit_chain import ChainHead, read_head, start_chain
-from service.access.audit_key import read_key, read_or_create_key
-from service.access.chain_check import LogLine, verify_chain
-from service.access.chain_report import ChainReport
+from service.access.audit_chain import ChainHead, read_head, read_key, read_or_create_key, start_chain
+from service.access.chain_check import ChainReport, LogLine, verify_chain
 
 HEAD_BYTES = 160  # fixed, so that the note is written in place
 TAIL_BYTES = 64 * 2**10  # longer than any line

@@ -9,18 +9,22 @@ from werkzeug.exceptions import Forbidden
 
 from cbir.settings import Settings
 from cbir.system.access_rights import ALL_RIGHTS, Scope
-from service.access import image_tickets, private_details, scopes, startup_checks
+from service.access import scopes, security, sessions
 from service.access.audit import log_images
-from service.access.caller import Caller, caller_key, current_caller, current_rights, set_rights
-from service.access.group_rights import rights_of_groups, valid_user_name
-from service.access.last_uses import LastUses
-from service.access.limiter import Limiter
+from service.access.caller import (
+    Caller,
+    caller_key,
+    current_caller,
+    current_rights,
+    hide_private_details,
+    set_rights,
+)
 from service.access.proxies import GROUPS, PEER, USER, VIA_TRUSTED_PROXY, TrustedProxies
-from service.access.rate_limits import PatientRate, RequestRate
+from service.access.rate_limits import Limiter, PatientRate, RequestRate
 from service.access.security import SAFE_METHODS, allow_frames, is_loopback
 from service.access.sessions import Sessions, User
-from service.access.shared_tokens import open_tokens
-from service.access.token_list import TokensUnreadable
+from service.access.token_list import TokensUnreadable, rights_of_groups, valid_user_name
+from service.access.token_stores import LastUses, open_tokens
 from service.http import request_bodies
 from service.http.problems import TooManyRequests, problem_response
 from service.state.database import EXTENSION as STATE
@@ -42,7 +46,7 @@ class AccessControl:
     """Tokens, sessions, rights of groups, limits and audit log of one app."""
 
     def __init__(self, settings: Settings, database: StateDatabase) -> None:
-        self.required = startup_checks.tokens_required(settings)
+        self.required = security.tokens_required(settings)
         self.tokens = open_tokens(settings, database)
         self.last_uses = LastUses(database)
         self.sessions = Sessions(database)
@@ -53,7 +57,7 @@ class AccessControl:
         self.federated = RequestRate(settings.federation_per_minute, database=database, name="federation")
         self.new_patients = PatientRate(settings.patients_per_hour, database=database)
         self.identifiers = PatientRate(settings.identifiers_per_hour, database=database, name="identifiers")
-        self.audit = startup_checks.open_audit_log(settings, database)
+        self.audit = security.open_audit_log(settings, database)
         self.audit_part = PartCheck("audit log", self.audit.check, AUDIT_SECONDS) if self.audit else None
         self.audit_required = settings.audit_failure == "closed"
         self.frame_origins = settings.frame_origins
@@ -81,7 +85,7 @@ def install(app: Flask, settings: Settings) -> None:
         app.wsgi_app, settings.trusted_proxies, settings.proxy_user_header, settings.proxy_groups_header
     )
     app.register_error_handler(TokensUnreadable, _tokens_unreadable)
-    private_details.install(app)
+    hide_private_details(app)
     app.before_request(_authorise)
     app.after_request(_write_audit_line)
     app.context_processor(_login_for_templates)
@@ -241,7 +245,7 @@ def _caller_of_ticket(control: AccessControl, rule: scopes.AccessRule) -> Caller
     """Return the holder of the token that got the ticket of the request, if its address takes tickets."""
     if not rule.ticket:
         return None
-    token_id = image_tickets.ticket_token(request.args.get("image", ""))
+    token_id = sessions.ticket_token(request.args.get("image", ""))
     token = control.tokens.get(token_id) if token_id else None
     return Caller(token, token) if token else None
 

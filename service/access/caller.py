@@ -1,13 +1,28 @@
-"""Sender of the current request, and its rights."""
+"""Sender of the current request, its rights, and the details of errors that it may see."""
 
+import logging
 from dataclasses import dataclass, field
 
-from flask import g, has_request_context, request
+from flask import Flask, Response, g, has_request_context, request
 
+from cbir.errors import CbirError, CollectionBusy, CollectionDamaged, DatabaseUnavailable, StorageFull
 from cbir.system.access_rights import ALL_RIGHTS, Rights, Scope
-from service.access.limiter import network_of
+from service.access.rate_limits import network_of
 from service.access.sessions import Session
 from service.access.token_list import Token
+from service.http.problems import NotReady, error_response
+from service.state.errors import StateUnavailable
+
+PUBLIC_DETAILS: dict[type[CbirError], str] = {
+    StorageFull: "the disk of the collection is full; nothing is damaged, and searching continues",
+    CollectionBusy: "another request, job or process is writing to the collection; try again later",
+    CollectionDamaged: "the collection's files are damaged; the log of the service says which",
+    DatabaseUnavailable: "the database of the collection does not answer at the moment; the log says why",
+    StateUnavailable: "the state of the service cannot be used at the moment; the log of the service says why",
+    NotReady: "the collection cannot be opened at the moment; the log of the service says why",
+}
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -72,3 +87,27 @@ def caller_key() -> str:
         return ""
     caller = current_caller()
     return caller.actor if caller else network_of(request.remote_addr or "")
+
+
+def hide_private_details(app: Flask) -> None:
+    """Replace the details of errors that name paths or processes in the responses of `app`."""
+    for error_type in PUBLIC_DETAILS:
+        app.register_error_handler(error_type, _handle)
+
+
+def public_text(error: CbirError) -> str:
+    """Return the message of `error` that the caller of the current request may see."""
+    public = next((PUBLIC_DETAILS[base] for base in type(error).__mro__ if base in PUBLIC_DETAILS), None)
+    return str(error) if public is None or has_admin_rights() else public
+
+
+def logged_public_text(error: CbirError) -> str:
+    """Return the message of `error` that the caller may see; log it where that says less."""
+    text = public_text(error)
+    if text != str(error):
+        log.warning("%s", error)
+    return text
+
+
+def _handle(error: CbirError) -> Response:
+    return error_response(error, logged_public_text(error))

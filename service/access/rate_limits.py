@@ -1,21 +1,96 @@
-"""Limits of callers: requests per minute, and different patients per hour."""
+"""Limits of callers: requests per minute, different patients per hour, and wrong tokens in a row."""
 
 import logging
 import math
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
-from threading import Lock
+from ipaddress import IPv6Address, ip_address
+from threading import Event, Lock, Thread
 
-from cbir.errors import CbirError
-from service.access.shared_allowances import SharedAllowances
+from cbir.errors import CbirError, StorageFull
 from service.state.database import StateDatabase
-from service.state.shared_rates import name_patients
+from service.state.errors import StateUnavailable
+from service.state.login_rows import add_failure
+from service.state.request_counts import forget_full_allowances, name_patients, spend_requests
 
+EXCHANGE_SECONDS = 1.0
+EXCHANGES_PER_CLEANING = 300
+MAX_EXCHANGED = 1000  # of one statement
 MAX_CALLERS = 10_000
 HOUR = 3600
+MAX_NETWORKS = 10_000
 
 log = logging.getLogger(__name__)
+
+
+class SharedAllowances:
+    """Takes requests from allowances in the state database, in a thread that ends when no more come. Thread-safe.
+
+    Parameters
+    ----------
+    database : StateDatabase
+        Database of the service's state, in PostgreSQL.
+    name : str
+        Name of the limit.
+    per_minute : int
+        Size of an allowance.
+    changed : callable
+        Called with a caller and what remains of its allowance, after each exchange.
+    """
+
+    def __init__(
+        self, database: StateDatabase, name: str, per_minute: int, changed: Callable[[str, float], None]
+    ) -> None:
+        self._database = database
+        self._prefix = f"{name} "
+        self._per_minute = per_minute
+        self._changed = changed
+        self._lock = Lock()
+        self._spent: Counter[str] = Counter()
+        self._thread: Thread | None = None
+        self._exchanges = 0
+
+    def spend(self, caller: str) -> None:
+        """Take a request from the allowance of `caller`, at the next exchange."""
+        with self._lock:
+            self._spent[caller] += 1
+            if self._thread is None:
+                self._thread = Thread(target=self._run, name="shared-allowances", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            self._exchange()
+            Event().wait(EXCHANGE_SECONDS)
+            with self._lock:
+                if not self._spent:
+                    self._thread = None
+                    return
+
+    def _exchange(self) -> None:
+        with self._lock:
+            spent = dict(self._spent.most_common(MAX_EXCHANGED))
+        if not spent:
+            return
+        try:
+            by_name = {self._prefix + caller: count for caller, count in spent.items()}
+            remaining = spend_requests(self._database, by_name, self._per_minute)
+            self._clean()
+        except CbirError as error:
+            log.warning("requests are counted at this service only: %s", error)
+            remaining = {}
+        with self._lock:
+            self._spent -= Counter(spent)  # what is not exchanged is too old by the next time
+            unsent = {caller: self._spent[caller] for caller in spent}
+        for caller, count in unsent.items():
+            if self._prefix + caller in remaining:
+                self._changed(caller, remaining[self._prefix + caller] - count)
+
+    def _clean(self) -> None:
+        self._exchanges += 1
+        if self._exchanges % EXCHANGES_PER_CLEANING == 0:
+            forget_full_allowances(self._database)
 
 
 class RequestRate:
@@ -150,3 +225,72 @@ def _wait_for_own(patients: OrderedDict[str, float], new: set[str], per_hour: in
         oldest = list(patients.values())[: min(excess, len(patients))]
         return max(1, math.ceil(oldest[-1] + HOUR - now))
     return HOUR if excess > 0 else 0
+
+
+class Limiter:
+    """Make an address wait after too many failures in a row. Thread-safe.
+
+    State is in memory, for the last 10,000 addresses that failed. With a shared state database the failures at all
+    services count: a service learns of those at the others by the first failure of the address at itself. IPv6
+    addresses count as their /64 network, since a client can use any address in its own.
+
+    Parameters
+    ----------
+    max_failures : int
+        Failures after which an address has to wait.
+    seconds : int
+        Maximum time between two failures that count as one series, and the time to wait after the last.
+    clock : callable
+        Monotonic clock in seconds.
+    database : StateDatabase, optional
+        Database of the service's state.
+    """
+
+    def __init__(
+        self,
+        max_failures: int,
+        seconds: int,
+        clock: Callable[[], float] = time.monotonic,
+        database: StateDatabase | None = None,
+    ) -> None:
+        self.max_failures = max_failures
+        self.seconds = seconds
+        self._clock = clock
+        self._database = database if database and database.shared else None
+        self._lock = Lock()
+        self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()  # network: (count, expiry)
+
+    def seconds_to_wait(self, address: str) -> int:
+        """Return the seconds until `address` may try again; 0 if it may now."""
+        count, expiry = self._failures.get(network_of(address), (0, 0.0))
+        remaining = expiry - self._clock()
+        return math.ceil(remaining) if count >= self.max_failures and remaining > 0 else 0
+
+    def record_failure(self, address: str) -> None:
+        """Count a failure of `address`."""
+        now, network = self._clock(), network_of(address)
+        elsewhere = self._record_for_all(network)
+        with self._lock:
+            count, expiry = self._failures.pop(network, (0, 0.0))
+            count = max((count if now < expiry else 0) + 1, elsewhere)
+            self._failures[network] = count, now + self.seconds
+            if len(self._failures) > MAX_NETWORKS:
+                self._failures.popitem(last=False)
+
+    def _record_for_all(self, network: str) -> int:
+        """Count a failure in the shared database; return the number of those at all services, 0 without one."""
+        if self._database is None:
+            return 0
+        try:
+            return add_failure(self._database, network, self.seconds, MAX_NETWORKS)
+        except (StateUnavailable, StorageFull) as error:
+            log.warning("a failed login is not counted at other services: %s", error)
+            return 0
+
+
+def network_of(address: str) -> str:
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return ""
+    return str(IPv6Address(int(parsed) >> 64 << 64)) if parsed.version == 6 else str(parsed)

@@ -1,14 +1,25 @@
-"""Checks on every request and headers on every response that keep other sites from using the service."""
+"""Checks that keep others from using the service: of settings before it starts, and of every request."""
 
+import ssl
 from collections.abc import Sequence
 from ipaddress import ip_address
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from flask import Flask, Request, Response, current_app, g, request
 from werkzeug.exceptions import BadRequest, Forbidden, MisdirectedRequest
 
+from cbir.errors import InvalidInput
 from cbir.settings import Settings
+from cbir.system.access_rights import Scope
+from cbir.system.features import features
+from service.access.audit import AuditLog
+from service.access.audit_chain import AuditWriter
 from service.access.proxies import FORWARDED_BY_UNKNOWN, PATH_PREFIX, PEER, VIA_TRUSTED_PROXY
+from service.access.shared_audit import SharedAuditLog
+from service.access.token_list import check_rights
+from service.access.token_stores import FILE, open_tokens
+from service.state.database import StateDatabase, open_state
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
@@ -26,6 +37,9 @@ STRICT_TRANSPORT = "max-age=31536000"  # browsers use https only, for a year (RF
 ANY_ADDRESS = ("0.0.0.0", "::")  # listens on all addresses of the machine
 HOST_NAMES = "cbir-names"  # key in app.extensions: allowed host names besides loopback names
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
+AUDIT_FILE = "audit.jsonl"
+AUDIT_KEY_FILE = "audit.key"
+AUDIT_IN_DATABASE = "database"
 
 
 def is_loopback(host: str) -> bool:
@@ -120,3 +134,141 @@ def _add_headers(response: Response) -> Response:
     if request.is_secure and not is_loopback(_host_name(request.host)):  # other services use that name too
         response.headers.setdefault("Strict-Transport-Security", STRICT_TRANSPORT)
     return response
+
+
+def tokens_required(settings: Settings) -> bool:
+    """Return True if requests need a token: always if other machines or a proxy can reach the service."""
+    if not is_loopback(settings.host) or users_log_in(settings):
+        return True
+    if settings.require_tokens is None:
+        return bool(settings.trusted_proxies or settings.allowed_hosts)
+    return settings.require_tokens
+
+
+def users_log_in(settings: Settings) -> bool:
+    """Return True if users log in by the hospital's identity, so that no token is needed."""
+    return bool(settings.proxy_user_header or settings.oidc_issuer)
+
+
+def audit_log_place(settings: Settings) -> Path | None:
+    """Return the file of the audit log; None if it is in the state database. Raises InvalidInput."""
+    if settings.audit_log == AUDIT_IN_DATABASE and not settings.state_database:
+        raise InvalidInput("audit_log is database, so state_database must be set too")
+    if settings.audit_log == AUDIT_IN_DATABASE or (settings.state_database and not settings.audit_log):
+        return None
+    return Path(settings.audit_log or settings.state_folder / AUDIT_FILE)
+
+
+def audit_key_file(settings: Settings) -> Path:
+    """Return the file with the key of the audit log in the state database."""
+    return settings.audit_key_file or settings.state_folder / AUDIT_KEY_FILE
+
+
+def open_audit_log(settings: Settings, database: StateDatabase) -> AuditWriter | None:
+    """Return the audit log that the settings ask for, if any; raise InvalidInput if its file is not writable."""
+    if not settings.audit_log and not settings.sites and not tokens_required(settings):
+        return None
+    return open_audit_log_of_commands(settings, database)
+
+
+def audit_log_folder(settings: Settings) -> Path | None:
+    """Return the folder of the audit log; None if there is no log, or it is in the state database."""
+    if not settings.audit_log and not settings.sites and not tokens_required(settings):
+        return None
+    file = audit_log_place(settings)
+    return file.parent if file else None
+
+
+def open_audit_log_of_commands(settings: Settings, database: StateDatabase) -> AuditWriter:
+    """Return the audit log for commands that let something leave, which they do for no one without a line."""
+    path = audit_log_place(settings)
+    if path is None:
+        return SharedAuditLog(database, audit_key_file(settings), settings.audit_log_days)
+    return AuditLog(path, settings.audit_log_bytes)
+
+
+def check_startup(settings: Settings) -> None:
+    """Raise InvalidInput, with the remedy, if the service must not start with these settings.
+
+    Raises StateUnavailable if a shared state database has the tokens and cannot be read.
+    """
+    _check_certificate(settings)
+    if not is_loopback(settings.host):
+        _check_reachable(settings)
+    _check_identity(settings)
+    database = open_state(settings)
+    if tokens_required(settings) and not users_log_in(settings):
+        _check_tokens(settings, database)
+    log = open_audit_log(settings, database)
+    if log:
+        log.open()
+        log.close()
+
+
+def _check_identity(settings: Settings) -> None:
+    """Raise InvalidInput if users could not log in, or would have no rights."""
+    if settings.proxy_user_header and not settings.trusted_proxies:
+        raise InvalidInput("proxy_user_header needs trusted_proxies: the header is believed from these only")
+    if settings.proxy_groups_header and not settings.proxy_user_header:
+        raise InvalidInput("proxy_groups_header needs proxy_user_header, the header that names the user")
+    for feature in features():
+        if feature.check_settings:
+            feature.load(feature.check_settings)(settings)
+    if users_log_in(settings) and settings.require_tokens is False:
+        raise InvalidInput("users log in, so require_tokens cannot be false; remove that setting")
+    if users_log_in(settings) and not settings.groups:
+        raise InvalidInput("users log in, but no group has rights; set [groups.NAME] with scopes")
+    for group, rights in settings.groups.items():
+        if not rights.scopes:
+            raise InvalidInput(f"groups.{group}.scopes: at least one of {', '.join(Scope)} is needed")
+        check_rights(rights, f"groups.{group}.where")
+
+
+def _check_tokens(settings: Settings, database: StateDatabase) -> None:
+    """Raise InvalidInput if there is no valid token."""
+    if any(token.state == "valid" for token in open_tokens(settings, database).all().values()):
+        return
+    place = "state_database" if database.shared else settings.state_folder
+    in_file = database.shared and (settings.state_folder / FILE).exists()
+    copying = f", or copy those of {FILE} with `cbir state copy --only-tokens`" if in_file else ""
+    raise InvalidInput(
+        f"{_reason(settings)} tokens are needed, and {place} has no valid one; "
+        f"create one with `cbir token create --scope admin`{copying}"
+    )
+
+
+def _check_reachable(settings: Settings) -> None:
+    reason = _reason(settings)
+    if settings.require_tokens is False:
+        raise InvalidInput(f"{reason} require_tokens cannot be false; remove that setting")
+    if not settings.tls_certificate and not settings.trusted_proxies:
+        raise InvalidInput(
+            f"{reason} tokens and images must be encrypted: set tls_certificate and tls_key, or set "
+            "trusted_proxies to the address of a proxy that encrypts"
+        )
+    if settings.host in ANY_ADDRESS and not settings.allowed_hosts:
+        raise InvalidInput(f"{reason} allowed_hosts must list the host names under which clients reach it")
+
+
+def _reason(settings: Settings) -> str:
+    if is_loopback(settings.host):
+        return "with require_tokens, trusted_proxies or allowed_hosts set,"
+    return f"--host {settings.host} is not a loopback address, so"
+
+
+def _check_certificate(settings: Settings) -> None:
+    if bool(settings.tls_certificate) != bool(settings.tls_key):
+        raise InvalidInput("tls_certificate and tls_key must be set together; one is missing")
+    if settings.tls_certificate and settings.tls_key:
+        for path in (settings.tls_certificate, settings.tls_key):
+            if not path.is_file():
+                raise InvalidInput(f"{path}, the file of tls_certificate or tls_key, does not exist")
+        try:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            # An empty password, so that an encrypted key raises an error instead of prompting.
+            context.load_cert_chain(settings.tls_certificate, settings.tls_key, password="")
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or "not PEM"
+            raise InvalidInput(
+                f"tls_certificate {settings.tls_certificate} and tls_key {settings.tls_key} cannot be used: {reason}"
+            ) from error

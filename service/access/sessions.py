@@ -1,4 +1,4 @@
-"""Login sessions of the pages, kept in the state database."""
+"""What stands for a token or user for a time: login sessions of the pages, and tickets for single images."""
 
 import hashlib
 import logging
@@ -8,10 +8,13 @@ from collections import OrderedDict
 from threading import Lock
 from typing import NamedTuple
 
+from flask import current_app
+from itsdangerous import BadSignature, TimestampSigner
+
 from cbir.errors import StorageFull
-from service.state.database import StateDatabase
+from service.state.database import StateDatabase, state_database
 from service.state.errors import StateUnavailable
-from service.state.login_sessions import StoredSession, add_session, find_session, remove_session
+from service.state.login_rows import StoredSession, add_session, find_session, remove_session, signing_key
 
 LIFETIME_SECONDS = 12 * 3600  # a working day; the token may expire earlier
 MAX_SESSIONS = 10_000
@@ -19,6 +22,8 @@ MAX_SESSIONS_OF_SUBJECT = 100  # a ward shares a token
 FOREVER = float("inf")
 CHECK_SECONDS = 10.0  # after which the database is asked again: another process may have ended the session
 UNCHECKED_SECONDS = 300.0  # for which a session goes on while a shared database cannot be asked
+TICKET_SECONDS = 600
+KEY_EXTENSION = "cbir-ticket-key"
 
 log = logging.getLogger(__name__)
 
@@ -159,3 +164,28 @@ def _hash(cookie: str) -> str:
 def _csrf(cookie: str) -> str:
     """Return the value that requests must send: it follows from the cookie, which no script can read."""
     return hashlib.sha256(b"csrf " + cookie.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def make_ticket(image_id: str, token_id: str) -> str:
+    """Return an id of the image that shows, until it expires, what the token with `token_id` may see of it."""
+    return _signer().sign(f"{image_id}.{token_id}").decode()
+
+
+def ticket_image(text: str) -> str:
+    """Return the id of the image in a ticket, or in an id without one."""
+    return text.partition(".")[0]
+
+
+def ticket_token(text: str) -> str | None:
+    """Return the id of the token that got a ticket; None if `text` is none, or has expired."""
+    try:
+        return _signer().unsign(text, max_age=TICKET_SECONDS).decode().partition(".")[2]
+    except (BadSignature, UnicodeError):
+        return None
+
+
+def _signer() -> TimestampSigner:
+    key = current_app.extensions.get(KEY_EXTENSION)
+    if key is None:
+        key = current_app.extensions[KEY_EXTENSION] = signing_key(state_database(), "image-tickets")
+    return TimestampSigner(key, salt="image-ticket")

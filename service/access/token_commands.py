@@ -9,7 +9,6 @@ import typer
 from cbir import settings
 from cbir.system.access_rights import Scope
 from cbir.system.console import OutputFormat, echo
-from service.access.token_expiry import parse_expiry
 
 if TYPE_CHECKING:
     from service.access.token_list import Token, TokenStorage
@@ -36,6 +35,8 @@ def create(
     ] = None,
 ) -> None:
     """Create a token and print it once. Only its hash is stored, so it cannot be shown again."""
+    from service.access.token_list import parse_expiry
+
     expiry = parse_expiry(expires, datetime.now(UTC))
     token, text = _store().create(scope, expiry, name, collection or (), where or ())
     echo(text)
@@ -73,7 +74,7 @@ def revoke(
     for token in revoked:
         echo(_line(token))
     tokens = store.all()
-    from service.access.token_list import made_tokens  # imports Flask
+    from service.access.token_list import made_tokens
 
     names = dict.fromkeys(name for token in revoked for name in made_tokens(tokens, token.token_id))
     if valid := [name for name in names if tokens[name].state == "valid"]:
@@ -81,7 +82,7 @@ def revoke(
 
 
 def _store() -> "TokenStorage":
-    from service.access.shared_tokens import open_tokens
+    from service.access.token_stores import open_tokens
     from service.state.database import open_state
 
     active = settings.load()

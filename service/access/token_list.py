@@ -1,24 +1,74 @@
-"""Access tokens: what is stored of them, and what can be done with a list of them."""
+"""Access tokens: what is stored of them, their rights and expiry, and what can be done with a list of them."""
 
 import hashlib
 import hmac
+import re
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time, timedelta
 
 from pydantic import AwareDatetime, ValidationError
 
 from cbir.errors import InvalidInput, NotFound
 from cbir.system.access_rights import Rights, Scope
-from service.access.group_rights import check_rights
 from service.http.problems import NotReady
 
+UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+NEVER = "never"
+MAX_DAYS = 36_525
+MAX_NAME_LENGTH = 100  # characters
 PREFIX = "cbir"
 SECRET_BYTES = 32
 ID_BYTES = 4
-MAX_NAME_LENGTH = 100  # characters
+
+
+def parse_expiry(text: str, now: datetime) -> datetime | None:
+    """Return the expiry of a token created at `now`, None for never.
+
+    `text` is a span such as 12h, 90d or 4w, a day such as 2030-12-31 (until its end, UTC), or never. Raises
+    InvalidInput for any other text.
+    """
+    if text == NEVER:
+        return None
+    span = re.fullmatch(r"([0-9]{1,5})([hdw])", text)
+    try:
+        if span:
+            end = now + timedelta(**{UNITS[span[2]]: int(span[1])})
+        else:
+            end = datetime.combine(datetime.strptime(text, "%Y-%m-%d").date(), time.max, UTC)
+    except ValueError as error:
+        raise InvalidInput(
+            f"--expires {text!r}: expected a span like 12h, 90d or 4w, a day like 2030-12-31, or never"
+        ) from error
+    if end > now + timedelta(days=MAX_DAYS):
+        raise InvalidInput(f"--expires {text!r} is more than a hundred years away; use never")
+    return end.replace(microsecond=0)
+
+
+def rights_of_groups(rights: Mapping[str, Rights], groups: Iterable[str]) -> Rights | None:
+    """Return the rights of the first group in `rights` that is one of a user's `groups`; None if there is none."""
+    memberships = set(groups)
+    return next((granted for group, granted in rights.items() if group in memberships), None)
+
+
+def valid_user_name(name: str) -> bool:
+    """Return True if `name` can be written to logs: 1 to 100 printable characters."""
+    return 0 < len(name) <= MAX_NAME_LENGTH and name.isprintable()
+
+
+def check_rights(rights: Rights, name: str) -> None:
+    """Raise InvalidInput if the label filter of `rights` cannot be used; `name` says where they come from."""
+    if not rights.where:
+        return
+    from cbir.store.limited_collection import check_conditions
+    from cbir.store.records.filter_conditions import parse_filter  # slow to import
+
+    try:
+        check_conditions([parse_filter(text) for text in rights.where])
+    except InvalidInput as error:
+        raise InvalidInput(f"{name}: {error}") from error
 
 
 class TokensUnreadable(NotReady):

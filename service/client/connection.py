@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from cbir.errors import CbirError, InvalidInput, NotFound, UnreadableImage
 from cbir.search.search_options import image_id_of, is_array, list_examples
 from service.client import messages
-from service.client.paths import path_in_collection
+from service.client.collection_messages import path_in_collection
 
 SECONDS = 60.0
 JSON = {"Content-Type": "application/json"}

@@ -24,8 +24,7 @@ from service.client.admin_messages import (
     TokenList,
 )
 from service.client.connection import ServiceConnection, ServiceError, ServiceUnreachable
-from service.client.dicomweb_methods import DicomwebMethods
-from service.client.image_methods import ImageMethods, ImageSetMethods
+from service.client.image_methods import DicomwebMethods, ImageMethods, ImageSetMethods
 from service.client.search_methods import SearchMethods
 from service.features.audit.client import AuditMethods, QuarantineMethods
 from service.features.explain.client import ExplainMethods

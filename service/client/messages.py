@@ -12,13 +12,13 @@ from service.client.collection_messages import ChangeRecord as ChangeRecord
 from service.client.collection_messages import CollectionInfo as CollectionInfo
 from service.client.collection_messages import CollectionNames as CollectionNames
 from service.client.collection_messages import CollectionStatistics as CollectionStatistics
+from service.client.collection_messages import JobInfo as JobInfo
+from service.client.collection_messages import JobList as JobList
+from service.client.collection_messages import JobRequest as JobRequest
 from service.client.collection_messages import Normalisation as Normalisation
 from service.client.collection_messages import ProfileInfo as ProfileInfo
+from service.client.collection_messages import RefusedFile as RefusedFile
 from service.client.collection_messages import SnapshotFacts as SnapshotFacts
-from service.client.job_messages import JobInfo as JobInfo
-from service.client.job_messages import JobList as JobList
-from service.client.job_messages import JobRequest as JobRequest
-from service.client.job_messages import RefusedFile as RefusedFile
 
 
 class ImageRecord(BaseModel):

@@ -19,16 +19,15 @@ from cbir.search import Request, Searcher, Stopwatch
 from cbir.settings import Settings
 from cbir.store.collection_address import public_name
 from service.access.caller import caller_key, current_rights
-from service.collections.decoders import Decoders
-from service.collections.image_sources import ArchiveThumbnails, LruCache
+from service.collections.image_sources import ArchiveThumbnails, Decoders, LruCache
 from service.collections.mounted_collection import CollectionHandle
 from service.collections.part_checks import checked_parts, written_folders
 from service.collections.uploads import describe_task
 from service.http.concurrency import ConcurrencyLimit
 from service.http.problems import error_location
 from service.jobs.job_queue import JobQueue
+from service.jobs.job_work import WorkerPlace
 from service.jobs.job_worker import JobWorker
-from service.jobs.worker_place import WorkerPlace
 from service.state.database import open_state
 
 EXTENSION = "cbir"

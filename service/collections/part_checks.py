@@ -8,7 +8,7 @@ from cbir.errors import ArchiveFailed, StorageFull
 from cbir.ingest.archive_client import ArchiveClient
 from cbir.settings import Settings
 from cbir.system.files import free_bytes
-from service.access.startup_checks import audit_log_folder
+from service.access.security import audit_log_folder
 from service.collections.mounted_collection import CollectionHandle
 from service.http.problems import NotReady
 from service.state.database import StateDatabase

@@ -27,7 +27,7 @@ from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from cbir.store.records import originals
 from cbir.store.records.records import add_labels
-from service.collections.decoders import Decoders
+from service.collections.image_sources import Decoders
 from service.collections.mounted_collection import CollectionHandle
 from service.http.request_params import UPLOAD_NAME, Rendering
 from service.http.timeouts import Deadline

@@ -6,7 +6,7 @@ from flask import Flask, g, request
 from pydantic import BaseModel
 
 from cbir.errors import InvalidInput
-from service.client.paths import COLLECTION_RULE, path_in_collection
+from service.client.collection_messages import COLLECTION_RULE, path_in_collection
 from service.http import operations
 from service.http.operations import Operation
 

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, select, true, update
 from sqlalchemy.exc import IntegrityError
 
-from service.jobs.job_tables import job_files, jobs
-from service.jobs.stored_jobs import keep_files
+from service.jobs.stored_jobs import job_files, jobs, keep_files
 from service.state.database import StateDatabase
-from service.state.database_clock import DatabaseTime, database_time, written_time
+from service.state.schema import DatabaseTime, database_time, written_time
 
 MAX_ATTEMPTS = 3
 TOO_MANY_ATTEMPTS = (

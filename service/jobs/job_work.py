@@ -1,11 +1,11 @@
-"""Work of each kind of job, and the identity of a folder, by which it knows it from a copy."""
+"""Work of each kind of job, and the collections and folders that a worker may use for it."""
 
 import json
 import os
 import secrets
 import socket
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -13,14 +13,17 @@ from typing import Any, NamedTuple, Protocol
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cbir.settings import Settings
+from cbir.store.collection_address import is_alias
 from cbir.system.features import FeatureUnusable, features
 from cbir.system.files import BINARY
 from cbir.system.threads import cores
 from indexer.index_job import run_index_job
 from indexer.index_request import IndexRequest
+from service.jobs.job_claims import JobCandidate
 from service.jobs.stored_jobs import NewJob
 
 NAME = "folder-id.json"
+LockFolder = Callable[[str, Path], AbstractContextManager[None]]  # raises CollectionBusy
 
 
 def folder_place(folder: Path, *, create: bool = False) -> str | None:
@@ -173,3 +176,68 @@ def new_index_job(collection: str, folder: Path, options: dict[str, Any]) -> New
         return NewJob("index", collection, request)
     place = folder_place(folder, create=True)
     return NewJob("index", collection, request, place, lane=place)
+
+
+class WorkerPlace:
+    """Collections and folders of a worker.
+
+    Parameters
+    ----------
+    collections : mapping of str to Path
+        Folder or alias of each collection, by its name.
+    settings : Settings
+        Settings of the worker.
+    lock : callable, optional
+        Called with the name and folder of a collection; keeps this process from writing to it, or raises
+        CollectionBusy.
+    """
+
+    def __init__(
+        self,
+        collections: Mapping[str, Path],
+        settings: Settings,
+        lock: LockFolder = lambda name, folder: nullcontext(),
+    ) -> None:
+        job_kinds()  # raises at start if a feature cannot be used
+        self._collections = collections
+        self._settings = settings
+        self._lock = lock
+
+    def obstacle(self, job: JobCandidate) -> str | None:
+        """Return what is missing here to run a job, without names of folders; None if nothing is."""
+        if not can_read(job.kind, job.request):
+            return f"a worker of the version of cbir that accepted this job of kind {job.kind}"
+        if self._folder(job) is None:
+            return f"a worker with the collection {job.collection}, and the same folder or database of it"
+        if missing := job_kinds()[job.kind].obstacle():
+            return missing
+        paths = [*job.request.get("sources", ()), *filter(None, [job.request.get("labels")])]
+        roots = [os.path.realpath(root) for root in self._settings.index_roots]
+        # As text: where links lead is checked when the job runs.
+        if not all(any(Path(path).is_relative_to(root) for root in roots) for path in paths):
+            return "a worker that has the folder of the job below its setting index_roots"
+        return None
+
+    def work(self, job: JobCandidate) -> JobWork:
+        """Return what the process of a job without an obstacle does."""
+        folder = self._folder(job)
+        assert folder is not None
+        return job_kinds()[job.kind].work(job.request, folder, self._settings)
+
+    def lock(self, job: JobCandidate) -> AbstractContextManager[None]:
+        """Keep requests of this process from writing while an indexing job does; raises CollectionBusy."""
+        folder = self._folder(job)
+        if folder is None or job.kind != "index" or job.lane is None:
+            return nullcontext()
+        return self._lock(job.collection, folder)
+
+    def _folder(self, job: JobCandidate) -> Path | None:
+        """Return the folder of the job's collection, None if it is not here."""
+        path = self._collections.get(job.collection)
+        if path is None:
+            return None
+        if is_alias(path):  # which may have been switched since the request
+            path = path.parent.resolve() / Path(job.request["folder_name"]).name
+        if job.place is not None and folder_place(path) != job.place:
+            return None
+        return path

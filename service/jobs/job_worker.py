@@ -10,10 +10,9 @@ from threading import Event, Lock, Thread, current_thread
 from cbir.errors import CollectionBusy, StorageFull
 from indexer.index_job import lease_clock
 from service.jobs.job_claims import JobCandidate, JobClaim, claim_job, claimable_jobs
-from service.jobs.job_tables import remove_worker, save_worker
 from service.jobs.job_watch import JobWatch
-from service.jobs.stored_jobs import forget_files
-from service.jobs.worker_place import WorkerPlace
+from service.jobs.job_work import WorkerPlace
+from service.jobs.stored_jobs import forget_files, remove_worker, save_worker
 from service.state.database import StateDatabase
 from service.state.errors import StateUnavailable
 

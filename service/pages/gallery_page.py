@@ -9,7 +9,7 @@ from cbir.system.access_rights import Scope
 from service.access.caller import current_rights
 from service.collections.app_state import current_state
 from service.http.problems import NotReady
-from service.pages.unavailable_page import unavailable_page
+from service.pages.error_pages import unavailable_page
 
 blueprint = Blueprint("gallery", __name__)
 

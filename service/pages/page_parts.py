@@ -1,12 +1,20 @@
-"""Files that features bring for pages: templates, static files, and parts of the core's pages."""
+"""Parts of pages: the menu, label filters, and the files and templates that features bring."""
 
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from flask import Blueprint, Flask
 
+from cbir.store import Collection
+from cbir.system.access_rights import Scope
 from cbir.system.features import Feature, FeatureUnusable, features
+from service.access.caller import current_rights
+from service.languages import mark
 
+MENU = "cbir-menu"  # key in app.extensions
 SLOTS = frozenset(  # places in pages of the core that a feature's template can fill
     {
         "search.head",
@@ -26,9 +34,54 @@ SLOTS = frozenset(  # places in pages of the core that a feature's template can 
 )
 STATIC, TEMPLATES = "static", "templates"
 FEATURE_FILES = "cbir-feature-files"  # key in app.extensions: folder by address below /static
+MAX_KEYS = 16
+MAX_VALUES = 24
+SEPARATOR = ";"  # between conditions on the page, so values that contain it are not offered
+Values = list[tuple[str, int]]
 
 
-def install(app: Flask) -> None:
+class MenuPage(NamedTuple):
+    """A page of the menu.
+
+    endpoint: of its view. title: a marked message, or a text that is not translated. position: of it among others.
+    of_collection: the page gets the collection that is shown. scope: shows the page only to callers with that scope
+    who may see all collections and images. of_administration: it is in the menu of /admin alone.
+    """
+
+    endpoint: str
+    title: str
+    position: int = 100
+    of_collection: bool = True
+    scope: Scope | None = None
+    of_administration: bool = False
+
+
+CORE = (
+    MenuPage("pages.index", mark("Search"), 10),
+    MenuPage("gallery.show_gallery", mark("Gallery"), 20),
+)
+
+
+def install_menu(app: Flask) -> None:
+    """Let the templates of `app` show the menu; raises FeatureUnusable."""
+    pages = [*CORE, *(feature.load(each) for feature in features() for each in feature.menu)]
+    app.extensions[MENU] = sorted(pages, key=lambda page: page.position)
+    app.context_processor(
+        lambda: {"menu": _visible_pages(app, False), "admin_menu": _visible_pages(app, True)}
+    )
+
+
+def _visible_pages(app: Flask, of_administration: bool) -> list[MenuPage]:
+    pages = [page for page in app.extensions[MENU] if page.of_administration is of_administration]
+    return [page for page in pages if _shows(page)]
+
+
+def _shows(page: MenuPage) -> bool:
+    rights = current_rights()
+    return page.scope is None or (rights is not None and rights.allows(page.scope) and not rights.limited)
+
+
+def install_files(app: Flask) -> None:
     """Let `app` serve the files of features; raises FeatureUnusable if two files have one address or name."""
     package = Path(app.root_path)
     static = dict.fromkeys(_files_below(package / STATIC), package / STATIC)
@@ -61,3 +114,32 @@ def _add_files(feature: Feature, folder: Path, folders: dict[str, Path]) -> None
     for name in _files_below(folder):
         if folders.setdefault(name, folder) != folder:
             raise FeatureUnusable(f"feature {feature.name}: there is another file {folder.name}/{name}")
+
+
+# the label counts of each collection at one generation
+_cache: WeakKeyDictionary[Collection, tuple[int, dict[str, Values]]] = WeakKeyDictionary()
+_lock = Lock()
+
+
+def label_filters_of(collection: Collection) -> dict[str, Values]:
+    """Return the keys that distinguish images, each with its most frequent values and their image counts.
+
+    Counts are cached until `collection` changes, since counting in a large collection takes a while.
+    """
+    generation = collection.generation()
+    with _lock:
+        cached = _cache.get(collection)
+        if cached is None or cached[0] != generation:
+            cached = _cache[collection] = generation, _count(collection)
+        return cached[1]
+
+
+def _count(collection: Collection) -> dict[str, Values]:
+    counts: dict[str, Values] = {}
+    for key, images in list(collection.label_keys().items())[:MAX_KEYS]:
+        values = collection.label_values(key, MAX_VALUES)
+        usable = [(value, count) for value, count in values if SEPARATOR not in key + value]
+        is_identifier = images > 1 and values[0][1] == 1  # a different value for each image
+        if usable and not is_identifier:
+            counts[key] = usable
+    return counts

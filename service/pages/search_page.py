@@ -15,14 +15,13 @@ from cbir.store.snapshot.derived_files import has_cells
 from service.collections.app_state import current_state
 from service.http.problems import NotReady
 from service.languages import gettext
-from service.pages import database_page, not_found_page, picture_routes
-from service.pages.label_filters import label_filters_of
-from service.pages.unavailable_page import unavailable_page
+from service.pages import error_pages, picture_routes
+from service.pages.error_pages import unavailable_page
+from service.pages.page_parts import label_filters_of
 
 blueprint = Blueprint("pages", __name__)
 blueprint.register_blueprint(picture_routes.blueprint)
-blueprint.register_blueprint(database_page.blueprint)
-blueprint.register_blueprint(not_found_page.blueprint)
+blueprint.register_blueprint(error_pages.blueprint)
 
 DEFAULT_K = 20
 EXAMPLES = 12  # images of the collection on the start page

@@ -13,7 +13,7 @@ from cbir.search import Answer
 from cbir.search import example_values as example
 from cbir.search.search_options import MAX_BATCH
 from service.access.auth import count_request
-from service.access.private_details import logged_public_text
+from service.access.caller import logged_public_text
 from service.client.batch_messages import BatchAnswers, BatchItem
 from service.client.messages import ProblemDetails
 from service.collections.app_state import AppState, current_state

@@ -9,8 +9,7 @@ from cbir.errors import CbirError, DatabaseUnavailable
 from cbir.store import DatabaseError
 from cbir.system.device import choose_device
 from service.access.auth import access_control, audit_unwritable, is_anonymous
-from service.access.caller import current_rights, has_admin_rights
-from service.access.private_details import public_text
+from service.access.caller import current_rights, has_admin_rights, public_text
 from service.client.messages import Health, Readiness
 from service.collections.app_state import current_state
 from service.collections.mounted_collection import CollectionHandle

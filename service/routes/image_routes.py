@@ -1,6 +1,8 @@
 """Endpoints of images: list, show, label, delete, thumbnail and original."""
 
+import base64
 import hashlib
+import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -15,18 +17,17 @@ from cbir.store import Collection, Record
 from cbir.store.erasure import erase_deleted
 from cbir.store.records import originals
 from cbir.store.records.filter_conditions import DicomScope, parse_filter
-from cbir.store.records.image_order import OLDEST, SLICES, parse_order
+from cbir.store.records.image_order import OLDEST, SLICES, Position, parse_order
 from service.access.audit import log_images
 from service.access.caller import actor_name, current_rights
 from service.client.messages import ImagePage, ImageRecord, LabelChange
 from service.collections.app_state import current_state
-from service.collections.thumbnail_response import thumbnail_response
+from service.collections.stored_pictures import thumbnail_response
 from service.http import request_params, responses
 from service.http.operations import json_response, operation
 from service.http.problems import Malformed, NotAllowed, SourceGone
 from service.http.responses import check_if_match, make_conditional, page_that_fits
 from service.http.timeouts import query_deadline
-from service.routes.image_cursor import check_position, parse_position, write_position
 from service.routes.label_limits import check_label_change
 
 blueprint = Blueprint("images", __name__, url_prefix="/v1/images")
@@ -34,6 +35,53 @@ blueprint = Blueprint("images", __name__, url_prefix="/v1/images")
 MAX_PAGE = 1000
 KEY_CHARACTERS, VALUE_CHARACTERS = 100, 1000
 OPERATORS = "=!<>"
+ImageIdInPath = Annotated[
+    str,
+    Field(
+        description="Id of the image, as `images` and the results of searches name it.",
+        examples=[example.IMAGE_ID],
+    ),
+]
+Sort = Annotated[
+    str | None,
+    Field(
+        max_length=len("-label:") + KEY_CHARACTERS,
+        description="Order: `oldest` or `newest` by the time of adding, `label:KEY` by the values of a label, "
+        "`-label:KEY` the other way round, `slices` by the place of slices in their series. By default `slices` for "
+        "a study or series, else `oldest`. Numbers come first, images without the label last, and images with equal "
+        "values in the order in which they were added.",
+        examples=["label:modality"],
+    ),
+]
+Uid = Annotated[str, Field(max_length=64)]
+
+
+def check_position(text: str | None) -> str | None:
+    """Return the cursor `text` of a list of images; raises Malformed if the service cannot have issued it."""
+    parse_position(text)
+    return text
+
+
+def parse_position(text: str | None) -> Position | None:
+    """Parse the cursor of a list of images: a number, or base64url of a JSON list of number and label value."""
+    if text is None:
+        return None
+    if text.isascii() and text.isdigit() and len(text) < 19:
+        return Position(int(text))
+    try:
+        number, value = json.loads(base64.b64decode(text.encode("ascii"), b"-_", validate=True))
+    except (ValueError, TypeError, RecursionError):
+        number, value = None, None
+    if type(number) is not int or not 0 <= number < 10**18 or not isinstance(value, str) or "\0" in value:
+        raise Malformed("cursor: use the field `next` of the previous page")
+    return Position(number, value)
+
+
+def write_position(position: Position) -> str:
+    """Return the cursor of a list that continues after `position`."""
+    if position.value is None:
+        return str(position.number)
+    return base64.urlsafe_b64encode(json.dumps([position.number, position.value]).encode()).decode()
 
 
 class CollectionParameters(request_params.Parameters):
@@ -46,13 +94,6 @@ class CollectionParameters(request_params.Parameters):
     )
 
 
-ImageIdInPath = Annotated[
-    str,
-    Field(
-        description="Id of the image, as `images` and the results of searches name it.",
-        examples=[example.IMAGE_ID],
-    ),
-]
 CACHEABLE: dict[str, Any] = {"query": CollectionParameters, "headers": ("If-None-Match",)}
 
 
@@ -84,20 +125,6 @@ class ImageListParameters(PageParameters):
     """Page of the images that meet conditions."""
 
     where: request_params.Where = Field(default=[])
-
-
-Sort = Annotated[
-    str | None,
-    Field(
-        max_length=len("-label:") + KEY_CHARACTERS,
-        description="Order: `oldest` or `newest` by the time of adding, `label:KEY` by the values of a label, "
-        "`-label:KEY` the other way round, `slices` by the place of slices in their series. By default `slices` for "
-        "a study or series, else `oldest`. Numbers come first, images without the label last, and images with equal "
-        "values in the order in which they were added.",
-        examples=["label:modality"],
-    ),
-]
-Uid = Annotated[str, Field(max_length=64)]
 
 
 class SortedImageParameters(ImageListParameters):

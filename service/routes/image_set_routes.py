@@ -1,14 +1,19 @@
-"""Endpoints of many images at once: show, label, delete, export."""
+"""Endpoints of many images at once: show, label, delete, export, and their vectors."""
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
+from typing import Annotated
 
+import numpy as np
 from flask import Blueprint, Response
 from pydantic import ConfigDict, Field
 
 from cbir.errors import InvalidInput
+from cbir.gallery.vector_blocks import Floats
+from cbir.search import ImageId
 from cbir.search import example_values as example
+from cbir.search.query_parts import read_vectors
 from cbir.store import Collection, Record
 from cbir.store.erasure import erase_deleted
 from cbir.store.records.image_order import OLDEST, Order, parse_order
@@ -20,6 +25,8 @@ from service.client.image_messages import (
     DeletedImages,
     ImageIds,
     ImageSet,
+    ImageVector,
+    ImageVectors,
     LabelledCount,
     RecordRequest,
     SetLabelChange,
@@ -32,6 +39,7 @@ from service.http.responses import LabelBudget
 from service.http.timeouts import query_deadline
 from service.routes.image_routes import (
     CollectionParameters,
+    ImageIdInPath,
     Sort,
     check_labels,
     check_own_filter,
@@ -39,13 +47,22 @@ from service.routes.image_routes import (
 )
 from service.routes.label_limits import check_label_change
 
-blueprint = Blueprint("image_sets", __name__, url_prefix="/v1/images")
+blueprint = Blueprint("image_sets", __name__, url_prefix="/v1")
 
 MAX_EXPORT = 200_000  # images of a file, which is made in memory
 MAX_EXPORT_TEXT = 200 * 2**20  # characters of a file
 READ_AT_ONCE = 200  # images whose labels are in memory beside the file
 TOO_LONG = "the labels of these images are too long for one table; send conditions or ids"
 COLUMNS = ("image_id", "format", "width", "height", "frame", "study", "series", "instance", "patient_key")
+MAX_VECTORS = 100  # of a request
+Raw = Annotated[
+    bool,
+    Field(
+        description="True for the values of the descriptor, as `vector` of a search takes them; by default "
+        "normalised values, whose Euclidean distances are those of searches.",
+        examples=[True],
+    ),
+]
 
 
 class ExportParameters(CollectionParameters):
@@ -62,7 +79,7 @@ class ExportParameters(CollectionParameters):
     sort: Sort = None
 
 
-@blueprint.patch("")
+@blueprint.patch("/images")
 @operation(
     "label_images",
     {200: LabelledCount},
@@ -93,7 +110,7 @@ def patch_images() -> Response:
     return json_response(LabelledCount(labelled=len(set(change.ids))))
 
 
-@blueprint.post("/delete")
+@blueprint.post("/images/delete")
 @operation(
     "delete_images",
     {200: DeletedImages},
@@ -119,7 +136,7 @@ def post_delete() -> Response:
     return json_response(DeletedImages(deleted=deleted))
 
 
-@blueprint.post("/records")
+@blueprint.post("/images/records")
 @operation(
     "image_records",
     {200: ImagePage},
@@ -151,7 +168,7 @@ def post_records() -> Response:
     return json_response(ImagePage(items=items, next=None))
 
 
-@blueprint.post("/export")
+@blueprint.post("/images/export")
 @operation(
     "export_images",
     {200: "text/csv"},
@@ -215,3 +232,75 @@ def _read_in_blocks(collection: Collection, numbers: Sequence[int]) -> Iterator[
         checkpoint()
         records = collection.records(block)
         yield from (records[number] for number in block if number in records)
+
+
+class VectorParameters(CollectionParameters):
+    """Kind of a vector."""
+
+    raw: Raw = False
+
+
+class VectorRequest(VectorParameters):
+    """Images whose vectors are requested."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"ids": [example.IMAGE_ID], "raw": True}]})
+
+    ids: Annotated[list[ImageId], Field(min_length=1, max_length=MAX_VECTORS)] = Field(
+        description=f"Ids of 1 to {MAX_VECTORS} images.",
+        examples=[[example.IMAGE_ID, example.OTHER_IMAGE_ID]],
+    )
+
+
+@blueprint.get("/images/<image_id>/vector")
+@operation(
+    "vector",
+    {200: ImageVectors},
+    query=VectorParameters,
+    problems=(404, 422),
+    python=f'client.vector("{example.IMAGE_ID}", raw=True)',
+)
+def get_vector(image_id: ImageIdInPath) -> Response:
+    """Return the vector of an image, raw or normalised.
+
+    It needs the scope `originals`: pictures can be approximated from vectors.
+    """
+    params = request_params.query_parameters(VectorParameters)
+    return _vector_response([image_id], params)
+
+
+@blueprint.post("/vectors")
+@operation(
+    "vectors",
+    {200: ImageVectors},
+    query=CollectionParameters,
+    body={request_params.JSON: VectorRequest},
+    problems=(400, 404, 413, 415, 422),
+    python=f'client.vectors(["{example.IMAGE_ID}"], raw=True)',
+)
+def post_vectors() -> Response:
+    """Return the vectors of several images, in the order of their ids.
+
+    It needs the scope `originals`, as for one image. An unknown id is refused with 404, which names it.
+    """
+    request_params.require_json()
+    params = request_params.request_parameters(VectorRequest)
+    return _vector_response(params.ids, params)
+
+
+def _vector_response(image_ids: Sequence[str], params: VectorParameters) -> Response:
+    state = current_state()
+    with state.concurrency.admit(), state.concurrency.slot():
+        collection = state.searcher(params.collection).collection
+        vectors = read_vectors(collection, image_ids, raw=params.raw)
+    log_images(image_ids)
+    return json_response(_message(collection, image_ids, vectors, params.raw))
+
+
+def _message(collection: Collection, image_ids: Sequence[str], vectors: Floats, raw: bool) -> ImageVectors:
+    # As text, a float32 has half the digits that it has as a Python float.
+    values = vectors.astype(str).astype(np.float64).tolist()
+    items = [ImageVector(image_id=name, values=row) for name, row in zip(image_ids, values, strict=True)]
+    profile = collection.profile
+    return ImageVectors(
+        profile=profile.name, profile_hash=profile.hash, raw=raw, dimensions=vectors.shape[1], items=items
+    )

@@ -1,8 +1,12 @@
-"""Prometheus metrics at /metrics. Labels name routes and collections, never images or patients."""
+"""Numbers of requests: Prometheus metrics at /metrics, which name no image or patient, and counts by day."""
 
+import collections
+import logging
 import time
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from threading import Lock
 from typing import cast
 
 from flask import Blueprint, Flask, Response, current_app, g, request
@@ -10,20 +14,30 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from cbir.errors import CbirError
+from cbir.errors import CbirError, StorageFull
 from cbir.store import DatabaseError
 from cbir.system.device_failure import failure_count
 from cbir.system.files import free_bytes
+from service.access import scopes
 from service.access.auth import access_control
 from service.collections.app_state import AppState
 from service.collections.part_checks import AUDIT_LOG
 from service.http.operations import operation
+from service.state.database import StateDatabase
+from service.state.errors import StateUnavailable
+from service.state.request_counts import CountKey, add_counts, load_counts
 
 EXTENSION = "cbir-metrics"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 blueprint = Blueprint("metrics", __name__)
+HISTORY = "cbir-request-history"
+SAVE_SECONDS = 60.0
+KEPT_DAYS = 400
+REFUSALS = (401, 403, 429)
+
+log = logging.getLogger(__name__)
 
 
 class ServiceMetrics:
@@ -160,4 +174,89 @@ def _count(response: Response) -> Response:
     metrics.requests.labels(method, route, str(response.status_code)).inc()
     if "started" in g:
         metrics.seconds.labels(route).observe(time.perf_counter() - g.started)
+    return response
+
+
+class RequestHistory:
+    """Numbers of requests by day. Thread-safe.
+
+    Parameters
+    ----------
+    database : StateDatabase
+        Database of the service's state.
+    """
+
+    def __init__(self, database: StateDatabase) -> None:
+        self._database = database
+        self._lock = Lock()
+        self._unsaved: collections.Counter[CountKey] = collections.Counter()
+        self._saved_at = time.monotonic()
+
+    def count(self, action: str, method: str, status: int) -> None:
+        """Count a request of today.
+
+        Parameters
+        ----------
+        action : str
+            Action of its address, see `service.access.scopes`.
+        method : str
+            Re-ranking method of a search; else "".
+        status : int
+            HTTP status of the response.
+        """
+        outcome = "refused" if status in REFUSALS else "failed" if status >= 400 else "done"
+        with self._lock:
+            self._unsaved[CountKey(_day(0), action, method, outcome)] += 1
+            due = time.monotonic() - self._saved_at >= SAVE_SECONDS
+            if due:
+                self._saved_at = time.monotonic()
+        if due:
+            self._save()
+
+    def _save(self) -> None:
+        with self._lock:
+            added, self._unsaved = self._unsaved, collections.Counter()
+        try:
+            if added:
+                add_counts(self._database, added, _day(KEPT_DAYS))
+        except (StateUnavailable, StorageFull) as error:
+            log.warning("numbers of requests are not stored: %s", error)
+            with self._lock:
+                self._unsaved += added
+
+    def load(self, days: int) -> dict[CountKey, int]:
+        """Return the numbers of the last `days` days, today's included."""
+        self._save()
+        try:
+            counts = collections.Counter(load_counts(self._database, _day(days - 1)))
+        except (StateUnavailable, StorageFull):
+            counts = collections.Counter()
+        with self._lock:
+            return counts + self._unsaved
+
+
+def _day(ago: int) -> str:
+    return (datetime.now(UTC) - timedelta(days=ago)).date().isoformat()
+
+
+def install_history(app: Flask, database: StateDatabase) -> None:
+    """Count the requests of `app` whose addresses have an action."""
+    app.extensions[HISTORY] = RequestHistory(database)
+    app.after_request(_count_request)
+
+
+def request_history() -> RequestHistory:
+    """Return the request history of the current app."""
+    return cast(RequestHistory, current_app.extensions[HISTORY])
+
+
+def note_method(name: str) -> None:
+    """Note the re-ranking method of the search that the current request asks for."""
+    g.rerank_method = name
+
+
+def _count_request(response: Response) -> Response:
+    rule = scopes.rule_of_request(request)
+    if rule and rule.action:
+        request_history().count(rule.action, g.get("rerank_method", ""), response.status_code)
     return response

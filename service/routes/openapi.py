@@ -13,14 +13,16 @@ from werkzeug.routing import Rule
 import cbir
 from service.access import scopes
 from service.access.scopes import AccessRule
+from service.client.collection_messages import COLLECTION_RULE
 from service.client.messages import ProblemDetails
-from service.client.paths import COLLECTION_RULE
 from service.http import operations, problems
 from service.http.collection_paths import PARAMETER, is_of_collection, older_addresses
 from service.http.operations import FILE, Operation
-from service.routes import openapi_parameters
-from service.routes.openapi_examples import Schemas, add_examples, compose_example
-from service.routes.request_schemas import (
+from service.routes import openapi_schemas
+from service.routes.openapi_schemas import (
+    Schemas,
+    add_examples,
+    compose_example,
     keep_for_older_addresses,
     leave_out_defaults,
     rename_references,
@@ -74,7 +76,7 @@ def build_openapi(app: Flask) -> dict[str, Any]:
     older = older_addresses(app)
     paths: dict[str, dict[str, Any]] = {}
     for rule, method, view, operation in endpoints:
-        path = openapi_parameters.path_of(rule)
+        path = openapi_schemas.path_of(rule)
         entry = scopes.rule_of_address(app, method, rule.rule)
         described = _operation(rule, entry, view, operation, schemas)
         if rule.rule in older:
@@ -159,14 +161,14 @@ def _operation(
         described["x-confirm"] = operation.confirm
     if operation.python:
         described["x-codeSamples"] = [{"lang": "Python", "source": operation.python}]
-    parameters = openapi_parameters.parameters_in_path(rule, view)
+    parameters = openapi_schemas.parameters_in_path(rule, view)
     in_address = PARAMETER if rule.rule.startswith(COLLECTION_RULE) else ""
     if operation.query:
-        parameters += openapi_parameters.parameters_in_query(
+        parameters += openapi_schemas.parameters_in_query(
             without_field(schemas[operation.query.__name__], in_address),
             also_in_body=bool(operation.body or operation.form),
         )
-    parameters += openapi_parameters.parameters_in_headers(operation.headers)
+    parameters += openapi_schemas.parameters_in_headers(operation.headers)
     if parameters:
         described["parameters"] = parameters
     if operation.body or operation.form:

@@ -15,12 +15,12 @@ from service.access.audit import log_images
 from service.access.patient_identifiers import key_of_identifier, patient_key
 from service.collections.app_state import AppState
 from service.collections.image_sources import decode_source
-from service.collections.region_queries import region_of_id, region_of_upload
+from service.collections.stored_pictures import region_of_id, region_of_upload
 from service.collections.uploads import describe_task, describe_upload
 from service.http.request_params import UPLOAD_NAME
 from service.http.search_parameters import ById, ByImage, SearchParameters
 from service.http.timeouts import query_deadline
-from service.routes import metrics_routes, request_history
+from service.routes import metrics_routes
 from service.routes.search_hooks import hooked_search
 
 
@@ -128,7 +128,7 @@ def _describe(state: AppState, collection: Collection, data: bytes, params: ByIm
 def _complete(answer: Answer, params: SearchParameters, query_ids: Iterable[str | None]) -> Answer:
     """Count and log an answer, and add the collection's name to its links."""
     metrics_routes.observe_stages(answer.timings_ms)
-    request_history.note_method(answer.rerank.method)
+    metrics_routes.note_method(answer.rerank.method)
     if params.collection:
         for hit in answer.results:
             hit.links = hit.links.in_collection(params.collection)

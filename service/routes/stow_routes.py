@@ -27,7 +27,7 @@ from service.access.audit import log_images
 from service.access.caller import actor_name
 from service.access.patient_identifiers import limit_new_patients
 from service.collections.app_state import current_state
-from service.collections.decoders import Decoders
+from service.collections.image_sources import Decoders
 from service.collections.mounted_collection import CollectionHandle
 from service.collections.uploads import describe_uploads, intake_check
 from service.http import request_bodies

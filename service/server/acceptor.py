@@ -13,7 +13,7 @@ from typing import Any
 
 from service.server import server_sizes
 from service.server.client_connection import ClientConnection
-from service.server.connection_loop import ConnectionLoop
+from service.server.connection_table import ConnectionLoop
 
 log = logging.getLogger(__name__)
 

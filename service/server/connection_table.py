@@ -1,15 +1,31 @@
-"""All open connections and the memory that they take, by network, and which to end when there is no room for more."""
+"""All open connections, of which the main thread waits for events, and the memory that they take by network."""
 
+import os
+import selectors
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from ipaddress import ip_network
 from itertools import chain
+from queue import Empty, SimpleQueue
+from typing import Any
 
-from service.access.limiter import network_of
 from service.access.proxies import parse_address
+from service.access.rate_limits import network_of
+from service.http.problems import error_location
 from service.server.client_connection import ClientConnection, Stage
+
+MAX_WAITING_PER_NETWORK = 256
+FEW = 8  # connections of a browser; clients with no more than these count alike
+YOUNG_SECONDS = 1.0
+SPARED = {Stage.body: 1, Stage.idle: 2}
+SMALL_BYTES = 2**20  # an eighth of the memory is for those up to this size
+SMALL_PART = 8
+HEAD_BYTES = 2**20  # of a request, and of the next one that has come with it
+CAN_END = (Stage.head, Stage.body, Stage.answering)
+READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
 class ClientAddresses:
@@ -33,12 +49,6 @@ class ClientAddresses:
         """Return True if `address` belongs to a trusted proxy, whose connections are those of many clients."""
         parsed = parse_address(address)
         return parsed is not None and any(parsed in network for network in self._trusted)
-
-
-MAX_WAITING_PER_NETWORK = 256
-FEW = 8  # connections of a browser; clients with no more than these count alike
-YOUNG_SECONDS = 1.0
-SPARED = {Stage.body: 1, Stage.idle: 2}
 
 
 def _drop_order(connection: ClientConnection) -> tuple[bool, int, float]:
@@ -112,12 +122,6 @@ class ConnectionTable:
         return min(candidates, key=_drop_order)
 
 
-SMALL_BYTES = 2**20  # an eighth of the memory is for those up to this size
-SMALL_PART = 8
-HEAD_BYTES = 2**20  # of a request, and of the next one that has come with it
-CAN_END = (Stage.head, Stage.body, Stage.answering)
-
-
 class MemoryLimits:
     """Memory by size of the request, small or large, and by the network of its client, which may take half of either.
 
@@ -183,3 +187,101 @@ class MemoryLimits:
             and key[1] in networks
         ]
         return max(candidates, key=lambda entry: entry[:2], default=(0, 0, None))[2]
+
+
+class ConnectionLoop:
+    """Event loop over listening sockets and connections; only `call_soon` may be called by other threads.
+
+    Parameters
+    ----------
+    table : ConnectionTable
+        The open connections.
+    memory : MemoryLimits
+        Memory that bodies and answers take.
+    wake_pipe : tuple of int
+        Reading and writing end of a non-blocking pipe; signals write to it too.
+    log : logging.Logger
+        Log for unexpected errors.
+    """
+
+    def __init__(
+        self, table: ConnectionTable, memory: MemoryLimits, wake_pipe: tuple[int, int], log: Any
+    ) -> None:
+        self.table, self.memory, self.log = table, memory, log
+        self._reading_end, self._writing_end = wake_pipe
+        self._tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._reading_end, READ, self._run_tasks)
+
+    def call_soon(self, task: Callable[[], None]) -> None:
+        """Let the main thread call `task`."""
+        self._tasks.put(task)
+        with suppress(OSError):  # full, so that the main thread wakes anyway; or closed
+            os.write(self._writing_end, b".")
+
+    def _run_tasks(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self._reading_end, 4096)
+        while True:
+            try:
+                task = self._tasks.get_nowait()
+            except Empty:
+                return
+            self._run_callback(task)
+
+    def step(self, seconds: float) -> None:
+        """Handle events; wait for them for some `seconds` at most."""
+        for key, _ in self._selector.select(seconds):
+            if isinstance(key.data, ClientConnection):
+                self.guarded(self.proceed, key.data)
+            else:
+                self._run_callback(key.data)
+
+    def _run_callback(self, callback: Callable[[], None]) -> None:
+        try:
+            callback()
+        except Exception as error:  # the worker goes on whatever happens
+            self.log.error("unexpected error: %s", error_location(error))
+
+    def proceed(self, connection: ClientConnection) -> None:
+        """Do what is next for a connection on which something happened."""
+        raise NotImplementedError
+
+    def guarded(self, action: Callable[[ClientConnection], None], connection: ClientConnection) -> None:
+        """Apply `action` to an open `connection`; an error ends the connection, never the worker."""
+        if connection.fileno() < 0:
+            return
+        try:
+            action(connection)
+        except OSError:
+            self.close(connection)
+        except Exception as error:
+            self.log.error("unexpected error: %s", error_location(error))
+            self.close(connection)
+
+    def watch_listener(self, listener: Any, callback: Callable[[], None] | None) -> None:
+        """Call `callback` when a client connects to `listener`; None: no longer."""
+        if callback:
+            self._selector.register(listener, READ, callback)
+        else:
+            self._selector.unregister(listener)
+
+    def watch(self, connection: ClientConnection, events: int) -> None:
+        """Wait for `events` of a `connection`, 0 for none."""
+        if events == connection.watched:
+            return
+        if not connection.watched:
+            self._selector.register(connection.sock, events, connection)
+        elif events:
+            self._selector.modify(connection.sock, events, connection)
+        else:
+            self._selector.unregister(connection.sock)
+        connection.watched = events
+
+    def close(self, connection: ClientConnection) -> None:
+        """Close a connection in any stage."""
+        if connection.fileno() >= 0:
+            self.watch(connection, 0)
+        connection.close()
+        self.table.remove(connection)
+        self.memory.book(connection, 0)

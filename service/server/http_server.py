@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
 from cbir.system.remedies import install_command
-from service.access import startup_checks
+from service.access import security
 from service.server import server_sizes
 from service.server.server_sizes import count_threads
 
@@ -73,7 +73,7 @@ def run_server(
 
 def open_listener(settings: Settings) -> socket.socket:
     """Open a listening socket; raises InvalidInput for insecure `settings` and for a port in use."""
-    startup_checks.check_startup(settings)
+    security.check_startup(settings)
     server_sizes.prepare_limit(count_threads(settings))
     host, port = settings.host, settings.port
     try:

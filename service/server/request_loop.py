@@ -26,10 +26,8 @@ from service.http.problems import (
     is_not_http,
     problem_json,
 )
-from service.server.client_connection import ClientConnection, Stage
-from service.server.connection_loop import READ, WRITE, ConnectionLoop
-from service.server.connection_table import ConnectionTable, MemoryLimits
-from service.server.request_bytes import ChunkScanner, RequestBytes
+from service.server.client_connection import ChunkScanner, ClientConnection, RequestBytes, Stage
+from service.server.connection_table import READ, WRITE, ConnectionLoop, ConnectionTable, MemoryLimits
 
 URI_TOO_LONG = HTTPStatus.REQUEST_URI_TOO_LONG, "the address is too long; send long parameters in the body"
 HEADERS_TOO_LARGE = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the headers are too long or too many"

@@ -40,7 +40,7 @@ def serve(
     from cbir.ingest.archive_client import ArchiveClient
     from cbir.store.index.open_index import open_index
     from cbir.store.writing.default_profile import default_profile_advice
-    from service.access.startup_checks import tokens_required
+    from service.access.security import tokens_required
     from service.app import check_reranker, create_app
     from service.collections.app_state import EXTENSION, check_unique_names
     from service.server.http_server import choose_server, open_listener, run_server
@@ -119,8 +119,8 @@ def run_worker(
 
     from cbir.store.collection_address import public_name
     from service.collections.app_state import check_unique_names
+    from service.jobs.job_work import WorkerPlace
     from service.jobs.job_worker import JobWorker
-    from service.jobs.worker_place import WorkerPlace
     from service.state.database import open_state
     from service.state.startup_wait import check_collections, wait_for_state
 

@@ -65,11 +65,9 @@ def copy_to_server(
 
     The tables must be empty. Stop the service first: what it stores meanwhile is not copied. The files stay.
     """
-    from service.access.shared_tokens import copy_tokens
-    from service.access.tokens import TokenStore
-    from service.state.database import StateDatabase, open_state
+    from service.access.token_stores import TokenStore, copy_tokens
+    from service.state.database import StateDatabase, copy_state, open_state
     from service.state.postgresql import continue_numbers
-    from service.state.table_copy import copy_state
 
     active = settings.load()
     if not active.state_database:

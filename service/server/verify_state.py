@@ -7,10 +7,10 @@ from cbir.errors import CbirError, InvalidInput
 from cbir.settings import Settings
 from cbir.system.features import features
 from service.access.audit_files import AuditFiles
-from service.access.chain_report import ChainReport
-from service.access.shared_audit_check import SharedAuditLines
-from service.access.shared_tokens import open_tokens
-from service.access.startup_checks import audit_key_file, audit_log_place
+from service.access.chain_check import ChainReport
+from service.access.security import audit_key_file, audit_log_place
+from service.access.shared_audit import SharedAuditLines
+from service.access.token_stores import open_tokens
 from service.state.database import StateDatabase, open_state
 
 MAX_FAULTS = 20  # of the audit log; `cbir audit-log verify` counts all

@@ -1,23 +1,22 @@
-"""Connections to the state database."""
+"""Connections to the state database, and copying of one to another."""
 
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, cast
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, Table, func, insert, select
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
 from cbir.errors import InvalidInput, StorageFull
 from cbir.settings import Settings
 from cbir.store.base.damage import DAMAGE, raise_when_full
-from service.state.all_tables import all_tables
 from service.state.errors import StateUnavailable
 from service.state.postgresql import PostgresqlSchema
-from service.state.schema import NewerSchema, prepare
+from service.state.schema import VERSION_TABLE, NewerSchema, all_tables, prepare
 from service.state.sqlite_file import COPY_HELPS, SqliteFile
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
 EXTENSION = "cbir-state"
 DOWN_SECONDS = 1.0  # until a server that does not answer is asked again: each try may take seconds
+BATCH = 100  # rows of a statement; one may have a picture
 
 
 class StateDatabase:
@@ -211,3 +211,39 @@ def state_database() -> StateDatabase:
     from flask import current_app  # of the extra serve, which erasing a patient does without
 
     return cast(StateDatabase, current_app.extensions[EXTENSION])
+
+
+def copy_state(
+    source: StateDatabase, target: StateDatabase, continue_numbers: Callable[[Connection, Table], None]
+) -> dict[str, int]:
+    """Copy all rows, in one transaction, and return their number by table.
+
+    Parameters
+    ----------
+    source, target : StateDatabase
+        Databases of the same version of cbir, or older ones, which are upgraded; `target` must be empty.
+    continue_numbers : callable
+        Makes `target` number new rows of a table after those that were copied.
+
+    Raises
+    ------
+    InvalidInput
+        If `target` has rows.
+    """
+    copied = [table for table in all_tables() if table.name != VERSION_TABLE]
+    with source.reading() as read, target.writing() as write:
+        for table in copied:
+            if _count(write, table):
+                raise InvalidInput(
+                    f"the table {table.name} of state_database has rows already; copy before a service uses it, "
+                    "or name a new schema behind it with ?schema=NAME"
+                )
+        for table in copied:
+            for rows in read.execute(select(table)).partitions(BATCH):
+                write.execute(insert(table), [dict(row._mapping) for row in rows])
+            continue_numbers(write, table)
+        return {table.name: _count(write, table) for table in copied}
+
+
+def _count(connection: Connection, table: Table) -> int:
+    return connection.execute(select(func.count()).select_from(table)).scalar_one()

@@ -1,7 +1,12 @@
-"""Tables of the state database, and their changes from version to version."""
+"""Tables of the state database, their changes from version to version, and the database's clock."""
 
 import time
-from typing import NamedTuple
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from importlib import import_module
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
@@ -16,6 +21,11 @@ from sqlalchemy import (
     text,
     update,
 )
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.expression import ColumnElement
+
+import service.state
+from cbir.system.features import FeatureUnusable, features
 
 tables = MetaData()  # to which the modules of this package add their tables
 
@@ -25,6 +35,7 @@ WholeNumber = BigInteger().with_variant(Integer(), "sqlite")
 VERSION_TABLE = "schema_version"
 
 _version = Table(VERSION_TABLE, tables, Column("version", WholeNumber, primary_key=True, autoincrement=False))
+JOBS = "service.jobs.stored_jobs"
 
 
 class Migration(NamedTuple):
@@ -80,3 +91,56 @@ def prepare(connection: Connection) -> None:
 def unix_time() -> int:
     """Return the time in whole seconds since 1970 (UTC), as all tables keep it."""
     return int(time.time())
+
+
+def all_tables() -> list[Table]:
+    """Return the tables of the state, of jobs and of features, those first that others refer to."""
+    list(_modules())  # each adds its tables
+    return tables.sorted_tables
+
+
+def check_tables() -> None:
+    """Raise FeatureUnusable if a feature has added tables that it does not declare, so that nothing erases them."""
+    declared = {
+        each.name for module in _modules() for each in vars(module).values() if isinstance(each, Table)
+    }
+    if undeclared := tables.tables.keys() - declared:
+        raise FeatureUnusable(
+            f"the table {min(undeclared)} belongs to no feature: one must name its module in `tables`, and an eraser"
+        )
+
+
+def _modules() -> Iterator[ModuleType]:
+    for module in iter_modules(service.state.__path__):
+        yield import_module(f"{service.state.__name__}.{module.name}")
+    yield import_module(JOBS)
+    for feature in features():
+        for name in feature.tables:
+            yield feature.load(name)
+
+
+class DatabaseTime(ColumnElement[int]):
+    """SQL expression: milliseconds since 1970 (UTC) when the statement runs, by the database's clock."""
+
+    type = BigInteger()
+    inherit_cache = True
+
+
+@compiles(DatabaseTime, "postgresql")
+def _of_server(_element: DatabaseTime, _compiler: Any, **_options: Any) -> str:
+    return "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
+
+
+@compiles(DatabaseTime, "sqlite")
+def _of_machine(_element: DatabaseTime, _compiler: Any, **_options: Any) -> str:
+    return "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+
+
+def database_time(connection: Connection) -> int:
+    """Return the milliseconds since 1970 (UTC) by the database's clock."""
+    return int(connection.execute(select(DatabaseTime())).scalar_one())
+
+
+def written_time(milliseconds: int) -> str:
+    """Return a time in ISO 8601, to the second."""
+    return datetime.fromtimestamp(milliseconds // 1000, UTC).isoformat(timespec="seconds")

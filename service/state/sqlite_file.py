@@ -1,4 +1,4 @@
-"""State database in a SQLite file of the state folder; all that is particular to SQLite is in this module."""
+"""State database in a file of the state folder, which no other user may change, nor read."""
 
 import os
 import sqlite3
@@ -16,14 +16,12 @@ from cbir.store.base.statements import float_bytes, row_checksum
 from cbir.store.safety.database_files import log_problem
 from cbir.system.files import BINARY, OWNER_FILE, private_folder
 from service.state.errors import StateUnavailable
-from service.state.private_file import give_to_owner, permission_problem
 from service.state.row_sums import accept_rows, damaged_tables, definitions, has_sound_definitions, keep_sums
 from service.state.schema import tables
 
 FILE = "state.sqlite"
 COPY_HELPS = "restore it from a copy"
 TABLES_MARK = "state.sqlite.made"  # there once the file has tables
-TOKENS_LOCK, SECOND_MARK = "tokens.json.lock", b"state was made\n"  # in that file, if there are tokens
 AUDIT_LOGS = "audit.jsonl*"  # empty, with a key and a note of no line, before the first request
 PRAGMAS = (
     "busy_timeout=10000",  # first: another process may be creating the tables
@@ -32,6 +30,27 @@ PRAGMAS = (
     "foreign_keys=ON",
     "secure_delete=ON",
 )
+TOKENS_LOCK, SECOND_MARK = "tokens.json.lock", b"state was made\n"  # in that file, if there are tokens
+
+
+def permission_problem(file: Path, mode: int) -> str | None:
+    """Return why other users could read `file` of this mode, or put their own in its place; None if they cannot."""
+    if os.name == "nt":  # permissions are not in the mode there
+        return None
+    if mode & 0o007:
+        return f"{file} is accessible to every user of the machine; chmod 600 it"
+    if mode & 0o020:
+        return f"{file} is writable for its group; chmod 600 it"
+    if file.parent.stat().st_mode & 0o002:
+        return f"the folder {file.parent} is writable for every user of the machine; chmod 700 it"
+    return None
+
+
+def give_to_owner(file: int, folder: Path) -> None:
+    """Give an open file to the owner of its folder: the service must be able to use what `sudo cbir` has made."""
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        owner = folder.stat()
+        os.fchown(file, owner.st_uid, owner.st_gid)
 
 
 class SqliteFile:

@@ -1,10 +1,11 @@
-"""Access tokens of services that share their state: hashes and rights, never the tokens themselves."""
+"""Access tokens of services that share their state, as hashes and rights, and the last use of each token."""
 
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import JSON, Column, Connection, Table, Text, insert, select, update
 
+from service.state.database import StateDatabase
 from service.state.schema import WholeNumber, tables
 
 tokens = Table(
@@ -19,6 +20,12 @@ tokens = Table(
     Column("expires", WholeNumber),
     Column("revoked", WholeNumber),
     Column("made_by", Text),  # "token ID" or "user NAME"
+)
+uses = Table(
+    "token_uses",
+    tables,
+    Column("token_id", Text, primary_key=True),
+    Column("last_used", WholeNumber, nullable=False),
 )
 
 
@@ -79,3 +86,29 @@ def _date(seconds: int | None) -> datetime | None:
 
 def _seconds(date: datetime | None) -> int | None:
     return None if date is None else int(date.timestamp())
+
+
+def save_use(database: StateDatabase, token_id: str, at: int) -> None:
+    """Store the last use of a token.
+
+    Parameters
+    ----------
+    database : StateDatabase
+        Database to store it in.
+    token_id : str
+        Id of the token.
+    at : int
+        Time of the use, in seconds since 1970.
+    """
+    with database.writing() as connection:
+        updated = connection.execute(
+            update(uses).where(uses.c.token_id == token_id).values(last_used=at)
+        ).rowcount
+        if not updated:
+            connection.execute(insert(uses).values(token_id=token_id, last_used=at))
+
+
+def load_uses(database: StateDatabase) -> dict[str, int]:
+    """Return the seconds since 1970 at which each token was last used, by its id."""
+    with database.reading() as connection:
+        return {row.token_id: row.last_used for row in connection.execute(select(uses))}

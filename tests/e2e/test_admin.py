@@ -9,7 +9,7 @@ import pytest
 from playwright import sync_api
 from playwright.sync_api import expect
 
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.state.database import StateDatabase
 from tests.e2e.test_page_axe import AXE, complaints_dark_and_light
 from tests.service.conftest import Served, copy_folder, serving

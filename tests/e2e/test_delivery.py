@@ -21,7 +21,7 @@ import httpx
 import pytest
 
 from cbir.store import Collection
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from tests.project.dockerfile import DOCKERFILE, ROOT, context, lines
 from tests.service.conftest import indexed, pictures, serving
 from tests.service.test_access_start import certificate

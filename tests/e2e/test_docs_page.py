@@ -10,7 +10,7 @@ import pytest
 from playwright import sync_api
 
 from cbir.search import example_values as example
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.client import Client
 from tests.e2e.browsing import until
 from tests.e2e.conftest import PATIENCE_MS

@@ -13,7 +13,7 @@ from cbir.settings import Settings
 from cbir.store import Collection
 from cbir.store.collection_address import collection_folder
 from cbir.store.index.open_index import open_index
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
 from tests.cbir.store.index.conftest import milvus, vector_server
 from tests.service import wards

@@ -140,7 +140,7 @@ def make_collection(folder: Path) -> Path:
 @contextmanager
 def tokens_file() -> Iterator[Function]:
     """Read a file of tokens."""
-    from service.access.tokens import FILE, TokenStore, TokensUnreadable
+    from service.access.token_stores import FILE, TokenStore, TokensUnreadable
 
     with tempfile.TemporaryDirectory() as name:
 

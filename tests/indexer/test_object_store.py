@@ -32,8 +32,7 @@ from cbir.ingest.object_store import (
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
 from indexer.describe_files import FileTask, describe_files
-from service.collections.decoders import Decoders
-from service.collections.image_sources import decode_source
+from service.collections.image_sources import Decoders, decode_source
 from service.http.problems import SourceGone
 from tests.indexer.commands import call, index
 from tests.indexer.conftest import picture

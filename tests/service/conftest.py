@@ -23,8 +23,8 @@ from cbir.api.main import main
 from cbir.evaluation.datasets.phantoms import write_phantoms
 from cbir.store import Collection
 from cbir.system.files import wait_lock
-from service.access.shared_tokens import open_tokens
 from service.access.token_list import TokenStorage
+from service.access.token_stores import open_tokens
 from service.app import create_app
 from service.state.database import open_state
 from tests.indexer.commands import call

@@ -17,10 +17,9 @@ from cbir.system.files import try_lock
 from indexer.index_job import run_until_cancelled
 from indexer.index_progress import JobProgress
 from service.jobs.job_claims import JobCandidate
-from service.jobs.job_work import JobWork
+from service.jobs.job_work import JobWork, WorkerPlace
 from service.jobs.job_worker import JobWorker
 from service.jobs.stored_jobs import NewJob
-from service.jobs.worker_place import WorkerPlace
 from service.state.database import open_state
 
 STEP_SECONDS = 0.02

@@ -14,9 +14,9 @@ from flask.testing import FlaskClient
 from cbir import settings
 from service.access import scopes
 from service.access.auth import EXTENSION, AccessControl
-from service.access.limiter import MAX_NETWORKS, Limiter
+from service.access.rate_limits import MAX_NETWORKS, Limiter
 from service.access.scopes import AccessRule, OpenTo, all_rules
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
 from tests.service.conftest import command, problem, serving
 

@@ -11,7 +11,7 @@ import pytest
 from playwright import sync_api
 from playwright.sync_api import expect
 
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from tests.service.conftest import Served, serving
 
 CHROMIUM = Path("/usr/bin/chromium")

@@ -7,7 +7,7 @@ import pytest
 
 from cbir import settings
 from cbir.errors import InvalidInput
-from service.access.startup_checks import check_startup
+from service.access.security import check_startup
 from tests.service.identity_provider import GROUPS
 
 PROXY = "10.0.0.1"

@@ -15,7 +15,7 @@ from cbir import settings
 from cbir.errors import CollectionBusy, CollectionDamaged, StorageFull
 from cbir.store import Collection
 from service.access.rate_limits import HOUR, PatientRate, RequestRate
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
 from service.collections.app_state import EXTENSION
 from service.http.problems import NotReady

@@ -9,7 +9,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from cbir import settings
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
 from tests.service.conftest import problem
 

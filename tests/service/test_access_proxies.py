@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cbir import settings
 from service.access.proxies import TrustedProxies, parse_address
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
 from tests.service.conftest import problem
 

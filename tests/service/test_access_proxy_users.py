@@ -8,7 +8,7 @@ import pytest
 from flask import Flask
 
 from cbir import settings
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
 from tests.service.conftest import problem
 from tests.service.identity_provider import GROUPS

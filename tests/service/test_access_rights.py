@@ -10,7 +10,7 @@ from werkzeug.datastructures import MultiDict
 from cbir import settings
 from cbir.api.main import app as commands
 from cbir.store import Collection
-from service.access.tokens import Scope, TokenStore, TokensUnreadable
+from service.access.token_stores import Scope, TokenStore, TokensUnreadable
 from service.app import create_app
 from tests.service import wards
 from tests.service.conftest import problem

@@ -13,8 +13,8 @@ import pytest
 
 from cbir import settings
 from cbir.errors import CbirError, InvalidInput
-from service.access.startup_checks import check_startup, tokens_required
-from service.access.tokens import Scope, TokenStore
+from service.access.security import check_startup, tokens_required
+from service.access.token_stores import Scope, TokenStore
 from service.server.http_server import open_listener
 from service.server.service_commands import service_url
 from tests.service.conftest import problem, serving

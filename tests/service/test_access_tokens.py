@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cbir.errors import InvalidInput, NotFound
-from service.access.token_expiry import parse_expiry
-from service.access.tokens import Scope, Token, TokenStore, TokensUnreadable
+from service.access.token_list import parse_expiry
+from service.access.token_stores import Scope, Token, TokenStore, TokensUnreadable
 from service.state.errors import StateUnavailable
 from tests.service.conftest import command
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from service.access.tokens import Scope
+from service.access.token_stores import Scope
 from tests.service.walk_requests import walk
 from tests.service.walked_ward import QUARANTINED, make_walked, site_question
 from tests.service.wards import HIDDEN, READING, VISIBLE, Ward

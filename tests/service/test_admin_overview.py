@@ -8,11 +8,11 @@ from flask.testing import FlaskClient
 
 from cbir import settings
 from cbir.settings import Settings
-from service.access.tokens import Scope
+from service.access.token_stores import Scope
 from service.app import create_app
-from service.routes import request_history
+from service.routes import metrics_routes
 from service.routes.admin_overview import LIBRARIES, hide_password
-from service.routes.request_history import RequestHistory
+from service.routes.metrics_routes import RequestHistory
 from service.state.database import open_state
 from service.state.sqlite_file import FILE
 from tests.service.conftest import ONLY_FILE, problem, stored_tokens
@@ -71,7 +71,7 @@ def test_counts_outlive_a_restart(state: Path, monkeypatch: pytest.MonkeyPatch) 
         first.count("search", "eprf", 200)
         second.count("search", "eprf", 200)
     assert not state.exists()  # no write with each request
-    monkeypatch.setattr(request_history, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(metrics_routes, "SAVE_SECONDS", 0.0)
     first.count("search", "eprf", 200)
     second.count("search", "eprf", 200)
     assert list(RequestHistory(open_state(settings.load(state_folder=state))).load(1).values()) == [8]
@@ -85,7 +85,7 @@ def test_old_days_are_forgotten(state: Path, monkeypatch: pytest.MonkeyPatch) ->
         def now(cls, *_: object) -> datetime:  # type: ignore[override]
             return now
 
-    monkeypatch.setattr(request_history, "datetime", Clock)
+    monkeypatch.setattr(metrics_routes, "datetime", Clock)
     history.count("search", "", 200)
     assert len(history.load(1)) == 1
     now += timedelta(days=29)

@@ -13,9 +13,8 @@ from werkzeug.test import TestResponse
 from cbir import settings
 from cbir.api.main import app as commands
 from cbir.system.access_rights import Rights
-from service.access import last_uses
-from service.access.shared_tokens import open_tokens
-from service.access.tokens import Scope, TokenStore
+from service.access import token_stores
+from service.access.token_stores import Scope, TokenStore, open_tokens
 from service.app import create_app
 from service.state.database import open_state
 from tests.service.conftest import problem, stored_tokens
@@ -211,10 +210,10 @@ def test_last_use_is_kept_and_seldom_written(
     token, text = tokens.create([Scope.admin])
     idle, _ = tokens.create([Scope.search])
     saved: list[int] = []
-    save = last_uses.save_use
-    monkeypatch.setattr(last_uses, "save_use", lambda *use: saved.append(use[2]) or save(*use))
+    save = token_stores.save_use
+    monkeypatch.setattr(token_stores, "save_use", lambda *use: saved.append(use[2]) or save(*use))
     now = 1_800_000_030
-    monkeypatch.setattr(last_uses, "unix_time", lambda: now)
+    monkeypatch.setattr(token_stores, "unix_time", lambda: now)
     client = closed.test_client()
     for _ in range(5):
         answer = client.get(TOKENS, headers=bearer(text))
@@ -227,7 +226,7 @@ def test_last_use_is_kept_and_seldom_written(
     now += 300
     client.get(TOKENS, headers=bearer(text))
     assert saved == [1_800_000_000, 1_800_000_600]
-    assert last_uses.LastUses(open_state(settings.load(state_folder=state))).all() == {
+    assert token_stores.LastUses(open_state(settings.load(state_folder=state))).all() == {
         token.token_id: 1_800_000_600
     }
 

@@ -17,7 +17,7 @@ from cbir import settings
 from cbir.errors import CollectionBusy
 from cbir.store import Collection
 from cbir.store.collection_address import write_alias
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
 from service.collections.app_state import EXTENSION
 from tests.service.conftest import COUNT, cbir, command, copy_folder, problem, serving

@@ -17,8 +17,7 @@ from cbir.store.base import profile as profiles
 from service.app import create_app
 from service.collections.app_state import EXTENSION
 from service.jobs import job_queue
-from service.jobs.job_tables import jobs
-from service.jobs.stored_jobs import forget_files
+from service.jobs.stored_jobs import forget_files, jobs
 from service.state.database import open_state
 from tests.held_files import held_files, noise
 from tests.service.conftest import problem

@@ -18,7 +18,7 @@ from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.store import Collection
 from service.access.audit import AuditLog, log_images
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
 from service.collections.app_state import EXTENSION
 

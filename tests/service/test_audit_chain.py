@@ -18,11 +18,10 @@ from cbir.api.main import app as commands
 from cbir.errors import InvalidInput
 from service.access import audit
 from service.access.audit import AuditLog
-from service.access.audit_chain import ChainHead
+from service.access.audit_chain import MAX_IMAGES, ChainHead
 from service.access.audit_files import AuditFiles
-from service.access.audit_writer import MAX_IMAGES
-from service.access.chain_report import ChainReport
-from service.access.tokens import Scope, TokenStore
+from service.access.chain_check import ChainReport
+from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
 from tests.service.conftest import problem
 

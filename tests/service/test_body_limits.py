@@ -10,7 +10,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from cbir import settings
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
 from service.http.request_bodies import FORM, MAX_FORM_BYTES, MAX_JSON_BYTES
 from tests.service.conftest import problem, serving

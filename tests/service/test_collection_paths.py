@@ -11,9 +11,9 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from cbir import settings
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
-from service.client.paths import path_in_collection
+from service.client.collection_messages import path_in_collection
 from tests.service.conftest import problem
 
 DOCS = Path(__file__).parents[2] / "docs"

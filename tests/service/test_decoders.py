@@ -20,7 +20,7 @@ from cbir.ingest.process_pool import ProcessPool
 from cbir.search import Request, Searcher, Stopwatch
 from cbir.store import Collection
 from service.app import create_app
-from service.collections import decoders
+from service.collections import image_sources
 from tests import hostile_images as hostile
 from tests.service.conftest import problem
 
@@ -35,7 +35,7 @@ def post(client: FlaskClient, path: str, data: bytes, kind: str = "image/png") -
 @pytest.fixture(scope="module", autouse=True)
 def _own_decoders(spawned_workers: None) -> None:
     """Start other decoders than earlier files did, as the product starts them."""
-    decoders._shared_pool.cache_clear()
+    image_sources._shared_pool.cache_clear()
 
 
 @pytest.fixture

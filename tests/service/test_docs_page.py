@@ -9,7 +9,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 
 from cbir import settings
-from service.access.tokens import Scope
+from service.access.token_stores import Scope
 from service.app import create_app
 from service.pages.docs_routes import mark_up
 from tests.service import wards

@@ -16,7 +16,7 @@ from cbir.search.view_vectors import ViewVectors
 from cbir.store import Collection
 from cbir.store.safety.last_good import NAME
 from cbir.system import device, device_failure
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
 from service.collections import mounted_collection
 from service.collections.app_state import EXTENSION

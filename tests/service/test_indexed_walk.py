@@ -13,7 +13,7 @@ from cbir.store import Collection
 from cbir.store.index.open_index import open_index
 from cbir.store.limited_collection import LimitedViews
 from cbir.store.views.view_cache import ViewCache
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
 from service.collections.app_state import EXTENSION
 from tests.service import wards

@@ -13,8 +13,7 @@ from cbir.store.base import profile as profiles
 from cbir.store.postgresql.postgresql_address import files_folder
 from cbir.store.upkeep.verify import verify_collection
 from service.app import create_app
-from service.jobs.job_tables import ENDED
-from service.jobs.stored_jobs import JobRow, load_jobs
+from service.jobs.stored_jobs import ENDED, JobRow, load_jobs
 from service.state.database import open_state
 from service.state.errors import StateUnavailable
 from tests.held_files import held_files, release

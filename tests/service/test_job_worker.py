@@ -16,9 +16,8 @@ import pytest
 from cbir import settings
 from service.jobs import job_worker
 from service.jobs.job_claims import JobCandidate
-from service.jobs.job_tables import ENDED
 from service.jobs.job_worker import JobWorker
-from service.jobs.stored_jobs import JobRow, NewJob, add_job, load_jobs, request_cancel
+from service.jobs.stored_jobs import ENDED, JobRow, NewJob, add_job, load_jobs, request_cancel
 from service.state.database import StateDatabase, open_state
 from tests.postgresql_server import PostgresqlServer
 from tests.service.conftest import ONLY_FILE

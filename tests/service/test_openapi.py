@@ -15,7 +15,7 @@ from service.access import scopes
 from service.client import Client
 from service.http import operations
 from service.http.problems import KINDS, problem_type
-from service.routes import openapi_parameters
+from service.routes import openapi_schemas
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -34,7 +34,7 @@ def test_every_address_of_the_api_is_described(app: Flask, client: FlaskClient) 
     described = client.get("/openapi.json").json["paths"]
     for rule in app.url_map.iter_rules():
         if rule.rule.startswith("/v1/"):
-            path = openapi_parameters.path_of(rule)
+            path = openapi_schemas.path_of(rule)
             for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}:
                 assert method.lower() in described[path], rule
                 assert scopes.rule_of_address(app, method, rule.rule), f"{method} {rule} has no scope"

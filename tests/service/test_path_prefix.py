@@ -14,7 +14,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from cbir import settings
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
 from service.client import Client
 from tests.service.conftest import serving

@@ -6,7 +6,7 @@ import numpy as np
 from cbir.images import read_images
 from cbir.store import Collection
 from cbir.store.base import profile
-from service.pages.label_filters import MAX_VALUES, label_filters_of
+from service.pages.page_parts import MAX_VALUES, label_filters_of
 
 
 def test_picture_has_the_pixels_of_the_image(client, indexed, ids):

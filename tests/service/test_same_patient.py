@@ -13,7 +13,7 @@ from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.store import Collection
 from cbir.store.records.filter_conditions import PatientScope
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
 from tests.cbir.images.synthetic_dicom import dicom_set, written
 from tests.service import wards

@@ -14,7 +14,7 @@ from werkzeug.datastructures import MultiDict
 from cbir import settings
 from cbir.search.search_options import MAX_BATCH
 from cbir.store import Collection
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
 from tests.service.conftest import problem
 

@@ -13,11 +13,10 @@ from sqlalchemy import event
 from cbir import settings
 from service.access import sessions
 from service.access.sessions import Sessions, User
-from service.access.tokens import Scope
+from service.access.token_stores import Scope
 from service.app import create_app
 from service.state.database import StateDatabase, open_state
-from service.state.login_sessions import StoredSession
-from service.state.signing_keys import signing_key
+from service.state.login_rows import StoredSession, signing_key
 from service.state.sqlite_file import FILE
 from tests.service.conftest import ONLY_FILE, stored_tokens
 

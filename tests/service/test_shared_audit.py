@@ -15,14 +15,11 @@ from sqlalchemy import delete, insert, select, update
 from cbir import settings
 from cbir.errors import InvalidInput
 from service.access import shared_audit
-from service.access.audit_chain import NOT_WRITTEN, ChainHead, chain_line
-from service.access.audit_key import read_key
+from service.access.audit_chain import NOT_WRITTEN, ChainHead, chain_line, read_key
 from service.access.chain_check import ChainReport
-from service.access.shared_audit import SharedAuditLog
-from service.access.shared_audit_check import SharedAuditLines
-from service.access.shared_tokens import SharedTokens
-from service.access.startup_checks import check_startup, open_audit_log
-from service.access.tokens import Scope
+from service.access.security import check_startup, open_audit_log
+from service.access.shared_audit import SharedAuditLines, SharedAuditLog
+from service.access.token_stores import Scope, SharedTokens
 from service.app import create_app
 from service.state.audit_lines import chain, lines
 from service.state.database import StateDatabase, open_state

@@ -9,11 +9,10 @@ import pytest
 from sqlalchemy import func, select, update
 
 from cbir import settings
-from service.access import rate_limits, shared_allowances
+from service.access import rate_limits
 from service.access.rate_limits import HOUR, PatientRate, RequestRate
 from service.state.database import StateDatabase, open_state
-from service.state.database_clock import DatabaseTime
-from service.state.shared_rates import (
+from service.state.request_counts import (
     FULL_AGAIN,
     allowances,
     forget_full_allowances,
@@ -21,6 +20,7 @@ from service.state.shared_rates import (
     patient_names,
     spend_requests,
 )
+from service.state.schema import DatabaseTime
 from tests.postgresql_server import PostgresqlServer
 
 DOWN = "postgresql+psycopg://cbir@127.0.0.1:1/hospital"
@@ -82,7 +82,7 @@ def test_unused_allowances_are_forgotten(database: StateDatabase) -> None:
 def test_a_caller_cannot_go_to_another_service(
     database: StateDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_allowances, "EXCHANGE_SECONDS", 0.05)
+    monkeypatch.setattr(rate_limits, "EXCHANGE_SECONDS", 0.05)
     limit = 30
     one, other = (RequestRate(limit, database=store) for store in (database, another()))
     assert [one.seconds_to_wait("token a") for _ in range(limit + 1)].count(0) == limit
@@ -154,8 +154,7 @@ def test_a_named_patient_costs_no_query(database: StateDatabase, monkeypatch: py
 
 
 def test_a_limit_holds_over_two_apps(indexed: Path, database: StateDatabase) -> None:
-    from service.access.shared_tokens import SharedTokens
-    from service.access.tokens import Scope
+    from service.access.token_stores import Scope, SharedTokens
     from service.app import create_app
 
     active = settings.load(require_tokens=True, identifiers_per_hour=3)

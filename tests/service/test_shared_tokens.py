@@ -12,10 +12,9 @@ from sqlalchemy import text, update
 
 from cbir import settings
 from cbir.errors import InvalidInput, NotFound
-from service.access import shared_tokens
-from service.access.shared_tokens import SharedTokens
-from service.access.startup_checks import check_startup
-from service.access.tokens import Scope, TokenStore, TokensUnreadable
+from service.access import token_stores
+from service.access.security import check_startup
+from service.access.token_stores import Scope, SharedTokens, TokenStore, TokensUnreadable
 from service.app import create_app
 from service.state.database import StateDatabase, open_state
 from service.state.errors import StateUnavailable
@@ -114,8 +113,8 @@ def test_requests_do_not_wait_for_a_database_that_is_down(
         answer.wait(10)
         raise StateUnavailable("down")
 
-    monkeypatch.setattr(shared_tokens, "read_tokens", ask)
-    monkeypatch.setattr(shared_tokens, "CHECK_SECONDS", 0)
+    monkeypatch.setattr(token_stores, "read_tokens", ask)
+    monkeypatch.setattr(token_stores, "CHECK_SECONDS", 0)
     with ThreadPoolExecutor(1) as other:
         answer.set()
         assert store.find(sent), "found to be down"
@@ -163,9 +162,9 @@ def test_while_the_database_does_not_answer(
     control = app.extensions["cbir-access"]
     down = open_state(settings.load(state_database="postgresql+psycopg://cbir@127.0.0.1:1/hospital"))
     monkeypatch.setattr(control.tokens, "_database", down)
-    monkeypatch.setattr(shared_tokens.time, "monotonic", lambda: now + shared_tokens.UNCHECKED_SECONDS - 60)
+    monkeypatch.setattr(token_stores.time, "monotonic", lambda: now + token_stores.UNCHECKED_SECONDS - 60)
     assert status() == 200
-    monkeypatch.setattr(shared_tokens.time, "monotonic", lambda: now + shared_tokens.UNCHECKED_SECONDS + 60)
+    monkeypatch.setattr(token_stores.time, "monotonic", lambda: now + token_stores.UNCHECKED_SECONDS + 60)
     assert status() == 503
     with pytest.raises(TokensUnreadable, match="127"):
         SharedTokens(down).all()

@@ -15,15 +15,15 @@ from sqlalchemy import Column, MetaData, Table, Text, select, text
 from cbir import settings
 from cbir.store.base.statements import float_bytes, row_checksum
 from cbir.system.access_rights import Scope
-from service.access.startup_checks import open_audit_log
+from service.access.security import open_audit_log
 from service.access.token_list import TokensUnreadable
-from service.access.tokens import TOKEN_LIST, TokenStore
+from service.access.token_stores import TOKEN_LIST, TokenStore
 from service.features.saved.cases.tables import cases
 from service.server.verify_state import verify_state
 from service.state.database import open_state
 from service.state.errors import StateUnavailable
 from service.state.row_sums import damaged_tables, keep_sums
-from service.state.token_uses import load_uses, save_use, uses
+from service.state.token_rows import load_uses, save_use, uses
 from tests import benches
 from tests.service.conftest import command
 from tests.service.earlier_states import forget_sums

@@ -13,7 +13,7 @@ import pytest
 from cbir import settings
 from cbir.errors import InvalidInput
 from cbir.system.access_rights import Scope
-from service.access.tokens import TokenStore
+from service.access.token_stores import TokenStore
 from service.server.http_server import choose_server
 from tests.service.conftest import Served, problem, serving
 

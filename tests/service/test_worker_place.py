@@ -13,9 +13,8 @@ from indexer.index_request import IndexRequest
 from service.features.map import tsne
 from service.features.map.job import MapRequest, new_map_job
 from service.jobs.job_claims import JobCandidate
-from service.jobs.job_work import NAME, folder_place, has_many_writers, new_index_job
+from service.jobs.job_work import NAME, WorkerPlace, folder_place, has_many_writers, new_index_job
 from service.jobs.stored_jobs import NewJob
-from service.jobs.worker_place import WorkerPlace
 
 OPTIONS = {"labels": None, "processes": None, "duplicates": False, "restore": True, "actor": "user mia"}
 

@@ -9,8 +9,8 @@ from urllib.parse import parse_qsl, urlsplit
 from flask.testing import FlaskClient
 
 from cbir.store import Record
-from service.access.tokens import Scope
-from service.client.paths import path_in_collection
+from service.access.token_stores import Scope
+from service.client.collection_messages import path_in_collection
 from tests.service.walked_ward import QUARANTINED, site_question
 from tests.service.wards import HIDDEN, UNKNOWN, VISIBLE, Ward
 

@@ -9,7 +9,7 @@ from cbir import settings
 from cbir.search import example_values as example
 from cbir.store import Collection, Record
 from cbir.store.snapshot.derived_files import write_audit_file
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
 from service.features.audit.messages import Audit
 from tests.service import wards

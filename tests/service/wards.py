@@ -14,9 +14,8 @@ from cbir.learn.grading.grader import fit_grader
 from cbir.store import Collection, Record
 from cbir.store.records import originals
 from cbir.store.snapshot.derived_files import write_map
-from service.access.shared_tokens import open_tokens
 from service.access.token_list import TokenStorage
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore, open_tokens
 from service.app import create_app
 from service.features.map.collection_map import compute_map
 from service.state.database import open_state

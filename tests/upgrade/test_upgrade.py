@@ -17,7 +17,7 @@ from cbir.store import Collection
 from cbir.store.base.schema import FORMAT
 from cbir.store.base.statements import row_checksum
 from cbir.store.upkeep.verify import verify_collection
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 
 ARCHIVES = sorted(Path(__file__).parent.glob("*.zip"))  # make_archive.py writes them
 PROFILES = ("tamura", "lite0")

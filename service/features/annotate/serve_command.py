@@ -129,7 +129,7 @@ def serve_study(
 
     from cbir import settings
     from cbir.store import Collection
-    from service.access.startup_checks import check_startup
+    from service.access.security import check_startup
     from service.features.annotate import study_options, study_plan
     from service.features.annotate.annotation_app import create_app
     from service.features.annotate.annotation_page import IMAGES_PAGE, PAIRS_PAGE

@@ -39,9 +39,8 @@ from service.http.request_params import JSON, json_body, query_parameters, requi
 from service.jobs.job_queue import job_info
 from service.jobs.stored_jobs import JobRow
 from service.languages import mark
-from service.pages.label_filters import label_filters_of
-from service.pages.menu import MenuPage
-from service.pages.unavailable_page import unavailable_page
+from service.pages.error_pages import unavailable_page
+from service.pages.page_parts import MenuPage, label_filters_of
 from service.routes.add_routes import refresh_snapshot
 from service.routes.image_routes import MAX_PAGE, CollectionParameters
 

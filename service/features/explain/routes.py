@@ -24,7 +24,7 @@ from service.access.audit import log_images
 from service.access.scopes import AccessRule
 from service.collections.app_state import AppState, current_state
 from service.collections.image_sources import decode_source
-from service.collections.thumbnail_response import load_thumbnail
+from service.collections.stored_pictures import load_thumbnail
 from service.collections.uploads import describe_task, describe_upload
 from service.features.explain.messages import Explanations, ResultExplanation
 from service.http import request_params

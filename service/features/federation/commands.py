@@ -102,7 +102,7 @@ def search(
     from cbir.api.collection_search import OpenCollection, build_request
     from cbir.ingest.query_file import QueryOptions
     from cbir.search.search_options import ID
-    from service.access.startup_checks import open_audit_log_of_commands
+    from service.access.security import open_audit_log_of_commands
     from service.features.federation.federated_search import FederatedRequest, method_for_sites, search_sites
     from service.state.database import open_state
 

@@ -21,7 +21,7 @@ from service.access.auth import count_federated_search
 from service.access.caller import actor_name
 from service.access.scopes import AccessRule
 from service.collections.app_state import current_state
-from service.collections.thumbnail_response import load_thumbnail
+from service.collections.stored_pictures import load_thumbnail
 from service.features.federation.site_agreement import difference, site_profile
 from service.features.federation.site_messages import (
     EXAMPLE_HASH,

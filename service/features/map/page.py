@@ -8,9 +8,8 @@ from cbir.errors import NotFound
 from service.collections.app_state import current_state
 from service.http.problems import NotReady
 from service.languages import mark
-from service.pages.label_filters import label_filters_of
-from service.pages.menu import MenuPage
-from service.pages.unavailable_page import unavailable_page
+from service.pages.error_pages import unavailable_page
+from service.pages.page_parts import MenuPage, label_filters_of
 
 blueprint = Blueprint("map_page", __name__)
 MENU_PAGE = MenuPage("map_page.show_map", mark("Map"), 30)

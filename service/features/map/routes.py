@@ -42,8 +42,8 @@ from service.http.operations import json_response, operation
 from service.http.timeouts import query_deadline
 from service.jobs.job_queue import JobQueue
 from service.jobs.stored_jobs import JobRow
+from service.routes.collection_routes import KeyInPath
 from service.routes.image_routes import CollectionParameters
-from service.routes.label_routes import KeyInPath
 from service.state.errors import StateUnavailable
 
 MAX_POINTS = 200_000

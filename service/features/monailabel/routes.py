@@ -21,8 +21,8 @@ from cbir.system.addresses import is_uid
 from service.access.audit import log_images
 from service.access.auth import access_control, identify, too_many_failures
 from service.access.caller import actor_name, current_caller
-from service.access.image_tickets import make_ticket, ticket_image
 from service.access.scopes import AccessRule, OpenTo
+from service.access.sessions import make_ticket, ticket_image
 from service.collections.app_state import AppState, current_state
 from service.collections.image_sources import decode_source
 from service.features.monailabel.choose_sample import (

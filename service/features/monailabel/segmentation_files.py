@@ -15,7 +15,7 @@ from cbir.settings import Settings
 from cbir.store.base import collection_folder
 from cbir.system.files import BINARY, OWNER_FILE, private_folder, wait_lock, write_bytes
 from service.http.problems import NotAllowed
-from service.state.private_file import give_to_owner
+from service.state.sqlite_file import give_to_owner
 
 SUFFIXES = (".seg.nrrd", ".nrrd", ".nii.gz", ".nii", ".json")
 MAX_SEGMENTATIONS = 16  # of an image

@@ -18,12 +18,12 @@ from itsdangerous import BadSignature, URLSafeTimedSerializer
 from cbir.errors import InvalidInput
 from cbir.settings import Settings
 from cbir.system.remedies import install_command
-from service.access.group_rights import MAX_NAME_LENGTH, valid_user_name
 from service.access.id_token import SignatureInvalid, TokenInvalid, valid_claims
 from service.access.security import is_loopback
 from service.access.sessions import User
+from service.access.token_list import MAX_NAME_LENGTH, valid_user_name
 from service.state.database import StateDatabase
-from service.state.signing_keys import signing_key
+from service.state.login_rows import signing_key
 
 if TYPE_CHECKING:
     from authlib.integrations.requests_client import OAuth2Session

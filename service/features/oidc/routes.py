@@ -12,9 +12,9 @@ from werkzeug.wrappers import Response as AnyResponse
 from service.access.auth import EXTENSION as ACCESS
 from service.access.auth import access_control
 from service.access.caller import Caller
-from service.access.group_rights import rights_of_groups
 from service.access.login import login_form, next_path, start_login
 from service.access.scopes import AccessRule, OpenTo
+from service.access.token_list import rights_of_groups
 from service.collections.app_state import EXTENSION as STATE
 from service.features.oidc.oidc_client import LIFETIME_SECONDS, LoginFailed, OidcClient, PendingLogin
 from service.languages import gettext

@@ -23,8 +23,8 @@ from service.features.saved.cohorts.visible_cohorts import find_visible_cohort
 from service.features.saved.messages import MAX_NOTE, MAX_TITLE
 from service.http.problems import NotReady
 from service.languages import mark
-from service.pages.menu import MenuPage
-from service.pages.unavailable_page import unavailable_page
+from service.pages.error_pages import unavailable_page
+from service.pages.page_parts import MenuPage
 
 blueprint = Blueprint("saved_page", __name__)
 CASES_PAGE = MenuPage("saved_page.show_cases", mark("Cases"), 40, of_collection=False)

@@ -14,7 +14,7 @@ from cbir.search.dicom_levels import Combination, Exclude, ImageGroup, Level
 from cbir.search.prior_studies import PriorRequest, PriorStudy
 from cbir.store.external_links import compare_link
 from cbir.store.records.filter_conditions import DicomScope
-from service.access.private_details import public_text
+from service.access.caller import public_text
 from service.access.security import allow_frames
 from service.collections.app_state import current_state
 from service.features.similar.prior_routes import search_priors

@@ -8,7 +8,7 @@ from cbir import settings
 from cbir.system.access_rights import Scope
 from service.access.scopes import AccessRule
 from service.http.operations import json_response, operation
-from service.pages.menu import MenuPage
+from service.pages.page_parts import MenuPage
 from service.state.database import open_state, state_database
 from service.state.schema import tables
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.server.request_bytes import FREE_CHUNKS, MAX_LINE_BYTES, ChunkScanner
+from service.server.client_connection import FREE_CHUNKS, MAX_LINE_BYTES, ChunkScanner
 
 
 def chunked(pieces: list[bytes], trailer: bytes = b"") -> bytes:

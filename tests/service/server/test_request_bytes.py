@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from werkzeug.exceptions import RequestEntityTooLarge
 
-from service.server.request_bytes import PIECE_BYTES, RequestBytes
+from service.server.client_connection import PIECE_BYTES, RequestBytes
 
 PIECES = {"nothing": b"", "a byte": b"a", "some": b"bc" * 100, "many": b"d" * (PIECE_BYTES + 1)}
 

@@ -23,18 +23,22 @@ from service.jobs.job_claims import (
     hand_back,
     renew_claim,
 )
-from service.jobs.job_tables import EXPIRY_MS, job_files, jobs, remove_worker, save_worker
 from service.jobs.stored_jobs import (
+    EXPIRY_MS,
     JobRow,
     NewJob,
     add_job,
     forget_files,
+    job_files,
+    jobs,
     load_jobs,
+    remove_worker,
     request_cancel,
     request_retry,
+    save_worker,
 )
 from service.state.database import StateDatabase, open_state
-from service.state.database_clock import database_time
+from service.state.schema import database_time
 from tests.postgresql_server import PostgresqlServer
 from tests.service.earlier_states import forget_sums
 

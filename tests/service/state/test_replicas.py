@@ -14,8 +14,7 @@ from sqlalchemy import select
 
 from cbir import settings
 from service.access.sessions import CHECK_SECONDS
-from service.access.shared_tokens import SharedTokens
-from service.access.tokens import Scope
+from service.access.token_stores import Scope, SharedTokens
 from service.features.saved.cases.tables import cases
 from service.state.database import open_state
 from tests.postgresql_server import PostgresqlServer, missing_reason

@@ -8,7 +8,7 @@ from flask.testing import FlaskClient
 
 from cbir import settings
 from service.access.auth import EXTENSION as ACCESS
-from service.access.tokens import Scope
+from service.access.token_stores import Scope
 from service.app import create_app
 from service.state.database import install, open_state
 from tests.postgresql_server import PostgresqlServer

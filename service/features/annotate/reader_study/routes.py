@@ -25,7 +25,7 @@ from service.features.annotate.reader_study.tables import ReaderStudy
 from service.http.operations import json_response
 from service.http.request_params import json_body, require_json
 from service.languages import mark
-from service.pages.menu import MenuPage
+from service.pages.page_parts import MenuPage
 from service.state.database import state_database
 
 blueprint = Blueprint("reader_study", __name__, url_prefix="/study")

@@ -8,7 +8,7 @@ import pytest
 from playwright import sync_api
 
 from cbir.store import Collection
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.features.annotate import study_files
 from service.features.annotate.active.judgement_journal import ImageGrade, PairJudgement, Undo, read_journal
 from tests.e2e.browsing import until

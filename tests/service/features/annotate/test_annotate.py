@@ -19,7 +19,7 @@ from cbir.store import Collection
 from cbir.store.base import profile
 from service.access import scopes
 from service.access.scopes import OpenTo
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.features.annotate import study_files, study_plan
 from service.features.annotate.annotation_app import ANNOTATION_RULES, create_app
 from service.features.annotate.annotation_state import EXTENSION

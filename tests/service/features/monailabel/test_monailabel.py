@@ -26,10 +26,9 @@ from cbir import settings
 from cbir.store import Collection
 from cbir.store.index.open_index import open_index
 from cbir.store.views.view_cache import ViewCache
-from service.access import image_tickets
-from service.access.shared_tokens import open_tokens
+from service.access import sessions
 from service.access.token_list import TokenStorage
-from service.access.tokens import Scope
+from service.access.token_stores import Scope, open_tokens
 from service.app import create_app
 from service.features.monailabel import segmentation_files
 from service.features.monailabel.choose_sample import STRATEGIES
@@ -311,7 +310,7 @@ def test_a_ticket_opens_one_image_for_a_while(closed: Site, monkeypatch: pytest.
     closed.tokens.revoke(lines[0]["token"])
     problem(stranger.get("/monailabel/datastore/image", query_string=fetch), 401)
     ticket = next_sample(closed.client(Scope.search))["id"]
-    monkeypatch.setattr(image_tickets, "TICKET_SECONDS", -1)
+    monkeypatch.setattr(sessions, "TICKET_SECONDS", -1)
     problem(stranger.get("/monailabel/datastore/image", query_string={"image": ticket}), 401)
 
 

@@ -17,8 +17,8 @@ from flask.testing import FlaskClient
 from joserfc.jwk import ECKey, OctKey, RSAKey
 
 from cbir import settings
-from service.access.startup_checks import check_startup, tokens_required
-from service.access.tokens import Scope, TokenStore
+from service.access.security import check_startup, tokens_required
+from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
 from tests.service.conftest import problem
 from tests.service.identity_provider import CLIENT, GROUPS, SECRET, Provider, running

@@ -17,10 +17,10 @@ from werkzeug.datastructures import MultiDict
 from cbir import settings
 from cbir.search.dicom_levels import Combination, Exclude, Level
 from cbir.store import Collection
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
 from service.client import Client
-from service.client.paths import path_in_collection
+from service.client.collection_messages import path_in_collection
 from tests.indexer.receiving import file_of, slices
 from tests.service.conftest import cbir, problem, serving
 from tests.service.dicom_collection import SLICES, make

@@ -16,7 +16,7 @@ from cbir.search import Searcher, Stopwatch
 from cbir.store import Collection, Record
 from cbir.store.records.filter_conditions import DicomScope
 from cbir.system.cancellation import time_limit
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
 from service.client.messages import SimilarAnswer
 from service.features.similar.similar import MAX_SLICES, SimilarRequest, find_similar

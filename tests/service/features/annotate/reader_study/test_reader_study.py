@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from cbir import settings
 from cbir.store import Collection
-from service.access.tokens import Scope
+from service.access.token_stores import Scope
 from service.app import create_app
 from service.features.annotate.reader_study import tables as reader_studies
 from service.features.annotate.reader_study.reader_view import SidedAnswer, from_sides, reader_items

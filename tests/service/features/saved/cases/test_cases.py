@@ -13,7 +13,7 @@ from PIL import Image
 
 from cbir import settings
 from cbir.store import Collection
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
 from service.client import Client
 from service.features.saved.cases import tables as saved_cases

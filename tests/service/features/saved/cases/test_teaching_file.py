@@ -15,7 +15,7 @@ from PIL import Image
 
 from cbir.errors import InvalidInput
 from cbir.store import Record
-from service.access.tokens import Scope
+from service.access.token_stores import Scope
 from service.features.saved.cases.pdf_file import breaks_anywhere, marked_up, render_pdf
 from service.features.saved.cases.teaching_file import TeachingFile, TeachingPicture, split_paragraphs
 from tests.service import wards

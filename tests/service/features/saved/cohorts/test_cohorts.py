@@ -16,7 +16,7 @@ from cbir.errors import NotFound
 from cbir.search.cohorts.missing_images import ProposedImage
 from cbir.store import Collection
 from cbir.store.records import record_rows
-from service.access.tokens import Scope
+from service.access.token_stores import Scope
 from service.app import create_app
 from service.client import Client
 from service.features.saved.cases.tables import Viewer

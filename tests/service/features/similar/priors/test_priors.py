@@ -23,7 +23,7 @@ from cbir.store import Collection
 from cbir.store.records.filter_conditions import DicomScope
 from indexer.describe_instance import InstanceTask, describe_instance
 from indexer.index_images import index_images
-from service.access.tokens import Scope, TokenStore
+from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
 from service.client import Client
 from tests.cbir.images.synthetic_dicom import dicom_set, written
