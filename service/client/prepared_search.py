@@ -91,11 +91,16 @@ def _with_ids(ids: list[str], fields: dict[str, Any], options: SearchOptions) ->
         raise InvalidInput("frame, window: only of a file; an image of the collection has its own")
     parameters = options.get("parameters")
     vector: Any = options.get("vector")
+    if options.get("text") is not None or options.get(
+        "anywhere"
+    ):  # these searches have no re-ranking to choose
+        fields = {name: value for name, value in fields.items() if (name, value) != ("rerank", "none")}
+    first = ids[:1] if vector is None else []  # beside a vector, images are examples
     return PreparedSearch(
         fields
         | without_none(
-            image_id=ids[0] if ids else None,
-            examples=[*ids[1:], *options.get("examples", ())] or None,
+            image_id=first[0] if first else None,
+            examples=[*ids[len(first) :], *options.get("examples", ())] or None,
             text=options.get("text"),
             region=options.get("region"),
             profile=options.get("profile"),

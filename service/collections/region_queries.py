@@ -10,12 +10,12 @@ from cbir.store import Collection
 from service.collections.app_state import AppState
 from service.collections.thumbnail_response import load_thumbnail
 from service.collections.uploads import describe_upload
-from service.http.search_parameters import ById, ByImage
+from service.http.search_parameters import ByImage, SearchBody
 
 NEEDS_REGION = "anywhere: needs one image and region, the part of it to search for"
 
 
-def region_of_id(state: AppState, collection: Collection, params: ById) -> RegionQuery:
+def region_of_id(state: AppState, collection: Collection, params: SearchBody) -> RegionQuery:
     """Return the region of an image of the collection that a request names; raises SourceGone without its file."""
     if not (params.image_id and params.region) or params.vector is not None or params.text is not None:
         raise InvalidInput(NEEDS_REGION)

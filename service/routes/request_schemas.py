@@ -1,10 +1,13 @@
 """Schemas of what requests hold, as generators of clients need them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from typing import Any
 
+from service.http.search_kinds import SearchKind
 from service.routes.openapi_examples import Schemas
+
+REFERENCE = "#/components/schemas/{model}"
 
 
 def leave_out_defaults(schemas: Schemas, models: Iterable[str]) -> None:
@@ -42,6 +45,28 @@ def keep_for_older_addresses(schemas: Schemas, models: Iterable[str], field: str
     for name in copies:
         schemas[name].get("properties", {}).pop(field, None)
     return copies
+
+
+def split_by_kind(schemas: Schemas, model: str, kinds: Sequence[SearchKind]) -> None:
+    """Replace the schema of a model by one of several, each with the fields of a kind of search; none: leave it."""
+    if not kinds:
+        return
+    whole = schemas[model]
+    for kind in kinds:
+        fields = {name: whole["properties"][name] for name in kind.fields}
+        schemas[kind.schema] = {
+            "title": kind.schema,
+            "description": kind.description,
+            "type": "object",
+            "properties": fields | {name: without_null(fields[name]) for name in kind.required},
+            "required": list(kind.required),
+            "additionalProperties": False,
+            "examples": [kind.example],
+        }
+    references = [{"$ref": REFERENCE.format(model=kind.schema)} for kind in kinds]
+    schemas[model] = {name: whole[name] for name in ("title", "description", "examples")} | {
+        "oneOf": references
+    }
 
 
 def without_field(schema: dict[str, Any], field: str) -> dict[str, Any]:

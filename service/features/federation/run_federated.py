@@ -17,7 +17,7 @@ from service.features.federation.federated_search import (
     require_one_vector,
     search_sites,
 )
-from service.http.search_parameters import ById, SearchParameters
+from service.http.search_parameters import SearchBody, SearchParameters
 
 ALONE = (  # parameters that other sites cannot be asked with
     "anywhere", "examples", "exclude_patient", "feedback", "group_by", "max_distance", "same_patient",
@@ -97,7 +97,7 @@ def add_sites(
 def _vectors(searcher: Searcher, params: SearchParameters, queries: Sequence[QueryImage]) -> list[Floats]:
     collection = searcher.collection
     vectors = [query.features for query in queries]
-    if isinstance(params, ById) and not queries:
+    if isinstance(params, SearchBody) and not queries:
         vectors += [collection.vector(params.image_id)] if params.image_id else []
         vectors += [*check_vectors(params.vector, collection.profile)] if params.vector else []
     return vectors

@@ -13,7 +13,7 @@ from cbir.api.commands.search_images import search_images
 from cbir.search import Request
 from cbir.search.search_options import REQUEST_VALUES, SearchFields, SearchOptions
 from service.client.prepared_search import prepare_search
-from service.http.search_parameters import ById, ByImage
+from service.http.search_parameters import ByImage, SearchBody
 
 STATIC = Path(__file__).parents[3] / "service" / "static"
 # Options of `cbir search` with other names, and values that the command does not offer
@@ -42,12 +42,12 @@ def test_the_client_sends_every_value(name: str) -> None:
 
 @pytest.mark.parametrize("name", SearchOptions.__annotations__)
 def test_the_service_takes_every_option(name: str) -> None:
-    assert name in ByImage.model_fields or name in ById.model_fields
+    assert name in ByImage.model_fields or name in SearchBody.model_fields
 
 
 @pytest.mark.parametrize("name", sorted(SearchFields.model_fields.keys() - {"where", "feedback"}))
 def test_the_service_describes_a_value_in_the_same_words(name: str) -> None:
-    for model in (ById, ByImage):
+    for model in (SearchBody, ByImage):
         assert model.model_fields[name].description == SearchFields.model_fields[name].description
         assert model.model_fields[name].metadata == SearchFields.model_fields[name].metadata
 
@@ -76,5 +76,5 @@ def test_the_page_sends_values_that_there_are() -> None:
     names = re.search(r'for \(const name of \[("group_by"[^\]]*)\]', text)
     assert names
     for name in re.findall(r'"(\w+)"', names[1]):
-        assert name in ById.model_fields
+        assert name in SearchBody.model_fields
         assert name in ByImage.model_fields
