@@ -12,7 +12,7 @@ from cbir.gallery.vector_blocks import Doubles, Floats
 from cbir.search import Searcher
 from cbir.store import Collection, Record
 from cbir.store.records.dicom_instances import DicomScope
-from cbir.store.records.filter_conditions import PatientScope
+from cbir.store.records.filter_conditions import Condition, PatientScope
 from cbir.store.records.records import days_between
 from cbir.system.cancellation import checkpoint
 from cbir.system.threads import take_turn
@@ -44,7 +44,7 @@ class PriorRequest:
     order: PriorOrder = PriorOrder.likeness
     images: int = 4
     limit: int = 10
-    where: Sequence[str] = ()
+    where: Sequence[str | Condition] = ()
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 from urllib.parse import quote
 
+from cbir.store.records.filter_conditions import LabelConditions, write_conditions
 from service.client.connection import ImageData, ServiceConnection, assignments, read_files, without_none
 from service.client.messages import SimilarAnswer
 
@@ -24,7 +25,7 @@ class SimilarOptions(TypedDict, total=False):
     depth: int
     rerank: str
     parameters: Mapping[str, float | str]
-    where: Sequence[str]
+    where: LabelConditions
     limit: int
     offset: int
 
@@ -125,4 +126,7 @@ class DicomwebMethods(ServiceConnection):
 
 def _query(options: SimilarOptions) -> dict[str, Any]:
     """Return the query string's parameters of options."""
-    return dict(options) | without_none(parameters=assignments(options.get("parameters")))
+    return dict(options) | without_none(
+        parameters=assignments(options.get("parameters")),
+        where=write_conditions(options.get("where", ())) or None,
+    )

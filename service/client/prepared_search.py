@@ -11,10 +11,10 @@ from cbir.search.search_options import (
     REQUEST_VALUES,
     SearchOptions,
     check_names,
-    list_conditions,
     list_examples,
     list_judgements,
 )
+from cbir.store.records.filter_conditions import write_conditions
 from service.client.connection import (
     assignments,
     decode_form,
@@ -56,11 +56,11 @@ def prepare_search(query: Any, options: SearchOptions) -> PreparedSearch:
     ids = [image_id for example in several if (image_id := id_to_send(example)) is not None]
     files = [example for example in several if id_to_send(example) is None]
     fields = without_none(**{name: options.get(name) for name in REQUEST_VALUES})
-    fields |= without_none(where=list_conditions(options.get("where", ())) or None)
+    fields |= without_none(where=write_conditions(options.get("where", ())) or None)
     fields |= without_none(
         anywhere=options.get("anywhere") or None, federated=options.get("federated") or None
     )
-    fields |= without_none(sites=list_conditions(options.get("sites", ())) or None)
+    fields |= without_none(sites=_texts(options.get("sites", ())) or None)
     if files:
         return _with_files(ids, files, fields, options)
     search = _with_ids(ids, fields, options)
@@ -109,6 +109,10 @@ def _with_ids(ids: list[str], fields: dict[str, Any], options: SearchOptions) ->
             parameters=dict(parameters) if parameters else None,
         )
     )
+
+
+def _texts(sites: str | Sequence[str]) -> list[str]:
+    return [sites] if isinstance(sites, str) else list(sites)
 
 
 def split_batch(searches: Sequence[tuple[int, PreparedSearch]]) -> Iterator[list[tuple[int, PreparedSearch]]]:

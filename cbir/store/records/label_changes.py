@@ -11,11 +11,12 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, delete, exists, select
 
 from cbir.store.base import metadata
+from cbir.store.base.label_values import SLICE_PLACE, STUDY_DAY
 from cbir.store.base.schema import images, labels
 from cbir.store.base.statements import values_checksum
 from cbir.store.records import change_history, originals
 from cbir.store.records.image_rows import batches, ids_of, insert_labels, rows_matching, update_images
-from cbir.store.records.records import OF_PATIENT, SLICE_PLACE, STUDY_DAY, parse_day
+from cbir.store.records.records import OF_PATIENT, parse_day
 
 DAMAGED = object()  # label that differs from all values, so that it is written again
 

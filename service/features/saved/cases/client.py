@@ -5,7 +5,7 @@ from typing import Any, TypedDict, Unpack
 from urllib.parse import quote
 
 from cbir.search import Answer
-from cbir.search.search_options import list_conditions
+from cbir.store.records.filter_conditions import LabelConditions, write_conditions
 from service.client.connection import (
     Region,
     ServiceConnection,
@@ -28,7 +28,7 @@ class CaseSearchOptions(TypedDict, total=False):
     k: int
     rerank: str
     parameters: Mapping[str, float | str]
-    where: str | Sequence[str]
+    where: LabelConditions
     group_by: str
 
 
@@ -85,7 +85,7 @@ class CaseMethods(ServiceConnection):
             See `CaseSearchOptions`.
         """
         image_id = None if query is None else id_to_send(query)
-        searched = dict(search) | {"where": list_conditions(search.get("where", ()))}
+        searched = dict(search) | {"where": write_conditions(search.get("where", ()))}
         marks = [{"image_id": image, "relevance": value} for image, value in (judged or {}).items()]
         case = {
             "title": title,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from cbir.search.search_options import list_conditions
+from cbir.store.records.filter_conditions import LabelConditions, write_conditions
 from service.client.connection import ServiceConnection, without_none
 from service.features.saved.cohorts.messages import (
     CohortBatch,
@@ -34,7 +34,7 @@ class CohortMethods(ServiceConnection):
         relevant: Sequence[str],
         *,
         irrelevant: Sequence[str] = (),
-        where: str | Sequence[str] = (),
+        where: LabelConditions = (),
         note: str = "",
         shared: bool = False,
     ) -> CohortSummary:
@@ -46,7 +46,7 @@ class CohortMethods(ServiceConnection):
             1 to 200 characters.
         relevant, irrelevant : sequence of str
             Ids of images that belong to it, at least one, and of others that do not.
-        where : str or sequence of str
+        where : str, Condition or sequence of them
             Conditions on labels of the images that are searched.
         note : str
             Plain text.
@@ -59,7 +59,7 @@ class CohortMethods(ServiceConnection):
             "shared": shared,
             "relevant": list(relevant),
             "irrelevant": list(irrelevant),
-            "where": list_conditions(where),
+            "where": write_conditions(where),
         }
         return self._fetch(
             CohortSummary,
