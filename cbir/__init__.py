@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cbir.search.answer import Hits as Hits
     from cbir.search.search_models import Hit as Hit
     from cbir.search.search_options import SearchOptions as SearchOptions
+    from cbir.store.records.filter_conditions import Condition as Condition
     from service.client.http_client import Client as Client
 
     index = index_folder
@@ -38,6 +39,7 @@ __version__ = "1.0.0"
 OBJECTS = {  # that importing cbir alone does not load
     "CbirError": "cbir.errors:CbirError",
     "Client": "service.client:Client",
+    "Condition": "cbir.store.records.filter_conditions:Condition",
     "Evaluation": "cbir.api.evaluate_collection:Evaluation",
     "Hit": "cbir.search.search_models:Hit",
     "Hits": "cbir.search.answer:Hits",

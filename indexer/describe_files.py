@@ -40,7 +40,8 @@ from cbir.ingest.process_pool import (
     WorkerTimedOut,
     extend_deadline,
 )
-from cbir.store.records.records import SLICE_PLACE, person_labels, stored_place
+from cbir.store.base.label_values import SLICE_PLACE
+from cbir.store.records.records import person_labels, stored_place
 from cbir.system.files import is_inside
 
 OUTSIDE = "leads out of the folders that may be indexed (index_roots)"

@@ -17,11 +17,11 @@ from cbir.search.cohorts.cohort_round import BATCH, CohortRound, next_batch, sta
 from cbir.search.cohorts.export_formats import EXPORTS
 from cbir.search.cohorts.missing_images import JudgedImage, MissingImages, ProposedImage
 from cbir.search.query_parts import read_vectors
-from cbir.search.search_options import list_conditions
 from cbir.settings import Settings
 from cbir.store import Collection, Record
 from cbir.store.base.profile import Profile
 from cbir.store.collection_address import address_or_folder, collection_folder
+from cbir.store.records.filter_conditions import Condition, LabelConditions, list_conditions
 from cbir.store.records.image_counts import LabelKey, LabelValues
 
 PAGE = 2000  # records read at a time
@@ -84,12 +84,12 @@ class CollectionImages:
         """Descriptor, weights and settings of the collection."""
         return self.collection.profile
 
-    def vectors(self, where: str | Sequence[str] = (), *, raw: bool = False) -> CollectionVectors:
+    def vectors(self, where: LabelConditions = (), *, raw: bool = False) -> CollectionVectors:
         """Return the vectors of the images, as a copy in memory.
 
         Parameters
         ----------
-        where : str or sequence of str
+        where : str, Condition or sequence of them
             Label conditions; all must hold.
         raw : bool
             Return the values of the descriptor; else the normalised values that searches compare.
@@ -108,12 +108,12 @@ class CollectionImages:
         """Return the vector (d,) float32 of an image: the values of the descriptor if `raw`, else normalised ones."""
         return np.asarray(read_vectors(self.collection, [image_id], raw=raw)[0])
 
-    def labels(self, where: str | Sequence[str] = ()) -> list[LabelKey]:
+    def labels(self, where: LabelConditions = ()) -> list[LabelKey]:
         """Return the label keys of the images that meet all conditions `where`, with counts of images and values."""
         return self.collection.list_label_keys(self.collection.conditions(list_conditions(where)))
 
     def label_values(
-        self, key: str, where: str | Sequence[str] = (), *, limit: int = 100, offset: int = 0
+        self, key: str, where: LabelConditions = (), *, limit: int = 100, offset: int = 0
     ) -> LabelValues:
         """Return the most frequent values of a label with their numbers of images.
 
@@ -121,7 +121,7 @@ class CollectionImages:
         ----------
         key : str
             Key of the label.
-        where : str or sequence of str
+        where : str, Condition or sequence of them
             Label conditions on the images that count; all must hold.
         limit : int
             Largest number of values in `items`.
@@ -136,7 +136,7 @@ class CollectionImages:
         conditions = self.collection.conditions(list_conditions(where))
         return self.collection.list_label_values(key, conditions, offset, limit)
 
-    def images(self, where: str | Sequence[str] = ()) -> Iterator[Record]:
+    def images(self, where: LabelConditions = ()) -> Iterator[Record]:
         """Iterate over the records of the images that meet all conditions `where`, oldest first."""
         conditions = self.collection.conditions(list_conditions(where))
         last = 0
@@ -172,11 +172,13 @@ class Cohort:
         Of the collection.
     judged : mapping of str to bool
         Relevance by image id, of one relevant image at least.
-    where : sequence of str
+    where : sequence of str or Condition
         Conditions on labels of the images that are searched.
     """
 
-    def __init__(self, searcher: Searcher, judged: Mapping[str, bool], where: Sequence[str]) -> None:
+    def __init__(
+        self, searcher: Searcher, judged: Mapping[str, bool], where: Sequence[str | Condition]
+    ) -> None:
         self._searcher, self._where = searcher, list(where)
         self._judged: dict[str, JudgedImage] = {}
         self._proposed: dict[str, ProposedImage] = {}

@@ -25,12 +25,12 @@ from cbir.search.search_options import (
     SearchOptions,
     check_names,
     check_queries,
-    list_conditions,
     list_examples,
     list_judgements,
     query_and_options,
 )
 from cbir.settings import Settings
+from cbir.store.records.filter_conditions import LabelConditions, list_conditions
 
 
 class OpenCollection(CollectionImages):
@@ -140,7 +140,7 @@ class OpenCollection(CollectionImages):
             return error
 
     def cohort(
-        self, relevant: Sequence[str], irrelevant: Sequence[str] = (), where: str | Sequence[str] = ()
+        self, relevant: Sequence[str], irrelevant: Sequence[str] = (), where: LabelConditions = ()
     ) -> Cohort:
         """Begin a cohort: find all images of a kind in rounds of judgements.
 
@@ -148,7 +148,7 @@ class OpenCollection(CollectionImages):
         ----------
         relevant, irrelevant : sequence of str
             Ids of images that belong to it, at least one, and of others that do not.
-        where : str or sequence of str
+        where : str, Condition or sequence of them
             Conditions on labels of the images that are searched.
 
         Raises
@@ -172,7 +172,7 @@ class OpenCollection(CollectionImages):
         order: str = "likeness",
         images: int = 4,
         limit: int = 10,
-        where: str | Sequence[str] = (),
+        where: LabelConditions = (),
     ) -> PriorStudies:
         """Return the other studies of the patient of an image, those of the same view first.
 
@@ -184,7 +184,7 @@ class OpenCollection(CollectionImages):
             "likeness", or "time", the nearest first.
         images, limit : int
             Most images of a study, and most studies.
-        where : str or sequence of str
+        where : str, Condition or sequence of them
             Label conditions; all must hold.
 
         Raises

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from cbir import settings
 from cbir.api.collection_images import CollectionImages
 from cbir.errors import InvalidInput
-from cbir.search.search_options import list_conditions
 from cbir.store.collection_address import collection_folder
+from cbir.store.records.filter_conditions import LabelConditions, write_conditions
 from cbir.system.remedies import install_command
 from cbir.system.threads import cores
 
@@ -89,7 +89,7 @@ def evaluate(
     queries: str | os.PathLike[str] | None = None,
     sample: int | None = None,
     seed: int = 0,
-    where: str | Sequence[str] = (),
+    where: LabelConditions = (),
     same_patient: bool = False,
     depth: int = 1000,
     jobs: int | None = None,
@@ -113,7 +113,7 @@ def evaluate(
         Number of queries, evenly from the classes; all by default.
     seed : int
         Random seed of the sample and the statistics, from 0.
-    where : str or sequence of str
+    where : str, Condition or sequence of them
         Conditions on the answers, such as "modality=CT".
     same_patient : bool
         Allow answers of the query's patient.
@@ -155,7 +155,7 @@ def evaluate(
         depth=depth,
         sample=sample,
         seed=seed,
-        where=tuple(list_conditions(where)),
+        where=tuple(write_conditions(where)),
         same_patient=same_patient,
         jobs=jobs or cores(),
     )

@@ -11,7 +11,7 @@ from cbir.errors import NotFound
 from cbir.gallery.vector_blocks import Doubles, Floats
 from cbir.search import Searcher
 from cbir.store import Collection, Record
-from cbir.store.records.filter_conditions import DicomScope, PatientScope
+from cbir.store.records.filter_conditions import Condition, DicomScope, PatientScope
 from cbir.store.records.records import days_between
 from cbir.system.cancellation import checkpoint
 from cbir.system.threads import take_turn
@@ -43,7 +43,7 @@ class PriorRequest:
     order: PriorOrder = PriorOrder.likeness
     images: int = 4
     limit: int = 10
-    where: Sequence[str] = ()
+    where: Sequence[str | Condition] = ()
 
 
 @dataclass(frozen=True)

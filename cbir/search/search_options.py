@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
-from pydantic import BaseModel, Field, FiniteFloat
+from pydantic import BaseModel, Field, FiniteFloat, InstanceOf
 
 from cbir.search import example_values as example
 from cbir.search.search_models import MAX_EXAMPLES, MAX_GROUP_SIZE, MAX_NAME_CHARACTERS, Examples, Judgements
+from cbir.store.records.filter_conditions import Condition, LabelConditions
 
 MAX_BATCH = 100  # queries of a request
 
@@ -31,9 +32,10 @@ class SearchOptions(TypedDict, total=False):
         Re-ranking method; the default of the settings, `auto`.
     parameters : mapping of str to float or str
         Parameters of the method that differ from the collection's, such as {"P": 9}.
-    where : str or sequence of str
+    where : str, Condition or sequence of them
         Label conditions, all of which must hold: "modality=CT", also != < <= > >=; "grade?" for images with the
-        label, "!grade?" for those without. Of several values of one key any: ["modality=CT", "modality=MR"].
+        label, "!grade?" for those without; or `cbir.Condition("modality", "=", "CT")`. Of several values of one key
+        any: ["modality=CT", "modality=MR"].
     exclude_patient : str
         Key of a patient whose images are left out, or an identifier; over HTTP that needs the scope admin.
     same_patient : bool
@@ -79,7 +81,7 @@ class SearchOptions(TypedDict, total=False):
     k: int | None
     rerank: str | None
     parameters: Mapping[str, float | str] | None
-    where: str | Sequence[str]
+    where: LabelConditions
     exclude_patient: str | None
     same_patient: bool
     examples: Sequence[str]
@@ -115,7 +117,7 @@ class SearchFields(BaseModel):
         "service's settings.",
         examples=["aqe"],
     )
-    where: list[str] = Field(default=[])
+    where: Sequence[str | InstanceOf[Condition]] = Field(default=[])
     exclude_patient: str | None = Field(
         default=None,
         description="Patient key, whose images are left out of the results; with the scope admin also the "
@@ -216,11 +218,6 @@ def image_id_of(example: Any) -> str | None:
     if example.startswith(ID):
         return example.removeprefix(ID)
     return None if is_file(example) else example
-
-
-def list_conditions(where: str | Sequence[str]) -> list[str]:
-    """Return label conditions as a list; a text is a single one."""
-    return [where] if isinstance(where, str) else list(where)
 
 
 def is_array(example: Any) -> bool:

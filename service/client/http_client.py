@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, TypedDict, Unpack
 from urllib.parse import quote
 
+from cbir.store.records.filter_conditions import LabelConditions, write_conditions
 from service.client import messages
 from service.client.admin_messages import (
     CollectionStatus,
@@ -46,7 +47,7 @@ class TokenOptions(TypedDict, total=False):
     name: str
     expires: str
     collections: list[str]
-    where: list[str]
+    where: LabelConditions
 
 
 class AdminMethods(ServiceConnection):
@@ -59,6 +60,8 @@ class AdminMethods(ServiceConnection):
     def create_token(self, scopes: list[str], **options: Unpack[TokenOptions]) -> NewToken:
         """Create a token with `scopes`; its text cannot be shown again. See `TokenOptions`."""
         body = {"scopes": scopes, **options}
+        if "where" in options:
+            body["where"] = write_conditions(options["where"])
         return self._fetch(NewToken, "POST", "/v1/admin/tokens", with_collection=False, json=body)
 
     def revoke_token(self, token_id: str, *, with_made: bool = False) -> TokenInfo:

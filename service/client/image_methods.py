@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 from urllib.parse import quote
 
-from cbir.search.search_options import list_conditions
+from cbir.store.records.filter_conditions import LabelConditions, write_conditions
 from service.client import messages
 from service.client.connection import (
     ImageData,
@@ -36,7 +36,7 @@ class ImageMethods(ServiceConnection):
 
     def images(
         self,
-        where: str | Sequence[str] = (),
+        where: LabelConditions = (),
         *,
         limit: int = 100,
         sort: str | None = None,
@@ -47,7 +47,7 @@ class ImageMethods(ServiceConnection):
 
         Parameters
         ----------
-        where : str or sequence of str
+        where : str, Condition or sequence of them
             Label conditions; all must hold.
         limit : int
             Number of images per request.
@@ -59,33 +59,33 @@ class ImageMethods(ServiceConnection):
         """
         params = {
             "limit": limit,
-            "where": list_conditions(where),
+            "where": write_conditions(where),
             "study": study,
             "series": series,
         } | ({"sort": sort} if sort else {})
         yield from self._all_items(messages.ImagePage, "/v1/images", params)
 
     def image_page(
-        self, where: str | Sequence[str] = (), *, limit: int = 100, cursor: str | None = None
+        self, where: LabelConditions = (), *, limit: int = 100, cursor: str | None = None
     ) -> messages.ImagePage:
         """Return one page of the images.
 
         Parameters
         ----------
-        where : str or sequence of str
+        where : str, Condition or sequence of them
             Label conditions; all must hold.
         limit : int
             Maximum number of images.
         cursor : str, optional
             `next` of the previous page.
         """
-        params = {"limit": limit, "where": list_conditions(where)} | ({"cursor": cursor} if cursor else {})
+        params = {"limit": limit, "where": write_conditions(where)} | ({"cursor": cursor} if cursor else {})
         return self._fetch(messages.ImagePage, "GET", "/v1/images", params=params)
 
     def series(
         self,
         level: str = "series",
-        where: str | Sequence[str] = (),
+        where: LabelConditions = (),
         *,
         limit: int = 100,
         cursor: str | None = None,
@@ -96,14 +96,14 @@ class ImageMethods(ServiceConnection):
         ----------
         level : str
             "series" or "study".
-        where : str or sequence of str
+        where : str, Condition or sequence of them
             Label conditions on the images that count; all must hold.
         limit : int
             Maximum number of series or studies.
         cursor : str, optional
             `next` of the previous page.
         """
-        params = {"level": level, "limit": limit, "where": list_conditions(where)}
+        params = {"level": level, "limit": limit, "where": write_conditions(where)}
         params |= {"cursor": cursor} if cursor else {}
         return self._fetch(DicomGroupPage, "GET", "/v1/series", params=params)
 
@@ -123,12 +123,12 @@ class ImageMethods(ServiceConnection):
         """Return the vectors of up to 100 images, in the order of `ids`; `raw` and scope as of `vector`."""
         return self._fetch(ImageVectors, "POST", "/v1/vectors", json={"ids": list(ids), "raw": raw})
 
-    def labels(self, where: str | Sequence[str] = ()) -> list[LabelFacet]:
+    def labels(self, where: LabelConditions = ()) -> list[LabelFacet]:
         """Return the label keys of the images that meet all conditions `where`, with counts of images and values."""
-        return self._fetch(LabelFacets, "GET", "/v1/labels", params={"where": list_conditions(where)}).items
+        return self._fetch(LabelFacets, "GET", "/v1/labels", params={"where": write_conditions(where)}).items
 
     def label_values(
-        self, key: str, where: str | Sequence[str] = (), *, limit: int = 100, offset: int = 0
+        self, key: str, where: LabelConditions = (), *, limit: int = 100, offset: int = 0
     ) -> LabelValuePage:
         """Return the most frequent values of a label with their numbers of images.
 
@@ -136,14 +136,14 @@ class ImageMethods(ServiceConnection):
         ----------
         key : str
             Key of the label.
-        where : str or sequence of str
+        where : str, Condition or sequence of them
             Label conditions on the images that count; all must hold.
         limit : int
             Largest number of values in `items`.
         offset : int
             Number of more frequent values to leave out.
         """
-        params = {"where": list_conditions(where), "limit": limit, "cursor": str(offset)}
+        params = {"where": write_conditions(where), "limit": limit, "cursor": str(offset)}
         return self._fetch(LabelValuePage, "GET", f"/v1/labels/{quote(key, safe='')}", params=params)
 
     def add(
@@ -240,20 +240,20 @@ class ImageSetMethods(ServiceConnection):
         return self._fetch(DeletedImages, "POST", "/v1/images/delete", json={"ids": list(ids)}).deleted
 
     def export_images(
-        self, where: str | Sequence[str] = (), *, ids: Sequence[str] | None = None, sort: str = "oldest"
+        self, where: LabelConditions = (), *, ids: Sequence[str] | None = None, sort: str = "oldest"
     ) -> str:
         """Return images with their labels as a csv table.
 
         Parameters
         ----------
-        where : str or sequence of str
+        where : str, Condition or sequence of them
             Label conditions; all must hold.
         ids : sequence of str, optional
             Ids of up to 10,000 images, in place of `where`.
         sort : str
             "oldest", "newest", "label:KEY" or "-label:KEY".
         """
-        body = {"where": list_conditions(where), "sort": sort} | (
+        body = {"where": write_conditions(where), "sort": sort} | (
             {"ids": list(ids)} if ids is not None else {}
         )
         return self._request("POST", "/v1/images/export", json=body).text
@@ -274,7 +274,7 @@ class SimilarOptions(TypedDict, total=False):
     depth: int
     rerank: str
     parameters: Mapping[str, float | str]
-    where: Sequence[str]
+    where: LabelConditions
     limit: int
     offset: int
 
@@ -375,4 +375,7 @@ class DicomwebMethods(ServiceConnection):
 
 def _query(options: SimilarOptions) -> dict[str, Any]:
     """Return the query string's parameters of options."""
-    return dict(options) | without_none(parameters=assignments(options.get("parameters")))
+    return dict(options) | without_none(
+        parameters=assignments(options.get("parameters")),
+        where=write_conditions(options.get("where", ())) or None,
+    )

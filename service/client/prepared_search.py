@@ -11,10 +11,10 @@ from cbir.search.search_options import (
     REQUEST_VALUES,
     SearchOptions,
     check_names,
-    list_conditions,
     list_examples,
     list_judgements,
 )
+from cbir.store.records.filter_conditions import write_conditions
 from service.client.connection import (
     assignments,
     decode_form,
@@ -56,11 +56,11 @@ def prepare_search(query: Any, options: SearchOptions) -> PreparedSearch:
     ids = [image_id for example in several if (image_id := id_to_send(example)) is not None]
     files = [example for example in several if id_to_send(example) is None]
     fields = without_none(**{name: options.get(name) for name in REQUEST_VALUES})
-    fields |= without_none(where=list_conditions(options.get("where", ())) or None)
+    fields |= without_none(where=write_conditions(options.get("where", ())) or None)
     fields |= without_none(
         anywhere=options.get("anywhere") or None, federated=options.get("federated") or None
     )
-    fields |= without_none(sites=list_conditions(options.get("sites", ())) or None)
+    fields |= without_none(sites=_texts(options.get("sites", ())) or None)
     if files:
         return _with_files(ids, files, fields, options)
     search = _with_ids(ids, fields, options)
@@ -91,11 +91,16 @@ def _with_ids(ids: list[str], fields: dict[str, Any], options: SearchOptions) ->
         raise InvalidInput("frame, window: only of a file; an image of the collection has its own")
     parameters = options.get("parameters")
     vector: Any = options.get("vector")
+    if options.get("text") is not None or options.get(
+        "anywhere"
+    ):  # these searches have no re-ranking to choose
+        fields = {name: value for name, value in fields.items() if (name, value) != ("rerank", "none")}
+    first = ids[:1] if vector is None else []  # beside a vector, images are examples
     return PreparedSearch(
         fields
         | without_none(
-            image_id=ids[0] if ids else None,
-            examples=[*ids[1:], *options.get("examples", ())] or None,
+            image_id=first[0] if first else None,
+            examples=[*ids[len(first) :], *options.get("examples", ())] or None,
             text=options.get("text"),
             region=options.get("region"),
             profile=options.get("profile"),
@@ -104,6 +109,10 @@ def _with_ids(ids: list[str], fields: dict[str, Any], options: SearchOptions) ->
             parameters=dict(parameters) if parameters else None,
         )
     )
+
+
+def _texts(sites: str | Sequence[str]) -> list[str]:
+    return [sites] if isinstance(sites, str) else list(sites)
 
 
 def split_batch(searches: Sequence[tuple[int, PreparedSearch]]) -> Iterator[list[tuple[int, PreparedSearch]]]:

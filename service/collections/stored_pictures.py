@@ -16,7 +16,7 @@ from service.collections.image_sources import decode_source
 from service.collections.uploads import describe_upload
 from service.http.problems import SourceGone
 from service.http.responses import picture_response
-from service.http.search_parameters import ById, ByImage
+from service.http.search_parameters import ByImage, SearchBody
 
 NEEDS_REGION = "anywhere: needs one image and region, the part of it to search for"
 
@@ -81,7 +81,7 @@ def _render(state: AppState, collection: Collection, record: Record) -> bytes:
         return rendered
 
 
-def region_of_id(state: AppState, collection: Collection, params: ById) -> RegionQuery:
+def region_of_id(state: AppState, collection: Collection, params: SearchBody) -> RegionQuery:
     """Return the region of an image of the collection that a request names; raises SourceGone without its file."""
     if not (params.image_id and params.region) or params.vector is not None or params.text is not None:
         raise InvalidInput(NEEDS_REGION)

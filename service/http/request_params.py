@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any, TypeVar
 
 from flask import request
@@ -64,14 +64,19 @@ class Parameters(BaseModel):
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def request_parameters(model: type[Model]) -> Model:
-    """Parse query string, form and JSON body together as `model`; raises InvalidInput and Malformed."""
+def request_parameters(model: type[Model], check: Callable[[dict[str, Any]], None] | None = None) -> Model:
+    """Parse query string, form and JSON body together as `model`; raises InvalidInput and Malformed.
+
+    check: looks at the values before they are validated, and raises InvalidInput.
+    """
     _check_patient_keys(request.args.getlist("exclude_patient"))
     values = _collect(request.args, request.form if request.mimetype == MULTIPART else MultiDict())
     if request.mimetype in JSON_TYPES:
         for name, value in _json_object().items():
             _add(values, name, value if name in REPEATABLE and isinstance(value, list) else [value])
     add_collection(model, values)
+    if check:
+        check(values)
     return validate_parameters(model, values)
 
 

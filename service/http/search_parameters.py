@@ -4,7 +4,7 @@ Those of the re-ranker are an object in JSON, NAME=VALUE in forms and addresses.
 """
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import (
     BeforeValidator,
@@ -35,6 +35,7 @@ from service.http.request_params import (
     Where,
     as_list,
 )
+from service.http.search_kinds import KINDS, SearchKind
 
 MAX_PARAMETERS = 32
 MAX_CHARACTERS = 40  # of a name or a value
@@ -236,9 +237,10 @@ class ByImage(SearchParameters, Rendering):
     )
 
 
-class ById(SearchParameters):
+class SearchBody(SearchParameters):
     """A search by images of the collection, `image_id`, `examples`, or both; by `vector`; or by `text`."""
 
+    kinds: ClassVar[tuple[SearchKind, ...]] = KINDS
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"image_id": example.IMAGE_ID, "k": 5, "rerank": "none"}]}
     )

@@ -18,12 +18,12 @@ from service.client.batch_messages import BatchAnswers, BatchItem
 from service.client.messages import ProblemDetails
 from service.collections.app_state import AppState, current_state
 from service.http import request_params
-from service.http.collection_paths import collection_of_address
 from service.http.operations import json_response, operation
 from service.http.problems import problem_details
 from service.http.request_bodies import uploaded_files
 from service.http.responses import LabelBudget
-from service.http.search_parameters import ById, ByImage, SearchParameters
+from service.http.search_kinds import check_batch
+from service.http.search_parameters import ByImage, SearchBody, SearchParameters
 from service.routes.image_routes import CollectionParameters
 from service.routes.run_search import search_by_id, search_by_upload
 
@@ -46,7 +46,7 @@ class BatchSearch(CollectionParameters):
         }
     )
 
-    queries: Annotated[list[ById], Field(min_length=1, max_length=MAX_BATCH)] = Field(
+    queries: Annotated[list[SearchBody], Field(min_length=1, max_length=MAX_BATCH)] = Field(
         description=f"1 to {MAX_BATCH} queries, each with the fields of a JSON body of `search`."
     )
 
@@ -74,10 +74,8 @@ def post_search_batch() -> Response:
     state = current_state()
     with state.concurrency.admit():
         if request.mimetype == request_params.JSON:
-            batch = request_params.request_parameters(BatchSearch)
+            batch = request_params.request_parameters(BatchSearch, check_batch)
             params: Sequence[SearchParameters] = batch.queries
-            if collection_of_address() and any(each.collection for each in batch.queries):
-                raise InvalidInput("queries: the address names the collection already; leave it out of each")
             for each in batch.queries:
                 each.collection = each.collection or batch.collection
             queries: list[Query] = [partial(search_by_id, state, each) for each in batch.queries]

@@ -20,17 +20,18 @@ from service.http.collection_paths import PARAMETER, is_of_collection, older_add
 from service.http.operations import FILE, Operation
 from service.routes import openapi_schemas
 from service.routes.openapi_schemas import (
+    REFERENCE,
     Schemas,
     add_examples,
     compose_example,
     keep_for_older_addresses,
     leave_out_defaults,
     rename_references,
+    split_by_kind,
     without_field,
     without_null,
 )
 
-REFERENCE = "#/components/schemas/{model}"
 METHODS = ("GET", "POST", "PATCH", "DELETE")
 OWN_TAGS = ("dicomweb", "annotate")  # first segments of paths that are tags
 COMMON_PROBLEMS = (400, 401, 403, 408, 414, 421, 429, 431, 500, 503)  # any endpoint may respond with these
@@ -73,6 +74,8 @@ def build_openapi(app: Flask) -> dict[str, Any]:
     older_bodies = keep_for_older_addresses(
         schemas, [model.__name__ for model in bodies if isinstance(model, type)], PARAMETER
     )
+    for model in models:
+        split_by_kind(schemas, model.__name__, getattr(model, "kinds", ()))
     older = older_addresses(app)
     paths: dict[str, dict[str, Any]] = {}
     for rule, method, view, operation in endpoints:

@@ -1,14 +1,17 @@
 """Schemas, examples and parameters in the OpenAPI document, as generators of clients need them."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from typing import Annotated, Any, get_type_hints
 
 from pydantic import Field, TypeAdapter
 from werkzeug.routing import Rule
 
+from service.http.search_kinds import SearchKind
+
 Schemas = dict[str, dict[str, Any]]
+REFERENCE = "#/components/schemas/{model}"
 IN_RULE = re.compile(r"<(?:[^:<>]+:)?([^:<>]+)>")  # <name> or <converter:name> of a URL rule
 ABOUT = ("description", "example")  # keys of a parameter, not of its schema
 CollectionInPath = Annotated[str, Field(description="Name of the collection.", examples=["knees"])]
@@ -179,3 +182,25 @@ def _parameter(name: str, where: str, field: dict[str, Any], *, required: bool) 
         about["example"] = field["examples"][0]
     schema = {key: value for key, value in field.items() if key not in (*ABOUT, "examples", "title")}
     return {"name": name, "in": where, "required": required, **about, "schema": schema}
+
+
+def split_by_kind(schemas: Schemas, model: str, kinds: Sequence[SearchKind]) -> None:
+    """Replace the schema of a model by one of several, each with the fields of a kind of search; none: leave it."""
+    if not kinds:
+        return
+    whole = schemas[model]
+    for kind in kinds:
+        fields = {name: whole["properties"][name] for name in kind.fields}
+        schemas[kind.schema] = {
+            "title": kind.schema,
+            "description": kind.description,
+            "type": "object",
+            "properties": fields | {name: without_null(fields[name]) for name in kind.required},
+            "required": list(kind.required),
+            "additionalProperties": False,
+            "examples": [kind.example],
+        }
+    references = [{"$ref": REFERENCE.format(model=kind.schema)} for kind in kinds]
+    schemas[model] = {name: whole[name] for name in ("title", "description", "examples")} | {
+        "oneOf": references
+    }

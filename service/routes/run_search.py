@@ -18,13 +18,13 @@ from service.collections.image_sources import decode_source
 from service.collections.stored_pictures import region_of_id, region_of_upload
 from service.collections.uploads import describe_task, describe_upload
 from service.http.request_params import UPLOAD_NAME
-from service.http.search_parameters import ById, ByImage, SearchParameters
+from service.http.search_parameters import ByImage, SearchBody, SearchParameters
 from service.http.timeouts import query_deadline
 from service.routes import metrics_routes
 from service.routes.search_hooks import hooked_search
 
 
-def search_by_id(state: AppState, params: ById) -> Answer:
+def search_by_id(state: AppState, params: SearchBody) -> Answer:
     """Search with images of the collection, vectors or a text, as `params` say; the request is admitted."""
     searcher = state.searcher(params.collection)
     patient = patient_key(searcher.collection, params.exclude_patient)
@@ -93,7 +93,7 @@ def _note_patient(collection: Collection, image: QueryImage) -> None:
         key_of_identifier(collection, image.patient_id)
 
 
-def _check_query(params: ById) -> None:
+def _check_query(params: SearchBody) -> None:
     """Raise InvalidInput for parameters that do not go together."""
     if params.region and not params.image_id:
         raise InvalidInput("region: needs image_id, the image it is a region of")
@@ -104,7 +104,7 @@ def _check_query(params: ById) -> None:
             raise InvalidInput("text, image_id, vector: search with one of them")
 
 
-def _decode_region(state: AppState, searcher: Searcher, params: ById) -> QueryImage | None:
+def _decode_region(state: AppState, searcher: Searcher, params: SearchBody) -> QueryImage | None:
     """Return the region that the request names, None for none."""
     if not (params.image_id and params.region):
         return None

@@ -10,7 +10,8 @@ from service.http.operations import IMAGE_FILES, SERIES_FILES, json_response, op
 from service.http.request_bodies import uploaded_examples, uploaded_file
 from service.http.request_params import Rendering
 from service.http.responses import LabelBudget, set_image_headers
-from service.http.search_parameters import ById, ByImage
+from service.http.search_kinds import check_search
+from service.http.search_parameters import ByImage, SearchBody
 from service.routes.run_search import search_by_id, search_by_upload
 from service.routes.search_hooks import search_hooks
 
@@ -23,7 +24,7 @@ RENDERED_SIDE = 1024  # pixels
 @operation(
     "search",
     {200: Answer},
-    body={request_params.JSON: ById, **IMAGE_FILES, **SERIES_FILES},
+    body={request_params.JSON: SearchBody, **IMAGE_FILES, **SERIES_FILES},
     form=ByImage,
     several_files=True,
     query=ByImage,
@@ -34,7 +35,8 @@ def post_search() -> Response:
     """Search for images similar to an uploaded or indexed one.
 
     Send the image in the form field `image` (repeat it for several examples) or as the body itself. Name images of
-    the collection in a JSON body; a region of one is cut from its file at full resolution. Parameters may be in the
+    the collection in a JSON body; a region of one is cut from its file at full resolution. A JSON body below
+    /v1/collections/NAME is one of the kinds of `SearchBody`, without the fields of another. Parameters may be in the
     query string, in the form or in the JSON. Re-rankers and their `parameters` are listed by `rerankers`; the
     response reports those that were used. With several examples or with `feedback` the ranking is learned from them,
     by `feedback` or another method that takes several examples; images judged relevant then come first, those judged
@@ -45,10 +47,10 @@ def post_search() -> Response:
     In a collection of CT series every file is a series: a ZIP archive of its DICOM slices, or a NIfTI volume.
     """
     state = current_state()
-    params: ById | ByImage
+    params: SearchBody | ByImage
     with state.concurrency.admit():
         if request.mimetype == request_params.JSON:
-            params = request_params.request_parameters(ById)
+            params = request_params.request_parameters(SearchBody, check_search)
             answer = search_by_id(state, params)
         else:
             files = uploaded_examples(state.settings)

@@ -92,6 +92,8 @@ def test_a_generated_python_client_searches(
     ):
         assert len(answers[name]) == 3, name
     assert len(answers["by two files"]) == 3
+    assert answers["by vector"] == [ids[0], *answers["by id"]], "a vector leaves nothing out"
+    assert answers["a batch of two kinds"] == [answers["by id"], answers["by vector"]]
     assert answers["two searches"] == 2
     assert answers["added"] == ["duplicate"]
     assert answers["images"] == 5

@@ -18,6 +18,7 @@ from cbir.images import Limits, read_images
 from cbir.ingest.manifest import Manifest
 from cbir.search import Answer, Request, Searcher, Stopwatch, select_frame
 from cbir.store import Record
+from cbir.store.records.filter_conditions import Condition
 from cbir.store.records.records import hash_patient
 from cbir.system.threads import cores
 
@@ -106,7 +107,7 @@ class LabelledImages:
 
 
 def labelled_images(
-    searcher: Searcher, key: str, labelling: str, where: Sequence[str] = ()
+    searcher: Searcher, key: str, labelling: str, where: Sequence[str | Condition] = ()
 ) -> LabelledImages:
     """Return the images of the collection with a usable label; clutter has no vote.
 
@@ -117,7 +118,7 @@ def labelled_images(
         Name of the label.
     labelling : {"2008", "2005"}
         Codes or classes.
-    where : sequence of str
+    where : sequence of str or Condition
         Conditions on the images.
 
     Raises

@@ -12,6 +12,7 @@ from cbir.search.candidate_view import request_scope
 from cbir.search.collection_scale import Vectors
 from cbir.store import Collection
 from cbir.store.index.port import IndexScope, Numbers
+from cbir.store.records.filter_conditions import Condition
 
 QUERIES = 24  # relevant images that an index searches with
 SAMPLE = 2000  # images that stand for those that it does not find
@@ -76,7 +77,11 @@ class CohortPool:
 
 
 def collect_pool(
-    searcher: Searcher, where: Sequence[str], relevant: Numbers, judged: Numbers, companions: Numbers
+    searcher: Searcher,
+    where: Sequence[str | Condition],
+    relevant: Numbers,
+    judged: Numbers,
+    companions: Numbers,
 ) -> CohortPool:
     """Return the images to search in.
 
@@ -84,7 +89,7 @@ def collect_pool(
     ----------
     searcher : Searcher
         Of the collection; where it searches by an index, the pool has the images near the relevant ones only.
-    where : sequence of str
+    where : sequence of str or Condition
         Conditions on labels.
     relevant, judged : (p,), (j,) int64
         Numbers of the images judged relevant, in the order of judging, and of all that are judged.

@@ -25,6 +25,7 @@ from cbir.search.cohorts.relevance_model import (
     likeness_margins,
 )
 from cbir.store.index.port import Numbers
+from cbir.store.records.filter_conditions import Condition
 from cbir.system.threads import take_turn
 
 BACKGROUND, BACKGROUND_MOST = 200, 1000  # random images that count as not relevant in training
@@ -173,7 +174,9 @@ class CohortRound:
 
 
 @take_turn()
-def start_round(searcher: Searcher, judged: Sequence[JudgedImage], where: Sequence[str] = ()) -> CohortRound:
+def start_round(
+    searcher: Searcher, judged: Sequence[JudgedImage], where: Sequence[str | Condition] = ()
+) -> CohortRound:
     """Return the state of a cohort, from which the next images and the estimate come.
 
     Parameters
@@ -182,7 +185,7 @@ def start_round(searcher: Searcher, judged: Sequence[JudgedImage], where: Sequen
         Of the collection.
     judged : sequence of JudgedImage
         Judgements in their order; those of images that the collection does not have are left out.
-    where : sequence of str
+    where : sequence of str or Condition
         Conditions on labels of the images that are searched.
 
     Raises

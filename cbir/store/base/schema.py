@@ -1,6 +1,5 @@
 """Tables of a collection's database, and connections to it if it is a SQLite file."""
 
-import math
 import sqlite3
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -27,6 +26,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError, DisconnectionError
 
 from cbir.store.base.collection_folder import open_file, stamp_to_read
+from cbir.store.base.label_values import as_number
 from cbir.store.base.statements import COLUMN, WHOLE_NUMBER, is_postgresql, row_checksum
 from cbir.system.cancellation import checkpoint
 
@@ -215,15 +215,6 @@ LISTS = (forgotten, erased, instance_copies, original_files)
 HISTORY = (changes, changed_images, replies, change_log)  # their rows have none: only their sum is known
 
 CHECKED = (meta, images, vectors, labels, thumbnails, *LISTS)  # tables whose rows have a checksum
-
-
-def as_number(text: str) -> float | None:
-    """Convert a label's value to a finite number; None if it is none."""
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
 
 
 def _is_cancelled() -> bool:

@@ -2,24 +2,26 @@
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-
-from sqlalchemy import ColumnElement, and_, false, func, or_, select
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Literal
 
 from cbir.errors import InvalidInput
-from cbir.store.base.schema import as_number, images, labels
-from cbir.store.base.statements import is_value
-from cbir.store.records.records import require_other_keys
+from cbir.store.base.label_values import as_number, require_other_keys
+
+if TYPE_CHECKING:
+    from sqlalchemy import ColumnElement
 
 MAX_CHARACTERS = 1000  # of a condition
 
-OPERATORS = ("!=", ">=", "<=", "=", ">", "<")
+OPERATORS: tuple[Literal["!=", ">=", "<=", "=", ">", "<"], ...] = ("!=", ">=", "<=", "=", ">", "<")
 
 COMPARISONS = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt}
 
-PRESENT, ABSENT = "?", "!?"
+PRESENT: Literal["?"] = "?"
+
+ABSENT: Literal["!?"] = "!?"
 
 WITHOUT_VALUE = (PRESENT, ABSENT)
 
@@ -34,40 +36,103 @@ class DicomScope:
     series: str = ""
     instance: str = ""
 
-    def contains(self) -> ColumnElement[bool]:
+    def contains(self) -> "ColumnElement[bool]":
         """Return the SQL condition of the images in this scope."""
+        from sqlalchemy import and_, false
+
+        from cbir.store.base.schema import images
+
         columns = images.c.study, images.c.series, images.c.instance
         uids = zip(columns, (self.study, self.series, self.instance), strict=True)
         return and_(*(column == uid for column, uid in uids if uid)) if self.study else false()
 
-    def excludes(self) -> ColumnElement[bool]:
+    def excludes(self) -> "ColumnElement[bool]":
         """Return the SQL condition of the images in this scope, or without a SOP Instance UID."""
+        from sqlalchemy import or_
+
+        from cbir.store.base.schema import images
+
         return or_(images.c.instance == "", self.contains())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Condition:
-    """Comparison of a label with a value; `<`, `<=`, `>`, `>=` compare as numbers.
+    """Comparison of a label with a value.
 
-    other_values: further values of `=`, any of which fulfils it. The operators `?` and `!?` have no value: the image
-    has the label, or has not. Raises InvalidInput for the key of study days.
+    Parameters
+    ----------
+    key : str
+        Key of the label, as it is stored.
+    operator : str
+        "=" or "!=", which compare texts; "<", "<=", ">" or ">=", which compare numbers; "?" for images that have the
+        label and "!?" for those that have not, without a value.
+    value : str, int or float, optional
+        What the label is compared with; a number stands for its text.
+    other_values : sequence of str
+        Further values of "=", any of which fulfils it.
+
+    Raises
+    ------
+    InvalidInput
+        For an unknown operator, a value that does not fit it, and keys that the collection keeps for itself.
+
+    Examples
+    --------
+    >>> db.search("query.dcm", where=[Condition("modality", "=", "CT"), Condition("grade", ">=", 2)])
     """
 
     key: str
     operator: str
     value: str
-    other_values: tuple[str, ...] = ()
+    other_values: tuple[str, ...]
 
-    def __post_init__(self) -> None:
-        require_other_keys([self.key])
+    def __init__(
+        self,
+        key: str,
+        operator: Literal["=", "!=", "<", "<=", ">", ">=", "?", "!?"],
+        value: str | float | None = None,
+        other_values: Sequence[str] = (),
+    ) -> None:
+        if not key:
+            raise InvalidInput("a condition needs the key of a label")
+        require_other_keys([key])
+        object.__setattr__(self, "key", key)
+        object.__setattr__(self, "operator", operator)
+        object.__setattr__(self, "value", _text_of(key, operator, value))
+        object.__setattr__(self, "other_values", tuple(other_values))
+        if other_values and operator != "=":
+            raise InvalidInput(f"the condition on '{key}' has several values; only = takes them")
 
     @property
     def values(self) -> tuple[str, ...]:
         """All values."""
         return (self.value, *self.other_values)
 
-    def matches(self) -> ColumnElement[bool]:
+    def texts(self) -> list[str]:
+        """Return the condition as texts that `parse_filters` reads; raises InvalidInput where that cannot be done."""
+        if self.operator in WITHOUT_VALUE:
+            texts = [f"{'!' if self.operator == ABSENT else ''}{self.key}?"]
+        else:
+            texts = [f"{self.key}{self.operator}{value}" for value in self.values]
+        try:
+            same = parse_filters(texts) == (self,)
+        except InvalidInput:
+            same = False
+        if not same:
+            raise InvalidInput(
+                f"the condition on '{self.key[:40]}' cannot be written as KEY{self.operator}VALUE, which is sent and "
+                "stored: keys hold none of = ! < >, neither begins or ends with a space, and at most "
+                f"{MAX_CHARACTERS} characters are allowed"
+            )
+        return texts
+
+    def matches(self) -> "ColumnElement[bool]":
         """Return the SQL condition on `images.number`."""
+        from sqlalchemy import false, func, select  # clients have no database
+
+        from cbir.store.base.schema import images, labels
+        from cbir.store.base.statements import is_value
+
         having_key = select(labels.c.number).where(labels.c.key == self.key)
         if self.operator == PRESENT:
             return images.c.number.in_(having_key)
@@ -94,19 +159,62 @@ class Condition:
         return number is not None and bool(COMPARISONS[self.operator](number, float(self.value)))
 
 
-def parse_filters(texts: Iterable[str]) -> tuple[Condition, ...]:
+LabelConditions = str | Condition | Sequence[str | Condition]  # as functions take them
+
+
+def _text_of(key: str, operator: str, value: object) -> str:
+    """Return the value of a condition as a text; raises InvalidInput if it does not fit the operator."""
+    if operator in WITHOUT_VALUE:
+        if value not in (None, ""):
+            raise InvalidInput(f"the condition on '{key}' has a value, which {operator} does not take")
+        return ""
+    if operator not in OPERATORS:
+        known = " ".join((*OPERATORS, *WITHOUT_VALUE))
+        raise InvalidInput(f"the condition on '{key}' has the operator {operator!r}; there are: {known}")
+    if isinstance(value, bool) or not isinstance(value, str | Real):
+        raise InvalidInput(f"the condition on '{key}' compares with {value!r}; give a text or a number")
+    text = str(value)
+    if operator in COMPARISONS and not _is_number(text):
+        raise InvalidInput(f"the condition on '{key}' compares with {text[:40]!r}, which is not a number")
+    return text
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def list_conditions(where: LabelConditions) -> list[str | Condition]:
+    """Return label conditions as a list; a text or condition is a single one."""
+    return [where] if isinstance(where, str | Condition) else list(where)
+
+
+def write_conditions(where: LabelConditions) -> list[str]:
+    """Return label conditions as texts, to be sent or stored; raises InvalidInput for what has no such form."""
+    return [
+        text
+        for condition in list_conditions(where)
+        for text in ([condition] if isinstance(condition, str) else condition.texts())
+    ]
+
+
+def parse_filters(where: Iterable[str | Condition]) -> tuple[Condition, ...]:
     """Parse conditions that must all hold; of several `key=value` with the same key any one. Raises InvalidInput.
 
     An image has one value of a key, so no image could fulfil two of them.
     """
     conditions: dict[object, Condition] = {}
-    for condition in map(parse_filter, texts):
+    for given in where:
+        condition = parse_filter(given) if isinstance(given, str) else given
         name: object = condition.key if condition.operator == "=" else condition
         earlier = conditions.get(name)
         if earlier is None:
             conditions[name] = condition
-        elif condition.value not in earlier.values:
-            conditions[name] = replace(earlier, other_values=(*earlier.other_values, condition.value))
+        elif others := [value for value in condition.values if value not in earlier.values]:
+            conditions[name] = replace(earlier, other_values=(*earlier.other_values, *others))
     return tuple(conditions.values())
 
 
@@ -124,22 +232,20 @@ def parse_filter(text: str) -> Condition:
     symbol = next((symbol for symbol in OPERATORS if rest.startswith(symbol)), None)
     if not key or symbol is None:
         raise InvalidInput(f"the filter '{text}' is not of the form {FORMS}")
-    condition = Condition(key, symbol, rest.removeprefix(symbol).strip())
-    if symbol in COMPARISONS:
-        try:
-            float(condition.value)
-        except ValueError:
-            raise InvalidInput(f"the filter '{text}' compares with a value that is not a number") from None
-    return condition
+    value = rest.removeprefix(symbol).strip()
+    if symbol in COMPARISONS and not _is_number(value):
+        raise InvalidInput(f"the filter '{text}' compares with a value that is not a number")
+    return Condition(key, symbol, value)
 
 
 def _parse_presence(text: str) -> Condition | None:
     """Return the condition `key?` or `!key?`; None for another form, since values may end with a question mark."""
     if not text.endswith("?"):
         return None
-    symbol = ABSENT if text.startswith("!") else PRESENT
     key = text.removeprefix("!").removesuffix("?").strip()
-    return Condition(key, symbol, "") if key and not set(key) & set("=!<>") else None
+    if not key or set(key) & set("=!<>"):
+        return None
+    return Condition(key, ABSENT if text.startswith("!") else PRESENT)
 
 
 @dataclass(frozen=True)
@@ -149,8 +255,12 @@ class PatientScope:
     key: str | None
     besides: str = ""
 
-    def contains(self) -> ColumnElement[bool]:
+    def contains(self) -> "ColumnElement[bool]":
         """Return the SQL condition of the images in this scope."""
+        from sqlalchemy import and_, false, or_
+
+        from cbir.store.base.schema import images
+
         if self.key is None:
             return false()
         return and_(

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Select, func, select
 
 from cbir.errors import CollectionDamaged, NotFound
 from cbir.store.base.damage import REPAIR
+from cbir.store.base.label_values import require_other_keys
 from cbir.store.base.schema import images, labels, thumbnails
 from cbir.store.base.statements import Statement, row_checksum, vector_checksum
 from cbir.store.postgresql.postgresql_database import Database, connect_once
@@ -26,7 +27,7 @@ from cbir.store.records.record_rows import (
     records_of_query,
     records_with_id,
 )
-from cbir.store.records.records import Record, require_other_keys
+from cbir.store.records.records import Record
 
 PAGE = 2000  # records that `iterate` reads in one transaction
 
@@ -294,7 +295,7 @@ class RecordQueries:
 
     # Labels
 
-    def conditions(self, where: Iterable[str]) -> tuple[Condition, ...]:
+    def conditions(self, where: Iterable[str | Condition]) -> tuple[Condition, ...]:
         """Parse label conditions, see `parse_filters`; raises InvalidInput for a key that no image has too."""
         parsed = parse_filters(where)
         if keys := image_counts.keys_to_check(parsed):

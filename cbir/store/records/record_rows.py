@@ -10,18 +10,12 @@ from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, Row, Select, select
 
 from cbir.errors import CollectionDamaged
+from cbir.store.base.label_values import SLICE_PLACE, STUDY_DAY, require_other_keys
 from cbir.store.base.schema import images, labels
 from cbir.store.base.statements import Statement, is_postgresql, joined_numbers, values_checksum
 from cbir.store.records.filter_conditions import Condition
 from cbir.store.records.image_rows import batches
-from cbir.store.records.records import (
-    PERSON_LABELS,
-    SLICE_PLACE,
-    STUDY_DAY,
-    Record,
-    require_other_keys,
-    stored_day,
-)
+from cbir.store.records.records import PERSON_LABELS, Record, stored_day
 from cbir.store.safety.row_damage import describe_damage
 
 CHECKED_VALUES = len(images.c) - 1  # of a row, before its checksum

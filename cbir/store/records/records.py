@@ -5,7 +5,7 @@ differences are those of a patient's study dates and which holds no date, and th
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
@@ -16,10 +16,8 @@ from numpy.typing import NDArray
 from cbir.errors import InvalidInput
 from cbir.images import DicomHeader, Image
 from cbir.images.slice_order import CYCLE, DAY, SlicePlace
+from cbir.store.base.label_values import RESERVED, SLICE_PLACE, STUDY_DAY
 from cbir.system.csv_cells import harmless_cell
-
-# Key of the row of the table `labels` that holds the place, also an unknown one, of a DICOM image.
-SLICE_PLACE = "slice_place"
 
 
 def stored_place(secret: bytes, patient: str, series: str, location: SlicePlace) -> str:
@@ -46,9 +44,6 @@ def stored_place(secret: bytes, patient: str, series: str, location: SlicePlace)
     time = location.time if patient else location.time % DAY
     return replace(location, time=(time + int.from_bytes(digest, "big")) % CYCLE).to_text()
 
-
-# Key of the row of the table `labels` that holds the day; no label of an image has this key.
-STUDY_DAY = "study_day"
 
 DAYS = 2**24  # days, more than any two dates are apart
 
@@ -108,16 +103,6 @@ def parse_day(text: str) -> int:
     if not (digits.isascii() and digits.isdigit() and len(digits) < 8):
         raise InvalidInput(f"{STUDY_DAY}: {text[:40]!r} is not a whole number of days of at most 7 digits")
     return int(text) % DAYS
-
-
-RESERVED = {STUDY_DAY: "the days of studies", SLICE_PLACE: "the places of slices in their series"}
-
-
-def require_other_keys(keys: Iterable[str]) -> None:
-    """Raise InvalidInput if one of the keys of labels is reserved."""
-    for key in keys:
-        if key in RESERVED:
-            raise InvalidInput(f"the label {key} is reserved for {RESERVED[key]}; choose another key")
 
 
 PERSON_LABELS = ("age", "sex", "series_description")  # of DICOM headers

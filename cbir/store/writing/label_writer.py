@@ -8,6 +8,7 @@ from sqlalchemy import select
 
 from cbir.store.base import metadata
 from cbir.store.base.collection_folder import wait_for_writer, writer_lock
+from cbir.store.base.label_values import SLICE_PLACE, STUDY_DAY, require_other_keys
 from cbir.store.base.normalisation import Statistics
 from cbir.store.base.schema import images
 from cbir.store.postgresql.postgresql_database import Database, is_sqlite
@@ -23,7 +24,7 @@ from cbir.store.records.label_changes import (
     unplaced_sources,
     unplaced_uploads,
 )
-from cbir.store.records.records import SLICE_PLACE, STUDY_DAY, parse_day, require_other_keys
+from cbir.store.records.records import parse_day
 from cbir.store.views import index_build
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from sqlalchemy import Connection, select
 
 from cbir.store.base import metadata
+from cbir.store.base.label_values import SLICE_PLACE, STUDY_DAY
 from cbir.store.base.profile import Profile, VectorFormat, vector_format
 from cbir.store.base.schema import images
 from cbir.store.postgresql.postgresql_database import Database
@@ -24,7 +25,7 @@ from cbir.store.records.image_rows import (
     update_images,
 )
 from cbir.store.records.label_changes import change_labels
-from cbir.store.records.records import FINDINGS_LABEL, SLICE_PLACE, STUDY_DAY, Entry, Record, stored_labels
+from cbir.store.records.records import FINDINGS_LABEL, Entry, Record, stored_labels
 from cbir.store.safety import change_log
 from cbir.store.writing.image_remover import ImageRemover
 

@@ -1,8 +1,9 @@
 """Client methods that services use between each other."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+from cbir.store.records.filter_conditions import LabelConditions, write_conditions
 from service.client.connection import ServiceConnection
 from service.features.federation.site_messages import FederatedReply, SiteProfile
 
@@ -26,7 +27,7 @@ class FederationMethods(ServiceConnection):
         profile_hash: str,
         transform: str,
         k: int = 20,
-        where: Sequence[str] = (),
+        where: LabelConditions = (),
         rerank: str = "none",
         parameters: Mapping[str, float | str] | None = None,
     ) -> FederatedReply:
@@ -40,7 +41,7 @@ class FederationMethods(ServiceConnection):
             Of the `federation_profile` that the vector agrees with.
         k : int
             Number of results.
-        where : sequence of str
+        where : str, Condition or sequence of them
             Conditions on labels that the service shares.
         rerank : str
             Re-ranker; none by default.
@@ -52,7 +53,7 @@ class FederationMethods(ServiceConnection):
             "profile_hash": profile_hash,
             "transform": transform,
             "k": k,
-            "where": list(where),
+            "where": write_conditions(where),
             "rerank": rerank,
             "parameters": dict(parameters or {}),
         }

@@ -11,7 +11,7 @@ from service.access.audit import log_sent
 from service.access.caller import current_rights
 from service.features.federation.federated_search import FederatedRequest, method_for_sites, search_sites
 from service.features.federation.site_client import sites_of_service
-from service.http.search_parameters import ById, SearchParameters
+from service.http.search_parameters import SearchBody, SearchParameters
 from service.routes.search_hooks import HookedSearch, SearchHook
 
 ALONE = (  # parameters that other sites cannot be asked with
@@ -75,7 +75,7 @@ class FederatedSearch(SearchHook):
 def _vectors(searcher: Searcher, params: SearchParameters, queries: Sequence[QueryImage]) -> list[Floats]:
     collection = searcher.collection
     vectors = [query.features for query in queries]
-    if isinstance(params, ById) and not queries:
+    if isinstance(params, SearchBody) and not queries:
         vectors += [collection.vector(params.image_id)] if params.image_id else []
         vectors += [*check_vectors(params.vector, collection.profile)] if params.vector else []
     return vectors

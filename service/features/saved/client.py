@@ -5,7 +5,7 @@ from typing import Any, TypedDict, Unpack
 from urllib.parse import quote
 
 from cbir.search import Answer
-from cbir.search.search_options import list_conditions
+from cbir.store.records.filter_conditions import LabelConditions, write_conditions
 from service.client.connection import (
     Region,
     ServiceConnection,
@@ -38,7 +38,7 @@ class CaseSearchOptions(TypedDict, total=False):
     k: int
     rerank: str
     parameters: Mapping[str, float | str]
-    where: str | Sequence[str]
+    where: LabelConditions
     group_by: str
 
 
@@ -95,7 +95,7 @@ class CaseMethods(ServiceConnection):
             See `CaseSearchOptions`.
         """
         image_id = None if query is None else id_to_send(query)
-        searched = dict(search) | {"where": list_conditions(search.get("where", ()))}
+        searched = dict(search) | {"where": write_conditions(search.get("where", ()))}
         marks = [{"image_id": image, "relevance": value} for image, value in (judged or {}).items()]
         case = {
             "title": title,
@@ -207,7 +207,7 @@ class CohortMethods(ServiceConnection):
         relevant: Sequence[str],
         *,
         irrelevant: Sequence[str] = (),
-        where: str | Sequence[str] = (),
+        where: LabelConditions = (),
         note: str = "",
         shared: bool = False,
     ) -> CohortSummary:
@@ -219,7 +219,7 @@ class CohortMethods(ServiceConnection):
             1 to 200 characters.
         relevant, irrelevant : sequence of str
             Ids of images that belong to it, at least one, and of others that do not.
-        where : str or sequence of str
+        where : str, Condition or sequence of them
             Conditions on labels of the images that are searched.
         note : str
             Plain text.
@@ -232,7 +232,7 @@ class CohortMethods(ServiceConnection):
             "shared": shared,
             "relevant": list(relevant),
             "irrelevant": list(irrelevant),
-            "where": list_conditions(where),
+            "where": write_conditions(where),
         }
         return self._fetch(
             CohortSummary,

@@ -1,10 +1,9 @@
 """Client methods for the other studies of a patient."""
 
-from collections.abc import Sequence
 from typing import Any, TypedDict, Unpack
 from urllib.parse import quote
 
-from cbir.search.search_options import list_conditions
+from cbir.store.records.filter_conditions import LabelConditions, write_conditions
 from service.client.connection import ServiceConnection, image_path
 from service.features.similar.messages import PriorAnswer
 
@@ -16,7 +15,7 @@ class PriorOptions(TypedDict, total=False):
     """
 
     order: str
-    where: str | Sequence[str]
+    where: LabelConditions
     limit: int
 
 
@@ -47,4 +46,4 @@ class PriorMethods(ServiceConnection):
 
 
 def _query(options: PriorOptions) -> dict[str, Any]:
-    return dict(options) | {"where": list_conditions(options.get("where", ()))}
+    return dict(options) | {"where": write_conditions(options.get("where", ()))}

@@ -10,10 +10,12 @@ from typer.models import OptionInfo
 
 from cbir.api.collection_search import request_of
 from cbir.api.commands.search_images import search_images
+from cbir.errors import InvalidInput
 from cbir.search import Request
 from cbir.search.search_options import REQUEST_VALUES, SearchFields, SearchOptions
+from cbir.store.records.filter_conditions import Condition
 from service.client.prepared_search import prepare_search
-from service.http.search_parameters import ById, ByImage
+from service.http.search_parameters import ByImage, SearchBody
 
 STATIC = Path(__file__).parents[3] / "service" / "static"
 # Options of `cbir search` with other names, and values that the command does not offer
@@ -42,12 +44,12 @@ def test_the_client_sends_every_value(name: str) -> None:
 
 @pytest.mark.parametrize("name", SearchOptions.__annotations__)
 def test_the_service_takes_every_option(name: str) -> None:
-    assert name in ByImage.model_fields or name in ById.model_fields
+    assert name in ByImage.model_fields or name in SearchBody.model_fields
 
 
 @pytest.mark.parametrize("name", sorted(SearchFields.model_fields.keys() - {"where", "feedback"}))
 def test_the_service_describes_a_value_in_the_same_words(name: str) -> None:
-    for model in (ById, ByImage):
+    for model in (SearchBody, ByImage):
         assert model.model_fields[name].description == SearchFields.model_fields[name].description
         assert model.model_fields[name].metadata == SearchFields.model_fields[name].metadata
 
@@ -76,5 +78,22 @@ def test_the_page_sends_values_that_there_are() -> None:
     names = re.search(r'for \(const name of \[("group_by"[^\]]*)\]', text)
     assert names
     for name in re.findall(r'"(\w+)"', names[1]):
-        assert name in ById.model_fields
+        assert name in SearchBody.model_fields
         assert name in ByImage.model_fields
+
+
+def test_the_client_writes_typed_conditions() -> None:
+    typed = [Condition("modality", "=", "CT"), "grade>=2", Condition("site", "!?")]
+    fields = prepare_search("id:a", SearchOptions(where=typed)).fields
+    assert fields["where"] == ["modality=CT", "grade>=2", "!site?"]
+    assert request_of(SearchOptions(where=typed)).where == typed
+    with pytest.raises(InvalidInput, match="cannot be written"):
+        prepare_search("id:a", SearchOptions(where=Condition("a=b", "=", "c")))
+
+
+def test_the_client_sends_images_beside_a_vector_as_examples() -> None:
+    assert prepare_search(["id:a", "id:b"], SearchOptions(vector=[1.0])).fields == {
+        "examples": ["a", "b"],
+        "vector": [1.0],
+    }
+    assert prepare_search(None, SearchOptions(text="knee", rerank="none")).fields == {"text": "knee"}

@@ -3,12 +3,20 @@
 import contextlib
 import time
 
+import hypothesis
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 from cbir.errors import InvalidInput
 from cbir.store.limited_collection import LimitedCollection
-from cbir.store.records.filter_conditions import MAX_CHARACTERS, Condition, parse_filter, parse_filters
+from cbir.store.records.filter_conditions import (
+    MAX_CHARACTERS,
+    Condition,
+    parse_filter,
+    parse_filters,
+    write_conditions,
+)
 from cbir.store.views.collection_view import BYTES, KEPT, FilterCache
 
 
@@ -133,6 +141,107 @@ def test_filters_hold_alike_in_a_collection_a_limit_and_outside(collection, entr
     limited = LimitedCollection(collection, conditions)
     assert [number - 1 for number, _ in limited.page()] == expected
     limited.close()
+
+
+@st.composite
+def typed_and_written(draw):
+    """A condition and the text that says the same."""
+    key, symbol = (
+        draw(st.sampled_from(["m", "grade"])),
+        draw(st.sampled_from(["=", "!=", "<", "<=", ">", ">=", "?", "!?"])),
+    )
+    if symbol in ("?", "!?"):
+        return Condition(key, symbol), f"{'!' if symbol == '!?' else ''}{key}?"
+    numbers = st.integers(-3, 12) | st.floats(0, 12)
+    value = draw(
+        numbers if symbol in ("<", "<=", ">", ">=") else numbers | st.sampled_from(["CT", "CT|MR", ""])
+    )
+    return Condition(key, symbol, value), f"{key}{symbol}{value}"
+
+
+@hypothesis.given(st.lists(typed_and_written(), max_size=4), st.data())
+@hypothesis.settings(
+    max_examples=60, deadline=None, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture]
+)
+def test_typed_and_written_conditions_select_the_same_images(collection, entries, pairs, data):
+    if not len(collection):
+        with collection.writer() as writer:
+            for number, labels in enumerate(LABELS):
+                writer.add(entries(number, number + 1, **labels))
+    typed, written = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    mixed = [data.draw(st.sampled_from(pair)) for pair in pairs]
+    found = [
+        collection.select_rows(collection.view(), collection.conditions(where))
+        for where in (typed, written, mixed, write_conditions(typed))
+    ]
+    assert parse_filters(typed) == parse_filters(written) == parse_filters(mixed)
+    for rows in found[1:]:
+        assert (rows is None) == (found[0] is None)
+        assert rows is None or rows.tolist() == found[0].tolist()
+
+
+@pytest.mark.parametrize(
+    ("key", "symbol", "value"),
+    [
+        ("", "=", "a"),
+        ("m", "==", "CT"),
+        ("m", "in", "CT"),
+        ("m", "=", None),
+        ("m", "=", True),
+        ("m", "=", ["CT"]),
+        ("m", "?", "CT"),
+        ("m", ">=", "high"),
+        ("m", "<", None),
+    ],
+)
+def test_a_typed_condition_that_cannot_hold_is_refused(key, symbol, value):
+    with pytest.raises(InvalidInput, match="condition"):
+        Condition(key, symbol, value)
+
+
+def test_only_equality_has_several_values():
+    assert Condition("m", "=", "CT", ["MR"]).values == ("CT", "MR")
+    with pytest.raises(InvalidInput, match="several values; only = takes them"):
+        Condition("m", "!=", "CT", ["MR"])
+
+
+@pytest.mark.parametrize(
+    ("condition", "texts"),
+    [
+        (Condition("two words", "=", "a=b<c?"), ["two words=a=b<c?"]),
+        (Condition("m", "=", "CT", ["=MR"]), ["m=CT", "m==MR"]),
+        (Condition("grade", ">=", 2), ["grade>=2"]),
+        (Condition("grade", "<", 2.5), ["grade<2.5"]),
+        (Condition("m", "?"), ["m?"]),
+        (Condition("what?", "?"), ["what??"]),
+        (Condition("m", "!?"), ["!m?"]),
+    ],
+)
+def test_a_typed_condition_can_be_written(condition, texts):
+    assert condition.texts() == texts
+    assert write_conditions(condition) == texts
+    assert write_conditions(["a=1", condition]) == ["a=1", *texts]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        Condition("a=b", "=", "c"),
+        Condition("a<b", "?"),
+        Condition("!a", "?"),
+        Condition(" a", "=", "c"),
+        Condition("a", "=", "c "),
+        Condition("a", "=", "c" * MAX_CHARACTERS),
+    ],
+)
+def test_what_cannot_be_written_is_refused_and_can_be_searched(collection, entries, condition):
+    labels = {condition.key: condition.value}
+    with collection.writer() as writer:
+        writer.add(entries(0, 1, **labels))
+        writer.add(entries(1, 2, other="c"))
+    assert collection.select_rows(collection.view(), collection.conditions([condition])).tolist() == [0]
+    with pytest.raises(InvalidInput, match="cannot be written"):
+        condition.texts()
 
 
 def test_presence_and_any_of_select_what_they_say():

@@ -9,12 +9,13 @@ import pytest
 from cbir.errors import InvalidInput
 from cbir.images.slice_order import CYCLE, DAY, SlicePlace
 from cbir.store import Collection
+from cbir.store.base.label_values import SLICE_PLACE
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.records.filter_conditions import DicomScope
 from cbir.store.records.image_order import Position, parse_order
 from cbir.store.records.image_rows import insert_labels
 from cbir.store.records.label_changes import DuplicateLabels
-from cbir.store.records.records import SLICE_PLACE, stored_place
+from cbir.store.records.records import stored_place
 from cbir.store.upkeep.archive_instances import move_quarantined, move_to_patient
 from cbir.store.upkeep.collection_copy import copy_collection
 from cbir.store.upkeep.quarantine_release import read_quarantined

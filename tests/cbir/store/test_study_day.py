@@ -12,18 +12,11 @@ from sqlalchemy import select
 from cbir.errors import InvalidInput
 from cbir.ingest.manifest import Manifest
 from cbir.store import Collection
+from cbir.store.base.label_values import STUDY_DAY
 from cbir.store.base.schema import labels
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.records.image_rows import insert_labels
-from cbir.store.records.records import (
-    DAYS,
-    STUDY_DAY,
-    add_labels,
-    days_between,
-    parse_day,
-    relative_day,
-    stored_day,
-)
+from cbir.store.records.records import DAYS, add_labels, days_between, parse_day, relative_day, stored_day
 from cbir.store.upkeep.collection_copy import copy_collection, export_collection
 from tests.cbir.store.conftest import entry
 

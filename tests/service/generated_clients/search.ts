@@ -13,7 +13,15 @@ function idsOf(answer: components["schemas"]["Answer"] | undefined, error: compo
 }
 
 const path = { collection: (await client.GET("/v1/collections")).data!.default };
-const byId = await client.POST("/v1/collections/{collection}/search", { params: { path }, body: { image_id: imageId, k: 3 } });
+const one: components["schemas"]["SearchById"] = { image_id: imageId, k: 3 };
+const byId = await client.POST("/v1/collections/{collection}/search", { params: { path }, body: one });
+const vector = await client.GET("/v1/collections/{collection}/images/{image_id}/vector", {
+  params: { path: { ...path, image_id: imageId }, query: { raw: true } },
+});
+const other: components["schemas"]["SearchByVector"] = { vector: vector.data!.items[0]!.values, k: 1 };
+const batch = await client.POST("/v1/collections/{collection}/search/batch", { params: { path }, body: { queries: [one, other] } });
+const found = batch.data!.items.map((item) => item.answer!.results.length);
+if (found.join() !== "3,1") throw new Error(`the batch found ${found}`);
 const explained = await client.POST("/v1/collections/{collection}/explain", { params: { path }, body: { image_id: imageId, answers: [imageId] } });
 if (explained.error) throw new Error(JSON.stringify(explained.error));
 const byFile = await client.POST("/v1/collections/{collection}/search", {

@@ -42,11 +42,11 @@ collection = call("collections.collections").default
 form = models.SearchFilesBody(
     image=[upload("a.png")], k=3, rerank="none", region=[0, 0, 32, 32], parameters=[], where=[]
 )
-by_id = models.ById(image_id=image_id, k=3)
+by_id = models.SearchById(image_id=image_id, k=3)
 results = {
     "by id": found("search.search", body=by_id),
     "by id, with the parameters in the address": found(
-        "search.search", body=models.ById(image_id=image_id), k=3
+        "search.search", body=models.SearchById(image_id=image_id), k=3
     ),
     "by file": found("search.search", body=models.SearchFilesBody(image=[upload("M\u00fcller.png")], k=3)),
     "by two files": found(
@@ -63,6 +63,14 @@ batch = models.SearchBatchFilesBody(image=[upload("a.png"), upload("b.png")], k=
 nameless = types.File(payload=BytesIO(data))
 searched = models.SearchFilesBody(image=[nameless], k=3)
 results["by a file without a name"] = found("search.search", body=searched)
+vector = call("images.vector", collection, image_id, raw=True).items[0].values
+by_vector = models.SearchByVector(vector=vector, k=4)
+results["by vector"] = found("search.search", body=by_vector)
+pair = models.BatchSearch(queries=[by_id, by_vector])
+results["a batch of two kinds"] = [
+    [hit.image_id for hit in item.answer.results]
+    for item in call("search.search_batch", collection, body=pair).items
+]
 results["two searches"] = len(call("search.search_batch", collection, body=batch).items)
 added = call("images.add", collection, body=models.AddFilesBody(image=[upload("a.png")]))
 results["added"] = [item.outcome for item in added.images]
