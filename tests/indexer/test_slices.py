@@ -17,7 +17,7 @@ from cbir.store.base import profile as profiles
 from cbir.store.base.label_values import SLICE_PLACE
 from cbir.store.base.schema import labels
 from cbir.store.records.filter_conditions import DicomScope
-from cbir.store.records.records import PERSON_LABELS, SLICE_PLACE
+from cbir.store.records.records import PERSON_LABELS
 from cbir.store.upkeep.verify import verify_collection
 from service.app import create_app
 from tests.cbir.images.synthetic_series import stack, write_series
