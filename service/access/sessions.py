@@ -1,4 +1,4 @@
-"""What stands for a token or user for a time: login sessions of the pages, and tickets for single images."""
+"""Login sessions of the pages, and tickets for single images, which stand for a token or user for a time."""
 
 import hashlib
 import logging

@@ -1,4 +1,4 @@
-"""What a trained embedding is given out as: one ONNX network, compared with its parts, and an HTML report."""
+"""Export of a trained embedding: one ONNX network, compared with its parts, and an HTML report."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
