@@ -9,7 +9,7 @@ import cbir
 from cbir.errors import NotFound
 from cbir.evaluation.collection_comparison import ComparedQuery, Comparison
 from cbir.evaluation.report.charts import style_sheet
-from cbir.evaluation.report.report_page import ReportPictures
+from cbir.evaluation.report.report_pictures import ReportPictures
 from cbir.store import Collection
 from cbir.store.records import originals
 from cbir.system.files import atomic_text

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 import cbir
 from cbir.evaluation.metrics.roc import Roc, auc, roc
 from cbir.evaluation.report.charts import line_chart, round_range, scatter_chart, style_sheet
-from cbir.evaluation.report.report_page import ReportPictures
+from cbir.evaluation.report.report_pictures import ReportPictures
 from cbir.system.files import atomic_text
 
 MAPPED = 600  # images, positives first

@@ -1,75 +1,23 @@
 """HTML report of an evaluation: protocol, tables of results, charts, and pictures of the best and worst queries."""
 
-import base64
 from collections.abc import Callable
 from html import escape
 from pathlib import Path
 
-import cv2
 import numpy as np
 
 import cbir
-from cbir.errors import UnreadableImage
 from cbir.evaluation.experiment import RECALLS, EvalResult
 from cbir.evaluation.report.charts import bar_chart, line_chart, style_sheet
+from cbir.evaluation.report.report_pictures import ReportPictures
 from cbir.evaluation.result_files import class_means, render_folds, render_results
 from cbir.evaluation.significance import RESAMPLES
-from cbir.images import Limits
-from cbir.ingest.object_store import read_images_at
-from cbir.search import select_frame
 from cbir.system.files import atomic_text
 
-SIDE = 128  # pixels of the longer side
-JPEG_QUALITY = 80
-BURNED_IN = "not shown: text may be burned in"
-MISSING = "its file is missing or has changed"
 QUERIES = 5  # best and worst each
 ANSWERS = 8
 LISTED = 20  # queries without relevant images that are listed by name
 Progress = Callable[[str, int, int], None]
-
-
-class ReportPictures:
-    """Thumbnails as HTML, each rendered once."""
-
-    def __init__(self, max_pixels: int) -> None:
-        self.limits = Limits(pixels=max_pixels)
-        self._cache: dict[str, str] = {}
-
-    def html(self, source: str, frame: int | None, content: str, burned_in: bool) -> str:
-        """Return an `img`, or a text that says why there is none.
-
-        Parameters
-        ----------
-        source : str
-            Path of the file, or address of the object.
-        frame : int or None
-        content : str
-            Hash of the picture; a file with another picture is not shown.
-        burned_in : bool
-            DICOM says that the picture holds text; it is not shown.
-        """
-        if burned_in:
-            return f'<span class="none">{BURNED_IN}</span>'
-        if content not in self._cache:
-            self._cache[content] = self._render(source, frame, content)
-        return self._cache[content]
-
-    def _render(self, source: str, frame: int | None, content: str) -> str:
-        try:
-            image = select_frame(read_images_at(source, self.limits), frame, Path(source).name)
-        except (UnreadableImage, OSError):
-            return f'<span class="none">{MISSING}</span>'
-        if image.content_hash != content:
-            return f'<span class="none">{MISSING}</span>'
-        height, width = image.pixels.shape[:2]
-        scale = min(1.0, SIDE / max(height, width))
-        size = max(1, round(width * scale)), max(1, round(height * scale))
-        small = cv2.resize(image.pixels, size, interpolation=cv2.INTER_AREA)
-        if small.ndim == 3:
-            small = cv2.cvtColor(small, cv2.COLOR_RGB2BGR)
-        _, file = cv2.imencode(".jpg", small, [cv2.IMWRITE_JPEG_QUALITY, JPEG_QUALITY])
-        return f'<img alt="" src="data:image/jpeg;base64,{base64.b64encode(file.tobytes()).decode()}">'
 
 
 def render_examples(result: EvalResult, number: int, pictures: ReportPictures) -> str:

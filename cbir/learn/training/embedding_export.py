@@ -29,7 +29,7 @@ from cbir.descriptors.networks.onnx_session import open_onnx_session
 from cbir.errors import InvalidInput
 from cbir.evaluation.report import charts
 from cbir.evaluation.report.charts import COLOURS, style_sheet
-from cbir.evaluation.report.report_page import ReportPictures
+from cbir.evaluation.report.report_pictures import ReportPictures
 from cbir.learn.training.embedding_training import EmbeddingData
 from cbir.learn.training.labelled_examples import ClassExample
 from cbir.learn.training.picture_loading import TrainingImages

@@ -43,7 +43,7 @@ def stored(collection: Collection) -> AutoChoice:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.05)

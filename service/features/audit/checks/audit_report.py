@@ -7,7 +7,7 @@ from itertools import islice
 
 import cbir
 from cbir.evaluation.report.charts import style_sheet
-from cbir.evaluation.report.report_page import ReportPictures
+from cbir.evaluation.report.report_pictures import ReportPictures
 from cbir.store import Collection
 from cbir.store.records import originals
 from service.features.audit.checks.collection_audit import LISTED_MEMBERS

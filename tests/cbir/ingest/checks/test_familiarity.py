@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 
 from cbir.descriptors.encoders.encoder_card import EncoderOutput
 from cbir.ingest.checks.collection_check import (
+    LEAST_DIFFERENCE,
     LEAST_FAMILIAR,
     NEIGHBOURS,
     Familiarity,
@@ -95,7 +96,7 @@ def test_like_images_seldom_lie_in_the_far_tail(count: int, most: float) -> None
 def test_p_values_fall_with_strangeness_and_the_tail_begins_where_counting_ends() -> None:
     check = of_many_patients(images(400, 5))
     queries = np.concatenate([images(300, 6), images(100, 7) + np.linspace(0, 1, 100)[:, None]])
-    strangeness = check._strangeness([space(_unit(queries)) for space in check._spaces])
+    strangeness = check._strangeness([space(_unit(queries, LEAST_DIFFERENCE)) for space in check._spaces])
     familiar = check.familiarity(queries.astype(np.float32))[np.argsort(strangeness)]
     assert (np.diff(familiar) <= 1e-9).all()
     steps = -np.diff(familiar)[familiar[:-1] < 0.2]
