@@ -2,16 +2,18 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cbir.errors import InvalidInput
 from cbir.learn.severity.judged_pairs import SeverityEstimate
-from cbir.learn.severity.sampled_ranker import SampledRanker
 from service.features.annotate.active import strategies
 from service.features.annotate.active.candidate_pool import CandidatePool, Pair, Rows, pair_up
+
+if TYPE_CHECKING:
+    from cbir.learn.severity.sampled_ranker import SampledRanker  # imports torch
 
 
 def select_pairs(
@@ -138,7 +140,7 @@ def share_of(share_or_count: float | int, total: int) -> int:
     raise InvalidInput(f"a share is a float from 0 to 1, a number of images an int; not {share_or_count!r}")
 
 
-def severity_for_strategy(strategy: str, ranker: SampledRanker, images: NDArray[Any]) -> SeverityEstimate:
+def severity_for_strategy(strategy: str, ranker: "SampledRanker", images: NDArray[Any]) -> SeverityEstimate:
     """Return the severity of images, with the encoder's features if a strategy needs them.
 
     Parameters
