@@ -26,7 +26,7 @@ LARGEST_SQUARE = (
 )  # of a length, so that squared distances are finite in float32
 
 
-class Method(Protocol):
+class RankingMethod(Protocol):
     """A method that ranks: a re-ranker, or one that learns from several examples."""
 
     @property
@@ -131,7 +131,7 @@ def rerank_top(
 
 
 def select_top(
-    method: Method,
+    method: RankingMethod,
     scored: tuple[Rows, Reranked],
     ranking: RankingList,
     gallery: Gallery,
@@ -142,7 +142,7 @@ def select_top(
 
     Parameters
     ----------
-    method : Method
+    method : RankingMethod
         Method that scored the list.
     scored : tuple of (r,) int64 and Reranked
         Rows of the gallery, ascending, and their scores: those of the whole list, or the best among them.

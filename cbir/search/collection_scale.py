@@ -29,7 +29,7 @@ MOST_UNSCALED = 4000  # images
 
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """What is fitted to a whole collection, of one generation.
+    """Values that are fitted to a whole collection, of one generation.
 
     parts: start and stop of each part of the descriptor. projected: vectors are compared as they are. space: for
     comparing neighbours.
@@ -58,7 +58,7 @@ class Vectors(Protocol):
 
     @property
     def compares_all(self) -> bool:
-        """Whether the index compares all images, so that many nearest take little longer than few."""
+        """True if the index compares all images, so that many nearest take little longer than few."""
 
     def __len__(self) -> int:
         """Return the number of images."""

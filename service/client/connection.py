@@ -98,7 +98,7 @@ class ServiceConnection:
         self.http.close()
 
     def _name_of_collection(self) -> str:
-        """Return the name of the collection; the service's first one if none was given, which is asked for once."""
+        """Return the name of the collection; if none was given the service's first one, requested once."""
         if self.collection_name is None:
             names = self._fetch(messages.CollectionNames, "GET", "/v1/collections", with_collection=False)
             self.collection_name = names.default

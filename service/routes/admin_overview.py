@@ -233,7 +233,7 @@ def post_token() -> Response:
 
 
 class RevocationParameters(Parameters):
-    """Which tokens are revoked."""
+    """Choice of the tokens to revoke."""
 
     with_made: bool = Field(
         default=False,

@@ -14,7 +14,7 @@ from sqlalchemy import delete
 from cbir import settings
 from cbir.store import Collection
 from cbir.store.base import profile as profiles
-from cbir.store.base.label_values import SLICE_PLACE
+from cbir.store.base.reserved_labels import SLICE_PLACE
 from cbir.store.base.schema import labels
 from cbir.store.records.filter_conditions import DicomScope
 from cbir.store.records.records import PERSON_LABELS

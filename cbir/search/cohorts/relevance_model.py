@@ -1,4 +1,4 @@
-"""Which images belong to a cohort: logistic regression on judged images, likeness to them, and added evidence."""
+"""Relevance of images to a cohort: logistic regression on judged images, likeness to them, and added evidence."""
 
 from dataclasses import dataclass
 

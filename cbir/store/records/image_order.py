@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, or_,
 
 from cbir.errors import InvalidInput
 from cbir.images.slice_order import PlacedSlice, SlicePlace, order_slices, uid_key
-from cbir.store.base.label_values import SLICE_PLACE, as_number
+from cbir.store.base.reserved_labels import SLICE_PLACE, as_number
 from cbir.store.base.schema import images, labels
 from cbir.store.base.statements import Statement
 from cbir.store.records.filter_conditions import Condition, DicomScope

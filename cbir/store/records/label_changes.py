@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, exists, func, insert, select
 
 from cbir.store.base import metadata
-from cbir.store.base.label_values import SLICE_PLACE, STUDY_DAY
+from cbir.store.base.reserved_labels import SLICE_PLACE, STUDY_DAY
 from cbir.store.base.schema import changed_images, changes, forgotten, images, labels
 from cbir.store.base.statements import Statement, is_postgresql, values_checksum
 from cbir.store.records import originals

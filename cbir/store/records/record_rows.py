@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, Row, Select, select
 
 from cbir.errors import CollectionDamaged
-from cbir.store.base.label_values import SLICE_PLACE, STUDY_DAY, require_other_keys
+from cbir.store.base.reserved_labels import SLICE_PLACE, STUDY_DAY, require_other_keys
 from cbir.store.base.schema import images, labels
 from cbir.store.base.statements import Statement, is_postgresql, joined_numbers, values_checksum
 from cbir.store.records.filter_conditions import Condition

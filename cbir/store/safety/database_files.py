@@ -245,7 +245,7 @@ OF_A_NEW_ONE = {
 def has_database(folder: Path) -> bool:
     """Return whether `folder` has the database of a collection, sound or damaged; an empty file is none.
 
-    Changes nothing, whatever the file is.
+    Changes nothing, for any content of the file.
     """
     path = folder / DATABASE
     if not _has_content(path):

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from cbir.errors import InvalidInput
 from cbir.ingest.manifest import Manifest
 from cbir.store import Collection
-from cbir.store.base.label_values import STUDY_DAY
+from cbir.store.base.reserved_labels import STUDY_DAY
 from cbir.store.base.schema import labels
 from cbir.store.limited_collection import LimitedCollection
 from cbir.store.records.image_rows import insert_labels
