@@ -79,7 +79,7 @@ def stamp_to_read(path: Path) -> Stamp | None:
 def open_file(path: Path) -> sqlite3.Connection:
     """Open a database that exists; never create one.
 
-    Where nothing can be written and no log is left to read, SQLite is told that the file does not change, since it
+    Where nothing can be written and no log is left to read, SQLite opens it as a file that does not change, since it
     could not create its files beside it. Connections then have to be renewed when `stamp_to_read` changes.
     """
     mode = "mode=rw"
