@@ -5,12 +5,11 @@ from typing import Any
 
 from cbir.errors import InvalidInput
 from cbir.search import example_values as example
+from cbir.search.search_options import SearchFields
 from service.http.collection_paths import PARAMETER, collection_of_address
 
-SELECTION = (
-    "k", "where", "exclude_patient", "score_threshold", "max_distance", "group_by", "group_size",
-)  # fmt: skip
 RANKING = ("same_patient", "examples", "feedback", "rerank", "parameters", "federated", "sites")
+SELECTION = tuple(name for name in SearchFields.model_fields if name not in RANKING)  # of every kind
 
 
 @dataclass(frozen=True)
