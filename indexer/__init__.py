@@ -1,1 +1,1 @@
-"""Brings images into a collection: from folders, in parallel."""
+"""Brings images into a collection: from folders, archives and object stores, in parallel."""

@@ -1,4 +1,4 @@
-"""Files, also those below allowed folders only, to records and vectors, in parallel processes."""
+"""Description of files in parallel processes: records and vectors, from allowed folders alone where there is a list."""
 
 import os
 from collections import deque

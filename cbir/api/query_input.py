@@ -245,14 +245,6 @@ def explain_result(
         raw = profile.load_descriptor()(crop(image, region) if region else image)
         return explain_parts(profile, opened.collection.normalisation(), raw, answer_raw)
     queries = query_cells(encoder, encoder.prepare(image), image.width, image.height, area)
-    picture = _stored(opened, image_id)
+    picture = _stored_image(opened, image_id)
     answer = feature_cells(encoder, encoder.prepare(picture), picture.width, picture.height)
     return Explanation(best_match_maps(queries, answer, area))
-
-
-def _stored(opened: CollectionImages, image_id: str) -> Image:
-    record = opened.collection.record(image_id)
-    image = read_stored_image(opened.collection, record, opened.limits.pixels)
-    if image is None:
-        raise NotFound(f"the file of image {image_id} is gone or has changed, and no thumbnail is stored")
-    return image

@@ -1,4 +1,4 @@
-"""Nearest neighbours of images of a gallery, how far the nearest is, and directions that they tell apart.
+"""Nearest neighbours of images of a gallery, their distances, and directions learned from them.
 
 What an image and its nearest neighbours differ in says little about its kind. Such directions are damped, and
 principal directions of what is left are weighted by their variance: the learned whitening of Radenovic, Tolias & Chum

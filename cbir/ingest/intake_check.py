@@ -1,4 +1,4 @@
-"""Storing of files that were sent, and the intake check, which adds findings and holds labelled images."""
+"""Intake of files that were sent: the check, which adds findings and sets images aside, and their storage."""
 
 import weakref
 from collections.abc import Callable, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Records and vectors on disk: a SQLite database and the index derived from it."""
+"""Records and vectors on disk: a database, SQLite or PostgreSQL, and the snapshot derived from it."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -235,5 +235,7 @@ def _holds(
     )
     if condition.operator == "=":
         return fitting.where(sound)
+    if condition.operator not in (ABSENT, "!="):  # a limit must not be read as another one
+        raise ValueError(f"no view for the operator {condition.operator}")
     damaged = exists().where(labels.c.number == number, ~sound)  # may have been the label
     return ~fitting & ~damaged

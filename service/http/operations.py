@@ -1,4 +1,4 @@
-"""Parameters, bodies and responses of endpoints for the OpenAPI document, and their schemas in a few words."""
+"""Declarations of endpoints for the OpenAPI document: parameters, bodies, responses."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

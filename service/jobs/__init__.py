@@ -1,1 +1,1 @@
-"""Images that come in over HTTP: uploaded files and indexing jobs."""
+"""Long tasks that the service runs: indexing, audits, maps."""

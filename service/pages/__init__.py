@@ -1,1 +1,1 @@
-"""HTML pages: search, viewer embed, and the pictures they show."""
+"""HTML pages of the core: search, gallery, administration, documents, and the pictures they show."""

@@ -1,4 +1,4 @@
-"""`cbir collection build-index` and `regions`: what speeds searches up, and what those for regions need."""
+"""`cbir collection build-index` and `cbir collection regions`."""
 
 from dataclasses import asdict
 from functools import partial

@@ -1,1 +1,1 @@
-"""Explanations of why an image is similar to a query."""
+"""Parts of images: explanations of why an image is similar, and where a region is matched."""

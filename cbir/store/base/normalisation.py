@@ -3,7 +3,7 @@
 A descriptor's values are standardised: mean 0 and deviation 1 over the collection, times the weight of each part. An
 encoder's are projected. What all images of a collection have in common says nothing about one of them, and of a
 network's thousand values most repeat each other: PCA on the collection itself (Jegou & Chum 2012) leaves some
-hundreds of directions, and of those `neighbour_metric` makes the few that tell its images apart. A descriptor beside
+hundreds of directions, and of those `learn_directions` makes the few that tell its images apart. A descriptor beside
 the encoder is standardised.
 """
 

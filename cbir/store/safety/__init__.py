@@ -1,1 +1,1 @@
-"""Locks, checksums, logs, and how damage is detected."""
+"""Logs, last good copies, and how damage and loss are detected."""

@@ -35,7 +35,7 @@ class SnapshotInfo(BaseModel):
     image was deleted. size: of the file, bytes. checksum: BLAKE2b of the file. neighbours_checksum: of the k-NN file;
     None if an older program wrote the snapshot without one. half_checksum: of the vectors in half precision; None
     without them. statistics_fingerprint: of the statistics beside the snapshot; None if the database has them.
-    state: of the database when it was written, see `database_state`.
+    state: of the database when it was written, see `read_state`.
     """
 
     file: str

@@ -47,7 +47,7 @@ from cbir.store.snapshot.stored_snapshot import (
 
 Numbers = NDArray[np.int64]
 Floats = NDArray[np.float32]
-Version = tuple[int, str]  # generation, and the name of the state of the database, see `database_state`
+Version = tuple[int, str]  # generation, and the name of the state of the database, see `read_state`
 
 PAGE = 4096  # images read in one transaction
 
@@ -58,7 +58,7 @@ class FeedState(NamedTuple):
     last_number, last_change: largest number of an image, deleted or not, and of an entry of the history.
     incomplete_change: entries up to this one may be missing from the history. purged_generation: deletions before it
     may be missing from the list of deleted images. fingerprint: of the statistics; None before an indexing run has
-    ended. name: of the state of the database, see `database_state`.
+    ended. name: of the state of the database, see `read_state`.
     """
 
     generation: int

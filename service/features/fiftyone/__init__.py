@@ -1,1 +1,1 @@
-"""Folders that other programs read."""
+"""Export of a collection to FiftyOne."""

@@ -1,4 +1,4 @@
-"""Alembic runs this: revisions within the transaction of the connection that `postgresql_migration` passes."""
+"""Alembic runs this: revisions within the transaction of the connection that the migration passes."""
 
 from alembic import context
 from sqlalchemy import text

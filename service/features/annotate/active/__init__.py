@@ -1,1 +1,1 @@
-"""Active learning of severity: pair selection, studies with people, and simulations."""
+"""Active learning of severity: pair selection, strategies, and simulations."""
