@@ -1,4 +1,4 @@
-"""Description of files in parallel processes: records and vectors, from allowed folders alone where there is a list."""
+"""Description of files in parallel processes: records and vectors, of allowed folders alone."""
 
 import os
 from collections import deque
