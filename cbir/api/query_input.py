@@ -239,7 +239,9 @@ def explain_result(
     if encoder is None and query_id is not None and region is None:
         raw = opened.collection.vector(query_id)
         return explain_parts(profile, opened.collection.normalisation(), raw, answer_raw)
-    image = read_example(query, opened.limits, part=part) if query_id is None else _stored_image(opened, query_id)
+    image = (
+        read_example(query, opened.limits, part=part) if query_id is None else _stored_image(opened, query_id)
+    )
     area = region_area(region, image.width, image.height) if region else WHOLE
     if encoder is None:
         raw = profile.load_descriptor()(crop(image, region) if region else image)

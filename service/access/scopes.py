@@ -71,7 +71,7 @@ RULES: dict[str, AccessRule] = {  # of the core; see `all_rules`
     "POST /v1/images/records": AccessRule(Scope.search, "list"),
     "GET /v1/labels": AccessRule(Scope.search),
     "GET /v1/labels/*": AccessRule(Scope.search),
-    "GET /v1/collections": AccessRule(Scope.search),
+    "GET /v1/collections": ANY_TOKEN,  # of those that the token may use
     "GET /v1/rerankers": AccessRule(Scope.search),
     "GET /v1/collection": AccessRule(Scope.search),
     "GET /v1/collection/profile": AccessRule(Scope.search),

@@ -5,6 +5,7 @@ from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from cbir.errors import InvalidInput
 from cbir.search import example_values as example
 
 COLLECTION_RULE = "/v1/collections/<collection>"  # as Flask's rules write it
@@ -273,8 +274,15 @@ def path_in_collection(path: str, collection: str | None = None) -> str:
     -------
     str
         "/v1/collections/NAME/images", "/v1/collections/NAME/profile", "/v1/collections/NAME/dicomweb/studies".
+
+    Raises
+    ------
+    InvalidInput
+        For a name that an address cannot hold.
     """
-    start = f"/v1/collections/{quote(collection, safe='')}" if collection else COLLECTION_RULE
+    if collection in ("", ".", ".."):  # clients resolve these as parts of the path
+        raise InvalidInput(f"collection: there is no collection {collection!r}")
+    start = COLLECTION_RULE if collection is None else f"/v1/collections/{quote(collection, safe='')}"
     for prefix in ("/v1/collection", "/v1"):
         if path == prefix or path.startswith(f"{prefix}/"):
             return start + path.removeprefix(prefix)

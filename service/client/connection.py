@@ -99,7 +99,7 @@ class ServiceConnection:
 
     def _name_of_collection(self) -> str:
         """Return the name of the collection; if none was given the service's first one, requested once."""
-        if self.collection_name is None:
+        if not self.collection_name:
             names = self._fetch(messages.CollectionNames, "GET", "/v1/collections", with_collection=False)
             self.collection_name = names.default
         return self.collection_name

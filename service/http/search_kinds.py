@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from cbir.errors import InvalidInput
 from cbir.search import example_values as example
 from cbir.search.search_options import SearchFields
@@ -82,7 +84,15 @@ def kind_of(values: dict[str, Any]) -> SearchKind:
         return BY_VECTOR
     if values.get("text") is not None:
         return BY_TEXT
-    return FOR_REGION if values.get("anywhere") else BY_ID
+    return FOR_REGION if _is_true(values.get("anywhere")) else BY_ID
+
+
+def _is_true(value: Any) -> bool:
+    """Return whether a value is true as validation reads it: in addresses it is a text."""
+    try:
+        return TypeAdapter(bool).validate_python(value)
+    except ValidationError:
+        return bool(value)
 
 
 def _check(values: dict[str, Any], prefix: str) -> None:

@@ -6,13 +6,16 @@ from pathlib import Path
 from shutil import copytree
 from typing import Any
 
+import httpx
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
 from cbir import settings
+from cbir.errors import InvalidInput
 from service.access.token_stores import Scope, TokenStore
 from service.app import create_app
+from service.client import Client, ServiceError
 from service.client.collection_messages import path_in_collection
 from tests.service.conftest import problem
 
@@ -54,6 +57,27 @@ def both(two: Flask) -> FlaskClient:
 )
 def test_paths(path: str, later: str) -> None:
     assert path_in_collection(path, "a b/c") == later
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+def test_names_that_an_address_cannot_hold(name: str) -> None:
+    with pytest.raises(InvalidInput, match="there is no collection"):
+        path_in_collection("/v1/search", name)
+
+
+@pytest.mark.parametrize("scope", [Scope.ingest, Scope.annotate])
+def test_a_client_without_a_name_needs_no_scope_to_search(two: Flask, tmp_path: Path, scope: Scope) -> None:
+    tokens = TokenStore(tmp_path / "state")
+    folders = [handle.path for handle in two.extensions["cbir"].collections.values()]
+    app = create_app(
+        folders, settings.load(require_tokens=True, state_folder=tmp_path / "state", job_workers=0)
+    )
+    text = tokens.create((scope,), collections=["hips and knees"])[1]
+    for name in (None, ""):
+        with Client("http://localhost", text, name, transport=httpx.WSGITransport(app)) as client:
+            with pytest.raises(ServiceError, match="scope admin"):
+                client.delete("0" * 32)
+            assert client.collection_name == "hips and knees"
 
 
 def test_what_takes_a_collection_has_an_address_below_it() -> None:

@@ -43,6 +43,11 @@ def test_the_kinds_have_all_fields_of_a_search_together() -> None:
         ({"image_id": "a", "profile": "lite0-max"}, "profile: a search by id has no profile"),
         ({"image_id": "a", "vector": None}, "vector: a search by id has no vector"),
         ({"image_id": "a", "anywhere": False}, "anywhere: a search by id has no anywhere"),
+        ({"image_id": "a", "anywhere": "false"}, "anywhere: a search by id has no anywhere"),
+        (
+            {"image_id": "a", "region": [0, 0, 9, 9], "anywhere": "0"},
+            "anywhere: a search by id has no anywhere",
+        ),
         (
             {"image_id": "a", "nonsense": 1},
             "nonsense: a search by id has no nonsense; it has: image_id, region",

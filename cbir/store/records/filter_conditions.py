@@ -68,7 +68,7 @@ class Condition:
         label and "!?" for those that have not, without a value.
     value : str, int or float, optional
         What the label is compared with; a number stands for its text.
-    other_values : sequence of str
+    other_values : sequence of str, int or float
         Further values of "=", any of which fulfils it.
 
     Raises
@@ -91,7 +91,7 @@ class Condition:
         key: str,
         operator: Literal["=", "!=", "<", "<=", ">", ">=", "?", "!?"],
         value: str | float | None = None,
-        other_values: Sequence[str] = (),
+        other_values: Sequence[str | float] = (),
     ) -> None:
         if not key:
             raise InvalidInput("a condition needs the key of a label")
@@ -99,9 +99,13 @@ class Condition:
         object.__setattr__(self, "key", key)
         object.__setattr__(self, "operator", operator)
         object.__setattr__(self, "value", _text_of(key, operator, value))
-        object.__setattr__(self, "other_values", tuple(other_values))
         if other_values and operator != "=":
             raise InvalidInput(f"the condition on '{key}' has several values; only = takes them")
+        if isinstance(other_values, str):
+            raise InvalidInput(f"the condition on '{key}': other_values is a list of values, not one text")
+        texts = dict.fromkeys(_text_of(key, operator, each) for each in other_values)
+        texts.pop(self.value, None)
+        object.__setattr__(self, "other_values", tuple(texts))
 
     @property
     def values(self) -> tuple[str, ...]:

@@ -291,3 +291,11 @@ def test_a_limited_caller_learns_no_hidden_key(collection, entries):
         messages.append(str(refused.value).replace(key, "KEY"))
     limited.close()
     assert messages == ["no image has a label 'KEY'. Labels: common, ward"] * 2
+
+
+def test_other_values_are_texts_and_each_once() -> None:
+    assert Condition("grade", "=", 1, [2, "1", 2.5]).values == ("1", "2", "2.5")
+    with pytest.raises(InvalidInput, match="list of values"):
+        Condition("view", "=", "AP", "PA")
+    with pytest.raises(InvalidInput, match="only = takes them"):
+        Condition("view", "!=", "AP", ["PA"])
