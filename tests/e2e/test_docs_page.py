@@ -41,6 +41,9 @@ def opened(page: sync_api.Page, name: str) -> sync_api.Locator:
     operation.locator(".opblock-summary-control").click()
     operation.get_by_role("button", name="Try it out").click()
     operation.get_by_role("button", name="Execute").wait_for()
+    collection = operation.locator("tr[data-param-name=collection] input")
+    if collection.count():
+        collection.fill("collection")
     return operation
 
 
@@ -79,7 +82,7 @@ def test_searches_with_an_image_alone(page: sync_api.Page, pictures: list[Path],
     assert status == "200"
     curl = form.locator(".curl-command").inner_text()  # as it was sent
     assert re.findall(r"-F '(\w+)=@?(\w+)", curl) == [("image", "image")]
-    assert f"'{served.address}/v1/search'" in curl
+    assert f"'{served.address}/v1/collections/collection/search'" in curl
     assert '"results"' in text
 
 
@@ -100,7 +103,7 @@ def test_changes_ask_first(
         asked: list[str] = []
         page.once("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
         assert "Not sent." in send(form)[1]
-        assert asked == [f"Delete this image permanently?\n\nDELETE /v1/images/{image}"]
+        assert asked == [f"Delete this image permanently?\n\nDELETE /v1/collections/collection/images/{image}"]
         assert client.image(image).image_id == image
         page.once("dialog", lambda dialog: dialog.accept())
         assert send(form)[0] == "204"
