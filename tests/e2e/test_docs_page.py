@@ -103,7 +103,9 @@ def test_changes_ask_first(
         asked: list[str] = []
         page.once("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
         assert "Not sent." in send(form)[1]
-        assert asked == [f"Delete this image permanently?\n\nDELETE /v1/collections/collection/images/{image}"]
+        assert asked == [
+            f"Delete this image permanently?\n\nDELETE /v1/collections/collection/images/{image}"
+        ]
         assert client.image(image).image_id == image
         page.once("dialog", lambda dialog: dialog.accept())
         assert send(form)[0] == "204"
