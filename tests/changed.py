@@ -18,6 +18,7 @@ ALWAYS = (
     "tests/service/test_access.py",
     "tests/service/test_languages.py",
 )
+ARROW = re.compile(r'"service\.features\.(\w+)\.\S* -> service\.features\.(\w+)\.')  # in pyproject.toml
 FEATURE = re.compile(r"(?:service|tests/service|tests/e2e)/features/(\w+)/")
 OTHERS = {  # start of a path: tests
     "docs/": ("tests/docs",),
@@ -49,12 +50,19 @@ def benchmark_tests() -> set[str]:
     return {path.relative_to(ROOT).as_posix() for path in paths}
 
 
+def with_users(feature: str) -> set[str]:
+    """Return a feature, and those that import it as the contract of pyproject.toml allows."""
+    arrows = ARROW.findall((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    return {feature} | {user for user, used in arrows if used == feature}
+
+
 def needed_tests(files: Iterable[str]) -> list[str]:
     """Return the tests that a change of `files` needs, as pytest takes them."""
     needed = set(ALWAYS)
     for name in files:
         if feature := FEATURE.match(name):
-            needed |= {f"tests/{part}/features/{feature[1]}" for part in ("service", "e2e")}
+            names = with_users(feature[1])
+            needed |= {f"tests/{part}/features/{name}" for part in ("service", "e2e") for name in names}
         elif name.startswith("bench/"):
             needed |= benchmark_tests()
         elif (start := next(filter(name.startswith, OTHERS), None)) is not None:

@@ -10,6 +10,7 @@ from cbir.search import example_values as example
 from cbir.search.search_options import SearchFields
 from service.http.collection_paths import PARAMETER, collection_of_address
 
+BOOLEAN = TypeAdapter(bool)
 RANKING = ("same_patient", "examples", "feedback", "rerank", "parameters", "federated", "sites")
 SELECTION = tuple(name for name in SearchFields.model_fields if name not in RANKING)  # of every kind
 
@@ -90,7 +91,7 @@ def kind_of(values: dict[str, Any]) -> SearchKind:
 def _is_true(value: Any) -> bool:
     """Return whether a value is true as validation reads it: in addresses it is a text."""
     try:
-        return TypeAdapter(bool).validate_python(value)
+        return BOOLEAN.validate_python(value)
     except ValidationError:
         return bool(value)
 

@@ -15,6 +15,11 @@ def test_a_feature_needs_its_own_tests() -> None:
     assert set(needed) == {*ALWAYS, "tests/service/features/map", "tests/e2e/features/map"}
 
 
+def test_a_feature_needs_the_tests_of_those_that_import_it() -> None:
+    needed = set(needed_tests(["service/features/annotate/study.py"]))
+    assert {f"tests/service/features/{name}" for name in ("annotate", "label_studio", "monailabel")} < needed
+
+
 @pytest.mark.parametrize(
     "name", ["cbir/errors.py", "indexer/index_run.py", "service/app.py", "service/features/__init__.py",
              "pyproject.toml", "tests/conftest.py", "tests/cbir/store/test_writer.py", "Makefile", "new.txt"],
