@@ -145,8 +145,8 @@ def test_the_api_document_has_their_bounds(client: FlaskClient) -> None:
     assert all(of_eprf["P"][name] == value for name, value in declared.items())
     assert f"by default {rerank.get('eprf').parameters['P']}." in of_eprf["P"]["description"]
     assert {"const": "auto"} in of_eprf["gamma"]["anyOf"]
-    field = schemas["SearchBody"]["properties"]["parameters"]
-    assert field["$ref"] == "#/components/schemas/RerankParameters"
+    for body in ("SearchById", "SearchByVector", "DeprecatedSearchBody"):
+        assert schemas[body]["properties"]["parameters"]["$ref"] == "#/components/schemas/RerankParameters"
 
 
 @pytest.mark.slow
