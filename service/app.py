@@ -18,7 +18,7 @@ from service.collections.app_state import EXTENSION, AppState
 from service.http import collection_paths, problems, request_bodies, responses
 from service.http.request_bodies import AnyNameFormParser
 from service.languages import request_language
-from service.pages import admin_page, docs_routes, gallery_page, page_parts, search_page
+from service.pages import admin_page, docs_routes, gallery_page, page_files, page_parts, search_page
 from service.routes import (
     add_routes,
     admin_overview,
@@ -95,6 +95,7 @@ def create_app(collections: Path | str | Sequence[Path], settings: Settings) -> 
     request_language.install(app)
     page_parts.install_menu(app)
     page_parts.install_files(app)
+    page_files.install(app)
     for feature in features():
         if feature.install:
             feature.load(feature.install)(app)

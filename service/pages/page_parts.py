@@ -15,23 +15,7 @@ from service.access.caller import current_rights
 from service.languages import mark
 
 MENU = "cbir-menu"  # key in app.extensions
-SLOTS = frozenset(  # places in pages of the core that a feature's template can fill
-    {
-        "search.head",
-        "search.actions",
-        "search.switches",
-        "search.hints",
-        "search.judgements",
-        "search.questions",
-        "search.results",
-        "search.keys",
-        "search.dialogs",
-        "comparison.switches",
-        "comparison.results",
-        "gallery.head",
-        "gallery.selection",
-    }
-)
+SLOTS = frozenset({"gallery.head", "gallery.selection"})  # places in pages of the core for templates of features
 STATIC, TEMPLATES = "static", "templates"
 FEATURE_FILES = "cbir-feature-files"  # key in app.extensions: folder by address below /static
 MAX_KEYS = 16
@@ -45,7 +29,8 @@ class MenuPage(NamedTuple):
 
     endpoint: of its view. title: a marked message, or a text that is not translated. position: of it among others.
     of_collection: the page gets the collection that is shown. scope: shows the page only to callers with that scope
-    who may see all collections and images. of_administration: it is in the menu of /admin alone.
+    who may see all collections and images. of_administration: it is in the menu of /admin alone. in_bar: it is in the
+    bar of each page, not in the menu behind it.
     """
 
     endpoint: str
@@ -54,11 +39,12 @@ class MenuPage(NamedTuple):
     of_collection: bool = True
     scope: Scope | None = None
     of_administration: bool = False
+    in_bar: bool = False
 
 
 CORE = (
-    MenuPage("pages.index", mark("Search"), 10),
-    MenuPage("gallery.show_gallery", mark("Gallery"), 20),
+    MenuPage("pages.index", mark("Search"), 10, in_bar=True),
+    MenuPage("gallery.show_gallery", mark("Browse"), 20, in_bar=True),
 )
 
 

@@ -7,5 +7,6 @@ FEATURE = Feature(
     routes=("service.features.grade.routes:blueprint",),
     access="service.features.grade.routes:RULES",
     package="service.features.grade",
-    page_parts={"search.head": "grade_head.html", "search.results": "grading.html"},
+    page_modules={"search": ("grade.js",)},
+    page_facts="service.features.grade.page_facts:grade_facts",
 )

@@ -1,152 +1,106 @@
-// What matches between the query and a result: on the card under the pointer or focus, and in the comparison.
+// Why a result is similar: what matches, on the card under the pointer or focus and on the query.
 
-import { form, request } from "../api.js";
-import { current } from "../collection.js";
-import { byId } from "../dom.js";
+import { addressIn, form, jsonBody, request } from "../api.js";
 import { addPart } from "../page_parts.js";
-import { state } from "../search_state.js";
+import { state, update } from "../page_state.js";
+import { queryViewer } from "../search/query_viewer.js";
+import { collectionName, shownHits } from "../search/run.js";
 import { remember, remembered } from "../theme.js";
+import { tr } from "../translate.js";
+import { html, nothing } from "../vendor/lit.js";
 import { Explanations } from "./explanations.js";
-import { cover, uncover } from "./overlay.js";
-import { heatRange, mapPart, paintEdges, paintHeat } from "./paint.js";
+import { canvasFor, cover, uncover } from "./overlay.js";
+import { heatRange, paintEdges, paintHeat } from "./paint.js";
 import { bars } from "./parts.js";
 
 const STORAGE_KEY = "explain";
 
 const explanations = new Explanations(load);
 let shownOn = null; // the card that is explained
+let isOn = remembered(STORAGE_KEY) === "on";
 
-const isOn = () => byId("explain").getAttribute("aria-pressed") === "true";
-
-/** The kind of the collection's explanations: "places", "parts", or "" for none. */
-const kind = () => byId("facts").querySelector("[data-explained]")?.dataset.explained ?? "";
+const kind = ({ facts }) => facts.parts.explain?.kind ?? "";
 
 /** True if the results of the query can be explained: not of words or several images. */
-const isExplained = () => Boolean(kind() && state.query && (state.query.image || state.query.file) && !state.query.files);
+const isExplained = (now) => Boolean(kind(now) && now.query && (now.query.image || now.query.file) && !now.query.files);
 
 async function load(query, ids) {
-  const collection = current();
   let options;
-  if (query.image) {
-    const fields = { image_id: query.image, answers: ids, ...(query.region && { region: query.region }), ...(collection && { collection }) };
-    options = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(fields) };
-  } else {
+  if (query.image) options = jsonBody({ image_id: query.image, answers: ids, ...(query.region && { region: query.region }) });
+  else {
     const body = form(query);
     for (const id of ids) body.append("answers", id);
-    if (collection) body.set("collection", collection);
     options = { method: "POST", body };
   }
-  return (await request("/v1/explain", options)).json();
+  return (await request(addressIn(collectionName(), "explain"), options)).json();
 }
 
-/** The explanation of a card; null if there is none or another is asked for meanwhile. */
-async function explanationOf(card, isCurrent) {
-  const images = [...card.closest(".grid").querySelectorAll(".card")].map(({ dataset }) => dataset.image);
-  const explanation = await explanations.of(state.query, card.dataset.image, images);
-  return isCurrent() && explanation && !explanation.problem ? explanation : null;
+/** The explanation of a result; null if there is none. */
+export async function explanationOf(image) {
+  const images = shownHits(state).map(({ image_id }) => image_id);
+  const explanation = isExplained(state) ? await explanations.of(state.query, image, images) : null;
+  return explanation && !explanation.problem ? explanation : null;
+}
+
+/** Canvases {query, answer} that an explanation paints over two pictures; null where it paints nothing. */
+export function paintings(explanation, { region } = {}) {
+  if (explanation.kind === "places") {
+    const range = heatRange(explanation);
+    const paint = (map) => canvasFor(map[0].length, map.length, (canvas) => paintHeat(canvas, map, range));
+    return { query: paint(explanation.query_map), answer: paint(explanation.answer_map) };
+  }
+  const paint = (edges) => (edges ? canvasFor(edges[0].length, edges.length, (canvas) => paintEdges(canvas, edges)) : null);
+  return { query: region ? null : paint(explanation.query_edges), answer: paint(explanation.answer_edges) };
 }
 
 async function showOn(card) {
   if (shownOn === card) return;
   hide();
-  if (!card || !isOn() || !isExplained()) return;
+  if (!card || !isOn || !isExplained(state)) return;
   shownOn = card;
-  const explanation = await explanationOf(card, () => shownOn === card);
-  if (!explanation) return;
-  const [picture, query] = [card.querySelector(".film img"), byId("picture")];
-  if (explanation.kind === "places") {
-    const range = heatRange(explanation);
-    cover(picture, (canvas) => paintHeat(canvas, explanation.answer_map, range));
-    cover(query, (canvas) => paintHeat(canvas, explanation.query_map, range));
-    return;
-  }
-  if (explanation.answer_edges) cover(picture, (canvas) => paintEdges(canvas, explanation.answer_edges));
-  if (explanation.query_edges && !state.query.region) cover(query, (canvas) => paintEdges(canvas, explanation.query_edges));
-  card.querySelector(".film")?.append(bars(explanation.shares));
+  const explanation = await explanationOf(card.dataset.image);
+  if (shownOn !== card || !explanation) return;
+  const { query, answer } = paintings(explanation, state.query);
+  if (answer) cover(card.querySelector(".film img"), answer);
+  if (queryViewer()) queryViewer().overlay = query;
+  if (explanation.shares) card.querySelector(".film").append(bars(explanation.shares));
 }
 
 function hide() {
   if (!shownOn) return;
   uncover(shownOn.querySelector(".film img"));
   shownOn.querySelector(".part-bars")?.remove();
-  uncover(byId("picture"));
+  if (queryViewer()) queryViewer().overlay = null;
   shownOn = null;
-}
-
-async function showInComparison() {
-  const dialog = byId("compare");
-  const [left, right] = [byId("left"), byId("right")];
-  for (const picture of [left, right]) uncover(picture);
-  byId("part-shares").replaceChildren();
-  byId("match-parts").hidden = true;
-  if (!dialog.open || !isOn() || !isExplained()) return;
-  const { image } = byId("from-here").dataset;
-  const card = [...byId("columns").querySelectorAll(".card")].find(({ dataset }) => dataset.image === image);
-  const explanation = card && (await explanationOf(card, () => dialog.open && byId("from-here").dataset.image === image));
-  if (!explanation) return;
-  byId("match-parts").hidden = false;
-  byId("match-parts").dataset.kind = explanation.kind;
-  if (explanation.shares) byId("part-shares").replaceChildren(bars(explanation.shares));
-  const paint = () => {
-    if (byId("from-here").dataset.image !== image) return;
-    if (explanation.kind === "places") {
-      const part = mapPart(explanation.query_map, state.query.region, byId("drop").dataset);
-      const range = heatRange(explanation);
-      cover(left, (canvas) => paintHeat(canvas, explanation.query_map, range, part));
-      cover(right, (canvas) => paintHeat(canvas, explanation.answer_map, range));
-    } else {
-      if (explanation.query_edges) cover(left, (canvas) => paintEdges(canvas, explanation.query_edges));
-      if (explanation.answer_edges) cover(right, (canvas) => paintEdges(canvas, explanation.answer_edges));
-    }
-  };
-  for (const picture of [left, right]) picture.decode().then(paint, () => {});
 }
 
 /** Turn explanations on or off. */
 function toggle() {
-  if (byId("explain").hidden) return;
-  set(!isOn());
-  remember(STORAGE_KEY, isOn() ? "on" : "off");
+  isOn = !isOn;
+  remember(STORAGE_KEY, isOn ? "on" : "off");
+  hide();
+  update({});
   showOn(document.activeElement?.closest?.("#columns .card") ?? null);
-  showInComparison();
 }
 
-function set(on) {
-  for (const id of ["explain", "compare-explain"]) byId(id).setAttribute("aria-pressed", String(on));
-  byId("explain-hint").hidden = !on || byId("explain").hidden;
-  if (!on) hide();
+/** The button below the query. */
+const actions = (now) => (isExplained(now) ? html`<button class="button" type="button" id="explain" aria-pressed=${String(isOn)} @click=${toggle}>${tr("Why similar")}</button>` : nothing);
+
+/** What to do, and what it shows. */
+function panels(now) {
+  if (!isOn || !isExplained(now) || !now.answer) return nothing;
+  const words = kind(now) === "places" ? tr("Point at a result: places in colour match between it and the query, yellow best.") : tr("Point at a result: the bars show what its distance consists of, the lines the strongest edges.");
+  return html`<p class="hint" id="explain-hint">${words} ${tr("It shows what the search compares, and is no diagnosis.")}</p>`;
 }
 
-function refresh() {
-  for (const id of ["explain", "compare-explain"]) byId(id).hidden = !isExplained();
-  byId("explain-hint").dataset.kind = kind();
-  set(isOn());
-}
-
-/** Keys of the page. */
-const keys = () => ({ h: toggle });
-
-/** Connect the switch, the cards and the comparison. */
+/** Connect the cards. */
 function install() {
-  const columns = byId("columns");
-  set(remembered(STORAGE_KEY) === "on");
-  byId("explain").addEventListener("click", toggle);
-  byId("compare-explain").addEventListener("click", toggle);
-  const cardAt = ({ target }) => target.closest(".grid > li")?.querySelector(".card") ?? null;
-  columns.addEventListener("pointerover", (event) => showOn(cardAt(event)));
-  columns.addEventListener("focusin", (event) => showOn(cardAt(event)));
-  columns.addEventListener("pointerleave", hide);
-  columns.addEventListener("focusout", hide);
-  new MutationObserver(refresh).observe(columns, { childList: true });
-  new MutationObserver(showInComparison).observe(byId("from-here"), { attributes: true, attributeFilter: ["data-image"] });
-  new MutationObserver(() => byId("compare").open && showInComparison()).observe(byId("compare"), { attributes: true, attributeFilter: ["open"] });
-  byId("compare").addEventListener("keydown", (event) => {
-    if (event.key.toLowerCase() !== "h" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("select, input")) return;
-    event.preventDefault();
-    event.stopPropagation();
-    toggle();
-  });
-  byId("match-opacity").addEventListener("input", (event) => byId("panes").style.setProperty("--match", event.target.value / 100));
+  const area = document.getElementById("found");
+  const cardAt = ({ target }) => target.closest("#columns .grid > li")?.querySelector(".card") ?? null;
+  area.addEventListener("pointerover", (event) => showOn(cardAt(event)));
+  area.addEventListener("focusin", (event) => showOn(cardAt(event)));
+  area.addEventListener("pointerleave", hide);
+  area.addEventListener("focusout", hide);
 }
 
-addPart({ keys, install });
+addPart({ actions, panels, install, keys: () => ({ h: toggle }), keyWords: () => [["H", tr("Why similar: what matches, on the result under the pointer or focus")]], answer: hide });
