@@ -25,7 +25,7 @@ RUN if [ "$FAISS" != faiss-cpu ]; then \
         /opt/build/bin/uv pip uninstall --python /opt/cbir/bin/python faiss-cpu \
         && /opt/build/bin/uv pip install --no-cache --compile-bytecode --python /opt/cbir/bin/python \
             --only-binary :all: "$FAISS"; fi
-COPY README.md LICENSE ./
+COPY README.md LICENSE hatch_build.py ./
 COPY cbir cbir
 COPY indexer indexer
 COPY service service

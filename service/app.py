@@ -55,6 +55,8 @@ class CbirFlask(Flask):
 
     def send_static_file(self, filename: str) -> Response:
         """Send a file of the core, or of a feature."""
+        if bundle := page_files.bundle_response(filename):
+            return bundle
         folder = self.extensions.get(page_parts.FEATURE_FILES, {}).get(filename)
         if folder is None:
             return super().send_static_file(filename)

@@ -4,32 +4,43 @@
 """
 
 import json
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from flask import Flask, url_for
+from flask import Flask, Response, request, send_from_directory, url_for
 from markupsafe import Markup
 
-from cbir.system.features import Feature, features
+from cbir.system.features import features
+from service.pages.page_list import files_of
 
 BUNDLES = Path(__file__).parents[1] / "static" / "bundles"
 MANIFEST = "manifest.json"  # by page: {"files": what is in the bundle, "bundle": its files}
-PAGES: Mapping[str, tuple[str, ...]] = {  # files of the core, below static; a page's own module is the last one
-    "search": ("page.css", "viewer/viewer.css", "search/search.css", "search/search.js"),
-}
+IMMUTABLE = "public, max-age=31536000, immutable"  # names contain a hash of the content
+COLOURS_COOKIE = "cbir-theme"  # of theme.js
 
 
 def install(app: Flask) -> None:
-    """Let templates of `app` load the files of a page: `{{ page_files("search") }}`."""
-    app.context_processor(lambda: {"page_files": page_tags})
+    """Let templates of `app` load the files of a page, `{{ page_files("search") }}`, in its colours."""
+    app.context_processor(lambda: {"page_files": page_tags, "colours": _colours()})
 
 
-def files_of(page: str, installed: tuple[Feature, ...]) -> list[str]:
-    """Return the files of a page in the order of their tags: style sheets first, features' scripts before its own."""
-    added = [name for feature in installed for name in feature.page_modules.get(page, ())]
-    names = [*PAGES[page][:-1], *added, PAGES[page][-1]]
-    return sorted(names, key=lambda name: name.endswith(".js"))
+def _colours() -> str:
+    return "light" if request.cookies.get(COLOURS_COOKIE) == "light" else "dark"
+
+
+def bundle_response(filename: str) -> Response | None:
+    """Return a file of a bundle, compressed if the browser can read that; None for other static files."""
+    folder, _, name = filename.rpartition("/")
+    if folder != BUNDLES.name or name == MANIFEST:
+        return None
+    compressed = request.accept_encodings["gzip"] > 0 and (BUNDLES / f"{name}.gz").is_file()
+    kind = "text/css" if name.endswith(".css") else "text/javascript"
+    response = send_from_directory(BUNDLES, f"{name}.gz" if compressed else name, mimetype=kind, conditional=False)
+    response.headers["Cache-Control"] = IMMUTABLE
+    response.vary.add("Accept-Encoding")
+    if compressed:
+        response.headers["Content-Encoding"] = "gzip"
+    return response
 
 
 @cache

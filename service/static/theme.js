@@ -18,12 +18,15 @@ export function remember(key, value) {
   }
 }
 
+const COOKIE = "cbir-theme"; // so that the service writes the page in these colours
+const YEAR = 365 * 24 * 3600; // seconds
+
 const other = () => (document.documentElement.dataset.theme === "light" ? "dark" : "light");
 
 /** Switch between dark and light. */
 export function next() {
   document.documentElement.dataset.theme = other();
-  remember("theme", document.documentElement.dataset.theme);
+  document.cookie = `${COOKIE}=${document.documentElement.dataset.theme}; path=/; max-age=${YEAR}; samesite=lax`;
   name();
 }
 

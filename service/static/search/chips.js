@@ -9,6 +9,7 @@ import { changeSettings } from "./run.js";
 import { ALL_IMAGES } from "./search_fields.js";
 
 const TICKS = 12; // values of a label that are listed
+const FEW = 6; // values that are shown at once
 
 const toggled = (condition) => {
   const { where } = state.settings;
@@ -25,7 +26,8 @@ function countOf(condition, { filters }) {
 /** A condition in few words: the value alone where it is one of a key. */
 const shortName = (condition, { filters }) => {
   const [key, value] = condition.split(/=(.*)/s);
-  return filters[key]?.some(([each]) => each === value) ? value : condition;
+  if (!filters[key]?.some(([each]) => each === value)) return condition;
+  return Number.isNaN(Number(value)) ? value : `${key} ${value}`;
 };
 
 function activeChip(condition, facts) {
@@ -35,7 +37,7 @@ function activeChip(condition, facts) {
 
 function facet([key, values], where) {
   const chosen = values.filter(([value]) => where.includes(`${key}=${value}`)).length;
-  return html`<details ?open=${chosen > 0}><summary>${key}${chosen ? ` · ${chosen}` : ""}</summary>${values.slice(0, TICKS).map(([value, count]) => {
+  return html`<details ?open=${chosen > 0 || values.length <= FEW}><summary>${key}${chosen ? ` · ${chosen}` : ""}</summary>${values.slice(0, TICKS).map(([value, count]) => {
     const condition = `${key}=${value}`;
     return html`<label class="check"><input type="checkbox" data-condition=${condition} .checked=${where.includes(condition)} @change=${() => toggled(condition)} /> <span>${value}</span> <small>${number(count)}</small></label>`;
   })}</details>`;
@@ -61,10 +63,14 @@ function filterMenu({ facts, settings }) {
 
 const GROUPS = () => ({ patient: tr("One per patient"), study: tr("One per study"), series: tr("One per series"), [ALL_IMAGES]: tr("Every image") });
 
-function groupMenu({ facts, settings }) {
+/** Whether patients are known among the results; true before there are some. */
+const hasPatients = ({ answer }) => !answer?.results.length || answer.results.some(({ patient }) => patient);
+
+function groupMenu(now) {
+  const { facts, settings } = now;
   const groups = { ...GROUPS(), ...Object.fromEntries(Object.keys(facts.filters).map((key) => [`label:${key}`, tr("One per {label}", { label: key })])) };
   const choose = (group) => changeSettings({ group });
-  return html`<button class="pill" type="button" id="group" popovertarget="group-menu">${groups[settings.group] ?? settings.group} <span aria-hidden="true">▾</span></button>
+  return html`<button class="pill" type="button" id="group" popovertarget="group-menu">${settings.group === "patient" && !hasPatients(now) ? groups[ALL_IMAGES] : (groups[settings.group] ?? settings.group)} <span aria-hidden="true">▾</span></button>
     <div class="choices" id="group-menu" popover role="group" aria-label=${tr("One result per")}>
       ${Object.entries(groups).map(([group, title]) => html`<button type="button" data-group=${group} aria-pressed=${String(group === settings.group)} @click=${() => choose(group)}>${title}</button>`)}
       <label class="check" for="own-study"><input type="checkbox" id="own-study" .checked=${!settings.ownStudy} @change=${({ target }) => changeSettings({ ownStudy: !target.checked })} /> ${tr("Without the query's own study")}</label>

@@ -3,7 +3,7 @@
 import { callParts } from "../page_parts.js";
 import { state, update } from "../page_state.js";
 import { tr } from "../translate.js";
-import { html, nothing, ref, repeat } from "../vendor/lit.js";
+import { html, nothing, ref } from "../vendor/lit.js";
 import { connectViewer, refreshRegion, viewerSource } from "./query_viewer.js";
 import { openComparison } from "./comparison.js";
 import { changePart, changeSettings, startAgain } from "./run.js";
@@ -102,7 +102,7 @@ export function side(now) {
       ${progress(now)}
       ${verdict(now)}
       ${actions(now)}
-      ${repeat(callParts("panels", now).flat(), (_, index) => index)}
+      ${callParts("panels", now)}
     </div>
   </div>`;
 }

@@ -29,7 +29,7 @@ export function verdictOf({ likeness, outlier }) {
   const tenths = Math.round(likeness * 10);
   if (likeness < UNUSUAL) return { level: "unusual", title: tr("Unusual here: few images are as far from all others") };
   if (likeness < FAMILIAR || tenths < 1) return { level: "unusual", title: tr("Less usual here: most images have a closer match") };
-  return { level: "usual", title: tr("Familiar: a closer match than {tenths} in 10 images here have", { tenths: Math.min(tenths, 9) }) };
+  return { level: "usual", title: tr("Familiar: closer than {tenths} in 10 images here", { tenths: Math.min(tenths, 9) }) };
 }
 
 /** A sentence on the agreement {key, value, agreeing, answers, right, low, high, images} of the first results; "" where little is known. */
