@@ -26,8 +26,6 @@ SLOTS = frozenset(  # places in pages of the core that a feature's template can 
         "search.results",
         "search.keys",
         "search.dialogs",
-        "comparison.switches",
-        "comparison.results",
         "gallery.head",
         "gallery.selection",
     }

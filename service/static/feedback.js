@@ -83,6 +83,9 @@ export function mark(image, kind) {
   show();
 }
 
+/** "relevant", "irrelevant", or null without a mark. */
+export const markOf = (image) => Object.keys(KINDS).find((kind) => KINDS[kind].value === marks.get(image)) ?? null;
+
 function keepMarks() {
   history.replaceState({ ...history.state, marks: asText(marks) }, "");
 }

@@ -13,7 +13,6 @@ import * as otherSites from "./other_sites.js";
 import * as overview from "./overview.js";
 import { callParts } from "./page_parts.js";
 import * as tools from "./picture_tools.js";
-import { pictureSource } from "./query_source.js";
 import * as queryView from "./query_view.js";
 import * as recent from "./recent.js";
 import * as reranking from "./reranking.js";
@@ -29,7 +28,7 @@ import {
   startSearch,
   undoRound,
 } from "./run_search.js";
-import { addressOf, currentAddress } from "./search_params.js";
+import { currentAddress } from "./search_params.js";
 import { state } from "./search_state.js";
 import * as share from "./share.js";
 import * as takeAway from "./take_away.js";
@@ -42,10 +41,9 @@ function searchImage(image) {
   startSearch({ image });
 }
 
-/** Compare a result with the query, or with its region if there is one. */
-async function openComparison(card, withMetadata) {
-  const source = await pictureSource();
-  if (source !== undefined) compare.open(card, { source, caption: byId("caption").textContent }, addressOf, withMetadata);
+/** Compare a result with the query. */
+function openComparison(card, withMetadata) {
+  compare.open(card, { caption: byId("caption").textContent, size: queryView.sizeOf(), search: searchImage, withMetadata });
 }
 
 function setView(name) {

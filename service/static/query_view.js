@@ -43,6 +43,9 @@ export function hasPatient(info) {
   return query.image ? Boolean(patient) : Boolean(query.file && !query.files && info.format === "dicom");
 }
 
+/** {width, height} of the query's picture; null if it is unknown. */
+export const sizeOf = () => rendered?.size ?? null;
+
 /** Show CT in one of the windows of `PRESETS`. */
 export const choosePreset = (index) => windowing.choosePreset(index);
 

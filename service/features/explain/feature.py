@@ -12,7 +12,5 @@ FEATURE = Feature(
         "search.switches": "explain_button.html",
         "search.hints": "explain_hint.html",
         "search.keys": "explain_key.html",
-        "comparison.switches": "explain_compared_button.html",
-        "comparison.results": "explain_compared.html",
     },
 )

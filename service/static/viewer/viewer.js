@@ -19,7 +19,7 @@
 //   overlay    a canvas drawn over the picture, stretched to it, or null; overlayOpacity from 0 to 1
 //   label      name for screen readers; attribute label="..."
 //   Attribute wheel-zooms: the wheel zooms a picture that is no stack (else the page scrolls).
-//   Read only: index, count, slice (of source.slices, that is shown), picture {size, spacing {rows, columns}, modality, unit, frames,
+//   Read only: index, start (that of the source), count, slice (of source.slices, that is shown), picture {size, spacing {rows, columns}, modality, unit, frames,
 //   windowing: {window, values}, rendered}, linkedBy, scale.
 // METHODS  goTo(index), reset() (fit), zoomBy(factor), actualSize(), press(event): handle a key as if the picture had the focus, true if it was one
 // EVENTS (bubbling CustomEvents; detail in braces)
@@ -56,6 +56,7 @@ export class CbirViewer extends HTMLElement {
 
   slices = [];
   index = 0; // that is wanted
+  start = 0; // the index of the source
   anchor = 0; // that the others of the group were at their anchors with
   shownIndex = -1; // whose picture is shown
   picture = null;
@@ -96,7 +97,7 @@ export class CbirViewer extends HTMLElement {
     this.note = element("p", "viewer-note");
     this.counter = element("output", "viewer-counter");
     this.windowed = element("output", "viewer-window");
-    this.stage = element("div", "viewer-stage", this.film.canvas, this.drawing, this.note, this.windowed, this.counter);
+    this.stage = element("div", "viewer-stage", this.film.canvas, this.drawing, this.note, element("div", "viewer-facts", this.windowed, this.counter));
     this.stage.tabIndex = 0;
     this.stage.setAttribute("role", "group");
     this.measured = element("output", "viewer-measured unseen");
@@ -140,13 +141,14 @@ export class CbirViewer extends HTMLElement {
     const isSame = this.#source && source && slices.length === slicesOf(this.#source).slices.length && slices.every((slice, at) => keyOf(slice) === keyOf(slicesOf(this.#source).slices[at]));
     this.#source = source;
     if (isSame) return this.goTo(source.kind === "stack" ? index : this.index);
-    Object.assign(this, { slices, index, shownIndex: -1, picture: null, place: FITTED, chosen: null });
+    Object.assign(this, { slices, index, start: index, shownIndex: -1, picture: null, place: FITTED, chosen: null });
     this.#word = source?.word ?? tr("Slice");
     this.#valued = false;
     this.#values.window = null;
     this.#values.region = null;
     this.#say("");
     this.film?.clear();
+    this.#load = latest(() => this.#show()); // not after a slow one of the source before
     this.link();
     this.redraw();
     if (slices.length) this.#load();
@@ -252,14 +254,24 @@ export class CbirViewer extends HTMLElement {
     if (isOther) this.#values.region = this.chosen = null;
     if (isFirst && this.count === 1 && picture.frames > 1 && this.slices[0].file) {
       const at = (this.slices[0].frame ?? 1) - 1;
-      Object.assign(this, { slices: framesOf(this.slices[0], picture.frames), index: at, shownIndex: at });
+      Object.assign(this, { slices: framesOf(this.slices[0], picture.frames), index: at, start: at, shownIndex: at });
       this.#word = tr("Frame");
       this.link();
     }
     this.#say("");
+    if (isFirst) this.#takeOver();
+    this.strip.draw();
     this.redraw();
     if (isFirst) this.dispatch("ready", { picture });
     if (isOther) this.dispatch("slice", { index: this.shownIndex, count: this.count, slice: this.slice, byUser: !isFirst && Boolean(this.byUser) });
+  }
+
+  /** Begin with the window and zoom of the group. */
+  #takeOver() {
+    const windowed = this.#others("window").find(({ picture, window }) => picture && window);
+    if (windowed && !this.window) this.window = windowInStep(windowed.window, windowed.picture, this.picture);
+    const placed = this.#others("zoom").find(({ picture, place }) => picture && place !== FITTED);
+    if (placed) this.place = placed.place;
   }
 
   #fail(error, index) {
@@ -356,6 +368,23 @@ export class CbirViewer extends HTMLElement {
   selectRegion(region) {
     this.region = region;
     this.dispatch("region", region);
+  }
+
+  /** Let keys move the region, or one in the middle of the picture; Enter selects it. */
+  beginRegion() {
+    this.regionBefore = this.region;
+    this.chosen = "region";
+    this.region ??= { x: 0.25, y: 0.25, width: 0.5, height: 0.5 };
+    this.stage.focus({ preventScroll: true });
+  }
+
+  /** Leave the shape that keys move; a region is selected, or as it was before. */
+  endShape(isTaken) {
+    const isRegion = this.chosen === "region";
+    this.chosen = null;
+    if (isRegion && isTaken) this.selectRegion(this.region);
+    else if (isRegion) this.region = this.regionBefore;
+    this.redraw();
   }
 
   press(event) {

@@ -2,19 +2,23 @@
 
 import { form, request } from "../api.js";
 import { current } from "../collection.js";
-import { byId } from "../dom.js";
+import { byId, element } from "../dom.js";
 import { addPart } from "../page_parts.js";
 import { state } from "../search_state.js";
 import { remember, remembered } from "../theme.js";
+import { tr } from "../translate.js";
 import { Explanations } from "./explanations.js";
 import { cover, uncover } from "./overlay.js";
-import { heatRange, mapPart, paintEdges, paintHeat } from "./paint.js";
+import { heatRange, paintEdges, paintHeat } from "./paint.js";
 import { bars } from "./parts.js";
 
 const STORAGE_KEY = "explain";
 
 const explanations = new Explanations(load);
+const MOST_PIXELS = 256; // of a side; maps are coarse
+
 let shownOn = null; // the card that is explained
+let compared = null; // {view, button, box, shares}: the reading view, and what is added to it
 
 const isOn = () => byId("explain").getAttribute("aria-pressed") === "true";
 
@@ -73,33 +77,74 @@ function hide() {
   shownOn = null;
 }
 
-async function showInComparison() {
-  const dialog = byId("compare");
-  const [left, right] = [byId("left"), byId("right")];
-  for (const picture of [left, right]) uncover(picture);
-  byId("part-shares").replaceChildren();
-  byId("match-parts").hidden = true;
-  if (!dialog.open || !isOn() || !isExplained()) return;
-  const { image } = byId("from-here").dataset;
-  const card = [...byId("columns").querySelectorAll(".card")].find(({ dataset }) => dataset.image === image);
-  const explanation = card && (await explanationOf(card, () => dialog.open && byId("from-here").dataset.image === image));
-  if (!explanation) return;
-  byId("match-parts").hidden = false;
-  byId("match-parts").dataset.kind = explanation.kind;
-  if (explanation.shares) byId("part-shares").replaceChildren(bars(explanation.shares));
-  const paint = () => {
-    if (byId("from-here").dataset.image !== image) return;
-    if (explanation.kind === "places") {
-      const part = mapPart(explanation.query_map, state.query.region, byId("drop").dataset);
-      const range = heatRange(explanation);
-      cover(left, (canvas) => paintHeat(canvas, explanation.query_map, range, part));
-      cover(right, (canvas) => paintHeat(canvas, explanation.answer_map, range));
-    } else {
-      if (explanation.query_edges) cover(left, (canvas) => paintEdges(canvas, explanation.query_edges));
-      if (explanation.answer_edges) cover(right, (canvas) => paintEdges(canvas, explanation.answer_edges));
-    }
-  };
-  for (const picture of [left, right]) picture.decode().then(paint, () => {});
+/** Add the switch and what it shows to the reading view. */
+function addTo(view) {
+  const button = element("button", "button small", tr("Show what matches"));
+  Object.assign(button, { type: "button", title: "H" });
+  button.addEventListener("click", toggle);
+  const opacity = Object.assign(element("input", ""), { type: "range", min: 0, max: 100, value: 100 });
+  opacity.addEventListener("input", () => {
+    for (const { viewer } of view.panes) Object.assign(viewer, { overlayOpacity: opacity.value / 100 }).redraw();
+  });
+  const shares = element("div", "part-shares");
+  const hint = element("p", "hint", tr("It shows what the search compares, and is no diagnosis."));
+  const box = element("section", "explanation", element("label", "", tr("Overlay"), " ", opacity), shares, hint);
+  box.setAttribute("aria-label", tr("What matches"));
+  view.switches.append(button);
+  view.extras.append(box);
+  view.dialog.addEventListener("cbir-slice", showInReading); // maps are of the images that were compared
+  view.dialog.addEventListener("cbir-ready", showInReading);
+  view.dialog.addEventListener("keydown", (event) => {
+    if (event.key.toLowerCase() !== "h" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("select, input")) return;
+    event.preventDefault();
+    event.stopPropagation();
+    toggle();
+  });
+  return { view, button, box, shares };
+}
+
+/** A canvas in the form of a viewer's picture, painted by paint(canvas). */
+function overlayOf({ picture }, paint) {
+  const { width, height } = picture.size;
+  const scale = MOST_PIXELS / Math.max(width, height);
+  const canvas = document.createElement("canvas");
+  Object.assign(canvas, { width: Math.max(1, Math.round(width * scale)), height: Math.max(1, Math.round(height * scale)) });
+  paint(canvas);
+  return canvas;
+}
+
+/** Whether the query's viewer shows what was searched with. */
+const isQuery = ({ slice }) => Boolean(slice) && (state.query.image ? slice.id === state.query.image : slice.file === state.query.file && (slice.frame ?? 1) === (state.query.frame ?? 1));
+
+async function showInReading() {
+  if (!compared) return;
+  const { view, button, box, shares } = compared;
+  button.hidden = !isExplained();
+  button.setAttribute("aria-pressed", String(isOn()));
+  box.hidden = !view.dialog.open || !isOn() || !isExplained();
+  for (const { viewer } of view.panes) viewer.overlay = null;
+  if (box.hidden) return;
+  shares.replaceChildren();
+  const images = view.results.map(({ id }) => id);
+  const query = view.panes[0].viewer;
+  for (const pane of view.shown) {
+    const { viewer, result } = pane;
+    const explanation = await explanations.of(state.query, result.id, images);
+    if (pane.result !== result || !isOn() || !explanation || explanation.problem) continue;
+    const isFirst = pane === view.shown[0];
+    if (isFirst && explanation.shares) shares.replaceChildren(bars(explanation.shares));
+    const paint = explanation.kind === "places" ? (canvas, name) => paintHeat(canvas, explanation[`${name}_map`], heatRange(explanation)) : (canvas, name) => paintEdges(canvas, explanation[`${name}_edges`]);
+    const has = (name) => explanation.kind === "places" || explanation[`${name}_edges`];
+    if (viewer.picture && pane.image === result.id && has("answer")) viewer.overlay = overlayOf(viewer, (canvas) => paint(canvas, "answer"));
+    const isPainted = explanation.kind === "places" || !state.query.region; // edges are of the region alone
+    if (isFirst && query.picture && isQuery(query) && isPainted && has("query")) query.overlay = overlayOf(query, (canvas) => paint(canvas, "query"));
+  }
+}
+
+/** The reading view shows results. */
+function reading(view) {
+  compared ??= addTo(view);
+  showInReading();
 }
 
 /** Turn explanations on or off. */
@@ -108,17 +153,17 @@ function toggle() {
   set(!isOn());
   remember(STORAGE_KEY, isOn() ? "on" : "off");
   showOn(document.activeElement?.closest?.("#columns .card") ?? null);
-  showInComparison();
+  showInReading();
 }
 
 function set(on) {
-  for (const id of ["explain", "compare-explain"]) byId(id).setAttribute("aria-pressed", String(on));
+  byId("explain").setAttribute("aria-pressed", String(on));
   byId("explain-hint").hidden = !on || byId("explain").hidden;
   if (!on) hide();
 }
 
 function refresh() {
-  for (const id of ["explain", "compare-explain"]) byId(id).hidden = !isExplained();
+  byId("explain").hidden = !isExplained();
   byId("explain-hint").dataset.kind = kind();
   set(isOn());
 }
@@ -131,22 +176,12 @@ function install() {
   const columns = byId("columns");
   set(remembered(STORAGE_KEY) === "on");
   byId("explain").addEventListener("click", toggle);
-  byId("compare-explain").addEventListener("click", toggle);
   const cardAt = ({ target }) => target.closest(".grid > li")?.querySelector(".card") ?? null;
   columns.addEventListener("pointerover", (event) => showOn(cardAt(event)));
   columns.addEventListener("focusin", (event) => showOn(cardAt(event)));
   columns.addEventListener("pointerleave", hide);
   columns.addEventListener("focusout", hide);
   new MutationObserver(refresh).observe(columns, { childList: true });
-  new MutationObserver(showInComparison).observe(byId("from-here"), { attributes: true, attributeFilter: ["data-image"] });
-  new MutationObserver(() => byId("compare").open && showInComparison()).observe(byId("compare"), { attributes: true, attributeFilter: ["open"] });
-  byId("compare").addEventListener("keydown", (event) => {
-    if (event.key.toLowerCase() !== "h" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("select, input")) return;
-    event.preventDefault();
-    event.stopPropagation();
-    toggle();
-  });
-  byId("match-opacity").addEventListener("input", (event) => byId("panes").style.setProperty("--match", event.target.value / 100));
 }
 
-addPart({ keys, install });
+addPart({ keys, install, reading });
