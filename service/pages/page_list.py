@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 PAGES: Mapping[str, tuple[str, ...]] = {  # files of the core, below static; a page's own module is the last one
-    "search": ("page.css", "viewer/viewer.css", "search/search.css", "search/search.js"),
+    "search": ("page.css", "viewer/viewer.css", "viewer/reading.css", "search/search.css", "search/search.js"),
 }
 
 

@@ -79,3 +79,8 @@ export function form(query) {
   }
   return fields;
 }
+
+/** Load the record of an image of a collection. */
+export async function record({ collection, id }, signal) {
+  return (await request(imageAddress(collection, id), { signal })).json();
+}

@@ -50,7 +50,7 @@ function examples(images, maxBytes) {
 }
 
 /**
- * The query of files [{file, kind, series, number, frames, sopClass, ...}]: {file, note}, with the `slices` of a stack, the
+ * The query of files [{file, kind, series, number, frames, sopClass, ...}]: {file, note}, with the `slices` and `places` {position_mm, stack} of a stack, the
  * `files` of several examples, or the `series` to zip for a collection of series. note: what is left out, or "".
  * Raises InputError if nothing can be searched with.
  */
@@ -68,10 +68,11 @@ export function queryOfFiles(described, { ofSeries, maxBytes }) {
     const rest = images.length - stack.length;
     if (rest) notes.push(besideSeries(rest, others.length + 1));
     const slices = stack.map(({ file }) => file);
+    const places = stack.map(({ position_mm, stack: number }) => ({ position_mm, stack: number }));
     if (ofSeries) return { series: slices, file: slices[0], note: notes.join(" ") };
     for (const file of slices) checkSize(file, maxBytes);
     const index = Math.floor(slices.length / 2);
-    return { file: slices[index], slices, slice: index, note: notes.join(" ") };
+    return { file: slices[index], slices, places, slice: index, note: notes.join(" ") };
   }
   if (ofSeries || images.length === 1) {
     checkSize(images[0].file, maxBytes);

@@ -75,12 +75,13 @@ function alongNormal(group) {
   const places = slices.map(({ at }) => at);
   const mean = (Math.max(...places) - Math.min(...places)) / Math.max(slices.length - 1, 1);
   const tolerance = Math.min(Math.max(SHARE_APART * mean, LEAST_APART), MOST_APART);
-  return merge(partsOf(slices, tolerance), tolerance).flatMap((pass) => pass.sort((a, b) => a.at - b.at));
+  return merge(partsOf(slices, tolerance), tolerance).map((pass) => pass.sort((a, b) => a.at - b.at));
 }
 
 /**
  * The slices {file, number, acquisition, time, position, orientation} of a series in order: along their normal, pass after
- * pass; stacks of other orientations, and slices without a position, by their lowest instance number.
+ * pass; stacks of other orientations, and slices without a position, by their lowest instance number. Each has its
+ * position_mm along the normal, null if unknown, and the number of its stack of parallel slices, or of its pass.
  */
 export function orderSlices(slices) {
   const described = slices.map((slice) => {
@@ -91,6 +92,7 @@ export function orderSlices(slices) {
   const groups = parallel(described.filter(isPlaced).sort(byNumber));
   const rest = described.filter((each) => !isPlaced(each)).sort(byNumber);
   const ordered = groups.map((group) => [group[0], alongNormal(group)]);
-  if (rest.length) ordered.push([rest[0], rest]);
-  return ordered.sort(([a], [b]) => byNumber(a, b)).flatMap(([, stack]) => stack.map(({ slice }) => slice));
+  if (rest.length) ordered.push([rest[0], [rest]]);
+  const passes = ordered.sort(([a], [b]) => byNumber(a, b)).flatMap(([, stacks]) => stacks);
+  return passes.flatMap((pass, index) => pass.map(({ slice, at = null }) => ({ ...slice, position_mm: at, stack: index + 1 })));
 }

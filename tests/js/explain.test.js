@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { BATCH, batchOf, Explanations } from "./static/explain/explanations.js";
-import { heatColour, heatPixels, heatRange, mapPart, strongestEdges } from "./static/explain/paint.js";
+import { heatColour, heatPixels, heatRange, strongestEdges } from "./static/explain/paint.js";
 import { partsOf } from "./static/explain/parts.js";
 
 test("weak matches are not coloured, better ones are more opaque", () => {
@@ -22,13 +22,6 @@ test("only what stands out is coloured", () => {
   assert.deepEqual(cutOut, { least: 0.4, most: 0.8 }); // all of the cut-out is coloured, and where it is in the result
   const unlike = heatRange({ query_map: [[0.1, 0.2]], answer_map: [[0, 0]] });
   assert.equal(heatColour(0.2, unlike)[3], 0);
-});
-
-test("a region is a part of the map, whatever the size of the image", () => {
-  const map = Array(4).fill([0, 0, 0, 0, 0, 0, 0, 0]);
-  assert.deepEqual(mapPart(map), [0, 0, 8, 4]);
-  assert.deepEqual(mapPart(map, null, {}), [0, 0, 8, 4]);
-  assert.deepEqual(mapPart(map, [100, 50, 200, 100], { width: 400, height: 200 }), [2, 1, 4, 2]);
 });
 
 test("the strongest edges have a direction unless they have none", () => {

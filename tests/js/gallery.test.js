@@ -5,7 +5,6 @@ import * as filters from "./static/gallery/filter_state.js";
 import { movedPosition, visibleTiles } from "./static/gallery/grid_window.js";
 import { ImagePages } from "./static/gallery/image_pages.js";
 import { Selection } from "./static/gallery/selection.js";
-import { movedSlice } from "./static/gallery/slice_moves.js";
 import { wordsOf } from "./static/gallery/tile_words.js";
 
 test("an address has the whole state, and gives it back", () => {
@@ -124,14 +123,6 @@ test("tiles show the main label, and the one that orders them", () => {
   assert.deepEqual(wordsOf(item, "-label:side"), { title: "knee", more: "side: left" });
   assert.deepEqual(wordsOf(item, "label:grade"), { title: "knee", more: "grade: none" });
   assert.deepEqual(wordsOf(image("0123456789"), "newest"), { title: "image 01234567", more: "" });
-});
-
-test("slices are scrolled by keys, and end at both ends", () => {
-  assert.equal(movedSlice("ArrowDown", 4, 6), 5);
-  assert.equal(movedSlice("ArrowDown", 5, 6), 5);
-  assert.equal(movedSlice("PageUp", 5, 6), 0);
-  assert.equal(movedSlice("End", 0, 6), 5);
-  assert.equal(movedSlice("Tab", 0, 6), undefined);
 });
 
 test("a request that failed is remembered until one succeeds", async () => {

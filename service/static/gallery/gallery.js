@@ -7,6 +7,7 @@ import { saveAllRecords, saveTable } from "./export_files.js";
 import { Facets } from "./facets.js";
 import * as filters from "./filter_state.js";
 import { ImagePages, PAGE } from "./image_pages.js";
+import * as large from "./large_view.js";
 import { chosenImages, images, labelKeys } from "./requests.js";
 import { Selection } from "./selection.js";
 import * as bar from "./selection_bar.js";
@@ -21,9 +22,16 @@ let pages = new ImagePages(() => Promise.resolve({ items: [], next: null }));
 const selection = new Selection();
 
 const facets = new Facets((where) => change({ where }));
-const tiles = new Tiles(() => ({ pages, selection, sort: state.sort }), { onSelect: showSelection, needMore: () => pages.failed || loadMore() });
+const tiles = new Tiles(() => ({ pages, selection, sort: state.sort }), { onSelect: showSelection, needMore: () => pages.failed || loadMore(), onOpen: openLarge });
 
 const total = (count) => trn("{count} image", "{count} images", count);
+
+/** The image of the grid before or after another. */
+const beside = (item, step) => pages.items[pages.items.indexOf(item) + step];
+
+function openLarge(item) {
+  large.openImage(item, (step) => beside(item, step));
+}
 
 function chosenOfAddress() {
   return new URLSearchParams(location.search).has("chosen") ? chosenIds() : null;
@@ -182,6 +190,10 @@ byId("collection")?.addEventListener("change", ({ target }) => location.assign(`
 if (matchMedia("(max-width: 900px)").matches) byId("filters").open = false; // above the images there
 bar.install(() => ({ pages, selection }), { afterLabels, afterDelete, onSelect: showSelection, attempt });
 seriesView.install(change);
+large.install(() => {
+  if (new URLSearchParams(location.search).has("study")) change({ study: "", series: "" });
+  else if (state.view === "images") byId("grid").focus();
+}, beside);
 addEventListener("popstate", () => {
   state = filters.read(location.search);
   chosen = chosenOfAddress();

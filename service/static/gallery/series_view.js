@@ -3,7 +3,7 @@
 import { byId } from "../dom.js";
 import { tr } from "../translate.js";
 import * as cards from "./series_cards.js";
-import * as viewer from "./slice_viewer.js";
+import * as large from "./large_view.js";
 
 let listed = ""; // the list that the cards show, as text
 
@@ -16,7 +16,7 @@ export function prepare({ view, study }) {
   const radio = byId("views")?.querySelector(`input[value=${view}]`);
   if (radio) radio.checked = true;
   if (ofImages) listed = "";
-  if (!study) viewer.close();
+  if (!study) large.close();
 }
 
 /** Load the cards of a view, unless they are shown already, and open the series or study of the address. */
@@ -29,7 +29,7 @@ export async function show({ view, where, study, series }, signal) {
     listed = list;
     showMore(cards.isMore());
   }
-  if (study) await viewer.open({ study, series }, signal);
+  if (study) await large.open({ study, series }, signal);
 }
 
 /** Load further cards. */
@@ -48,8 +48,5 @@ export function install(change) {
   byId("cards").addEventListener("click", (event) => {
     const card = event.target.closest(".tile");
     if (card) change({ study: card.dataset.study, series: card.dataset.series });
-  });
-  viewer.install(() => {
-    if (new URLSearchParams(location.search).has("study")) change({ study: "", series: "" });
   });
 }

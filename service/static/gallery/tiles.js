@@ -2,7 +2,7 @@
 
 import { byId, element, replaceIfMissing } from "../dom.js";
 import { movedPosition, visibleTiles } from "./grid_window.js";
-import { pictureAddress, searchAddress } from "./requests.js";
+import { pictureAddress } from "./requests.js";
 import { wordsOf } from "./tile_words.js";
 
 const FALLBACK = { columns: 5, rowHeight: 240 }; // until a tile is drawn
@@ -13,11 +13,10 @@ export class Tiles {
   #active = 0; // position that the keys act on
   #scheduled = false;
 
-  /** state(): {pages, selection, sort}; onSelect(): the selection has changed; needMore(): the end comes near. */
-  constructor(state, { onSelect, needMore }) {
-    Object.assign(this, { state, onSelect, needMore });
+  /** state(): {pages, selection, sort}; onSelect(): the selection has changed; needMore(): the end comes near; onOpen(item): to be shown large. */
+  constructor(state, { onSelect, needMore, onOpen }) {
+    Object.assign(this, { state, onSelect, needMore, onOpen });
     grid.addEventListener("click", (event) => this.#click(event));
-    grid.addEventListener("dblclick", (event) => this.#open(event.target.closest(".tile")));
     grid.addEventListener("keydown", (event) => this.#key(event));
     grid.addEventListener("focus", () => {
       if (grid.matches(":focus-visible")) this.#reveal(); // by the keyboard
@@ -122,14 +121,16 @@ export class Tiles {
     if (!tile) return;
     const { pages, selection } = this.state();
     this.#active = Number(tile.dataset.position);
-    if (event.shiftKey) selection.extend(pages.ids, this.#active);
-    else selection.toggle(pages.ids, this.#active);
     grid.focus({ preventScroll: true });
+    if (event.shiftKey) selection.extend(pages.ids, this.#active);
+    else if (event.target.closest(".tick") || event.ctrlKey || event.metaKey) selection.toggle(pages.ids, this.#active);
+    else {
+      selection.anchor = this.#active;
+      this.draw();
+      this.onOpen(pages.items[this.#active]);
+      return;
+    }
     this.#selected();
-  }
-
-  #open(tile) {
-    if (tile) location.assign(searchAddress([tile.dataset.image]));
   }
 
   #selected() {
@@ -147,7 +148,7 @@ export class Tiles {
     } else if (event.key.toLowerCase() === "a" && (event.ctrlKey || event.metaKey)) {
       selection.selectAll(pages.ids);
     } else if (event.key === "Enter") {
-      this.#open(this.#shown.get(pages.items[this.#active]?.image_id));
+      if (pages.items[this.#active]) this.onOpen(pages.items[this.#active]);
     } else if (moved !== undefined && !event.ctrlKey && !event.metaKey && !event.altKey && pages.items.length) {
       if (event.shiftKey) {
         selection.anchor ??= this.#active;

@@ -1,8 +1,9 @@
 // The viewer of the query: what it shows, and what the user does in it.
 
-import { imageAddress, request } from "../api.js";
+import { record } from "../api.js";
 import { fileKind } from "../file_kind.js";
 import { state, update } from "../page_state.js";
+import { tr } from "../translate.js";
 import { seriesOf } from "../viewer/picture_source.js";
 import { changePart, collectionName } from "./run.js";
 
@@ -18,12 +19,14 @@ async function noteKind(file) {
   update({});
 }
 
-function makeSource(query) {
+/** The query as the source of a viewer; null for words and whole series. */
+export function sourceOf({ image, file, frame, slices, slice, places, files, series }) {
   const collection = collectionName();
-  if (query.image) return { kind: "image", collection, id: query.image };
-  if (query.slices) return { kind: "stack", collection, slices: query.slices.map((file) => ({ file })), index: query.slice };
-  if (query.files) return { kind: "stack", collection, slices: query.files.map((file) => ({ file })), index: 0 };
-  return { kind: "file", collection, file: query.file, frame: query.frame };
+  if (image) return { kind: "image", collection, id: image };
+  if (!file || series) return null;
+  if (slices) return { kind: "stack", collection, slices: slices.map((each, index) => ({ file: each, ...places?.[index] })), index: slice };
+  if (files) return { kind: "stack", collection, slices: files.map((each) => ({ file: each })), index: files.indexOf(file), word: tr("Example") };
+  return { kind: "file", collection, file, frame };
 }
 
 /** A key that is the same for queries that show the same pictures. */
@@ -42,7 +45,7 @@ export function viewerSource({ query, answer, shownQuery, busy }) {
   const waits = Boolean(file) && !IN_BROWSER.includes(kinds.get(file)) && !answered && Boolean(busy) && last.key !== shownKey(query);
   if (waits) return { source: null, small: "", waits };
   if (last.key !== shownKey(query)) {
-    last = { key: shownKey(query), source: makeSource(query) };
+    last = { key: shownKey(query), source: sourceOf(query) };
     if (query.image) loadStack(query.image, last);
   }
   return { source: last.source, small: "", waits: false };
@@ -51,8 +54,8 @@ export function viewerSource({ query, answer, shownQuery, busy }) {
 /** Make the series of an image of the collection the stack of the viewer. */
 async function loadStack(id, wanted) {
   try {
-    const record = await (await request(imageAddress(collectionName(), id), {})).json();
-    const source = await seriesOf({ collection: collectionName(), id }, record);
+    const image = { collection: collectionName(), id };
+    const source = await seriesOf(image, await record(image));
     if (!source || last !== wanted) return;
     wanted.source = source;
     update({});
@@ -89,12 +92,12 @@ function noteWindow({ detail }) {
   update({ otherWindow: searchable && String(detail.window) !== String(query.window ?? null) ? { window: detail.window } : null });
 }
 
-/** Show the region of a query, in parts of the picture, or none. */
-function showRegion(viewer) {
-  const { region } = state.query ?? {};
-  const { width, height } = viewer.picture?.size ?? {};
-  viewer.region = region && width ? { x: region[0] / width, y: region[1] / height, width: region[2] / width, height: region[3] / height } : null;
+/** The region of a query in parts of its picture of a size {width, height}, null without one. */
+export function regionParts({ region } = {}, { width, height } = {}) {
+  return region && width ? { x: region[0] / width, y: region[1] / height, width: region[2] / width, height: region[3] / height } : null;
 }
+
+const showRegion = (viewer) => (viewer.region = regionParts(state.query ?? {}, viewer.picture?.size));
 
 /** Show the region that the query has by now. */
 export const refreshRegion = () => queryViewer() && showRegion(queryViewer());

@@ -7,6 +7,7 @@ import { copyText } from "../clipboard.js";
 import { update } from "../page_state.js";
 import { tr } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";
+import { captionOf } from "./comparison.js";
 import { collectionName, shownHits } from "./run.js";
 
 const MAX_SIDE = 384; // pixels of a picture in a sheet
@@ -44,12 +45,9 @@ function queryUrl({ query }) {
   return canvas ? dataUrl(canvas, canvas.width, canvas.height) : null;
 }
 
-/** The query in words. */
-const captionOf = ({ query }) => query.text ?? (query.image ? tr("Image {name} of the collection", { name: query.image.slice(0, 8) }) : tr("Your image"));
-
 async function saveSheet(now) {
   const hits = shownHits(now);
-  const query = { caption: captionOf(now), data: now.query.text ? null : await queryUrl(now) };
+  const query = { caption: now.query.file ? tr("Your image") : captionOf(now.query), data: now.query.text ? null : await queryUrl(now) };
   const pictures = await Promise.all(hits.map((hit) => loadedUrl(hit.links.thumbnail)));
   save("results.html", "text/html", renderSheet({ note: tr("Re-ranking: {method}", now.answer.rerank), query, results: hits, pictures }));
 }

@@ -9,13 +9,15 @@ import { remember, remembered } from "../theme.js";
 import { tr } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";
 import { Explanations } from "./explanations.js";
-import { canvasFor, cover, uncover } from "./overlay.js";
-import { heatRange, paintEdges, paintHeat } from "./paint.js";
+import { cover, uncover } from "./overlay.js";
 import { bars } from "./parts.js";
+import { paintings } from "./paintings.js";
+import { ReadingPart } from "./reading_part.js";
 
 const STORAGE_KEY = "explain";
 
 const explanations = new Explanations(load);
+const readingPart = new ReadingPart({ explanationOf, isShown: () => isOn && isExplained(state), isOffered: () => isExplained(state), toggle });
 let shownOn = null; // the card that is explained
 let isOn = remembered(STORAGE_KEY) === "on";
 
@@ -40,17 +42,6 @@ export async function explanationOf(image) {
   const images = shownHits(state).map(({ image_id }) => image_id);
   const explanation = isExplained(state) ? await explanations.of(state.query, image, images) : null;
   return explanation && !explanation.problem ? explanation : null;
-}
-
-/** Canvases {query, answer} that an explanation paints over two pictures; null where it paints nothing. */
-export function paintings(explanation, { region } = {}) {
-  if (explanation.kind === "places") {
-    const range = heatRange(explanation);
-    const paint = (map) => canvasFor(map[0].length, map.length, (canvas) => paintHeat(canvas, map, range));
-    return { query: paint(explanation.query_map), answer: paint(explanation.answer_map) };
-  }
-  const paint = (edges) => (edges ? canvasFor(edges[0].length, edges.length, (canvas) => paintEdges(canvas, edges)) : null);
-  return { query: region ? null : paint(explanation.query_edges), answer: paint(explanation.answer_edges) };
 }
 
 async function showOn(card) {
@@ -81,6 +72,7 @@ function toggle() {
   hide();
   update({});
   showOn(document.activeElement?.closest?.("#columns .card") ?? null);
+  readingPart.draw();
 }
 
 /** The button below the query. */
@@ -103,4 +95,4 @@ function install() {
   area.addEventListener("focusout", hide);
 }
 
-addPart({ actions, panels, install, keys: () => ({ h: toggle }), keyWords: () => [["H", tr("Why similar: what matches, on the result under the pointer or focus")]], answer: hide });
+addPart({ actions, panels, install, keys: () => ({ h: toggle }), keyWords: () => [["H", tr("Why similar: what matches, on the result under the pointer or focus")]], answer: hide, reading: (view) => readingPart.show(view) });

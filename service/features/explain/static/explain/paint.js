@@ -33,13 +33,6 @@ export function heatPixels(map, range) {
   return new Uint8ClampedArray(map.flat().flatMap((match) => heatColour(match, range)));
 }
 
-/** The part of a map that shows a region [x, y, width, height] of an image {width, height}: [left, top, columns, rows] in cells. */
-export function mapPart(map, region = null, { width, height } = {}) {
-  if (!region) return [0, 0, map[0].length, map.length];
-  const [across, down] = [map[0].length / width, map.length / height];
-  return [region[0] * across, region[1] * down, region[2] * across, region[3] * down];
-}
-
 /** The strongest kind of edges in each part of an image, as {row, column, direction, share}; direction is null for edges of no direction. */
 export function strongestEdges(edges) {
   const strongest = [];
@@ -50,15 +43,15 @@ export function strongestEdges(edges) {
   return strongest;
 }
 
-/** Paint a map in a range of matches, or the part [left, top, columns, rows] of it, over a whole canvas. */
-export function paintHeat(canvas, map, range, part = mapPart(map)) {
+/** Paint a map in a range of matches over a whole canvas. */
+export function paintHeat(canvas, map, range) {
   const small = document.createElement("canvas");
   [small.width, small.height] = [map[0].length, map.length];
   small.getContext("2d").putImageData(new ImageData(heatPixels(map, range), small.width, small.height), 0, 0);
   const context = canvas.getContext("2d");
   context.clearRect(0, 0, canvas.width, canvas.height);
   context.imageSmoothingQuality = "high";
-  context.drawImage(small, ...part, 0, 0, canvas.width, canvas.height);
+  context.drawImage(small, 0, 0, canvas.width, canvas.height);
 }
 
 /** Paint a line in the direction of the strongest edges of each part of an image; a ring for those of no direction. */

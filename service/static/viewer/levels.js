@@ -1,0 +1,54 @@
+// From values to grey levels: windows, and how two pictures share one. Without the document.
+
+export const EIGHT_BIT = { window: [127.5, 255], values: [0, 255] }; // of a picture without values of its own
+const TYPES = { int16: [-32768, 65536], uint16: [0, 65536], uint8: [0, 256] }; // the least stored number, and how many there are
+
+/** The grey level, 0 to 255, of a value in a window [center, width], as the service renders it. */
+export function levelOf(value, [center, width]) {
+  const [low, high] = [center - width / 2, center + width / 2];
+  if (!(low < high)) return value > low ? 255 : 0;
+  return Math.round((255 * (Math.min(Math.max(value, low), high) - low)) / (high - low));
+}
+
+/** The levels of all numbers that can be stored, at index (number - least). picture: {type, slope, intercept, inverted}. */
+export function levelTable({ type, slope, intercept, inverted }, window) {
+  const [least, count] = TYPES[type];
+  const table = new Uint8Array(count);
+  for (let index = 0; index < count; index++) {
+    const level = levelOf(slope * (least + index) + intercept, window);
+    table[index] = inverted ? 255 - level : level;
+  }
+  return table;
+}
+
+/** Write stored numbers as opaque grey pixels (RGBA words) into `words`. */
+export function paintGrey(stored, type, table, words) {
+  const [least] = TYPES[type];
+  for (let index = 0; index < stored.length; index++) {
+    const level = table[stored[index] - least];
+    words[index] = 0xff000000 | (level << 16) | (level << 8) | level; // little endian, as all browsers' machines
+  }
+}
+
+/** Write the bytes of colours through a table of 256 levels; channels: 3 for RGB, 4 for RGBA. */
+export function paintColours(bytes, channels, table, pixels) {
+  for (let from = 0, to = 0; from < bytes.length; from += channels, to += 4) {
+    for (let channel = 0; channel < 3; channel++) pixels[to + channel] = table[bytes[from + channel]];
+    pixels[to + 3] = channels === 4 ? bytes[from + 3] : 255;
+  }
+}
+
+/**
+ * The window for `to` that corresponds to `window` of `from`; both are pictures {unit, windowing}: the same one for values of
+ * one unit, else the same change from the windows of their files.
+ */
+export function windowInStep(window, from, to) {
+  if (!window) return null;
+  if (from.unit && from.unit === to.unit) return window;
+  const [[center, width], [otherCenter, otherWidth]] = [from.windowing.window, to.windowing.window];
+  const factor = width > 0 ? otherWidth / width : 1;
+  return [otherCenter + (window[0] - center) * factor, window[1] * factor];
+}
+
+/** A window without digits that nobody sees. */
+export const tidy = (window) => window.map((value) => Number(value.toPrecision(6)));

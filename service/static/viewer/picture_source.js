@@ -1,0 +1,170 @@
+// Pictures for viewers, of files and of images of the service, kept while they may be shown again.
+
+import { ApiError, request } from "../api.js";
+import { fileKind } from "../file_kind.js";
+import { imageFacts } from "../image_facts.js";
+import { EIGHT_BIT } from "./levels.js";
+
+const MOST_BYTES = 256 * 2 ** 20; // of kept pictures
+const WITHOUT_VALUES = [404, 406, 410, 415, 422]; // a picture may be there that has none
+const IN_BROWSER = ["png", "jpeg", "bmp"]; // kinds of files that the browser shows by itself
+const ARRAYS = { int16: Int16Array, uint16: Uint16Array, uint8: Uint8Array, rgb8: Uint8Array };
+
+const HAS_VALUES = false; // whether the service sends values and positions; to be removed with the service that does
+
+const kept = new Map(); // {promise, bytes} by key, the latest used last
+const numbers = new WeakMap(); // of files, for keys
+let files = 0;
+
+/** A text that is the same for the same picture: of a slice {file | id, collection | address, frame}. */
+export function keyOf({ file, id, collection = "", address, frame }) {
+  if (file && !numbers.has(file)) numbers.set(file, ++files);
+  return `${file ? numbers.get(file) : (address ?? `${collection}/${id}`)}#${file ? (frame ?? 1) : ""}`;
+}
+
+/** The slices {file | id, collection | address, frame, position_mm, stack} of a viewer's source, and which is shown. */
+export function slicesOf(source) {
+  if (!source) return { slices: [], index: 0 };
+  const { kind, slices, index = 0, ...slice } = source;
+  if (kind !== "stack") return { slices: [slice], index: 0 };
+  return { slices: slices.map((each) => ({ collection: source.collection, ...each })), index };
+}
+
+/** The stack of the frames of a file. */
+export const framesOf = (slice, count) => Array.from({ length: count }, (_, index) => ({ ...slice, frame: index + 1 }));
+
+/** Resolve with a kept promise, or with that of load(), which is kept. */
+function keep(key, load) {
+  const entry = kept.get(key) ?? { promise: load(), bytes: 0 };
+  if (!kept.has(key)) {
+    entry.promise.then(
+      (picture) => {
+        entry.bytes = picture.body.width * picture.body.height * (picture.stored?.BYTES_PER_ELEMENT ?? 4);
+        forgetOldest();
+      },
+      () => kept.delete(key),
+    );
+  }
+  kept.delete(key);
+  kept.set(key, entry);
+  return entry.promise;
+}
+
+function forgetOldest() {
+  let bytes = [...kept.values()].reduce((sum, entry) => sum + entry.bytes, 0);
+  for (const [key, entry] of kept) {
+    if (bytes <= MOST_BYTES || kept.size === 1) return;
+    bytes -= entry.bytes;
+    kept.delete(key);
+  }
+}
+
+function addressOf({ id, collection, address }, fields) {
+  const query = new URLSearchParams(fields).toString();
+  const path = address ?? `/v1/${collection ? `collections/${encodeURIComponent(collection)}/` : ""}images/${encodeURIComponent(id)}/picture`;
+  return query ? `${path}${path.includes("?") ? "&" : "?"}${query}` : path;
+}
+
+/** Ask for the rendering or the values of a slice. */
+function ask(slice, fields) {
+  if (!slice.file) return request(addressOf(slice, fields), {});
+  const body = new FormData();
+  body.append("image", slice.file, "image"); // without its name, which may be a patient's
+  if (slice.frame > 1) body.set("frame", slice.frame);
+  for (const [name, value] of Object.entries(fields)) body.set(name, value);
+  const path = slice.collection ? `/v1/collections/${encodeURIComponent(slice.collection)}/render` : "/v1/render";
+  return request(path, { method: "POST", body });
+}
+
+/** A picture without values: {size, body, factor, spacing, modality, unit, frames, windowing, rendered, bitmap}. */
+async function fromBlob(blob, facts = {}) {
+  const bitmap = await createImageBitmap(blob).catch(() => {
+    throw new ApiError("", "", false, 415);
+  });
+  const body = { width: bitmap.width, height: bitmap.height };
+  const { windowing = null, size, spacing = null, modality = "", frames = 1 } = facts;
+  const shown = { size: size ?? body, spacing, modality, unit: windowing && modality === "CT" ? "HU" : "", frames };
+  // rendered: in a window by the service, which renders it in another one where the values are not at hand.
+  return { ...shown, body, factor: body.width / shown.size.width, windowing: windowing ?? EIGHT_BIT, rendered: Boolean(windowing), bitmap, stored: null };
+}
+
+async function rendering(slice, window) {
+  const response = await ask(slice, window ? { window: window.join(",") } : {});
+  return fromBlob(await response.blob(), imageFacts(response.headers));
+}
+
+/** A picture of the facts and bytes of an answer with `pixels`. */
+export function pictureOf(facts, buffer) {
+  const window = facts.window && [facts.window.center, facts.window.width];
+  return {
+    size: { width: facts.image_width, height: facts.image_height },
+    body: { width: facts.width, height: facts.height },
+    factor: facts.width / facts.image_width,
+    ...{ spacing: facts.spacing, modality: facts.modality, unit: facts.unit, frames: facts.frames },
+    ...{ type: facts.type, slope: facts.slope, intercept: facts.intercept, inverted: facts.inverted, linear: facts.linear },
+    windowing: window ? { window, values: [facts.least, facts.greatest] } : EIGHT_BIT,
+    rendered: false,
+    bitmap: null,
+    stored: new ARRAYS[facts.type](buffer),
+  };
+}
+
+async function values(slice) {
+  const response = await ask(slice, { pixels: "true" });
+  const facts = response.headers.get("Image-Facts");
+  if (!facts) throw new ApiError("", "", false, 406);
+  const picture = pictureOf(JSON.parse(facts), await response.arrayBuffer());
+  if (!picture.linear) picture.bitmap = (await rendering(slice, null)).bitmap; // in the file's own curve
+  return picture;
+}
+
+const withoutValues = (error) => {
+  if (WITHOUT_VALUES.includes(error.status)) return null;
+  throw error;
+};
+
+/**
+ * Load the values of a slice; null if it has none. Where it may show something sooner, wait for `picture` below.
+ * A slice of a file that the browser cannot show, and one whose `valued` is true, has no need of another request.
+ */
+export async function loadValues(slice) {
+  if (!HAS_VALUES) return null;
+  return keep(`${keyOf(slice)}values`, () => values(slice)).catch(withoutValues);
+}
+
+async function fileInBrowser({ file }) {
+  const kind = fileKind(new Uint8Array(await file.slice(0, 512).arrayBuffer()), file.name);
+  return IN_BROWSER.includes(kind) ? fromBlob(file).catch(() => null) : null;
+}
+
+/** Load a slice as it is shown first: its values if `valued`, or if a file needs the service, else a rendering, in a window if one is given. */
+export async function loadPicture(slice, { valued = false, window = null } = {}) {
+  if (slice.file && !window) {
+    const shown = await keep(`${keyOf(slice)}file`, () => fileInBrowser(slice).then((picture) => picture ?? { body: { width: 0, height: 0 } }));
+    if (shown.bitmap) return shown;
+  }
+  const picture = (valued || slice.file) && !window && !slice.address ? await loadValues(slice) : null;
+  return picture ?? keep(`${keyOf(slice)}${window ?? ""}`, () => rendering(slice, window));
+}
+
+/** Keep values that came with the answer to a search: {facts, data} as `query.pixels`, data in base64. */
+export function keepValues(slice, { facts, data }) {
+  const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
+  keep(`${keyOf(slice)}values`, async () => pictureOf(facts, bytes.buffer));
+}
+
+/** The stack of the series of an image of the collection, as a source; null if it is alone. */
+export async function seriesOf({ collection, id }, { study, series }, signal) {
+  if (!series) return null;
+  const slices = [];
+  let cursor = "";
+  do {
+    const fields = new URLSearchParams({ study, series, sort: "slices", limit: 1000, ...(HAS_VALUES && { cards: "true" }), ...(cursor && { cursor }) });
+    const path = collection ? `/v1/collections/${encodeURIComponent(collection)}/images` : "/v1/images";
+    const page = await (await request(`${path}?${fields}`, { signal })).json();
+    slices.push(...page.items.map(({ image_id, card }) => ({ id: image_id, position_mm: card?.slice?.position_mm, stack: card?.slice?.stack })));
+    cursor = page.next;
+  } while (cursor !== null);
+  const index = slices.findIndex((slice) => slice.id === id);
+  return slices.length > 1 && index >= 0 ? { kind: "stack", collection, slices, index } : null;
+}
