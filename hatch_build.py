@@ -5,11 +5,7 @@ has the modules as they are, which browsers load one by one; with CBIR_BUNDLES=r
 is an error.
 """
 
-import gzip
-import hashlib
-import json
 import os
-import shutil
 import subprocess
 import sys
 from importlib import import_module
@@ -19,10 +15,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-ESBUILD = "esbuild@0.28.2"
-TARGET = "es2022,chrome120,firefox121,safari17"  # with top-level await
 PLACE = "service/static/bundles"  # in the wheel; a checkout never has it, since it would be out of date there
-SKIPPED = ("swagger-ui",)
 
 
 class BundleHook(BuildHookInterface[Any]):
@@ -37,7 +30,8 @@ class BundleHook(BuildHookInterface[Any]):
         self._folder = TemporaryDirectory(prefix="cbir-bundles-")
         output = Path(self._folder.name)
         try:
-            write_bundles(Path(self.root), output)
+            sys.path.insert(0, self.root)
+            import_module("service.write_bundles").write_bundles(Path(self.root), output)
         except (OSError, subprocess.SubprocessError) as error:
             if os.environ.get("CBIR_BUNDLES") == "required":
                 raise
@@ -50,36 +44,3 @@ class BundleHook(BuildHookInterface[Any]):
         """Remove the temporary folder."""
         if self._folder:
             self._folder.cleanup()
-
-
-def write_bundles(root: Path, output: Path) -> None:
-    """Write the bundle of each page of the tree at `root`, and the manifest, into the folder `output`."""
-    sys.path.insert(0, str(root))
-    page_list = import_module("service.pages.page_list")
-    names = sorted(path.parent.name for path in (root / "service" / "features").glob("*/feature.py"))
-    features = [import_module(f"service.features.{name}.feature").FEATURE for name in names]
-    manifest = {}
-    with TemporaryDirectory() as folder:
-        tree = Path(folder)
-        for static in [root / "service" / "static", *(root / "service" / "features").glob("*/static")]:
-            ignored = shutil.ignore_patterns(*SKIPPED)
-            shutil.copytree(static, tree, dirs_exist_ok=True, ignore=ignored)
-        for page in page_list.PAGES:
-            files = page_list.files_of(page, sorted(features, key=lambda feature: feature.name))
-            bundle = [_bundle(tree, page, kind, files, output) for kind in ("css", "js")]
-            manifest[page] = {"files": files, "bundle": bundle}
-    (output / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
-
-
-def _bundle(tree: Path, page: str, kind: str, files: list[str], output: Path) -> str:
-    """Write the files of one kind as one, beside a compressed copy; return its name."""
-    form = '@import "./{}";' if kind == "css" else 'import "./{}";'
-    entry = tree / f"{page}-entry.{kind}"
-    entry.write_text("\n".join(form.format(name) for name in files if name.endswith(f".{kind}")), encoding="utf-8")
-    options = ["--bundle", "--minify", "--format=esm", f"--target={TARGET}", "--legal-comments=inline"]
-    command = ["npm", "exec", "--yes", "--", ESBUILD, str(entry), *options, "--log-level=warning"]
-    built = subprocess.run(command, cwd=tree, check=True, stdout=subprocess.PIPE).stdout
-    name = f"{page}-{hashlib.sha256(built).hexdigest()[:12]}.{kind}"
-    (output / name).write_bytes(built)
-    (output / f"{name}.gz").write_bytes(gzip.compress(built, 9, mtime=0))
-    return name

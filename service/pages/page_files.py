@@ -44,7 +44,8 @@ def bundle_response(filename: str) -> Response | None:
 
 
 @cache
-def _manifest() -> dict[str, dict[str, list[str]]]:
+def read_manifest() -> dict[str, dict[str, list[str]]]:
+    """Return the manifest of the bundles; empty where there are none."""
     try:
         text = (BUNDLES / MANIFEST).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -56,7 +57,7 @@ def _manifest() -> dict[str, dict[str, list[str]]]:
 def page_tags(page: str) -> Markup:
     """Return the tags of the files of a page; of its bundle if that has the same files."""
     names = files_of(page, features())
-    built = _manifest().get(page)
+    built = read_manifest().get(page)
     if built and built["files"] == names:
         names = [f"{BUNDLES.name}/{name}" for name in built["bundle"]]
     tags = [_tag(url_for("static", filename=name)) for name in names]

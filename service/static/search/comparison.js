@@ -23,7 +23,7 @@ const resultOf = (hit) => ({
 });
 
 /** The query in words. */
-export const captionOf = ({ text, image, file }) => text ?? (image ? tr("Image {name} of the collection", { name: image.slice(0, 8) }) : file.name);
+export const captionOf = ({ text, image }) => text ?? (image ? tr("Image {name} of the collection", { name: image.slice(0, 8) }) : tr("Your image"));
 
 /** Compare results with the query, from one of them, or from the first. */
 export function openComparison(from = shownHits(state)[0]) {

@@ -40,8 +40,8 @@ function result(hit, now, list) {
 function grid(now, list, title) {
   const hits = shownHits(now, list);
   const drawn = now.painted === now.answer ? hits : hits.slice(0, FIRST);
-  return html`<section class="column" aria-label=${title} data-list=${list}>${now.settings.view === "both" ? html`<h2>${title}</h2>` : nothing}
-    <ol class=${`grid${now.small ? " small" : ""}`} role="list">${repeat(drawn, ({ image_id, site }) => `${site ?? ""}/${image_id}`, (hit) => result(hit, now, list))}</ol></section>`;
+  return html`<div class="column" data-list=${list}>${now.settings.view === "both" ? html`<h2>${title}</h2>` : nothing}
+    <ol class=${`grid${now.small ? " small" : ""}`} role="list" aria-label=${title}>${repeat(drawn, ({ image_id, site }) => `${site ?? ""}/${image_id}`, (hit) => result(hit, now, list))}</ol></div>`;
 }
 
 /** The lists that are shown. */

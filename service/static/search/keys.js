@@ -5,7 +5,6 @@ import { state, update } from "../page_state.js";
 import { next as nextColours, remember, remembered } from "../theme.js";
 import { tr } from "../translate.js";
 import { html, ref } from "../vendor/lit.js";
-import { openComparison } from "./comparison.js";
 import { queryViewer } from "./query_viewer.js";
 import { changeView, mark, refine, shownHits, startSearch } from "./run.js";
 
@@ -32,7 +31,6 @@ const actions = () => ({
   o: () => byId("file").click(),
   "/": () => byId("box").focus(),
   g: () => document.querySelector("#columns .card, #start .card")?.focus(),
-  c: () => state.answer?.results.length && !state.query.text && openComparison(),
   f: () => byId("add-filter")?.click(),
   w: () => byId("whole")?.click(),
   j: refine,
@@ -77,7 +75,8 @@ const KEYS = () => [
   ["/", tr("Type an id, a link or words")],
   ["Ctrl V", tr("Search with the image in the clipboard")],
   ["G", tr("Go to the results; arrow keys, Home and End move through them")],
-  ["C", tr("Compare the results with the query")],
+  ["Enter", tr("On a result: compare it with the query")],
+  ["D Z M C", tr("On the query: window, zoom, measure, region")],
   ["S", tr("On a result: search with it")],
   ["Y N", tr("On a result: like this, not like this; again to undo")],
   ["J B", tr("Refine with the marks, step back")],

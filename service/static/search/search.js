@@ -77,4 +77,6 @@ keys.install();
 scrub.install(byId("found"));
 callParts("install", { showError });
 addEventListener("popstate", openAddress);
-start().catch(showError);
+start()
+  .catch(showError)
+  .finally(() => performance.mark("ready"));

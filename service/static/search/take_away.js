@@ -47,7 +47,7 @@ function queryUrl({ query }) {
 
 async function saveSheet(now) {
   const hits = shownHits(now);
-  const query = { caption: now.query.file ? tr("Your image") : captionOf(now.query), data: now.query.text ? null : await queryUrl(now) };
+  const query = { caption: captionOf(now.query), data: now.query.text ? null : await queryUrl(now) };
   const pictures = await Promise.all(hits.map((hit) => loadedUrl(hit.links.thumbnail)));
   save("results.html", "text/html", renderSheet({ note: tr("Re-ranking: {method}", now.answer.rerank), query, results: hits, pictures }));
 }

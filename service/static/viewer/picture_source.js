@@ -72,8 +72,7 @@ function ask(slice, fields) {
   body.append("image", slice.file, "image"); // without its name, which may be a patient's
   if (slice.frame > 1) body.set("frame", slice.frame);
   for (const [name, value] of Object.entries(fields)) body.set(name, value);
-  const path = slice.collection ? `/v1/collections/${encodeURIComponent(slice.collection)}/render` : "/v1/render";
-  return request(path, { method: "POST", body });
+  return request("/v1/render", { method: "POST", body });
 }
 
 /** A picture without values: {size, body, factor, spacing, modality, unit, frames, windowing, rendered, bitmap}. */
