@@ -73,13 +73,13 @@ def test_a_round_is_undone(page: sync_api.Page, pictures: list[Path]) -> None:
 def test_judging_while_comparing(page: sync_api.Page, pictures: list[Path]) -> None:
     choose(page, pictures[-1])
     page.locator(".column .card").first.click()
-    dialog = page.locator("#compare")
+    dialog = page.get_by_role("dialog")
     page.keyboard.press("y")
-    relevant = dialog.get_by_role("button", name="✓ Relevant")
+    relevant = dialog.locator("[data-mark=relevant]")
     assert relevant.get_attribute("aria-pressed") == "true"
     page.keyboard.press("ArrowRight")
     assert relevant.get_attribute("aria-pressed") == "false"
-    dialog.get_by_role("button", name="Not relevant").click()
+    dialog.get_by_role("button", name="Not relevant: ").click()
     page.keyboard.press("Escape")
     assert page.locator("#judged").inner_text() == "1 relevant, 1 not relevant"
 
