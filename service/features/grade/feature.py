@@ -7,5 +7,6 @@ FEATURE = Feature(
     routes=("service.features.grade.routes:blueprint",),
     access="service.features.grade.routes:RULES",
     package="service.features.grade",
+    search_hook="service.features.grade.search_hook:HOOK",
     page_parts={"search.head": "grade_head.html", "search.results": "grading.html"},
 )
