@@ -17,6 +17,7 @@ from cbir.system import files
 from cbir.system.access_rights import Rights
 from cbir.system.remedies import close_name, did_you_mean
 from cbir.system.setting_types import (
+    CardLabels,
     CompareTemplate,
     HeaderName,
     IndexName,
@@ -155,6 +156,11 @@ class Settings(BaseSettings):
     )
     xnat_url: WebAddress | None = Field(
         None, description="address of the XNAT server that xnat:// sources name"
+    )
+    card_labels: CardLabels = Field(
+        CardLabels(),
+        description="labels that cards show, as [card_labels] with finding, modality, body_part, age, sex, year and "
+        "series_description, each a list of keys of which the first that an image has counts",
     )
     viewer_link: ViewerTemplate | None = Field(
         None, description="URL of a study in a viewer, with {study}; also {series}, {instance}, {frame}"

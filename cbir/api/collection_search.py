@@ -288,6 +288,8 @@ def request_of(options: SearchOptions, ids: Sequence[str] = ()) -> Request:
         raise InvalidInput(
             "federated: a collection asks no other sites; ask a service, or `cbir federate search`"
         )
+    if options.get("include") or options.get("origin"):
+        raise InvalidInput("include, origin: are for searches over HTTP; leave them out")
     values = {name: value for name, value in options.items() if name in REQUEST_VALUES}
     return build_request(
         **{name: value for name, value in values.items() if value is not None},

@@ -24,6 +24,7 @@ from cbir.images.grey_transforms import (
 )
 from cbir.images.image import DicomHeader, Image, Window, Windowing, row_blocks
 from cbir.images.limits import Limits
+from cbir.images.scaled_values import ScaledValues, line_through, scale_values, smallest_type
 from cbir.images.stored_values import PixelFormat, Stored, read_pixel_format
 
 GAPS = 16  # other values are apart from scattered padding by this part of the range of values
@@ -94,6 +95,52 @@ def _grey(
         grey = apply_window(values, darkest, brightest)
     pixels = _look_up(grey, stored, low)
     return np.ascontiguousarray(pixels), Windowing(center, width, minimum, maximum)
+
+
+def frame_values(
+    stored: Stored, header: FrameHeader, windowing: Windowing, window: Window | None = None
+) -> ScaledValues:
+    """Return the values of a grey frame in 16 bits: as stored where one slope and intercept hold for all.
+
+    Parameters
+    ----------
+    stored : (rows, columns) array
+        Finite stored values.
+    header : FrameHeader
+        Header of the frame.
+    windowing : Windowing
+        Window that the frame is displayed in.
+    window : (float, float), optional
+        Center and width that were asked for.
+    """
+    distinct, low = _distinct_values(stored)
+    values = modality_values(distinct, header)
+    inverted = header.pixel_format.photometric == "MONOCHROME1"
+    line = None if low is None else line_through(values)
+    kind = None if low is None else smallest_type(low, low + len(values) - 1)
+    if line and kind and low is not None:
+        slope, first = line
+        scaled = ScaledValues(stored.astype(kind), slope, first - slope * low)
+    else:
+        scaled = scale_values(values if low is None else values[stored.astype(np.intp) - low])
+    shown = voi_pixels(values, header, window)
+    linear = True
+    if shown is not None:
+        least = windowing.center - 0.5 - (windowing.width - 1) / 2
+        in_window = apply_window(values, least, least + windowing.width - 1)
+        linear = bool(np.abs(shown[0].astype(np.int16) - in_window).max() <= 1)
+    return scaled._replace(unit=_unit(header), linear=linear, inverted=inverted)
+
+
+def _unit(header: FrameHeader) -> str:
+    """Return the unit of modality values: "HU" where the header says so, or CT values are rescaled without one."""
+    for item in header.items("PixelValueTransformationSequence"):
+        kind = first_text(item, "RescaleType").upper()
+        if kind:
+            return "HU" if kind == "HU" else ""
+        if first_number(item, "RescaleIntercept") is not None:
+            return "HU" if first_text(header.dataset, "Modality") == "CT" else ""
+    return ""
 
 
 def _percentiles(
@@ -210,7 +257,12 @@ SECONDARY_CAPTURES = {
 
 
 def decode_dicom(
-    data: bytes, name: str, limits: Limits, window: Window | None = None, find_damage: bool = False
+    data: bytes,
+    name: str,
+    limits: Limits,
+    window: Window | None = None,
+    find_damage: bool = False,
+    keep_values: bool = False,
 ) -> Iterator[Image]:
     """Decode the frames of a DICOM file one at a time.
 
@@ -226,6 +278,8 @@ def decode_dicom(
         Center and width for grey frames, instead of those in the file.
     find_damage : bool
         Also look for damage that decoders conceal.
+    keep_values : bool
+        Keep the values of grey frames beside their pixels.
 
     Yields
     ------
@@ -257,6 +311,7 @@ def decode_dicom(
                 damaged,
                 unusable=tuple(frame.unusable),
                 location=read_slice_place(dataset, index),
+                values=frame_values(stored, frame, windowing, window) if keep_values and windowing else None,
             )
     except (UnreadableImage, MemoryError):
         raise

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from cbir.images.scaled_values import ScaledValues
 from cbir.images.slice_order import SlicePlace
 
 BLOCK_PIXELS = 2**20
@@ -77,6 +78,7 @@ class Image:
     damaged: its coded data are damaged, as far as this was looked for, and the pixels are what could be decoded.
     unusable: attributes for display that the file has, but that could not be used, such as "VOI LUT".
     location: of a DICOM frame in its series.
+    values: of a grey DICOM frame or NIfTI slice, where they were asked for.
     """
 
     pixels: NDArray[np.uint8]
@@ -90,6 +92,7 @@ class Image:
     damaged: bool = False
     unusable: tuple[str, ...] = ()
     location: SlicePlace | None = None
+    values: ScaledValues | None = None
 
     @property
     def height(self) -> int:

@@ -8,6 +8,7 @@ import hashlib
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from gzip import GzipFile
 from importlib.util import find_spec
 from io import BytesIO
@@ -20,6 +21,7 @@ from cbir.errors import UnreadableImage
 from cbir.images.bit_depth import apply_window, percentiles
 from cbir.images.image import DicomHeader, Image, Window, Windowing
 from cbir.images.limits import Limits
+from cbir.images.scaled_values import ScaledValues, scale_values
 from cbir.images.volume import (
     AIR,
     DENSEST,
@@ -49,7 +51,9 @@ def is_nifti(data: bytes) -> bool:
     return head[344:348] in (MAGICS[0], PAIRS[0]) or head[4:12] in (MAGICS[1], PAIRS[1])
 
 
-def decode_nifti(data: bytes, name: str, limits: Limits, window: Window | None = None) -> Iterator[Image]:
+def decode_nifti(
+    data: bytes, name: str, limits: Limits, window: Window | None = None, keep_values: bool = False
+) -> Iterator[Image]:
     """Decode the slices of a volume.
 
     Parameters
@@ -62,6 +66,8 @@ def decode_nifti(data: bytes, name: str, limits: Limits, window: Window | None =
         Largest slice, number of slices, and size of the file once inflated.
     window : (float, float), optional
         Center and width instead of the range from the 1st to the 99th percentile of the volume.
+    keep_values : bool
+        Keep the values of the slices beside their pixels.
 
     Yields
     ------
@@ -77,7 +83,8 @@ def decode_nifti(data: bytes, name: str, limits: Limits, window: Window | None =
     voxels = _open(data, limits)
     windowing = _window(voxels, window)
     for index in range(voxels.stored.shape[voxels.axis]):
-        yield _image(voxels, index, name, windowing)
+        image = _image(voxels, index, name, windowing)
+        yield replace(image, values=_values(voxels, index, windowing)) if keep_values else image
 
 
 def decode_nifti_volume(data: bytes, name: str, limits: Limits, grid: VolumeGrid) -> Volume:
@@ -260,6 +267,13 @@ def _pixels(plane: NDArray[Any], rescaling: tuple[float, float], windowing: Wind
     low, high = windowing.center - windowing.width / 2, windowing.center + windowing.width / 2
     values = np.nan_to_num(_scaled(plane, rescaling), nan=low, posinf=high, neginf=low)
     return np.ascontiguousarray(apply_window(values, low, high))
+
+
+def _values(voxels: _Voxels, index: int, windowing: Windowing) -> ScaledValues:
+    """Return the values of a slice; voxels that are no numbers have the least."""
+    values = _scaled(_plane(voxels.stored, voxels.axis, index), voxels.rescaling)
+    least, greatest = windowing.least, windowing.greatest
+    return scale_values(np.nan_to_num(values, nan=least, posinf=greatest, neginf=least))
 
 
 def _uids(content: memoryview) -> DicomHeader:

@@ -27,6 +27,7 @@ def read_images(
     limits: Limits = Limits(),
     window: Window | None = None,
     find_damage: bool = False,
+    keep_values: bool = False,
 ) -> Iterator[Image]:
     """Yield every frame or page of a file as `decode` does; Image.source is its name without folders.
 
@@ -34,7 +35,7 @@ def read_images(
     ----------
     path : path-like
         File.
-    limits, window, find_damage
+    limits, window, find_damage, keep_values
         See `decode`.
 
     Raises
@@ -44,7 +45,12 @@ def read_images(
     """
     path = Path(path)
     yield from decode(
-        read_file(path, limits), path.name, limits=limits, window=window, find_damage=find_damage
+        read_file(path, limits),
+        path.name,
+        limits=limits,
+        window=window,
+        find_damage=find_damage,
+        keep_values=keep_values,
     )
 
 
@@ -78,6 +84,7 @@ def decode(
     limits: Limits = Limits(),
     window: Window | None = None,
     find_damage: bool = False,
+    keep_values: bool = False,
 ) -> Iterator[Image]:
     """Yield every frame or page of a file's bytes.
 
@@ -97,6 +104,8 @@ def decode(
         ignored for other images.
     find_damage : bool
         Also look for damage that decoders conceal (Image.damaged); JPEG needs the extra `intake`.
+    keep_values : bool
+        Keep the values of grey DICOM frames and NIfTI slices beside their pixels (Image.values).
 
     Raises
     ------
@@ -110,7 +119,7 @@ def decode(
         limits.check_bytes(len(data))
         if reason := other_files.name_slide_by_path(name):
             raise UnreadableImage(reason)
-        yield from _without_logs(_images(data, name, limits, window, find_damage))
+        yield from _without_logs(_images(data, name, limits, window, find_damage, keep_values))
     except UnreadableImage as error:
         raise UnreadableImage(f"{name} {error}") from error
     except Exception as error:  # decoders raise anything on damaged data
@@ -137,15 +146,15 @@ def _without_logs(images: Iterator[Image]) -> Iterator[Image]:
 
 
 def _images(
-    data: bytes, name: str, limits: Limits, window: Window | None, find_damage: bool
+    data: bytes, name: str, limits: Limits, window: Window | None, find_damage: bool, keep_values: bool
 ) -> Iterator[Image]:
     kind = recognise_format(data)
     if kind == "dicom":
         from cbir.images import dicom_decoder
 
-        yield from dicom_decoder.decode_dicom(data, name, limits, window, find_damage)
+        yield from dicom_decoder.decode_dicom(data, name, limits, window, find_damage, keep_values)
     elif kind == "nifti":
-        yield from nifti.decode_nifti(data, name, limits, window)
+        yield from nifti.decode_nifti(data, name, limits, window, keep_values)
     elif kind == "tiff":
         for pixels, number, count in tiff.decode_tiff(data, limits):
             yield Image(pixels, name, kind, number, frames=count)

@@ -121,8 +121,20 @@ _KEYS: tuple[_Key, ...] = (
 )
 
 
+class SliceStack(NamedTuple):
+    """Frames of a series that follow each other, by index. positions: mm along their normal; None if unknown."""
+
+    members: list[int]
+    positions: list[float] | None
+
+
 def order_slices(slices: Sequence[PlacedSlice]) -> list[int]:
-    """Return the order of the frames of a series, as indices.
+    """Return the order of the frames of a series, as indices: one stack of `slice_stacks` after another."""
+    return [index for stack in slice_stacks(slices) for index in stack.members]
+
+
+def slice_stacks(slices: Sequence[PlacedSlice]) -> list[SliceStack]:
+    """Return the stacks of a series.
 
     Parallel slices follow each other along their normal, one pass over the same places after another. Stacks of other
     orientations, and frames without a place, come in the order of their lowest instance number.
@@ -134,12 +146,14 @@ def order_slices(slices: Sequence[PlacedSlice]) -> list[int]:
     """
     stacks = [sorted(group, key=lambda index: _last_key(slices[index])) for group in parallel_slices(slices)]
     stacks.sort(key=lambda stack: min(_last_key(slices[index]) for index in stack))
-    ordered: list[int] = []
+    ordered: list[SliceStack] = []
     for stack in stacks:
-        if len(stack) == 1 or not _is_placed(slices[stack[0]]):
-            ordered += stack
-        else:
-            ordered += [index for part in separate_passes(slices, stack).stacks for index in part]
+        if not _is_placed(slices[stack[0]]):
+            ordered.append(SliceStack(stack, None))
+            continue
+        passes = [stack] if len(stack) == 1 else separate_passes(slices, stack).stacks
+        normal = common_directions(slices, stack)[2]
+        ordered += [SliceStack(part, positions_along(slices, part, normal)) for part in passes]
     return ordered
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from cbir.images.suppress_logs import suppress_decoder_logs
 from cbir.images.volume import Volume, VolumeGrid
 from cbir.images.zipped_files import is_zip
 from cbir.ingest.description import DescribedFile, DescribeTask, Refusal, describe_images, with_deadline
+from cbir.ingest.frame_pixels import FramePixels
 from cbir.ingest.process_memory import SharedBytes, load_shared_bytes, memory_limit, private_memory
 from cbir.ingest.query_file import QueryOptions, decode_query_volume, middle_slice
 from cbir.store.records.records import hash_patient
@@ -123,6 +124,54 @@ def render_choice(choice: ImageChoice, side: int) -> RenderedImage:
     return RenderedImage.of_image(_decode_choice(_slice_of_zip(choice)), side)
 
 
+def read_pixels(choice: ImageChoice, side: int) -> FramePixels:
+    """Return the pixel values of an image, reduced to a longest side of `side`.
+
+    Of a zipped series it is the middle slice.
+    """
+    image = _decode_choice(replace(_slice_of_zip(choice), region=None), keep_values=True)
+    return FramePixels.of_image(image, side, choice.region)
+
+
+class ViewSides(NamedTuple):
+    """Longest sides of what else is made of a query: a picture, and pixel values; None for none."""
+
+    rendering: int | None = None
+    pixels: int | None = None
+
+
+@dataclass(frozen=True)
+class QueryViews:
+    """A query, and what else was made of it from one decoding; None for what was not asked for."""
+
+    query: QueryImage
+    rendering: RenderedImage | None = None
+    pixels: FramePixels | None = None
+
+
+def view_query(choice: ImageChoice, task: DescribeTask, sides: ViewSides) -> QueryViews:
+    """Describe an image to search with as `describe_choice` does, and show it.
+
+    Parameters
+    ----------
+    choice : ImageChoice
+        The image, or a region of it, which is what is shown.
+    task : DescribeTask
+        What describes it.
+    sides : ViewSides
+        What else to make of it.
+    """
+    whole = _decode_choice(replace(_slice_of_zip(choice), region=None), keep_values=sides.pixels is not None)
+    part = crop(whole, choice.region) if choice.region else whole
+    if task.profile.volume_grid is None:
+        query = describe_query(part, task.load_descriptor())
+    else:
+        query = describe_choice(choice, task)
+    rendering = None if sides.rendering is None else RenderedImage.of_image(part, sides.rendering)
+    pixels = None if sides.pixels is None else FramePixels.of_image(whole, sides.pixels, choice.region)
+    return QueryViews(query, rendering, pixels)
+
+
 def render_query(choice: ImageChoice, side: int, secret: bytes) -> StoredQuery:
     """Render the picture of a query that is to be kept.
 
@@ -221,8 +270,8 @@ def read_uids(shared: SharedBytes, limits: Limits) -> tuple[str, str, str]:
     return sop_class, uid, study
 
 
-def _decode_choice(choice: ImageChoice) -> Image:
-    image = select_frame(_frames(choice), choice.frame, choice.name)
+def _decode_choice(choice: ImageChoice, keep_values: bool = False) -> Image:
+    image = select_frame(_frames(choice, keep_values), choice.frame, choice.name)
     if choice.window and not image.windowing:
         raise InvalidInput("window: only grey DICOM images have one; omit it")
     if choice.content_hash not in (None, image.content_hash):
@@ -243,8 +292,8 @@ def _decode_volume(choice: ImageChoice, grid: VolumeGrid) -> Volume:
     return decode_query_volume(load_shared_bytes(choice.file), choice.name, choice.limits, grid)
 
 
-def _frames(choice: ImageChoice) -> Iterator[Image]:
+def _frames(choice: ImageChoice, keep_values: bool = False) -> Iterator[Image]:
     if isinstance(choice.file, Path):
-        return read_images(choice.file, limits=choice.limits, window=choice.window)
+        return read_images(choice.file, limits=choice.limits, window=choice.window, keep_values=keep_values)
     data = load_shared_bytes(choice.file)
-    return decode(data, choice.name, limits=choice.limits, window=choice.window)
+    return decode(data, choice.name, limits=choice.limits, window=choice.window, keep_values=keep_values)

@@ -7,8 +7,10 @@ from pydantic import BaseModel, Field, PrivateAttr
 
 from cbir.errors import InvalidInput
 from cbir.search import example_values as example
+from cbir.search.card_models import Card
 from cbir.search.contact_sheet import render_cards, style_element
-from cbir.search.search_models import Hit
+from cbir.search.picture_facts import EncodedPicture, EncodedPixels
+from cbir.search.search_models import Hit, QueryOrigin
 from cbir.system.remedies import install_command
 
 if TYPE_CHECKING:
@@ -50,6 +52,31 @@ class QueryFacts(BaseModel):
         description="Whether nothing found looks like the query: its likeness is at most 0.01, as that of one in a "
         "hundred images of the collection. Null where the likeness is.",
         examples=[False],
+    )
+    card: Card | None = Field(
+        default=None,
+        description="What a card shows of the query, for an image of the collection; null unless `include` names "
+        "cards.",
+    )
+    rendering: EncodedPicture | None = Field(
+        default=None, description="Picture of an uploaded query; null unless `include` names rendering."
+    )
+    pixels: EncodedPixels | None = Field(
+        default=None, description="Pixel values of an uploaded query; null unless `include` names pixels."
+    )
+    vector: list[list[float]] | None = Field(
+        default=None,
+        description="Vectors of the uploaded files, which later searches send as `vector` in place of the files, "
+        "with `profile` and `origin`; null unless `include` names vector.",
+        examples=[[[0.12, 0.0, 3.5]]],
+    )
+    profile: str | None = Field(
+        default=None,
+        description="Hash of the profile that computed `vector`; null without.",
+        examples=["3f1c9d0a"],
+    )
+    origin: list[QueryOrigin] | None = Field(
+        default=None, description="What is known of each file beside its vector; null without `vector`."
     )
 
 
@@ -123,6 +150,15 @@ class SiteReport(BaseModel):
     )
 
 
+class ListBefore(BaseModel):
+    """Answer without re-ranking and judgements."""
+
+    results: list[Hit] = Field(description="Images nearest to the query, at most `k` or those of `k` groups.")
+    depth: int = Field(
+        description="Number of results among which `rank_before` was looked up.", examples=[100]
+    )
+
+
 class Grouping(BaseModel):
     """Facts about the groups of an answer."""
 
@@ -156,6 +192,15 @@ class Answer(BaseModel):
     )
     grouping: Grouping | None = Field(
         default=None, description="How the results were grouped; null without `group_by`."
+    )
+    before: ListBefore | None = Field(
+        default=None,
+        description="The answer without re-ranking; null unless `include` names before, and where there was none.",
+    )
+    extras: dict[str, Any] = Field(
+        default={},
+        description="What `include` asked features for, by name; null where a feature has none for this query.",
+        examples=[{}],
     )
 
     _read_picture: ReadPicture | None = PrivateAttr(default=None)

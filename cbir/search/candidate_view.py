@@ -73,7 +73,8 @@ def request_scope(collection: Collection, request: Request, contents: Sequence[s
     InvalidInput
         For a condition that cannot be read.
     """
-    keys = [key for key in (request.exclude_patient_key, request.exclude_patient) if key]
+    named = request.exclude_patient_key, request.exclude_patient, request.without_patient_key
+    keys = [key for key in named if key]
     if request.exclude_patient and (key := hash_patient(collection.secret, request.exclude_patient)):
         keys.append(key)
     return IndexScope(

@@ -15,7 +15,7 @@ from cbir.store import Collection, Record
 from cbir.store.base.normalisation import Statistics
 from cbir.store.base.profile import Profile, vector_format
 from cbir.store.index.port import Numbers
-from cbir.store.records.filter_conditions import PatientScope
+from cbir.store.records.filter_conditions import DicomScope, PatientScope
 from cbir.store.records.records import hash_patient
 from cbir.store.safety.row_damage import vectors_not_finite
 
@@ -114,6 +114,34 @@ def query_patient(
     if records:
         return PatientScope(records[0].patient_key, records[0].study)
     raise InvalidInput("same_patient: needs an image to search with, whose patient is known")
+
+
+def without_own_study(
+    request: Request, images: Sequence[Image | QueryImage], records: Sequence[Record]
+) -> Request:
+    """Return the request that leaves out the study of the first query image, if it is to.
+
+    Parameters
+    ----------
+    request : Request
+        Of a search; what callers leave out already stays so.
+    images : sequence of Image or QueryImage
+        Query images from outside.
+    records : sequence of Record
+        Query images of the collection.
+    """
+    is_known = request.outside is not None or request.without_patient_key is not None
+    if not request.exclude_own_study or is_known or not (images or records):
+        return request
+    if not images:
+        study, patient = records[0].study, records[0].patient_key
+    elif isinstance(images[0], QueryImage):
+        study, patient = images[0].study, None
+    else:
+        study, patient = (images[0].dicom.study if images[0].dicom else ""), None
+    if study:
+        return request.model_copy(update={"outside": DicomScope(study, only_dicom=False)})
+    return request.model_copy(update={"without_patient_key": patient})
 
 
 def read_feedback(collection: Collection, request: Request) -> tuple[Numbers, Doubles]:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, Field
 
 from cbir.search import example_values as example
+from cbir.search.card_models import Card
 from cbir.settings import Settings
 from cbir.store.external_links import external_links
 
@@ -125,6 +126,32 @@ class DicomPlace(BaseModel):
         return cls(study=record.study, series=record.series, instance=record.instance, frame=record.frame)
 
 
+class QueryOrigin(BaseModel):
+    """What a search with an uploaded file knows of it, for later searches with its vector alone."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    content_hash: str = Field(
+        max_length=MAX_ID_CHARACTERS,
+        description="Hash of the pixels; copies of the picture are no results.",
+        examples=[example.IMAGE_ID],
+    )
+    study: str = Field(
+        default="",
+        max_length=64,
+        description="Study Instance UID; empty for a file that is not DICOM.",
+        examples=[example.STUDY_UID],
+    )
+    width: int = Field(ge=0, description="Width of the query in pixels.", examples=[512])
+    height: int = Field(ge=0, description="Height of the query in pixels.", examples=[512])
+    format: str = Field(max_length=20, description="Format of the file.", examples=["dicom"])
+    frame: int | None = Field(
+        default=None,
+        description="Frame that was searched with, from 1; null for the only one.",
+        examples=[None],
+    )
+
+
 class HitGroup(BaseModel):
     """Group of a result, in a search with `group_by`."""
 
@@ -186,6 +213,15 @@ class Hit(BaseModel):
     )
     match: MatchBox | None = Field(
         default=None, description="Where the image is most like the region; null without `anywhere`."
+    )
+    card: Card | None = Field(
+        default=None, description="What a card shows of the image; null unless `include` names cards."
+    )
+    rank_before: int | None = Field(
+        default=None,
+        description="Its rank without re-ranking; null beyond the `depth` of `before`, and unless `include` names "
+        "before.",
+        examples=[4],
     )
 
     @property

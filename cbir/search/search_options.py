@@ -40,6 +40,8 @@ class SearchOptions(TypedDict, total=False):
         Key of a patient whose images are left out, or an identifier; over HTTP that needs the scope admin.
     same_patient : bool
         Only images of the query's patient, without those of its own study; nothing where the patient is unknown.
+    exclude_own_study : bool
+        Leave out the images of the query's own study, or of its patient where it is of no study.
     examples : sequence of str
         Ids of further example images; examples are not among the hits.
     feedback : mapping of str to float
@@ -73,6 +75,11 @@ class SearchOptions(TypedDict, total=False):
         Ask the other services that the service knows too, with the vector of the query alone. Over HTTP only.
     sites : str or sequence of str
         Names of the services to ask; all of them by default. Over HTTP only.
+    include : sequence of str
+        What answers have beside their hits: "cards", "before", and of files "rendering", "pixels" and "vector". Over
+        HTTP only.
+    origin : sequence of dict
+        For each of `vector` what `query.origin` of the answer to the file said. Over HTTP only.
     profile : str
         Name or hash of the profile that `vector` was computed with, for a search that is to be refused if the
         collection has another.
@@ -84,6 +91,7 @@ class SearchOptions(TypedDict, total=False):
     where: LabelConditions
     exclude_patient: str | None
     same_patient: bool
+    exclude_own_study: bool
     examples: Sequence[str]
     feedback: Mapping[str, float] | None
     score_threshold: float | None
@@ -99,6 +107,8 @@ class SearchOptions(TypedDict, total=False):
     federated: bool
     sites: str | Sequence[str]
     profile: str | None
+    include: str | Sequence[str]
+    origin: Any
 
 
 class SearchFields(BaseModel):
@@ -129,6 +139,13 @@ class SearchFields(BaseModel):
         description="True for images of the query's patient only, without those of its own study: the other studies, "
         "most similar first. The query is an image of the collection with a patient key, or a DICOM file with a "
         "Patient ID, which counts towards `identifiers_per_hour`. Nothing is found where the patient is unknown.",
+        examples=[True],
+    )
+    exclude_own_study: bool = Field(
+        default=False,
+        description="True to leave out the images of the query's own study; of an image of the collection that is of "
+        "no study, those of its patient. The first image of a query counts, and nothing is left out where its file "
+        "names no study.",
         examples=[True],
     )
     examples: Examples = Field(

@@ -28,6 +28,7 @@ from cbir.search.query_parts import (
     normalise_vectors,
     query_patient,
     read_feedback,
+    without_own_study,
 )
 from cbir.search.region_search import RegionQuery
 from cbir.search.search_models import MAX_EXAMPLES
@@ -144,6 +145,7 @@ class Searcher:
         if request.same_patient and request.of_patient is None:
             patient = query_patient(self.collection, images, records)
             request = request.model_copy(update={"of_patient": patient})
+        request = without_own_study(request, images, records)
         watch.lap("decode")
         describe = self._descriptor
         raw = [
@@ -243,6 +245,7 @@ class Searcher:
     def by_region(self, query: RegionQuery, request: Request, watch: Stopwatch) -> Answer:
         """Search for images with a like region anywhere; scores are mean cosines of cells. See `RegionQuery`."""
         self.vectors.require_whole("a search for a region anywhere")
+        request = without_own_study(request, [query.image], [])
         searched, rows = self.vectors.rows(
             request_scope(self.collection, request, [query.image.content_hash])
         )

@@ -113,6 +113,23 @@ def _parse_list(value: Any) -> Any:
 
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_parse_list)]
 
+Keys = Annotated[Words, Field(max_length=16)]
+
+
+class CardLabels(BaseModel):
+    """Keys of the labels that a card shows: of several the first that an image has."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    finding: Keys = ("finding", "diagnosis", "label")
+    modality: Keys = ("modality",)
+    body_part: Keys = ("body_part", "anatomy")
+    age: Keys = ("age",)
+    sex: Keys = ("sex",)
+    year: Keys = ("year", "study_year")
+    series_description: Keys = ("series_description",)
+
+
 Networks = Annotated[Words, AfterValidator(lambda words: tuple(str(ip_network(word)) for word in words))]
 
 Origins = Annotated[Words, AfterValidator(lambda words: tuple(map(validate_origin, words)))]

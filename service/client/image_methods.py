@@ -42,6 +42,7 @@ class ImageMethods(ServiceConnection):
         sort: str | None = None,
         study: str = "",
         series: str = "",
+        cards: bool = False,
     ) -> Iterator[messages.ImageRecord]:
         """Iterate over the images that meet all conditions, `limit` per request.
 
@@ -56,9 +57,12 @@ class ImageMethods(ServiceConnection):
             "slices" by the place of slices in their series. By default "slices" for a study or series, else "oldest".
         study, series : str
             UIDs of a study, or of a series and its study, that the images must be in.
+        cards : bool
+            Give each record a card: finding, age, place in its series and the like.
         """
         params = {
             "limit": limit,
+            "cards": json.dumps(cards),
             "where": write_conditions(where),
             "study": study,
             "series": series,
@@ -107,9 +111,10 @@ class ImageMethods(ServiceConnection):
         params |= {"cursor": cursor} if cursor else {}
         return self._fetch(DicomGroupPage, "GET", "/v1/series", params=params)
 
-    def image(self, image_id: str) -> messages.ImageRecord:
-        """Return the record of an image."""
-        return self._fetch(messages.ImageRecord, "GET", image_path(image_id))
+    def image(self, image_id: str, *, cards: bool = False) -> messages.ImageRecord:
+        """Return the record of an image, with its card if `cards`."""
+        params = {"cards": json.dumps(cards)}
+        return self._fetch(messages.ImageRecord, "GET", image_path(image_id), params=params)
 
     def vector(self, image_id: str, *, raw: bool = False) -> ImageVectors:
         """Return the vector of an image: the values of the descriptor if `raw`, else normalised ones.

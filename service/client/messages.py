@@ -6,6 +6,7 @@ from cbir.learn.grade import Grade as Grade
 from cbir.learn.grade import GradedNeighbour as GradedNeighbour
 from cbir.search import Hit, Links, RerankFacts
 from cbir.search import example_values as example
+from cbir.search.card_models import Card
 from cbir.search.search_models import LabelsLeftOut
 from service.client.collection_messages import ChangePage as ChangePage
 from service.client.collection_messages import ChangeRecord as ChangeRecord
@@ -66,6 +67,9 @@ class ImageRecord(BaseModel):
         description="True if the service stores the original file and `original` returns it.", examples=[True]
     )
     links: Links = Field(description="Addresses of the image.")
+    card: Card | None = Field(
+        default=None, description="What a card shows of the image; null unless `cards` is set."
+    )
 
 
 class SliceMatch(BaseModel):

@@ -61,6 +61,7 @@ def prepare_search(query: Any, options: SearchOptions) -> PreparedSearch:
         anywhere=options.get("anywhere") or None, federated=options.get("federated") or None
     )
     fields |= without_none(sites=_texts(options.get("sites", ())) or None)
+    fields |= without_none(include=_texts(options.get("include", ())) or None)
     if files:
         return _with_files(ids, files, fields, options)
     search = _with_ids(ids, fields, options)
@@ -71,7 +72,7 @@ def prepare_search(query: Any, options: SearchOptions) -> PreparedSearch:
 def _with_files(
     ids: list[str], files: list[Any], fields: dict[str, Any], options: SearchOptions
 ) -> PreparedSearch:
-    for name in ("text", "vector", "profile"):
+    for name in ("text", "vector", "profile", "origin"):
         if options.get(name) is not None:
             raise InvalidInput(f"{name}: search with it or with a file")
     judgements = list_judgements(options.get("feedback"))
@@ -104,6 +105,7 @@ def _with_ids(ids: list[str], fields: dict[str, Any], options: SearchOptions) ->
             text=options.get("text"),
             region=options.get("region"),
             profile=options.get("profile"),
+            origin=_sent(options.get("origin")),
             vector=vector.tolist() if hasattr(vector, "tolist") else vector,
             feedback=list_judgements(options.get("feedback")) or None,
             parameters=dict(parameters) if parameters else None,
@@ -111,8 +113,13 @@ def _with_ids(ids: list[str], fields: dict[str, Any], options: SearchOptions) ->
     )
 
 
-def _texts(sites: str | Sequence[str]) -> list[str]:
-    return [sites] if isinstance(sites, str) else list(sites)
+def _texts(names: str | Sequence[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(names)
+
+
+def _sent(origin: Any) -> Any:
+    """Return what is known of files as JSON holds it; answers have it as models."""
+    return [each.model_dump() if hasattr(each, "model_dump") else each for each in origin or ()] or None
 
 
 def split_batch(searches: Sequence[tuple[int, PreparedSearch]]) -> Iterator[list[tuple[int, PreparedSearch]]]:

@@ -5,6 +5,7 @@ from typing import Any, Unpack
 
 from cbir.errors import CbirError, InvalidInput
 from cbir.search.answer import Hits
+from cbir.search.picture_facts import PixelFacts
 from cbir.search.search_options import SearchOptions, check_names, check_queries, query_and_options
 from service.client import messages
 from service.client.batch_messages import BatchAnswers
@@ -131,6 +132,34 @@ class SearchMethods(ServiceConnection):
         return self._request(
             "POST", "/v1/render", with_collection=False, files=multipart(query), data=form
         ).content
+
+    def pixels(
+        self, query: Any, *, side: int | None = None, **options: Unpack[DecodeOptions]
+    ) -> tuple[bytes, PixelFacts]:
+        """Return pixel values, little-endian and row by row, and what they are: their type, HU, spacing and place.
+
+        Parameters
+        ----------
+        query : str, path-like, bytes or array
+            File, content of a file, samples, or image id.
+        side : int, optional
+            Longest side, from 64 to 2048; larger images are reduced.
+        **options
+            See `DecodeOptions`; of an image of the collection only `region`.
+
+        Raises
+        ------
+        ServiceError
+            If the file of the image is gone.
+        """
+        form = {"pixels": "true"} | without_none(side=side) | decode_form(**options)
+        image_id = id_to_send(query)
+        if image_id is not None:
+            response = self._request("GET", f"{image_path(image_id)}/picture", params=form)
+        else:
+            files = multipart(query)
+            response = self._request("POST", "/v1/render", with_collection=False, files=files, data=form)
+        return response.content, PixelFacts.model_validate_json(response.headers["Image-Facts"])
 
     def grade(
         self,

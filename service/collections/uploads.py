@@ -11,15 +11,20 @@ from cbir.descriptors.encoders.device_encoder import FEWEST
 from cbir.errors import UnreadableImage
 from cbir.ingest.decoder_tasks import (
     ImageChoice,
+    QueryViews,
     RenderedImage,
     StoredQuery,
+    ViewSides,
     describe_bytes,
     describe_choice,
+    read_pixels,
     reduce_choice,
     render_choice,
     render_query,
+    view_query,
 )
 from cbir.ingest.description import DescribedFile, DescribeTask, describe_prepared, refuse
+from cbir.ingest.frame_pixels import FramePixels
 from cbir.ingest.intake_check import IntakeCheck, ReceivedFile
 from cbir.ingest.process_memory import SharedBytes, share_bytes
 from cbir.search import QueryImage
@@ -87,6 +92,34 @@ def describe_upload(
         query = decoders.run(task, Deadline().check)
     milliseconds = (time.perf_counter() - started) * 1000
     return replace(query, decode_ms=milliseconds - query.describe_ms)
+
+
+def view_upload(
+    decoders: Decoders, collection: Collection, data: bytes, params: Rendering, sides: ViewSides, name: str
+) -> QueryViews:
+    """Describe the image of an upload as `describe_upload` does, and show it, from one decoding.
+
+    Parameters
+    ----------
+    decoders, collection, data, params, name
+        As of `describe_upload`.
+    sides : ViewSides
+        What else is to be made of it.
+    """
+    started = time.perf_counter()
+    with share_bytes(data) as shared:
+        choice = replace(_choice(decoders, shared, params), name=name)
+        task = partial(view_query, choice, describe_task(decoders, collection), sides)
+        viewed = decoders.run(task, Deadline().check)
+    milliseconds = (time.perf_counter() - started) * 1000
+    query = replace(viewed.query, decode_ms=milliseconds - viewed.query.describe_ms)
+    return replace(viewed, query=query)
+
+
+def pixels_of_upload(decoders: Decoders, data: bytes, params: Rendering, side: int) -> FramePixels:
+    """Return the pixel values of an upload, with a longest side of `side`; parameters as of `render_upload`."""
+    with share_bytes(data) as shared:
+        return decoders.run(partial(read_pixels, _choice(decoders, shared, params), side), Deadline().check)
 
 
 def render_upload(decoders: Decoders, data: bytes, params: Rendering, side: int) -> RenderedImage:

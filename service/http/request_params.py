@@ -32,6 +32,7 @@ MAX_CONDITIONS = 32
 MAX_JSON_NAMES = 10_000
 REPEATABLE = (  # parameters that may be sent several times
     "where", "examples", "includefield", "label_keys", "parameters", "ranks", "answers", "sites", "region", "window",
+    "include", "origin",
 )  # fmt: skip
 PATIENT_KEY = re.compile(r"[0-9a-f]{32}")
 UPLOAD_NAME = "the image sent"  # replaces the file name in messages: it may be a patient's name
@@ -190,6 +191,28 @@ WindowParameter = Annotated[
     Field(
         description="Window of a grey DICOM frame, as center,width in its values; by default that of the file.",
         examples=[[40.0, 400.0]],
+    ),
+]
+
+
+MAX_SIDE = 2048  # of pixel values: 8 MiB of 16 bits
+Pixels = Annotated[
+    bool,
+    Field(
+        description="True for the pixel values, to be shown in any window, in place of a picture: a body of numbers, "
+        "and the header Image-Facts, JSON that says what they are (`PixelFacts`). Grey DICOM and NIfTI images have "
+        "16 bits and a slope and intercept, CT in HU; other images have bytes.",
+        examples=[True],
+    ),
+]
+Side = Annotated[
+    int,
+    Field(
+        ge=64,
+        le=MAX_SIDE,
+        description=f"Longest side of the pixel values, from 64 to {MAX_SIDE}; larger images are reduced, so send "
+        "`region` to see a part in full.",
+        examples=[1024],
     ),
 ]
 

@@ -8,7 +8,9 @@ from typing import Protocol, TypeVar
 from flask import Flask, Response, request
 
 from cbir.ingest.decoder_tasks import RenderedImage
+from cbir.ingest.frame_pixels import FramePixels
 from cbir.search import Answer
+from service.http.encoded_pictures import pixel_facts
 from service.http.problems import ChangedMeanwhile
 
 MIN_BYTES = 1024  # smaller responses fit into one packet anyway
@@ -16,6 +18,7 @@ LEVEL = 3
 COMPRESSIBLE = (
     "application/dicom+json",
     "application/json",
+    "application/octet-stream",  # of pixel values; files are streamed
     "application/problem+json",
     "text/plain",
     "text/html",
@@ -93,6 +96,17 @@ def set_image_headers(response: Response, image: RenderedImage) -> None:
     response.headers.update(headers)
 
 
+PIXEL_VALUES = "application/octet-stream"
+
+
+def set_pixels(response: Response, pixels: FramePixels) -> None:
+    """Make pixel values the body of a response, and what they are its header Image-Facts."""
+    response.mimetype = PIXEL_VALUES
+    response.set_data(pixels.data)
+    facts = pixel_facts(pixels).model_dump(mode="json")
+    response.headers["Image-Facts"] = json.dumps(facts, separators=(",", ":"))  # in ASCII
+
+
 MAX_ANSWER_LABELS = 4 * 2**20  # bytes of JSON
 LEFT_OUT = "labels of {} results are left out, since an answer has at most {} MiB of labels"
 Row = TypeVar("Row")
@@ -130,7 +144,8 @@ class LabelBudget:
 
     def bounded(self, answer: Answer) -> Answer:
         """Return the answer without the labels that do not fit, and with a note if there are any."""
-        if count := self.leave_out(answer.results):
+        before = answer.before.results if answer.before else []
+        if count := self.leave_out([*answer.results, *before]):
             note = LEFT_OUT.format(count, MAX_ANSWER_LABELS // 2**20)
             answer.rerank = answer.rerank.model_copy(update={"notes": (*answer.rerank.notes, note)})
         return answer

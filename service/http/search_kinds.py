@@ -11,8 +11,17 @@ from cbir.search.search_options import SearchFields
 from service.http.collection_paths import PARAMETER, collection_of_address
 
 BOOLEAN = TypeAdapter(bool)
-RANKING = ("same_patient", "examples", "feedback", "rerank", "parameters", "federated", "sites")
-SELECTION = tuple(name for name in SearchFields.model_fields if name not in RANKING)  # of every kind
+RANKING = (
+    "same_patient",
+    "exclude_own_study",
+    "examples",
+    "feedback",
+    "rerank",
+    "parameters",
+    "federated",
+    "sites",
+)
+SELECTION = (*(name for name in SearchFields.model_fields if name not in RANKING), "include")  # of every kind
 
 
 @dataclass(frozen=True)
@@ -39,7 +48,7 @@ BY_VECTOR = SearchKind(
     "a search by vector",
     "A search by vectors, which `examples` may add images of the collection to.",
     {"vector": [0.12, 0.0, 3.5], "profile": "lite0-max", "k": 5},
-    ("vector", "profile", *SELECTION, *RANKING),
+    ("vector", "profile", "origin", *SELECTION, *RANKING),
     ("vector",),
 )
 BY_TEXT = SearchKind(
@@ -55,7 +64,7 @@ FOR_REGION = SearchKind(
     "a search for a region",
     "A search for images that have something like a region of an image at any place; it is not re-ranked.",
     {"image_id": example.IMAGE_ID, "region": [40, 60, 120, 80], "anywhere": True, "k": 5},
-    ("image_id", "region", "anywhere", "same_patient", *SELECTION),
+    ("image_id", "region", "anywhere", "same_patient", "exclude_own_study", *SELECTION),
     ("image_id", "region", "anywhere"),
 )
 KINDS = (BY_ID, BY_VECTOR, BY_TEXT, FOR_REGION)

@@ -23,6 +23,7 @@ from cbir.rerank.feedback import Feedback
 from cbir.rerank.parameters import ParameterInfo, ParameterSet
 from cbir.search import MAX_EXAMPLES, MAX_TEXT, ImageId, Judgements, Request
 from cbir.search import example_values as example
+from cbir.search.search_models import QueryOrigin
 from cbir.search.search_options import SearchFields
 from cbir.settings import Settings
 from service.http import responses
@@ -146,6 +147,11 @@ def _parse_list(value: Any) -> Any:
         raise ValueError("must be a JSON list") from None
 
 
+def _as_list_of_objects(value: Any) -> Any:
+    """Wrap an object in a list; return other values as they are."""
+    return [value] if isinstance(value, dict) else value
+
+
 def _as_rows(value: Any) -> Any:
     """Wrap a list of numbers in a list; return other values as they are."""
     return [value] if isinstance(value, list) and value and not isinstance(value[0], list) else value
@@ -179,6 +185,17 @@ class SearchParameters(SearchFields, Parameters):
         max_length=MAX_SITES,
         description="Names of the services to ask, as `federated` does; all of them by default.",
         examples=[["north"]],
+    )
+
+    include: Annotated[
+        list[Annotated[str, Field(max_length=MAX_NAME_CHARACTERS)]], BeforeValidator(as_list)
+    ] = Field(
+        default=[],
+        max_length=16,
+        description="What the answer is to have beside its results: `cards` of images; `before`, the order without "
+        "re-ranking; of uploaded files also `rendering`, `pixels` and `vector`, with which later searches need no "
+        "file; and what features add, such as `grade`.",
+        examples=[["cards"]],
     )
 
     parameters: AsObject
@@ -266,6 +283,13 @@ class SearchBody(SearchParameters):
         f"or a list of at most {MAX_EXAMPLES} such lists, which are one query. Finite numbers. Images with the same "
         "vector are results like others. In the JSON only.",
         examples=[[0.12, 0.0, 3.5]],
+    )
+    origin: Annotated[list[QueryOrigin] | None, BeforeValidator(_as_list_of_objects)] = Field(
+        default=None,
+        max_length=MAX_EXAMPLES,
+        description="For each of `vector` what `query.origin` of the answer to the upload says, as it came: copies "
+        "of the picture are left out then, and `exclude_own_study` knows its study. In the JSON only.",
+        examples=[[{"content_hash": example.IMAGE_ID, "width": 512, "height": 512, "format": "dicom"}]],
     )
     profile: Annotated[str | None, Field(max_length=MAX_NAME_CHARACTERS)] = Field(
         default=None,

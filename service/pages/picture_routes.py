@@ -6,8 +6,9 @@ from typing import Annotated
 from flask import Blueprint, Response
 from pydantic import Field
 
+from cbir.errors import InvalidInput
 from cbir.images import Region
-from cbir.ingest.decoder_tasks import RenderedImage, render_choice, render_in_window
+from cbir.ingest.decoder_tasks import RenderedImage, read_pixels, render_choice, render_in_window
 from cbir.search import example_values as example
 from cbir.store import Collection, Record
 from service.collections.app_state import AppState, current_state
@@ -15,8 +16,8 @@ from service.collections.image_sources import decode_source
 from service.http import request_params
 from service.http.operations import operation
 from service.http.problems import SourceGone
-from service.http.request_params import Numbers, WindowParameter
-from service.http.responses import picture_response, set_image_headers
+from service.http.request_params import Numbers, Pixels, Side, WindowParameter
+from service.http.responses import picture_response, set_image_headers, set_pixels
 from service.routes.image_routes import CollectionParameters, ImageIdInPath
 
 blueprint = Blueprint("pictures", __name__, url_prefix="/v1/images")
@@ -34,6 +35,8 @@ class PictureParameters(CollectionParameters):
         examples=[[40, 60, 120, 80]],
     )
     window: WindowParameter = None
+    pixels: Pixels = False
+    side: Side = request_params.MAX_SIDE
 
 
 @blueprint.get("/<image_id>/picture")
@@ -50,17 +53,24 @@ def get_picture(image_id: ImageIdInPath) -> Response:
 
     It is rendered from the image's file; without the file it is the thumbnail, or comes from the archive. A region is
     cut from the file at full resolution, and is not available without the file; nor is a window. Headers
-    of a picture from the file are those of `/v1/render`.
+    of a picture from the file are those of `/v1/render`. With `pixels` it is the values of the file's pixels.
     """
     state = current_state()
     params = request_params.query_parameters(PictureParameters)
     collection = state.searcher(params.collection).collection
     record = collection.record(image_id)
+    if params.pixels and params.window:
+        raise InvalidInput("window: pixel values are shown in any window; omit it")
     part = "-".join(
         map(str, [*(params.region or ()), *(("window", *params.window) if params.window else ())])
     )
 
     def render(response: Response) -> None:
+        if params.pixels:
+            task = partial(read_pixels, side=params.side)
+            with state.concurrency.admit():
+                set_pixels(response, decode_source(state.decoders, collection, record, task, params.region))
+            return
         picture = _render_picture(state, collection, record, params)
         if isinstance(picture, bytes):
             response.mimetype = "image/jpeg"
@@ -69,7 +79,8 @@ def get_picture(image_id: ImageIdInPath) -> Response:
             response.set_data(picture.data)
             set_image_headers(response, picture)
 
-    return picture_response(f"{record.content_hash}-{MAX_SIDE}{part and '-'}{part}", render)
+    form = f"pixels-{params.side}" if params.pixels else str(MAX_SIDE)
+    return picture_response(f"{record.content_hash}-{form}{part and '-'}{part}", render)
 
 
 def _render_picture(

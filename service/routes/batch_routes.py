@@ -26,6 +26,7 @@ from service.http.search_kinds import check_batch
 from service.http.search_parameters import ByImage, SearchBody, SearchParameters
 from service.routes.image_routes import CollectionParameters
 from service.routes.run_search import search_by_id, search_by_upload
+from service.routes.search_includes import check_batch_include
 
 blueprint = Blueprint("batch", __name__, url_prefix="/v1")
 
@@ -84,6 +85,7 @@ def post_search_batch() -> Response:
             if len(files) > MAX_BATCH:
                 raise InvalidInput(f"image: at most {MAX_BATCH} files, not {len(files)}")
             by_image = request_params.request_parameters(ByImage)
+            check_batch_include(by_image)
             params = [by_image] * len(files)
             queries = [partial(search_by_upload, state, [data], by_image) for data in files]
         _check_total(state, params)

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from flask import Blueprint, Response, request, send_file
@@ -13,6 +13,7 @@ from werkzeug.exceptions import UnsupportedMediaType
 from cbir.errors import InvalidInput, NotFound
 from cbir.search import example_values as example
 from cbir.search import record_links
+from cbir.search.cards import CardWriter
 from cbir.store import Collection, Record
 from cbir.store.erasure import erase_deleted
 from cbir.store.records import originals
@@ -94,6 +95,16 @@ class CollectionParameters(request_params.Parameters):
     )
 
 
+class RecordParameters(CollectionParameters):
+    """Choice of what a record has."""
+
+    cards: bool = Field(
+        default=False,
+        description="True for a `card` of each image: finding, age, place in its series and the like.",
+        examples=[True],
+    )
+
+
 CACHEABLE: dict[str, Any] = {"query": CollectionParameters, "headers": ("If-None-Match",)}
 
 
@@ -127,7 +138,7 @@ class ImageListParameters(PageParameters):
     where: request_params.Where = Field(default=[])
 
 
-class SortedImageParameters(ImageListParameters):
+class SortedImageParameters(ImageListParameters, RecordParameters):
     """Page of the images that meet conditions, in an order."""
 
     cursor: Annotated[str | None, AfterValidator(check_position)] = Field(
@@ -174,10 +185,13 @@ def get_images() -> Response:
         conditions = collection.conditions(params.where)
         limit = params.limit + 1
         rows = collection.sorted_page(order, after, limit, conditions, scope, responses.MAX_ANSWER_LABELS)
-    page = page_that_fits(rows[: params.limit], lambda row: row[1].labels)
+        page = page_that_fits(rows[: params.limit], lambda row: row[1].labels)
+        items = [image_record(collection, record, params.collection) for _, record in page]
+        if params.cards:
+            add_cards(collection, items)
     log_images(record.image_id for _, record in page)
     body = ImagePage(
-        items=[image_record(collection, record, params.collection) for _, record in page],
+        items=items,
         next=write_position(page[-1][0]) if len(rows) > len(page) else None,
     )
     return json_response(body)
@@ -187,7 +201,8 @@ def get_images() -> Response:
 @operation(
     "image",
     {200: ImageRecord, 304: None},
-    **CACHEABLE,
+    query=RecordParameters,
+    headers=("If-None-Match",),
     problems=(404, 412, 422),
     python=f'client.image("{example.IMAGE_ID}")',
 )
@@ -196,8 +211,11 @@ def get_image(image_id: ImageIdInPath) -> Response:
 
     It has the labels, UIDs and patient key, but not the path of the file. The header `ETag` changes with the record.
     """
-    name, collection = requested_collection()
-    record = image_record(collection, collection.record(image_id), name)
+    params = request_params.query_parameters(RecordParameters)
+    collection = current_state().searcher(params.collection).collection
+    record = image_record(collection, collection.record(image_id), params.collection)
+    if params.cards:
+        add_cards(collection, [record])
     return make_conditional(_record_response(record), f"the image {image_id}")
 
 
@@ -326,6 +344,13 @@ def image_record(collection: Collection, record: Record, name: str | None) -> Im
     values = {field: getattr(record, field) for field in ImageRecord.model_fields if hasattr(record, field)}
     links = record_links(current_state().settings, record).in_collection(name)
     return ImageRecord(original=bool(original and original.is_file()), links=links, **values)
+
+
+def add_cards(collection: Collection, records: Sequence[ImageRecord]) -> None:
+    """Give each record its card."""
+    patients = [record.patient_key for record in records]
+    series = [(record.study, record.series) for record in records]
+    CardWriter(collection, current_state().settings).write(records, patients, series)
 
 
 def check_labels(labels: Mapping[str, str | None]) -> None:

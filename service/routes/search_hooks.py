@@ -1,6 +1,6 @@
 """Hooks of features into the searches of requests, before and after them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from flask import Response
@@ -15,13 +15,17 @@ from service.http.search_parameters import SearchParameters
 
 @dataclass
 class HookedSearch:
-    """A search that hooks may change. queries: images to search with, none for ids, vectors and texts."""
+    """A search that hooks may change.
+
+    queries: images to search with, none for ids, vectors and texts. files: those that were uploaded.
+    """
 
     state: AppState
     searcher: Searcher
     params: SearchParameters
     request: Request
     queries: list[QueryImage] = field(default_factory=list)
+    files: Sequence[bytes] = ()
 
     def described(self, queries: list[QueryImage]) -> list[QueryImage]:
         """Return the images to search with, as hooks have changed them."""
@@ -41,6 +45,7 @@ class SearchHook:
     """Part that a feature takes in searches; every method may be left as it is."""
 
     asks_sites = False  # whether it answers searches that are to ask other services
+    includes: tuple[str, ...] = ()  # names in `include` by which it adds to `extras` of answers
 
     def prepare(self, search: HookedSearch) -> None:
         """Change the request to search with, before images are decoded; raises InvalidInput if it cannot be."""
@@ -64,7 +69,11 @@ def search_hooks() -> Iterator[SearchHook]:
 
 
 def hooked_search(
-    state: AppState, searcher: Searcher, params: SearchParameters, request: Request
+    state: AppState,
+    searcher: Searcher,
+    params: SearchParameters,
+    request: Request,
+    files: Sequence[bytes] = (),
 ) -> HookedSearch:
     """Return a search whose request hooks have changed.
 
@@ -76,8 +85,10 @@ def hooked_search(
         Of the HTTP request.
     request : Request
         As `params` say.
+    files : sequence of bytes
+        Uploaded ones.
     """
-    search = HookedSearch(state, searcher, params, request)
+    search = HookedSearch(state, searcher, params, request, files=files)
     hooks = list(search_hooks())
     if (params.federated or params.sites) and not any(hook.asks_sites for hook in hooks):
         raise InvalidInput("federated: no feature that asks other services is installed")

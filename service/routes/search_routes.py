@@ -4,16 +4,24 @@ from flask import Blueprint, Response, request
 
 from cbir.search import Answer
 from service.collections.app_state import current_state
-from service.collections.uploads import render_upload
+from service.collections.uploads import pixels_of_upload, render_upload
 from service.http import request_params
 from service.http.operations import IMAGE_FILES, SERIES_FILES, json_response, operation
 from service.http.request_bodies import uploaded_examples, uploaded_file
-from service.http.request_params import Rendering
-from service.http.responses import LabelBudget, set_image_headers
+from service.http.request_params import Pixels, Rendering, Side
+from service.http.responses import LabelBudget, set_image_headers, set_pixels
 from service.http.search_kinds import check_search
 from service.http.search_parameters import ByImage, SearchBody
 from service.routes.run_search import search_by_id, search_by_upload
 from service.routes.search_hooks import search_hooks
+
+
+class RenderParameters(Rendering):
+    """Parts of an uploaded image, and whether as a picture or as pixel values."""
+
+    pixels: Pixels = False
+    side: Side = request_params.MAX_SIDE
+
 
 blueprint = Blueprint("api", __name__, url_prefix="/v1")
 
@@ -67,8 +75,8 @@ def post_search() -> Response:
     "render",
     {200: "image/png"},
     body=IMAGE_FILES | SERIES_FILES,
-    form=Rendering,
-    query=Rendering,
+    form=RenderParameters,
+    query=RenderParameters,
     problems=(400, 413, 415, 422),
     python='client.render("query.png")',
 )
@@ -78,12 +86,18 @@ def post_render() -> Response:
     Of a CT series in a ZIP archive it is the middle slice. Headers give the original size (Image-Size: width,height)
     and the number of frames of the file (Image-Frames); for grey DICOM images, the window (Image-Window:
     center,width) and the range of values (Image-Values: least,greatest); and where the file says so the millimetres
-    between rows and columns (Image-Spacing) and the DICOM modality (Image-Modality).
+    between rows and columns (Image-Spacing) and the DICOM modality (Image-Modality). With `pixels` it is the values
+    of the pixels.
     """
     state = current_state()
     with state.concurrency.admit():
         data = uploaded_file(state.settings)
-        params = request_params.request_parameters(Rendering)
+        params = request_params.request_parameters(RenderParameters)
+        if params.pixels:
+            response = Response()
+            set_pixels(response, pixels_of_upload(state.decoders, data, params, params.side))
+            response.headers["Cache-Control"] = "no-store"
+            return response
         image = render_upload(state.decoders, data, params, RENDERED_SIDE)
     response = Response(image.data, mimetype="image/png")
     set_image_headers(response, image)

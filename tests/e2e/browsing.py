@@ -2,6 +2,7 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 from playwright import sync_api
 
@@ -81,3 +82,16 @@ def crop_by_mouse(page: sync_api.Page, first: float = 0.3, last: float = 0.7) ->
     page.mouse.down()
     page.mouse.move(box["x"] + last * box["width"], box["y"] + last * box["height"], steps=4)
     page.mouse.up()
+
+
+VIEWERS = "[...document.querySelectorAll('.reading figure:not([hidden]) cbir-viewer')]"
+
+
+def viewers(page: sync_api.Page, expression: str) -> list[Any]:
+    """What an expression of `viewer` is for each viewer of the reading view, the query's first."""
+    return list(page.evaluate(f"{VIEWERS}.map((viewer) => {expression})"))
+
+
+def until_viewers(page: sync_api.Page, expression: str) -> None:
+    """Wait until an expression of `viewer` is true for each viewer of the reading view."""
+    until(page, f"{VIEWERS}.length > 0 && {VIEWERS}.every((viewer) => {expression})")

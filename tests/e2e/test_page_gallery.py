@@ -43,6 +43,13 @@ def chosen(page: sync_api.Page) -> list[int]:
     ]
 
 
+def select(page: sync_api.Page, position: int) -> None:
+    """Select an image by its tick."""
+    tile = page.locator(".tile").nth(position)
+    tile.hover()
+    tile.locator(".tick").click()
+
+
 def test_filters_order_and_address(gallery: sync_api.Page) -> None:
     count = gallery.locator(".tile").count()
     gallery.get_by_role("checkbox", name="odd").check()
@@ -87,7 +94,7 @@ def test_an_error_is_shown_and_not_asked_for_again(gallery: sync_api.Page, toler
 
 
 def test_selection_by_mouse_and_keys(gallery: sync_api.Page) -> None:
-    gallery.locator(".tile").nth(2).click()
+    select(gallery, 2)
     gallery.locator(".tile").nth(4).click(modifiers=["Shift"])
     assert chosen(gallery) == [2, 3, 4]
     gallery.get_by_text("3 images selected").wait_for()
@@ -126,7 +133,7 @@ def test_the_keyboard_reaches_the_images_and_shows_them(gallery: sync_api.Page) 
 def test_search_with_the_selected(gallery: sync_api.Page) -> None:
     images = [str(tile.get_attribute("data-image")) for tile in gallery.locator(".tile").all()[:3]]
     for position in range(3):
-        gallery.locator(".tile").nth(position).click()
+        select(gallery, position)
     gallery.get_by_role("button", name="Search with these").click()
     gallery.get_by_text("2 relevant, 0 not relevant").wait_for()
     assert f"image={images[0]}" in gallery.url
@@ -135,7 +142,7 @@ def test_search_with_the_selected(gallery: sync_api.Page) -> None:
 def test_label_export_and_delete(gallery: sync_api.Page, tmp_path: Path) -> None:
     count = gallery.locator(".tile").count()
     for position in (0, 3):
-        gallery.locator(".tile").nth(position).click()
+        select(gallery, position)
     gallery.get_by_role("button", name="Label …").click()
     gallery.get_by_label("Key", exact=True).fill("note")
     gallery.get_by_label("Value").fill("look again")
@@ -161,6 +168,26 @@ def test_label_export_and_delete(gallery: sync_api.Page, tmp_path: Path) -> None
     assert gallery.locator("#selection").is_hidden()
 
 
+def test_a_click_shows_an_image_large(gallery: sync_api.Page) -> None:
+    gallery.locator(".tile").nth(1).click()
+    dialog = gallery.get_by_role("dialog")
+    titles = [gallery.locator(".tile .title").nth(position).inner_text() for position in range(3)]
+    assert dialog.get_by_role("heading").inner_text() == titles[1]
+    until(gallery, "document.getElementById('large-viewer').picture?.size.width > 0")
+    gallery.keyboard.press("ArrowRight")
+    assert dialog.get_by_role("heading").inner_text() == titles[2]
+    for _ in range(3):
+        gallery.keyboard.press("ArrowLeft")
+    assert dialog.get_by_role("button", name="Previous image").is_disabled()
+    gallery.keyboard.press("Escape")
+    assert gallery.evaluate("document.activeElement.id") == "grid"
+    assert chosen(gallery) == []
+    gallery.keyboard.press("Enter")
+    image = gallery.locator(".tile").nth(1).get_attribute("data-image")
+    dialog.get_by_role("link", name="Search with this image").click()
+    gallery.wait_for_url(f"**image={image}**")
+
+
 def test_series_and_their_slices(blank_page: sync_api.Page, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder, slices = dicom_collection.make(tmp_path_factory)
     with serving(folder) as running:
@@ -171,22 +198,21 @@ def test_series_and_their_slices(blank_page: sync_api.Page, tmp_path_factory: py
         series = card.get_attribute("data-series")
         assert series in {item.SeriesInstanceUID for item in slices}
         card.click()
-        blank_page.get_by_text("4 of 6").wait_for()  # the middle one
+        blank_page.get_by_text("slice 4 of 6").wait_for()  # the middle one
         blank_page.keyboard.press("ArrowDown")
-        blank_page.get_by_text("5 of 6").wait_for()
-        blank_page.locator("#slice-film").hover()
+        blank_page.get_by_text("slice 5 of 6").wait_for()
+        blank_page.locator("#large-viewer .viewer-stage").hover()
         blank_page.mouse.wheel(0, -80)
-        blank_page.get_by_text("3 of 6").wait_for()
+        blank_page.get_by_text("slice 4 of 6").wait_for()  # one a notch
         blank_page.keyboard.press("End")
-        blank_page.get_by_text("6 of 6").wait_for()
-        until(blank_page, "document.getElementById('slice-picture').naturalWidth > 0")
+        blank_page.get_by_text("slice 6 of 6").wait_for()
         if AXE.exists():
             assert complaints_dark_and_light(blank_page) == []
         assert f"series={series}" in blank_page.url
         blank_page.go_back()
         blank_page.locator("#slices").wait_for(state="hidden")
         blank_page.go_forward()
-        blank_page.get_by_text("4 of 6").wait_for()
+        blank_page.get_by_text("slice 4 of 6").wait_for()
         blank_page.keyboard.press("Escape")
         blank_page.locator("#views label", has_text="Studies").click()
         blank_page.locator("#cards .tile[data-series='']").first.wait_for()
@@ -203,7 +229,7 @@ def test_accessible(gallery: sync_api.Page, width: int) -> None:
     gallery.set_viewport_size({"width": width, "height": 900})
     gallery.goto(gallery.url + "&where=label%3Dodd")
     gallery.wait_for_selector(TILES)
-    gallery.locator(".tile").first.click()
+    select(gallery, 0)
     found = {"selected": complaints_dark_and_light(gallery)}
     for name in ("Label …", "Delete …"):
         gallery.get_by_role("button", name=name).click()

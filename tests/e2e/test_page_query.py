@@ -2,10 +2,22 @@
 
 from pathlib import Path
 
+import pytest
 from playwright import sync_api
 from pydicom.data import get_testdata_file
 
-from tests.e2e.browsing import SETTLED, choose, crop_by_mouse, ids, key_of, settle, until
+from tests.e2e.browsing import (
+    SETTLED,
+    VIEWERS,
+    choose,
+    crop_by_mouse,
+    ids,
+    key_of,
+    settle,
+    until,
+    until_viewers,
+    viewers,
+)
 from tests.service.conftest import Served
 
 PASTE = """bytes => {
@@ -209,19 +221,28 @@ def test_windows_for_ct_on_the_query_and_in_the_comparison(page: sync_api.Page) 
     assert not page.locator("#region").is_visible()
     page.locator(".column .card").first.click()
     dialog = page.get_by_role("dialog")
-    page.locator("#compare-preset:enabled").wait_for()
-    before = page.locator("#left").get_attribute("src")
-    page.get_by_label("Window of both").select_option("Liver")
-    until(page, f"document.getElementById('left').src !== '{before}'")
-    page.locator("figure.fixed #right").wait_for()  # a PNG has no window
-    page.keyboard.press("v")
-    assert dialog.get_by_role("button", name="Invert").get_attribute("aria-pressed") == "true"
+    until_viewers(page, "viewer.picture")
+    dragged = viewers(page, "viewer.shownWindow")
+    assert dragged[0] == pytest.approx(
+        [float(page.locator(part).input_value()) for part in ("#center", "#width")], rel=0.01
+    )
+    stage = page.locator(".reading .viewer-stage").first
+    stage.focus()
+    page.keyboard.press("d")
+    dialog.get_by_role("button", name="Liver").click()
+    assert viewers(page, "viewer.window")[0] == [90, 150]
+    assert viewers(page, "viewer.shownWindow")[1] == dragged[1]  # a PNG has no Hounsfield units
+    dialog.get_by_role("button", name="Invert").click()
+    assert viewers(page, "viewer.inverted") == [True, False]
+    stage.focus()
+    page.keyboard.press("z")
     dialog.get_by_role("button", name="1:1").click()
-    assert page.inner_text("#zoom") != "100 %"
+    assert viewers(page, "viewer.scale")[0] != 1
     dialog.get_by_role("button", name="Fit").click()
-    assert page.inner_text("#zoom") == "100 %"
-    dialog.get_by_role("button", name="Measure").click()
-    pane = page.locator(".pane").first.bounding_box()
+    assert viewers(page, "viewer.scale") == [1, 1]
+    stage.focus()
+    page.keyboard.press("m")
+    pane = stage.bounding_box()
     assert pane
     middle = pane["x"] + pane["width"] / 2, pane["y"] + pane["height"] / 2
     page.mouse.move(*middle)
@@ -229,8 +250,11 @@ def test_windows_for_ct_on_the_query_and_in_the_comparison(page: sync_api.Page) 
     page.mouse.move(middle[0] + 50, middle[1], steps=2)
     page.mouse.up()
     pixels = 50 * 128 / min(pane["width"], pane["height"])  # of an image of 128 x 128, with 0.661 mm a pixel
-    length = page.inner_text("#measured")
-    assert length.endswith(f"mm ({pixels:.0f} px)")
+    length = viewers(page, "viewer.measured.textContent")[0]
+    assert length.endswith(" mm")
     assert abs(float(length.split()[0]) - pixels * 0.661468) < 0.2
-    dialog.get_by_role("button", name="Zoom in").click()
-    assert page.inner_text("#measured") == ""
+    page.keyboard.press("+")
+    assert viewers(page, "viewer.measured.textContent")[0] == length  # measurements stay
+    page.keyboard.press("ArrowLeft")  # moves the measurement that is chosen
+    page.keyboard.press("Delete")
+    until(page, f"{VIEWERS}[0].measured.textContent === ''")

@@ -5,7 +5,17 @@ from pathlib import Path
 import pytest
 from playwright import sync_api
 
-from tests.e2e.browsing import SETTLED, choose, crop_by_mouse, ids, key_of, show, until
+from tests.e2e.browsing import (
+    SETTLED,
+    choose,
+    crop_by_mouse,
+    ids,
+    key_of,
+    show,
+    until,
+    until_viewers,
+    viewers,
+)
 
 # Comparing
 
@@ -15,44 +25,50 @@ def test_compare(page: sync_api.Page, pictures: list[Path]) -> None:
     answers = ids(page)
     page.locator(".column .card").nth(1).click()
     dialog = page.get_by_role("dialog")
-    assert "rank 2 of 20" in dialog.get_by_role("heading").inner_text()
-    until(page, "['left', 'right'].every(id => document.getElementById(id).naturalWidth > 0)")
-    until(page, "document.getElementById('right').src.endsWith('/picture')")
-    transforms = "['left', 'right'].map(id => document.getElementById(id).style.transform.trim())"
-
-    pane = page.locator(".pane").first.bounding_box()
-    assert pane
-    page.mouse.move(pane["x"] + 20, pane["y"] + 20)
+    dialog.get_by_role("heading", name="Result 2 of 20").wait_for()
+    until_viewers(page, "viewer.picture?.size.width > 0")
+    box = page.locator(".reading .viewer-stage").first.bounding_box()
+    assert box
+    middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(*middle)
     page.mouse.wheel(0, -240)
-    until(page, "document.getElementById('zoom').innerText === '200 %'")
-    left, right = page.evaluate(transforms)
+    until_viewers(page, "viewer.scale === 2")
+    left, right = viewers(page, "viewer.place")
     assert left == right
-    assert "scale(2)" in left
     page.mouse.down()
-    page.mouse.move(pane["x"] + 5, pane["y"] + 5, steps=3)
+    page.mouse.move(middle[0] - 30, middle[1] - 15, steps=3)
     page.mouse.up()
-    moved = page.evaluate(transforms)
+    moved = viewers(page, "viewer.place")
     assert moved[0] == moved[1] != left
+    assert moved[0]["x"] == pytest.approx(-30 / box["width"])
 
     page.keyboard.press("f")
-    assert page.get_by_role("button", name="Flip result").get_attribute("aria-pressed") == "true"
-    left, right = page.evaluate(transforms)
-    assert right == f"{left} scaleX(-1)"
+    assert viewers(page, "viewer.flipped") == [False, True]
     page.keyboard.press("Shift+ArrowRight")
-    assert page.evaluate(transforms)[0] != left
+    assert viewers(page, "viewer.place")[1]["x"] < moved[0]["x"]
     page.keyboard.press("0")
-    assert page.inner_text("#zoom") == "100 %"
+    assert viewers(page, "viewer.scale") == [1, 1]
     page.keyboard.press("+")
     page.keyboard.press("-")
-    assert page.inner_text("#zoom") == "100 %"
+    assert viewers(page, "viewer.scale") == [1, 1]
+    dialog.get_by_role("checkbox", name="Zoom").uncheck()
+    page.locator(".reading .viewer-stage").first.focus()
+    page.keyboard.press("+")
+    assert viewers(page, "viewer.scale") == [1.25, 1]
 
     page.keyboard.press("ArrowRight")
-    assert "rank 3 of 20" in dialog.get_by_role("heading").inner_text()
+    dialog.get_by_role("heading", name="Result 3 of 20").wait_for()
+    assert viewers(page, "viewer.flipped") == [False, False]
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("ArrowLeft")
-    assert "rank 1 of 20" in dialog.get_by_role("heading").inner_text()
+    dialog.get_by_role("heading", name="Result 1 of 20").wait_for()
     assert page.get_by_role("button", name="Previous result").is_disabled()
+    page.keyboard.press("g")
+    dialog.get_by_role("heading", name="Result 1–3 of 20").wait_for()
+    assert len(viewers(page, "1")) == 4
+    until_viewers(page, "viewer.picture?.size.width > 0")
+    page.keyboard.press("g")
     page.keyboard.press("Escape")
     dialog.wait_for(state="hidden")
     until(page, f"document.activeElement.dataset.image === '{answers[0]}'")
@@ -62,7 +78,7 @@ def test_search_from_the_comparison(page: sync_api.Page, pictures: list[Path]) -
     choose(page, pictures[-1])
     third = ids(page)[2]
     page.locator(".column .card").nth(2).press("Enter")
-    page.get_by_role("link", name="Search with this image").click()
+    page.get_by_role("button", name="Search with this image").click()
     page.wait_for_url(f"**/?image={third}")
     page.wait_for_selector(f"{SETTLED} .move")
     assert not page.get_by_role("dialog").is_visible()
@@ -82,16 +98,18 @@ def test_metadata(page: sync_api.Page, pictures: list[Path]) -> None:
     assert not metadata.is_visible()
 
 
-def test_the_region_is_what_is_compared(page: sync_api.Page, pictures: list[Path]) -> None:
+def test_the_region_is_framed_in_the_comparison(page: sync_api.Page, pictures: list[Path]) -> None:
     choose(page, pictures[-1])
     crop_by_mouse(page)
     page.get_by_text("· region").wait_for()
     page.wait_for_selector(f"{SETTLED} .move")
     page.locator(".column .card").first.click()
-    page.get_by_role("dialog").wait_for()
-    until(page, "document.getElementById('left').naturalWidth > 0")
-    width = page.evaluate("document.getElementById('left').naturalWidth")
-    assert f"region {width} ×" in page.inner_text("#left-words")
+    until_viewers(page, "viewer.picture?.size.width > 0")
+    size, marked = viewers(page, "viewer.picture.size")[0], viewers(page, "viewer.marked")[0]
+    region = page.url.split("region=")[1].split("&")[0].replace("%2C", ",").split(",")
+    pixels = [marked["x"] * size["width"], marked["y"] * size["height"]]
+    assert pixels == pytest.approx(list(map(float, region[:2])))
+    page.locator(".reading .viewer-marked").wait_for()
 
 
 # Recent queries, addresses

@@ -7,7 +7,7 @@ import pytest
 from playwright import sync_api
 
 from tests.cbir.images.synthetic_series import stack, write_series
-from tests.e2e.browsing import settle, until
+from tests.e2e.browsing import VIEWERS, settle, until, until_viewers, viewers
 from tests.indexer.commands import call
 from tests.service.conftest import Served, serving
 
@@ -64,7 +64,7 @@ def test_earlier_studies_of_an_image_of_the_collection(searched: sync_api.Page) 
     both = "StudyInstanceUIDs=1.2.1.9,1.2.2.9&hangingProtocolId=@ohif/hpCompare"
     assert link.get_attribute("href") == f"https://viewer.example.org/viewer?{both}"
     searched.locator("#priors .card").first.click()
-    searched.get_by_role("dialog").get_by_text("rank 1 of 5").wait_for()
+    searched.get_by_role("dialog").get_by_text("Result 1 of 5").wait_for()
     searched.keyboard.press("Escape")
     searched.locator("#columns .card").last.focus()
     searched.keyboard.press("s")
@@ -86,50 +86,41 @@ def test_no_other_study(page: sync_api.Page, files: Path) -> None:
 
 def test_slices_of_both_sides(searched: sync_api.Page) -> None:
     searched.locator("#columns .card").first.click()
-    searched.locator("#right-slice").wait_for()
-    searched.locator("#left-slice").wait_for()
-    link = searched.locator("#from-here")
-    searched.keyboard.press("Home")
-    searched.get_by_text("1 of 5").first.wait_for()
-    first = link.get_attribute("data-image")
-    before = searched.locator("#right").get_attribute("src")
+    until_viewers(searched, "viewer.count === 5 && viewer.picture")
+    searched.keyboard.press("Home")  # of the result, which has the focus
+    until(searched, f"{VIEWERS}[1].slice === {VIEWERS}[1].slices[0]")
+    first = viewers(searched, "viewer.slice.id")[1]
     searched.keyboard.press("ArrowDown")
-    assert searched.inner_text("#right-count") == "2 of 5"
-    until(searched, f"document.getElementById('right').src !== '{before}'")
-    assert link.get_attribute("data-image") != first
-    left = searched.inner_text("#left-count")
-    searched.locator("#right").hover()
+    until(searched, f"{VIEWERS}[1].counter.textContent === 'slice 2 of 5'")
+    assert viewers(searched, "viewer.slice.id")[1] != first
+    searched.get_by_role("dialog").get_by_role("checkbox", name="Slices").uncheck()
+    left = viewers(searched, "viewer.index")[0]
+    searched.locator(".reading .viewer-stage").nth(1).hover()
     searched.mouse.wheel(0, 120)
-    until(searched, "document.getElementById('right-count').textContent === '3 of 5'")
-    assert searched.inner_text("#left-count") == left
-    assert searched.inner_text("#zoom") == "100 %"
+    until(searched, f"{VIEWERS}[1].counter.textContent === 'slice 3 of 5'")
+    assert viewers(searched, "viewer.index")[0] == left
     searched.keyboard.down("Control")
     searched.mouse.wheel(0, -120)
     searched.keyboard.up("Control")
-    until(searched, "document.getElementById('zoom').textContent !== '100 %'")
+    until_viewers(searched, "viewer.scale > 1")
+    link = searched.get_by_role("link", name="Open in PACS viewer")
+    assert str(link.get_attribute("href")).startswith(
+        "https://viewer.example.org/viewer?StudyInstanceUIDs=1.2."
+    )
 
 
 def test_one_window_for_both_sides(searched: sync_api.Page) -> None:
     searched.locator("#columns .card").first.click()
-    searched.locator("#compare-preset:enabled").wait_for()
-    before = [searched.locator(side).get_attribute("src") for side in ("#left", "#right")]
-    searched.get_by_label("Window of both").select_option("Lung")
-    for side, source in zip(("left", "right"), before, strict=True):
-        until(searched, f"document.getElementById('{side}').src !== '{source}'")
-    assert not searched.locator("figure.fixed").count()
-
-
-def test_magnifier_in_the_comparison(searched: sync_api.Page) -> None:
-    searched.locator("#columns .card").first.click()
-    searched.keyboard.press("z")
-    assert searched.locator(".panes .lens").count() == 2
-    title = searched.inner_text("#compare-title")
-    before = searched.locator(".panes .lens").first.evaluate("(lens) => lens.style.left")
+    until_viewers(searched, "viewer.picture")
+    searched.keyboard.press("5")
+    until_viewers(searched, "String(viewer.shownWindow) === '-600,1500'")
     searched.keyboard.press("ArrowRight")
-    assert searched.locator(".panes .lens").first.evaluate("(lens) => lens.style.left") != before
-    assert searched.inner_text("#compare-title") == title
-    searched.get_by_role("dialog").get_by_role("button", name="Magnifier").click()
-    assert not searched.locator(".panes .lens").count()
+    until_viewers(searched, "viewer.picture && String(viewer.shownWindow) === '-600,1500'")
+    searched.get_by_role("dialog").get_by_role("checkbox", name="Window").uncheck()
+    searched.locator(".reading .viewer-stage").first.focus()
+    searched.keyboard.press("6")
+    until(searched, f"String({VIEWERS}[0].shownWindow) === '480,2500'")
+    assert viewers(searched, "viewer.shownWindow")[1] == [-600, 1500]
 
 
 def test_tools_on_the_query(searched: sync_api.Page) -> None:

@@ -10,7 +10,7 @@ import pytest
 from playwright import sync_api
 
 from tests.cbir.images.synthetic_series import stack, write_series
-from tests.e2e.browsing import settle, until
+from tests.e2e.browsing import VIEWERS, settle, until, until_viewers, viewers
 from tests.indexer.commands import call
 from tests.service.conftest import Served, serving
 
@@ -56,19 +56,18 @@ def test_slices_of_the_comparison_are_in_order(page: sync_api.Page, files: dict[
     page.goto(f"{page.url}?image={image}")
     settle(page)
     page.locator("#columns .card").nth(5).click()
-    page.locator("#right-slice").wait_for()
-    link = page.locator("#from-here")
-    shown = instance(page, link.get_attribute("data-image"))
-    assert page.inner_text("#right-count") == f"{list(files).index(shown) + 1} of {COUNT}"
+    until_viewers(page, "viewer.count === 24 && viewer.picture")
+    left, shown = (instance(page, image) for image in viewers(page, "viewer.slice.id"))
+    assert left == instance(page, image)
+    for name, number in zip(viewers(page, "viewer.counter.textContent"), (left, shown), strict=True):
+        assert name == f"slice {list(files).index(number) + 1} of {COUNT}"
     page.keyboard.press("Home")
     seen = []
     for number in range(1, COUNT + 1):
-        until(page, f"document.getElementById('right-count').textContent === '{number} of {COUNT}'")
-        seen.append(instance(page, link.get_attribute("data-image")))
+        until(page, f"{VIEWERS}[1].counter.textContent === 'slice {number} of {COUNT}'")
+        seen.append(instance(page, viewers(page, "viewer.slice.id")[1]))
         page.keyboard.press("ArrowDown")
     assert seen == list(files)
-    left = page.inner_text("#left-count")
-    assert left == f"{list(files).index(instance(page, image)) + 1} of {COUNT}"
 
 
 def test_slices_of_a_dropped_folder_are_in_order(page: sync_api.Page, files: dict[str, Path]) -> None:
@@ -95,11 +94,11 @@ def test_slices_of_a_dropped_folder_are_in_order(page: sync_api.Page, files: dic
 def test_slices_of_the_gallery_are_in_order(page: sync_api.Page, files: dict[str, Path]) -> None:
     page.goto(f"{page.url}gallery?view=series")
     page.locator("#cards .tile").first.click()
-    page.locator("#slice-film").focus()
+    page.locator("#large-viewer .viewer-stage").focus()
     page.keyboard.press("Home")
     seen = []
     for number in range(1, COUNT + 1):
-        until(page, f"document.getElementById('slice-number').textContent === '{number} of {COUNT}'")
+        page.locator("#large-viewer").get_by_text(f"slice {number} of {COUNT}", exact=True).wait_for()
         address = str(page.locator("#slice-search").get_attribute("href"))
         seen.append(instance(page, address.split("image=")[1].split("&")[0]))
         page.keyboard.press("ArrowDown")

@@ -77,7 +77,8 @@ test("Hounsfield units have one window, other values the same change of their ow
   const mr = (window) => ({ unit: "", windowing: { window } });
   assert.deepEqual(windowInStep([-600, 1500], ct([40, 400]), ct([60, 300])), [-600, 1500]);
   assert.deepEqual(windowInStep([150, 400], mr([100, 200]), mr([1000, 1000])), [1250, 2000]);
-  assert.equal(windowInStep(null, mr([1, 2]), ct([3, 4])), null);
+  assert.equal(windowInStep(null, mr([1, 2]), mr([3, 4])), null);
+  assert.equal(windowInStep([90, 150], ct([40, 400]), mr([100, 200])), undefined);
 });
 
 test("lengths are in mm where the spacing is known", () => {

@@ -47,7 +47,9 @@ def test_answer_is_that_of_the_search_path(client: FlaskClient, indexed: Path, p
         image = next(iter(read_images(pictures[-1])))
         expected = searcher.by_image(image, Request(k=7), Stopwatch()).model_dump(mode="json")
     answer = post(client, pictures[-1], k=7).json
-    assert set(answer) == {"query", "rerank", "agreement", "results", "timings_ms", "grouping", "sites"}
+    assert set(answer) == {
+        "query", "rerank", "agreement", "results", "timings_ms", "grouping", "sites", "before", "extras",
+    }  # fmt: skip
     assert answer["sites"] is None
     assert set(answer["timings_ms"]) == {"decode", "describe", "search", "rerank", "total"}
     for part in ("query", "rerank", "results"):

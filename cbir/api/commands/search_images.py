@@ -51,6 +51,9 @@ def search_images(
     parameter: options.Parameter = None,
     where: options.Where = None,
     exclude_patient: Annotated[str | None, Option(help="Leave out the images of this patient.")] = None,
+    exclude_own_study: Annotated[
+        bool, Option(help="Leave out images of the study of the query, or of its patient without one.")
+    ] = False,
     frame: options.Frame = None,
     relevant: Annotated[list[str] | None, Option(help="Id of a relevant image. Repeatable.")] = None,
     not_relevant: Annotated[list[str] | None, Option(help="Id of an irrelevant image. Repeatable.")] = None,

@@ -204,12 +204,12 @@ def _patient(patient: PatientScope) -> str:
 
 
 def _outside(outside: DicomScope) -> str:
-    dicom = _any([attribute_token(DICOM)])
+    dicom = _any([attribute_token(DICOM)]) if outside.only_dicom else ""
     if not outside.study:
         return dicom
     fields = {"study": outside.study, "series": outside.series, "instance": outside.instance}
     inside = " and ".join(_any([attribute_token(name, uid)]) for name, uid in fields.items() if uid)
-    return f"{dicom} and not ({inside})"
+    return f"{dicom} and not ({inside})" if dicom else f"not ({inside})"
 
 
 def _without(name: str, values: Iterable[str]) -> str:

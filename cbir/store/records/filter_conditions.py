@@ -3,7 +3,7 @@
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -30,11 +30,15 @@ FORMS = "key=value (also != < <= > >=, key? for images with the label, !key? for
 
 @dataclass(frozen=True)
 class DicomScope:
-    """A study, series or instance by its UIDs. series, instance: "" for all. Without a study it is empty."""
+    """A study, series or instance by its UIDs. series, instance: "" for all. Without a study it is empty.
+
+    only_dicom: whether images without a SOP Instance UID are excluded with it.
+    """
 
     study: str = ""
     series: str = ""
     instance: str = ""
+    only_dicom: bool = field(default=True, kw_only=True)
 
     def contains(self) -> "ColumnElement[bool]":
         """Return the SQL condition of the images in this scope."""
@@ -47,11 +51,13 @@ class DicomScope:
         return and_(*(column == uid for column, uid in uids if uid)) if self.study else false()
 
     def excludes(self) -> "ColumnElement[bool]":
-        """Return the SQL condition of the images in this scope, or without a SOP Instance UID."""
+        """Return the SQL condition of the images that are left out outside of this scope."""
         from sqlalchemy import or_
 
         from cbir.store.base.schema import images
 
+        if not self.only_dicom:
+            return self.contains()
         return or_(images.c.instance == "", self.contains())
 
 

@@ -60,6 +60,16 @@ class LabelValues(NamedTuple):
     items: list[LabelCount]
 
 
+_OF_PATIENTS = Statement(
+    "SELECT patient_key, count(*) FROM images WHERE patient_key IN ? GROUP BY patient_key"
+)
+
+
+def count_by_patient(connection: Connection, keys: Sequence[str]) -> dict[str, int]:
+    """Return the number of images of each patient, by key."""
+    return dict(map(tuple, _OF_PATIENTS.run(connection, list(keys))))
+
+
 def check_label_keys(connection: Connection, keys: Sequence[str]) -> None:
     """Raise InvalidInput, which names a close key and all of them, for a key that no image has."""
     require_other_keys(keys)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Select, and_, case, func, or_, select
 
 from cbir.errors import InvalidInput
-from cbir.images.slice_order import PlacedSlice, SlicePlace, order_slices, uid_key
+from cbir.images.slice_order import PlacedSlice, SlicePlace, order_slices, slice_stacks, uid_key
 from cbir.store.base.reserved_labels import SLICE_PLACE, as_number
 from cbir.store.base.schema import images, labels
 from cbir.store.base.statements import Statement
@@ -32,6 +32,18 @@ def numbers_in_order(
     conditions : sequence of SQL conditions
         Further ones; all must hold.
     """
+    members = _placed_slices(connection, scope, conditions)
+    return [
+        members[series][index][0]
+        for series in sorted(members, key=uid_key)
+        for index in order_slices([each for _, each in members[series]])
+    ]
+
+
+def _placed_slices(
+    connection: Connection, scope: DicomScope, conditions: Sequence[ColumnElement[bool]] = ()
+) -> dict[str, list[tuple[int, PlacedSlice]]]:
+    """Return number and place of the images in a scope, by series."""
     placed = and_(labels.c.number == images.c.number, labels.c.key == SLICE_PLACE)
     columns = images.c.number, images.c.series, images.c.instance, images.c.frame, labels.c.value
     query = select(*columns).outerjoin_from(images, labels, placed).where(scope.contains(), *conditions)
@@ -41,11 +53,33 @@ def numbers_in_order(
     ):
         location = SlicePlace.from_text(text) if text else SlicePlace()
         members[series].append((number, PlacedSlice(location, instance, frame or 0)))
-    return [
-        members[series][index][0]
-        for series in sorted(members, key=uid_key)
-        for index in order_slices([each for _, each in members[series]])
-    ]
+    return members
+
+
+@dataclass(frozen=True)
+class SliceFacts:
+    """Place of an image in its series.
+
+    number: among all its images in their order, from 1. count: of them. position: mm along the normal of its stack,
+    None if unknown. stack: number of the parallel slices of one pass that it belongs to, from 1.
+    """
+
+    number: int
+    count: int
+    position: float | None
+    stack: int
+
+
+def read_slice_facts(connection: Connection, scope: DicomScope) -> dict[str, SliceFacts]:
+    """Return the places of the images of one series by their ids, in their order."""
+    facts: dict[int, SliceFacts] = {}
+    for members in _placed_slices(connection, scope).values():
+        for number, stack in enumerate(slice_stacks([each for _, each in members]), 1):
+            for at, index in enumerate(stack.members):
+                place = round(stack.positions[at], 3) if stack.positions else None
+                facts[members[index][0]] = SliceFacts(len(facts) + 1, len(members), place, number)
+    ids = dict(connection.execute(select(images.c.number, images.c.image_id).where(scope.contains())).all())
+    return {ids[number]: place for number, place in facts.items() if number in ids}
 
 
 def middle_number(

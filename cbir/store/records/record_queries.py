@@ -17,7 +17,7 @@ from cbir.store.records import dicom_instances, image_counts, image_order
 from cbir.store.records.dicom_instances import StudyCounts
 from cbir.store.records.filter_conditions import Condition, DicomScope, parse_filters
 from cbir.store.records.image_counts import LabelKey, LabelValues
-from cbir.store.records.image_order import DicomGroup, Order, Position, numbers_in_order
+from cbir.store.records.image_order import DicomGroup, Order, Position, SliceFacts, numbers_in_order
 from cbir.store.records.image_rows import batches
 from cbir.store.records.record_rows import (
     bounded_records,
@@ -104,6 +104,14 @@ class RecordQueries:
                 {record.image_id: record for record in records.values()},
                 {records[number].image_id for number in bare},
             )
+
+    def slice_facts(self, scope: DicomScope) -> dict[str, SliceFacts]:
+        """Return the places of the images of one series by their ids, in their order."""
+        return self._read(image_order.read_slice_facts, scope)
+
+    def count_by_patient(self, keys: Sequence[str]) -> dict[str, int]:
+        """Return the number of images of each patient, by key."""
+        return self._read(image_counts.count_by_patient, keys)
 
     def iterate(self) -> Iterator[tuple[int, Record]]:
         """Yield number and record of every image, in the order in which they were added."""

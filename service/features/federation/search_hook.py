@@ -15,8 +15,8 @@ from service.http.search_parameters import SearchBody, SearchParameters
 from service.routes.search_hooks import HookedSearch, SearchHook
 
 ALONE = (  # parameters that other sites cannot be asked with
-    "anywhere", "examples", "exclude_patient", "feedback", "group_by", "max_distance", "same_patient",
-    "score_threshold", "text",
+    "anywhere", "examples", "exclude_own_study", "exclude_patient", "feedback", "group_by", "max_distance",
+    "same_patient", "score_threshold", "text",
 )  # fmt: skip
 
 

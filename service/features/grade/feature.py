@@ -9,4 +9,5 @@ FEATURE = Feature(
     package="service.features.grade",
     page_modules={"search": ("grade.js",)},
     page_facts="service.features.grade.page_facts:grade_facts",
+    search_hook="service.features.grade.search_hook:HOOK",
 )

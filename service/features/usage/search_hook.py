@@ -54,7 +54,7 @@ def wants_log(settings: Settings) -> bool:
 
 def _kind_of(answer: Answer, params: SearchParameters) -> tuple[str, str | None]:
     """Return the kind of the query, and its id if it is a whole image of the collection."""
-    uploaded = isinstance(params, ByImage)
+    uploaded = isinstance(params, ByImage) or bool(getattr(params, "origin", None))
     if params.examples or g.get("usage_several") or answer.query.format in ("text", "vector"):
         return "other", None
     if getattr(params, "region", None):

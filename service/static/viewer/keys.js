@@ -23,13 +23,17 @@ const TOOLS = { d: "window", z: "zoom", m: "measure", c: "region" };
 /** Do what a key means; returns whether it means something. */
 export function handleKey(viewer, event) {
   const { key: name, shiftKey, ctrlKey, metaKey, altKey } = event;
-  if (ctrlKey || metaKey || altKey || !viewer.picture) return false;
+  if (ctrlKey || metaKey || altKey) return false;
   const key = name.length > 1 ? name : name.toLowerCase();
+  const steps = viewer.count > 1 && !shiftKey && !viewer.chosen ? stepsOf(key, viewer.count) : 0;
+  if (steps) viewer.goTo(viewer.index + steps, true);
+  return steps !== 0 || (Boolean(viewer.picture) && keyOfPicture(viewer, key, shiftKey));
+}
+
+function keyOfPicture(viewer, key, shiftKey) {
   if (viewer.chosen && keyOfShape(viewer, key, shiftKey)) return true;
   if (ARROWS[key] && shiftKey) return move(viewer, ARROWS[key]);
-  const steps = viewer.count > 1 ? stepsOf(key, viewer.count) : 0;
-  if (steps) viewer.goTo(viewer.index + steps, true);
-  else if (ACTIONS[key]) ACTIONS[key](viewer);
+  if (ACTIONS[key]) ACTIONS[key](viewer);
   else if (TOOLS[key] && viewer.tools.includes(TOOLS[key])) viewer.strip.choose(TOOLS[key]);
   else if (viewer.picture.unit === "HU" && PRESETS[key - FIRST_PRESET]) viewer.changeWindow(PRESETS[key - FIRST_PRESET].window);
   else if (key === "Enter" && ["measure", "region"].includes(viewer.tool)) begin(viewer);

@@ -40,11 +40,11 @@ export function paintColours(bytes, channels, table, pixels) {
 
 /**
  * The window for `to` that corresponds to `window` of `from`; both are pictures {unit, windowing}: the same one for values of
- * one unit, else the same change from the windows of their files.
+ * one unit, the same change from the windows of their files for values without; undefined for a picture of each kind.
  */
 export function windowInStep(window, from, to) {
-  if (!window) return null;
-  if (from.unit && from.unit === to.unit) return window;
+  if (from.unit !== to.unit) return undefined;
+  if (!window || from.unit) return window;
   const [[center, width], [otherCenter, otherWidth]] = [from.windowing.window, to.windowing.window];
   const factor = width > 0 ? otherWidth / width : 1;
   return [otherCenter + (window[0] - center) * factor, window[1] * factor];

@@ -10,8 +10,6 @@ const WITHOUT_VALUES = [404, 406, 410, 415, 422]; // a picture may be there that
 const IN_BROWSER = ["png", "jpeg", "bmp"]; // kinds of files that the browser shows by itself
 const ARRAYS = { int16: Int16Array, uint16: Uint16Array, uint8: Uint8Array, rgb8: Uint8Array };
 
-const HAS_VALUES = false; // whether the service sends values and positions; to be removed with the service that does
-
 const kept = new Map(); // {promise, bytes} by key, the latest used last
 const numbers = new WeakMap(); // of files, for keys
 let files = 0;
@@ -126,8 +124,7 @@ const withoutValues = (error) => {
  * Load the values of a slice; null if it has none. Where it may show something sooner, wait for `picture` below.
  * A slice of a file that the browser cannot show, and one whose `valued` is true, has no need of another request.
  */
-export async function loadValues(slice) {
-  if (!HAS_VALUES) return null;
+export function loadValues(slice) {
   return keep(`${keyOf(slice)}values`, () => values(slice)).catch(withoutValues);
 }
 
@@ -158,7 +155,7 @@ export async function seriesOf({ collection, id }, { study, series }, signal) {
   const slices = [];
   let cursor = "";
   do {
-    const fields = new URLSearchParams({ study, series, sort: "slices", limit: 1000, ...(HAS_VALUES && { cards: "true" }), ...(cursor && { cursor }) });
+    const fields = new URLSearchParams({ study, series, sort: "slices", cards: "true", limit: 1000, ...(cursor && { cursor }) });
     const path = collection ? `/v1/collections/${encodeURIComponent(collection)}/images` : "/v1/images";
     const page = await (await request(`${path}?${fields}`, { signal })).json();
     slices.push(...page.items.map(({ image_id, card }) => ({ id: image_id, position_mm: card?.slice?.position_mm, stack: card?.slice?.stack })));

@@ -268,7 +268,7 @@ export class CbirViewer extends HTMLElement {
 
   /** Begin with the window and zoom of the group. */
   #takeOver() {
-    const windowed = this.#others("window").find(({ picture, window }) => picture && window);
+    const windowed = this.#others("window").find(({ picture, window }) => picture?.unit === this.picture.unit && window);
     if (windowed && !this.window) this.window = windowInStep(windowed.window, windowed.picture, this.picture);
     const placed = this.#others("zoom").find(({ picture, place }) => picture && place !== FITTED);
     if (placed) this.place = placed.place;
@@ -310,8 +310,9 @@ export class CbirViewer extends HTMLElement {
     this.window = window;
     this.dispatch("window", { window: this.window, picture: this.picture });
     for (const other of this.#others("window")) {
-      if (!other.picture || !this.picture) continue;
-      other.window = windowInStep(this.window, this.picture, other.picture);
+      const shared = other.picture && this.picture ? windowInStep(this.window, this.picture, other.picture) : undefined;
+      if (shared === undefined) continue;
+      other.window = shared;
       other.strip.draw();
     }
     this.strip.draw();
@@ -416,14 +417,13 @@ export class CbirViewer extends HTMLElement {
     this.film.draw(this);
     drawShapes(this);
     const { count, picture } = this;
-    const number = Math.max(this.shownIndex, 0) + 1;
+    const number = (this.shownIndex < 0 ? this.index : this.shownIndex) + 1;
     this.slider.hidden = count < 2;
-    this.counter.hidden = count < 2;
     this.slider.max = count;
     if (this.slider.valueAsNumber !== this.index + 1) this.slider.value = this.index + 1;
     const position = tr("{word} {number} of {count}", { word: this.#word.toLowerCase(), number, count });
     this.slider.setAttribute("aria-valuetext", position);
-    this.counter.textContent = count > 1 ? position : "";
+    this.counter.textContent = count > 1 && this.shownIndex >= 0 ? position : ""; // of the picture, which comes later
     const hasWindow = picture && (picture.windowing !== EIGHT_BIT || this.window);
     this.windowed.textContent = hasWindow ? tr("C {center} · W {width}", { center: round(this.shownWindow[0]), width: round(this.shownWindow[1]) }) : "";
     this.dataset.tool = this.tools.includes(this.tool) ? this.tool : "zoom";

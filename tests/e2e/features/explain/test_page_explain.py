@@ -3,6 +3,12 @@
 import pytest
 from playwright.sync_api import expect
 
+from tests.e2e.browsing import until_viewers, viewers
+
+OPAQUE_PIXELS = (
+    "viewer.overlay.getContext('2d').getImageData(0, 0, viewer.overlay.width, viewer.overlay.height)"
+    ".data.some((value, index) => index % 4 === 3 && value)"
+)
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 
@@ -37,19 +43,12 @@ def test_the_comparison_shows_what_matches_on_both_sides(page):
     page.locator("#columns .card[data-image]").first.wait_for()
     page.wait_for_load_state("networkidle")  # the cards are drawn again when another search ends
     page.locator("#columns .card").nth(1).click()
-    expect(page.locator("#compare")).to_be_visible()
-    expect(page.locator("#match-parts")).to_be_hidden()
+    until_viewers(page, "viewer.picture")
+    expect(page.locator(".explanation")).to_be_hidden()
     page.keyboard.press("h")
-    expect(page.locator("#compare canvas.match")).to_have_count(2)
-    page.locator("#match-opacity").fill("40")
-    assert (
-        page.locator("#compare canvas.match").first.evaluate("canvas => getComputedStyle(canvas).opacity")
-        == "0.4"
-    )
-    page.locator("#larger").click()
-    transforms = page.locator("#compare .pane").first.evaluate(
-        "pane => [...pane.querySelectorAll('img, canvas.match')].map(each => each.style.transform)"
-    )
-    assert len(set(transforms)) == 1
-    page.locator("#later").click()
-    expect(page.locator("#compare canvas.match")).to_have_count(2)
+    until_viewers(page, "viewer.overlay")
+    assert viewers(page, OPAQUE_PIXELS) == [True, True]
+    page.get_by_label("Overlay").fill("40")
+    assert viewers(page, "viewer.overlayOpacity") == [0.4, 0.4]
+    page.get_by_role("button", name="Next result").click()
+    until_viewers(page, "viewer.picture && viewer.overlay")
