@@ -47,7 +47,7 @@ export function card(hit, { href, number = "", slice = null, marked = null, over
   };
   const mark = (value, sign, words) =>
     html`<button class="mark" type="button" tabindex="-1" aria-pressed=${String(marked === value)} title=${words} aria-label=${`${words}: ${title}`} @click=${() => actions.mark(hit, value)}>${sign}</button>`;
-  return html`<a class="card" href=${href} data-image=${hit.image_id} title=${tip(hit)} @click=${open}>
+  return html`<a class="card" draggable=${place ? "false" : nothing} href=${href} data-image=${hit.image_id} title=${tip(hit)} @click=${open}>
       <span class="film" data-stack=${place ? hit.image_id : nothing}>${picture(slice?.address ?? hit.links.thumbnail)}${over}
         ${number === "" ? nothing : html`<span class="number">${number}</span>`}
         ${hit.match ? html`<svg class="match-frame" viewBox="0 0 1 1" preserveAspectRatio="none" aria-hidden="true"><rect x=${hit.match.x} y=${hit.match.y} width=${hit.match.width} height=${hit.match.height}></rect></svg>` : nothing}

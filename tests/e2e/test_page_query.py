@@ -68,7 +68,7 @@ def test_pasted_id_and_link(page: sync_api.Page, served: Served) -> None:
     ("text", "reason"),
     [
         ("https://example.org/scan.png", "Copy the picture there and paste it here"),
-        ("1.2.840.113619.2.55.3", "No series or study of this collection has the UID"),
+        ("1.2.840.113619.2.55.3", "No study of this collection has the UID"),
         ("0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef"),
     ],
 )
@@ -183,10 +183,19 @@ def test_window_of_a_scan(page: sync_api.Page) -> None:
     page.locator("#side .viewer-stage").focus()
     page.keyboard.press("6")  # bone
     until(page, f"String({VIEWER}.shownWindow) === '480,2500'")
-    with page.expect_response("**/search") as response:  # a window changes the picture, until it is searched in
-        page.get_by_role("button", name="Search in this window").click()
-    assert "480,2500" in str(response.value.request.post_data)
+    page.evaluate(
+        """() => {
+            window.windows = [];
+            const plain = XMLHttpRequest.prototype.send;
+            XMLHttpRequest.prototype.send = function (body) {
+                windows.push(body.get("window"));
+                return plain.call(this, body);
+            };
+        }"""
+    )
+    page.get_by_role("button", name="Search in this window").click()  # until then it changes the picture alone
     settle(page)
+    assert page.evaluate("windows") == ["480,2500"]
     assert page.get_by_role("button", name="Search in this window").count() == 0
 
 

@@ -7,7 +7,8 @@ import pytest
 from playwright import sync_api
 
 from tests.cbir.images.synthetic_series import stack, write_series
-from tests.e2e.browsing import VIEWER, VIEWERS, see_query, settle, until, until_viewers, viewers
+from tests.e2e.browsing import VIEWER as QUERY
+from tests.e2e.browsing import VIEWERS, see_query, settle, until, until_viewers, viewers
 from tests.indexer.commands import call
 from tests.service.conftest import Served, serving
 
@@ -143,11 +144,11 @@ def test_tools_on_the_query(searched: sync_api.Page) -> None:
     searched.locator("#side .viewer-stage").focus()
     searched.keyboard.press("m")
     drag(searched, (middle[0], middle[1]), 40, 0)
-    length = searched.evaluate(f"{VIEWER}.measured.textContent")
+    length = searched.evaluate(f"{QUERY}.measured.textContent")
     assert abs(float(length.split()[0]) - 40 * 64 / width * 3.5) < 1.5
     assert "region" not in searched.url
     searched.keyboard.press("5")  # the lung: another picture, not another search
-    until(searched, f"String({VIEWER}.shownWindow) === '-600,1500'")
+    until(searched, f"String({QUERY}.shownWindow) === '-600,1500'")
     assert searched.get_by_role("button", name="Search in this window").count() == 0  # of an image of the collection
 
 
@@ -156,7 +157,7 @@ def test_a_region_of_an_enlarged_picture(searched: sync_api.Page) -> None:
     searched.locator("#side .viewer-stage").focus()
     searched.keyboard.press("+")
     searched.keyboard.press("+")
-    until(searched, f"Math.abs({VIEWER}.scale - 1.5625) < 0.001")
+    until(searched, f"Math.abs({QUERY}.scale - 1.5625) < 0.001")
     searched.locator("#side").get_by_role("button", name="Region").click()
     drag(searched, (middle[0], middle[1]), 60, 60)
     searched.wait_for_url("**region=**")

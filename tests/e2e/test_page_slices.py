@@ -15,6 +15,14 @@ from tests.indexer.commands import call
 from tests.service.conftest import Served, serving
 
 COUNT = 24
+RECORD = """() => {
+    window.sizes = [];
+    const plain = XMLHttpRequest.prototype.send;
+    XMLHttpRequest.prototype.send = function (body) {
+        sizes.push(body.getAll("image")[0].size);
+        return plain.call(this, body);
+    };
+}"""
 HEIGHT = "fetch('/v1/images/{}').then((answer) => answer.json()).then(({{ instance }}) => instance)"
 
 
@@ -71,14 +79,9 @@ def test_slices_of_the_comparison_are_in_order(page: sync_api.Page, files: dict[
 
 
 def test_slices_of_a_dropped_folder_are_in_order(page: sync_api.Page, files: dict[str, Path]) -> None:
-    page.evaluate("""() => {
-        window.sizes = [];
-        const plain = XMLHttpRequest.prototype.send;
-        XMLHttpRequest.prototype.send = function (body) {
-            sizes.push(body.getAll("image")[0].size);
-            return plain.call(this, body);
-        };
-    }""")
+    page.goto(f"{page.url}?group_by=image")
+    page.locator("#drop").wait_for()
+    page.evaluate(RECORD)
     page.set_input_files("#file", random.Random(1).sample(list(files.values()), COUNT))
     settle(page)
     by_number = dict(enumerate((path.stat().st_size for path in files.values()), start=1))
@@ -93,6 +96,7 @@ def test_slices_of_a_dropped_folder_are_in_order(page: sync_api.Page, files: dic
 def test_slices_of_the_gallery_are_in_order(page: sync_api.Page, files: dict[str, Path]) -> None:
     page.goto(f"{page.url}gallery?view=series")
     page.locator("#cards .tile").first.click()
+    page.locator("#large-viewer").get_by_text(f"of {COUNT}").wait_for()
     page.locator("#large-viewer .viewer-stage").focus()
     page.keyboard.press("Home")
     seen = []

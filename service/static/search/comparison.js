@@ -17,7 +17,7 @@ const resultOf = (hit) => ({
   rank: hit.rank,
   title: titleOf(hit),
   facts: factsOf(hit).join(" · "),
-  pacs: hit.links.viewer,
+  pacs: hit.links.viewer ?? null,
   match: hit.match,
   hit,
 });
@@ -25,10 +25,10 @@ const resultOf = (hit) => ({
 /** The query in words. */
 export const captionOf = ({ text, image }) => text ?? (image ? tr("Image {name} of the collection", { name: image.slice(0, 8) }) : tr("Your image"));
 
-/** Compare results with the query, from one of them, or from the first. */
-export function openComparison(from = shownHits(state)[0]) {
+/** Compare results with the query: those of the page, or others; from one of them, or from the first. */
+export function openComparison(from = shownHits(state)[0], listed = shownHits(state)) {
   const { shownQuery: query } = state;
-  const hits = shownHits(state).filter(({ site }) => !site);
+  const hits = listed.filter(({ site }) => !site);
   openReading({
     query: { source: query.text ? null : sourceOf(query), caption: captionOf(query), region: regionParts(query, queryViewer()?.picture?.size), window: queryViewer()?.window ?? query.window },
     results: hits.map(resultOf),

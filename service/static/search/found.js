@@ -26,7 +26,7 @@ function more(hit, { members }) {
 function result(hit, now, list) {
   const marked = now.query.text || hit.site || list === "before" ? null : (now.marks.get(hit.image_id) ?? 0);
   const own = !hit.site;
-  return html`<li class=${marked === 1 ? "liked" : marked === -1 ? "unliked" : ""}>${card(hit, {
+  return html`<li class=${hit.site ? "elsewhere" : marked === 1 ? "liked" : marked === -1 ? "unliked" : ""}>${card(hit, {
     href: own ? addressOf({ image: hit.image_id }) : nothing,
     number: hit.rank,
     slice: now.slices.get(hit.image_id) ?? null,

@@ -50,14 +50,11 @@ async function openImage({ collection, id }) {
   if (!collection || collection === collectionName()) startSearch({ image: id });
 }
 
-/** The image of a DICOM UID: of an instance, else one in the middle of a series or study. */
+/** Search with an image in the middle of the study of a UID. */
 async function openUid(uid) {
-  for (const name of ["series", "study"]) {
-    const response = await request(addressIn(collectionName(), "images", { [name]: uid, sort: "slices", limit: 1000 }), {});
-    const { items } = await response.json();
-    if (items.length) return startSearch({ image: items[items.length >> 1].image_id });
-  }
-  refuse(tr("No such image here"), tr("No series or study of this collection has the UID {uid}.", { uid }));
+  const { items } = await (await request(addressIn(collectionName(), "images", { study: uid, sort: "slices", limit: 1000 }), {})).json();
+  if (items.length) return startSearch({ image: items[items.length >> 1].image_id });
+  refuse(tr("No such study here"), tr("No study of this collection has the UID {uid}.", { uid }));
 }
 
 const refuse = (title, message) => showError(new ApiError(title, message));

@@ -5,7 +5,7 @@ import { card } from "./card.js";
 import { addPart } from "./page_parts.js";
 import { state, update } from "./page_state.js";
 import { openComparison } from "./search/comparison.js";
-import { addressOf, collectionName, showError, startSearch } from "./search/run.js";
+import { addressOf, collectionName, showError } from "./search/run.js";
 import { sendSearch } from "./search/send_search.js";
 import { tr, trn } from "./translate.js";
 import { html, nothing } from "./vendor/lit.js";
@@ -53,9 +53,10 @@ export function timeOf(days) {
 
 function study({ days_before: days, same_view: sameView, compare, images }) {
   const facts = [timeOf(days), sameView ? tr("same view") : ""].filter(Boolean).join(" · ");
-  const actions = { open: (hit) => (state.answer.results.some(({ image_id }) => image_id === hit.image_id) ? openComparison(hit) : startSearch({ image: hit.image_id })) };
+  const hits = images.map((image, index) => ({ ...image, rank: index + 1 }));
+  const actions = { open: (hit) => openComparison(hit, hits) };
   return html`<h3>${facts}${compare ? html` <a href=${compare} target="_blank" rel="noopener noreferrer" title=${tr("Side by side in the viewer")}>${tr("Side by side")} ↗</a>` : nothing}</h3>
-    <ul class="strip" role="list" aria-label=${facts || tr("Same patient")}>${images.map((image) => html`<li>${card(image, { href: addressOf({ image: image.image_id }), actions })}</li>`)}</ul>`;
+    <ul class="strip" role="list" aria-label=${facts || tr("Same patient")}>${hits.map((image) => html`<li>${card(image, { href: addressOf({ image: image.image_id }), actions })}</li>`)}</ul>`;
 }
 
 /** The panel below the query. */
