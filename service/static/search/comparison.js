@@ -1,6 +1,6 @@
 // The reading view of the search page: the query and results beside each other.
 
-import { factsOf, titleOf } from "../card.js";
+import { factsOf, titleOf } from "../card_words.js";
 import { callParts } from "../page_parts.js";
 import { state } from "../page_state.js";
 import { tr } from "../translate.js";

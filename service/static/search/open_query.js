@@ -7,11 +7,8 @@ import { InputError } from "../input_error.js";
 import { state, update } from "../page_state.js";
 import { readFiles } from "../read_files.js";
 import { tr } from "../translate.js";
+import { kindOf } from "./box_text.js";
 import { addressOf, changeCollection, collectionName, openAddress, showError, startSearch } from "./run.js";
-import { queryOf } from "./search_fields.js";
-
-const ID = /^[0-9a-f]{8,64}$|^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
-const UID = /^\d+(\.\d+){3,}$/;
 
 let reading = 0; // the latest choice of files; earlier ones that are still read do not matter
 
@@ -28,21 +25,6 @@ export async function openFiles(promised) {
     const unread = new ApiError(tr("The files cannot be read"), tr("The browser cannot read them. Copy them to a local folder and try again."));
     showError(error instanceof InputError ? new ApiError(error.title, error.message) : error instanceof DOMException ? unread : error);
   }
-}
-
-/** What a text of the box is: {kind: "page", params} or {kind: "image", id} of this service, {kind: "site"}, {kind: "uid"} or {kind: "words"}. */
-export function kindOf(text, here) {
-  if (/^https?:\/\//i.test(text) && URL.canParse(text)) {
-    const link = new URL(text);
-    if (link.origin !== here) return { kind: "site", host: link.host };
-    const image = /^\/v1\/(?:collections\/([^/]+)\/)?images\/([^/]+)/.exec(link.pathname);
-    if (image) return { kind: "image", collection: decodeURIComponent(image[1] ?? link.searchParams.get("collection") ?? ""), id: decodeURIComponent(image[2]) };
-    const params = Object.fromEntries(link.searchParams);
-    return link.pathname === "/" && queryOf(params) ? { kind: "page", params, search: link.search } : { kind: "other", path: link.pathname + link.search };
-  }
-  if (ID.test(text)) return { kind: "image", collection: "", id: text.toLowerCase() };
-  if (UID.test(text)) return { kind: "uid", uid: text };
-  return { kind: "words" };
 }
 
 async function openImage({ collection, id }) {

@@ -1,6 +1,6 @@
 // What the results say together: how like the collection the query is, and the shares of a label. Without the document.
 
-import { titleOf } from "../card.js";
+import { titleOf } from "../card_words.js";
 import { labelKeys, shares } from "../label_shares.js";
 import { tr } from "../translate.js";
 
