@@ -63,6 +63,7 @@ class Pane {
     const words = element("span", "reading-words", element("strong", "", tr("Rank {rank} · {title}", { rank, title })), ` ${facts}`);
     const pacsLink = pacs && Object.assign(element("a", "button small primary", tr("Open in PACS viewer")), { href: pacs, target: "_blank", rel: "noopener noreferrer" });
     const search = button(tr("Search with this image"), () => this.view.search(this));
+    search.classList.add("reading-search");
     this.caption.replaceChildren(words, ...(actions.mark ? marks : []), search, ...(pacsLink ? [pacsLink] : []));
     this.viewer.marked = match ?? null;
     this.viewer.flipped = false;
