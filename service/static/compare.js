@@ -9,12 +9,12 @@ import { closeReading, openReading } from "./viewer/reading.js";
 
 /** The query as the source of a viewer; null for words and whole series. */
 export function sourceOf(query, collection = current()) {
-  const { image, file, frame, slices, slice, places, files, series } = query;
-  if (image) return { kind: "image", collection, id: image };
+  const { image, file, frame, slices, slice, places, files, series, window } = query;
+  if (image) return { kind: "image", collection, id: image, window };
   if (!file || series) return null;
-  if (slices) return { kind: "stack", collection, slices: slices.map((each, index) => ({ file: each, ...places?.[index] })), index: slice };
+  if (slices) return { kind: "stack", collection, slices: slices.map((each, index) => ({ file: each, ...places?.[index] })), index: slice, window };
   if (files) return { kind: "stack", collection, slices: files.map((each) => ({ file: each })), index: files.indexOf(file), word: tr("Example") };
-  return { kind: "file", collection, file, frame };
+  return { kind: "file", collection, file, frame, window };
 }
 
 /** A region [x, y, width, height] in pixels as parts of a picture. */
@@ -42,7 +42,7 @@ export function open(card, { caption, size, search, withMetadata = false }) {
     told: (result) => callParts("openResult", "metadata", result.card),
     closed: (result) => result.card.isConnected && result.card.focus(),
   };
-  openReading({ query: { source: sourceOf(query), caption, region: partsOf(query.region, size), window: query.window }, results, index, actions, withMetadata });
+  openReading({ query: { source: sourceOf(query), caption, region: partsOf(query.region, size) }, results, index, actions, withMetadata });
 }
 
 export const close = closeReading;

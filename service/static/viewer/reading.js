@@ -125,7 +125,6 @@ class ReadingView {
     if (!this.dialog.open) this.dialog.showModal();
     this.panes[0].show(query.source, tr("The query"));
     this.panes[0].viewer.marked = query.region ?? null;
-    if (query.window) this.panes[0].viewer.window = query.window;
     this.setCount(Number(remembered(STORAGE_KEY)) === 3 ? 3 : 1);
     this.toggleMetadata(withMetadata);
     this.panes[1].viewer.stage.focus();
@@ -262,7 +261,7 @@ let view = null;
 
 /**
  * Open the reading view.
- * query: {source, caption, region, window}, source as of <cbir-viewer>, null for words; region: in parts of its picture. results: [{id, collection, rank, title, facts, pacs, match}],
+ * query: {source, caption, region}, source as of <cbir-viewer>, null for words; region: in parts of its picture. results: [{id, collection, rank, title, facts, pacs, match}],
  * pacs: address of the image in the archive's viewer, or null. index: of the result that is shown.
  * actions: mark(id, kind), markOf(id) "relevant", "irrelevant" or null, search(id), shown(result), told(result): its metadata are, closed(result).
  */

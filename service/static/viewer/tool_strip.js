@@ -61,6 +61,13 @@ export class ToolStrip {
     this.viewer.redraw();
   }
 
+  /** Give a tool to the pointer, and the focus to its row. */
+  openRow(name) {
+    this.#open = false;
+    this.choose(name);
+    this.row.querySelector("input, button")?.focus();
+  }
+
   close() {
     this.#open = false;
     this.draw();
