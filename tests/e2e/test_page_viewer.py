@@ -127,7 +127,7 @@ def test_slices_follow_each_other(sized: sync_api.Page, datasets: dict[str, pydi
     sized.keyboard.press("Home")
     heights = []
     for number in range(1, SIZES["1.5.2"][0] + 1):
-        until(sized, f"{VIEWERS}[0].counter.textContent === 'slice {number} of {SIZES['1.5.2'][0]}'")
+        until(sized, f"{VIEWERS}[0].counter.textContent === 'Slice {number} of {SIZES['1.5.2'][0]}'")
         shown = dataset_of(sized, viewers(sized, "viewer.slice.id")[0], datasets)
         heights.append(float(shown.ImagePositionPatient[2]))
         sized.keyboard.press("ArrowDown")

@@ -87,7 +87,7 @@ class ReadingView {
     this.later = button("→", () => this.go(1), tr("Next result"));
     for (const each of [this.earlier, this.later]) each.setAttribute("aria-label", each.title);
     this.layouts = [[1, "1 × 2"], [3, "2 × 2"]].map(([count, name]) => {
-      const made = button(name, () => this.setCount(count), tr("G: the query and one or three results"));
+      const made = button(name, () => this.setCount(count), "G");
       made.dataset.count = count;
       return made;
     });

@@ -133,7 +133,7 @@ export class ToolStrip {
 
   #regionRow() {
     const { viewer } = this;
-    return [button(tr("Choose with keys"), () => viewer.beginRegion(), tr("Arrow keys move it, with Shift they resize it, Enter chooses it")), button(tr("Whole image"), () => viewer.selectRegion(null))];
+    return [button(tr("Choose with keys"), () => viewer.beginRegion(), tr("Region: arrow keys move it, with Shift they resize it, Enter searches with it, Escape cancels")), button(tr("Whole image"), () => viewer.selectRegion(null))];
   }
 
   /** Show which tool is chosen, and what its row says. */

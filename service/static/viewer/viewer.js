@@ -36,7 +36,7 @@
 import { ApiError } from "../api.js";
 import { element } from "../dom.js";
 import { latest } from "../latest.js";
-import { tr } from "../translate.js";
+import { number, tr } from "../translate.js";
 import { Film } from "./film.js";
 import { installGestures } from "./gestures.js";
 import { handleKey } from "./keys.js";
@@ -419,15 +419,15 @@ export class CbirViewer extends HTMLElement {
     this.film.draw(this);
     drawShapes(this);
     const { count, picture } = this;
-    const number = (this.shownIndex < 0 ? this.index : this.shownIndex) + 1;
+    const shown = (this.shownIndex < 0 ? this.index : this.shownIndex) + 1;
     this.slider.hidden = count < 2;
     this.slider.max = count;
     if (this.slider.valueAsNumber !== this.index + 1) this.slider.value = this.index + 1;
-    const position = tr("{word} {number} of {count}", { word: this.#word.toLowerCase(), number, count });
+    const position = tr("{word} {number} of {count}", { word: this.#word, number: shown, count });
     this.slider.setAttribute("aria-valuetext", position);
     this.counter.textContent = count > 1 && this.shownIndex >= 0 ? position : ""; // of the picture, which comes later
     const hasWindow = picture && (picture.windowing !== EIGHT_BIT || this.window);
-    this.windowed.textContent = hasWindow ? tr("C {center} · W {width}", { center: round(this.shownWindow[0]), width: round(this.shownWindow[1]) }) : "";
+    this.windowed.textContent = hasWindow ? `C ${round(this.shownWindow[0])} · W ${round(this.shownWindow[1])}` : "";
     this.dataset.tool = this.tools.includes(this.tool) ? this.tool : "zoom";
     this.classList.toggle("scrolls", count > 1 || this.scale > 1 || !["zoom"].includes(this.dataset.tool));
     this.#describe();
@@ -453,7 +453,7 @@ export class CbirViewer extends HTMLElement {
   }
 }
 
-const round = (value) => Number(value.toPrecision(Math.abs(value) >= 1000 ? 5 : 3));
+const round = (value) => number(Number(value.toPrecision(Math.abs(value) >= 1000 ? 5 : 3)));
 
 function groupOf(name) {
   if (!groups.has(name)) groups.set(name, new Set());
