@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from playwright import sync_api
 
 from cbir.store import Collection
-from tests.e2e.browsing import PATIENCE_SECONDS
+from tests.e2e.browsing import PATIENCE_SECONDS, until
 from tests.service.conftest import CBIR, cbir
 
 SIDE = 64
@@ -26,6 +26,7 @@ SCREEN = """() => {
     const ready = !document.getElementById("first").disabled;
     return [first, second, ready, document.getElementById("finished").hidden];
 }"""
+DRAWN = "Boolean(document.getElementById('left')?.picture)"
 UNSENT = 'Object.keys(localStorage).filter((key) => key.startsWith("judged:")).length'
 
 
@@ -108,7 +109,7 @@ def introduce(page: sync_api.Page, address: str, name: str = "Dr. Ada") -> None:
     page.goto(address)
     page.get_by_label("Your name").fill(name)
     page.keyboard.press("Enter")
-    page.wait_for_selector("#left img")
+    until(page, DRAWN)
 
 
 def on_screen(page: sync_api.Page, after: tuple[str, str] | None = None) -> tuple[str, str] | None:

@@ -92,13 +92,13 @@ def test_slices_of_both_sides(searched: sync_api.Page) -> None:
     until(searched, f"{VIEWERS}[1].slice === {VIEWERS}[1].slices[0]")
     first = viewers(searched, "viewer.slice.id")[1]
     searched.keyboard.press("ArrowDown")
-    until(searched, f"{VIEWERS}[1].counter.textContent === 'slice 2 of 5'")
+    until(searched, f"{VIEWERS}[1].counter.textContent === 'Slice 2 of 5'")
     assert viewers(searched, "viewer.slice.id")[1] != first
     searched.get_by_role("dialog").get_by_role("checkbox", name="Slices").uncheck()
     left = viewers(searched, "viewer.index")[0]
     searched.locator(".reading .viewer-stage").nth(1).hover()
     searched.mouse.wheel(0, 120)
-    until(searched, f"{VIEWERS}[1].counter.textContent === 'slice 3 of 5'")
+    until(searched, f"{VIEWERS}[1].counter.textContent === 'Slice 3 of 5'")
     assert viewers(searched, "viewer.index")[0] == left
     searched.keyboard.down("Control")
     searched.mouse.wheel(0, -120)

@@ -68,11 +68,11 @@ def test_slices_of_the_comparison_are_in_order(page: sync_api.Page, files: dict[
     left, shown = (instance(page, image) for image in viewers(page, "viewer.slice.id"))
     assert left == instance(page, image)
     for name, number in zip(viewers(page, "viewer.counter.textContent"), (left, shown), strict=True):
-        assert name == f"slice {list(files).index(number) + 1} of {COUNT}"
+        assert name == f"Slice {list(files).index(number) + 1} of {COUNT}"
     page.keyboard.press("Home")
     seen = []
     for number in range(1, COUNT + 1):
-        until(page, f"{VIEWERS}[1].counter.textContent === 'slice {number} of {COUNT}'")
+        until(page, f"{VIEWERS}[1].counter.textContent === 'Slice {number} of {COUNT}'")
         seen.append(instance(page, viewers(page, "viewer.slice.id")[1]))
         page.keyboard.press("ArrowDown")
     assert seen == list(files)
@@ -101,7 +101,7 @@ def test_slices_of_the_gallery_are_in_order(page: sync_api.Page, files: dict[str
     page.keyboard.press("Home")
     seen = []
     for number in range(1, COUNT + 1):
-        page.locator("#large-viewer").get_by_text(f"slice {number} of {COUNT}", exact=True).wait_for()
+        page.locator("#large-viewer").get_by_text(f"Slice {number} of {COUNT}", exact=True).wait_for()
         address = str(page.locator("#slice-search").get_attribute("href"))
         seen.append(instance(page, address.split("image=")[1].split("&")[0]))
         page.keyboard.press("ArrowDown")

@@ -30,7 +30,7 @@ export function openComparison(from = shownHits(state)[0], listed = shownHits(st
   const { shownQuery: query } = state;
   const hits = listed.filter(({ site }) => !site);
   openReading({
-    query: { source: query.text ? null : sourceOf(query), caption: captionOf(query), region: regionParts(query, queryViewer()?.picture?.size), window: queryViewer()?.window ?? query.window },
+    query: { source: query.text ? null : { ...sourceOf(query), window: queryViewer()?.window ?? query.window }, caption: captionOf(query), region: regionParts(query, queryViewer()?.picture?.size) },
     results: hits.map(resultOf),
     index: Math.max(hits.findIndex(({ image_id }) => image_id === from.image_id), 0),
     actions: {

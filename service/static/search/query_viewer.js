@@ -20,13 +20,13 @@ async function noteKind(file) {
 }
 
 /** The query as the source of a viewer; null for words and whole series. */
-export function sourceOf({ image, file, frame, slices, slice, places, files, series }) {
+export function sourceOf({ image, file, frame, slices, slice, places, files, series, window }) {
   const collection = collectionName();
-  if (image) return { kind: "image", collection, id: image };
+  if (image) return { kind: "image", collection, id: image, window };
   if (!file || series) return null;
-  if (slices) return { kind: "stack", collection, slices: slices.map((each, index) => ({ file: each, ...places?.[index] })), index: slice };
+  if (slices) return { kind: "stack", collection, slices: slices.map((each, index) => ({ file: each, ...places?.[index] })), index: slice, window };
   if (files) return { kind: "stack", collection, slices: files.map((each) => ({ file: each })), index: files.indexOf(file), word: tr("Example") };
-  return { kind: "file", collection, file, frame };
+  return { kind: "file", collection, file, frame, window };
 }
 
 /** A key that is the same for queries that show the same pictures. */

@@ -114,9 +114,11 @@ export function installGestures(viewer) {
       shape = viewer.chosen = next;
     };
     const end = (event) => {
-      if (Math.hypot(event.clientX - start.clientX, event.clientY - start.clientY) >= LEAST_DRAG) return;
-      viewer.shapes = before;
-      viewer.chosen = grabbed?.shape ?? null;
+      viewer.chosen = null; // so that arrow keys mean slices again
+      if (Math.hypot(event.clientX - start.clientX, event.clientY - start.clientY) < LEAST_DRAG) {
+        viewer.chosen = grabbed?.shape ?? null;
+        viewer.shapes = before;
+      } else viewer.redraw();
     };
     return { move, end, cancel: () => (viewer.shapes = before) };
   }

@@ -23,7 +23,7 @@ export function keyOf({ file, id, collection = "", address, frame }) {
 /** The slices {file | id, collection | address, frame, position_mm, stack} of a viewer's source, and which is shown. */
 export function slicesOf(source) {
   if (!source) return { slices: [], index: 0 };
-  const { kind, slices, index = 0, ...slice } = source;
+  const { kind, slices, index = 0, window, ...slice } = source;
   if (kind !== "stack") return { slices: [slice], index: 0 };
   return { slices: slices.map((each) => ({ collection: source.collection, ...each })), index };
 }

@@ -63,6 +63,7 @@ class Pane {
     const words = element("span", "reading-words", element("strong", "", tr("Rank {rank} · {title}", { rank, title })), ` ${facts}`);
     const pacsLink = pacs && Object.assign(element("a", "button small primary", tr("Open in PACS viewer")), { href: pacs, target: "_blank", rel: "noopener noreferrer" });
     const search = button(tr("Search with this image"), () => this.view.search(this));
+    search.classList.add("reading-search");
     this.caption.replaceChildren(words, ...(actions.mark ? marks : []), search, ...(pacsLink ? [pacsLink] : []));
     this.viewer.marked = match ?? null;
     this.viewer.flipped = false;
@@ -86,7 +87,7 @@ class ReadingView {
     this.later = button("→", () => this.go(1), tr("Next result"));
     for (const each of [this.earlier, this.later]) each.setAttribute("aria-label", each.title);
     this.layouts = [[1, "1 × 2"], [3, "2 × 2"]].map(([count, name]) => {
-      const made = button(name, () => this.setCount(count), tr("G: the query and one or three results"));
+      const made = button(name, () => this.setCount(count), "G");
       made.dataset.count = count;
       return made;
     });
@@ -124,7 +125,6 @@ class ReadingView {
     if (!this.dialog.open) this.dialog.showModal();
     this.panes[0].show(query.source, tr("The query"));
     this.panes[0].viewer.marked = query.region ?? null;
-    if (query.window) this.panes[0].viewer.window = query.window;
     this.setCount(Number(remembered(STORAGE_KEY)) === 3 ? 3 : 1);
     this.toggleMetadata(withMetadata);
     this.panes[1].viewer.stage.focus();
@@ -261,7 +261,7 @@ let view = null;
 
 /**
  * Open the reading view.
- * query: {source, caption, region, window}, source as of <cbir-viewer>, null for words; region: in parts of its picture. results: [{id, collection, rank, title, facts, pacs, match}],
+ * query: {source, caption, region}, source as of <cbir-viewer>, null for words; region: in parts of its picture. results: [{id, collection, rank, title, facts, pacs, match}],
  * pacs: address of the image in the archive's viewer, or null. index: of the result that is shown.
  * actions: mark(id, kind), markOf(id) "relevant", "irrelevant" or null, search(id), shown(result), told(result): its metadata are, closed(result).
  */

@@ -61,6 +61,13 @@ export class ToolStrip {
     this.viewer.redraw();
   }
 
+  /** Give a tool to the pointer, and the focus to its row. */
+  openRow(name) {
+    this.#open = false;
+    this.choose(name);
+    this.row.querySelector("input, button")?.focus();
+  }
+
   close() {
     this.#open = false;
     this.draw();
@@ -126,7 +133,7 @@ export class ToolStrip {
 
   #regionRow() {
     const { viewer } = this;
-    return [button(tr("Choose with keys"), () => viewer.beginRegion(), tr("Arrow keys move it, with Shift they resize it, Enter chooses it")), button(tr("Whole image"), () => viewer.selectRegion(null))];
+    return [button(tr("Choose with keys"), () => viewer.beginRegion(), tr("Region: arrow keys move it, with Shift they resize it, Enter searches with it, Escape cancels")), button(tr("Whole image"), () => viewer.selectRegion(null))];
   }
 
   /** Show which tool is chosen, and what its row says. */

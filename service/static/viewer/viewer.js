@@ -5,7 +5,7 @@
 //              {kind: "image", collection, id}            collection "" or absent: the default one
 //              {kind: "stack", collection?, slices: [{id | file | address, frame?, position_mm?, stack?, valued?}], index, word?}
 //              {kind: "address", address}                 a picture of another server, which takes ?window=CENTER,WIDTH
-//              null: nothing. A source with the same pictures only moves to its index. position_mm: along the normal of the
+//              each may have a window [center, width] to begin with. null: nothing. A source with the same pictures only moves to its index. position_mm: along the normal of the
 //              parallel slices `stack`; valued: known to have values of 16 bits; word: "Slice" if absent.
 //   tools      ["window", "zoom", "measure", "region"] or some of these, on the picture; attribute tools="window zoom"; none if absent
 //   tool       the one that the left button and a finger have; "zoom" at first
@@ -18,6 +18,7 @@
 //   inverted, flipped    true or false
 //   overlay    a canvas drawn over the picture, stretched to it, or null; overlayOpacity from 0 to 1
 //   label      name for screen readers; attribute label="..."
+//   Attribute keyless: keys are the page's own.
 //   Attribute wheel-zooms: the wheel zooms a picture that is no stack (else the page scrolls).
 //   Read only: index, start (that of the source), count, slice (of source.slices, that is shown), picture {size, spacing {rows, columns}, modality, unit, frames,
 //   windowing: {window, values}, rendered}, linkedBy, scale.
@@ -35,7 +36,7 @@
 import { ApiError } from "../api.js";
 import { element } from "../dom.js";
 import { latest } from "../latest.js";
-import { tr } from "../translate.js";
+import { number, tr } from "../translate.js";
 import { Film } from "./film.js";
 import { installGestures } from "./gestures.js";
 import { handleKey } from "./keys.js";
@@ -98,14 +99,14 @@ export class CbirViewer extends HTMLElement {
     this.counter = element("output", "viewer-counter");
     this.windowed = element("output", "viewer-window");
     this.stage = element("div", "viewer-stage", this.film.canvas, this.drawing, this.note, element("div", "viewer-facts", this.windowed, this.counter));
-    this.stage.tabIndex = 0;
+    this.stage.tabIndex = this.hasAttribute("keyless") ? -1 : 0;
     this.stage.setAttribute("role", "group");
     this.measured = element("output", "viewer-measured unseen");
     this.slider = Object.assign(element("input", "viewer-slider"), { type: "range", min: 1 });
     this.slider.addEventListener("input", () => this.goTo(this.slider.valueAsNumber - 1, true));
     this.strip = new ToolStrip(this);
     this.append(this.stage, this.strip.node, this.slider, this.measured);
-    this.stage.addEventListener("keydown", (event) => this.press(event));
+    if (!this.hasAttribute("keyless")) this.stage.addEventListener("keydown", (event) => this.press(event));
     installGestures(this);
     this.strip.show();
     this.#describe();
@@ -144,7 +145,7 @@ export class CbirViewer extends HTMLElement {
     Object.assign(this, { slices, index, start: index, shownIndex: -1, picture: null, place: FITTED, chosen: null });
     this.#word = source?.word ?? tr("Slice");
     this.#valued = false;
-    this.#values.window = null;
+    this.#values.window = source?.window ?? null;
     this.#values.region = null;
     this.#say("");
     this.film?.clear();
@@ -229,7 +230,8 @@ export class CbirViewer extends HTMLElement {
     const isCurrent = () => this.slices === slices;
     try {
       const valued = this.#valued || Boolean(slice.valued);
-      const picture = await loadPicture(slice, { valued, window: this.picture?.rendered ? this.window : null });
+      const isRendered = this.picture ? this.picture.rendered : Boolean(slice.address);
+      const picture = await loadPicture(slice, { valued, window: isRendered ? this.window : null });
       if (!isCurrent()) return;
       this.#display(picture, index);
       if (picture.rendered && !slice.address && !slice.file) {
@@ -417,15 +419,15 @@ export class CbirViewer extends HTMLElement {
     this.film.draw(this);
     drawShapes(this);
     const { count, picture } = this;
-    const number = (this.shownIndex < 0 ? this.index : this.shownIndex) + 1;
+    const shown = (this.shownIndex < 0 ? this.index : this.shownIndex) + 1;
     this.slider.hidden = count < 2;
     this.slider.max = count;
     if (this.slider.valueAsNumber !== this.index + 1) this.slider.value = this.index + 1;
-    const position = tr("{word} {number} of {count}", { word: this.#word.toLowerCase(), number, count });
+    const position = tr("{word} {number} of {count}", { word: this.#word, number: shown, count });
     this.slider.setAttribute("aria-valuetext", position);
     this.counter.textContent = count > 1 && this.shownIndex >= 0 ? position : ""; // of the picture, which comes later
     const hasWindow = picture && (picture.windowing !== EIGHT_BIT || this.window);
-    this.windowed.textContent = hasWindow ? tr("C {center} · W {width}", { center: round(this.shownWindow[0]), width: round(this.shownWindow[1]) }) : "";
+    this.windowed.textContent = hasWindow ? `C ${round(this.shownWindow[0])} · W ${round(this.shownWindow[1])}` : "";
     this.dataset.tool = this.tools.includes(this.tool) ? this.tool : "zoom";
     this.classList.toggle("scrolls", count > 1 || this.scale > 1 || !["zoom"].includes(this.dataset.tool));
     this.#describe();
@@ -451,7 +453,7 @@ export class CbirViewer extends HTMLElement {
   }
 }
 
-const round = (value) => Number(value.toPrecision(Math.abs(value) >= 1000 ? 5 : 3));
+const round = (value) => number(Number(value.toPrecision(Math.abs(value) >= 1000 ? 5 : 3)));
 
 function groupOf(name) {
   if (!groups.has(name)) groups.set(name, new Set());

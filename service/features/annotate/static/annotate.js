@@ -16,6 +16,7 @@ import * as shortcuts from "./shortcuts.js";
 import { Session } from "./session.js";
 
 const KEY_STEP = 0.1; // part of a pane that an arrow key moves the images by
+const ZOOM = 1.25; // by a key
 const PAIR_ANSWERS = ["first", "alike", "second"];
 const { study, task } = byId("judging").dataset;
 
@@ -48,7 +49,7 @@ async function writeSeverity() {
   byId("write").disabled = false;
 }
 
-const { zoom } = session.stage;
+const [viewer] = session.stage.viewers; // the others follow it
 const isShown = () => Boolean(session.queue.current);
 const hold = [() => session.clock.hold(), () => session.clock.release(isShown())];
 const openInstructions = installInstructions(...hold);
@@ -66,15 +67,15 @@ const common = {
   p: () => (session.clock.isPaused ? session.resume() : session.pause()),
   i: openInstructions,
   r: switchReferences,
-  w: () => !byId("windowing").hidden && byId("center").focus(),
+  w: () => viewer.strip.openRow("window"),
   l: nextTheme,
-  f: () => zoom.reset(),
-  "+": () => zoom.larger(),
-  "-": () => zoom.smaller(),
-  "Shift+ArrowLeft": () => zoom.shift(KEY_STEP, 0),
-  "Shift+ArrowRight": () => zoom.shift(-KEY_STEP, 0),
-  "Shift+ArrowUp": () => zoom.shift(0, KEY_STEP),
-  "Shift+ArrowDown": () => zoom.shift(0, -KEY_STEP),
+  f: () => viewer.reset(),
+  "+": () => viewer.zoomBy(ZOOM),
+  "-": () => viewer.zoomBy(1 / ZOOM),
+  "Shift+ArrowLeft": () => viewer.moveBy(KEY_STEP, 0),
+  "Shift+ArrowRight": () => viewer.moveBy(-KEY_STEP, 0),
+  "Shift+ArrowUp": () => viewer.moveBy(0, KEY_STEP),
+  "Shift+ArrowDown": () => viewer.moveBy(0, -KEY_STEP),
 };
 const ofPairs = () => ({
   ArrowLeft: choose("first"),
@@ -82,7 +83,7 @@ const ofPairs = () => ({
   ArrowDown: choose("alike"),
   "=": choose("alike"),
   g: () => session.grades.focus(),
-  0: () => zoom.reset(),
+  0: () => viewer.reset(),
 });
 const ofImages = () => ({
   x: skip,
@@ -96,10 +97,6 @@ byId("undo").addEventListener("click", undo);
 byId("pause").addEventListener("click", () => session.pause());
 byId("resume").addEventListener("click", () => session.resume());
 byId("write").addEventListener("click", writeSeverity);
-byId("larger").addEventListener("click", () => zoom.larger());
-byId("smaller").addEventListener("click", () => zoom.smaller());
-byId("fit").addEventListener("click", () => zoom.reset());
-for (const id of ["center", "width"]) byId(id).addEventListener("pointerup", () => byId(id).blur()); // so that the arrow keys judge again
 document.addEventListener("visibilitychange", () => document.hidden && isShown() && session.pause());
 
 await showNewInstructions();

@@ -1,28 +1,25 @@
 // Large pictures in a dialog, one or two beside each other, to zoom; arrow keys go on to the next.
 
-import { byId, element, replaceIfMissing } from "/static/dom.js";
-import { Zoom } from "/static/zoom.js";
+import { byId, element } from "/static/dom.js";
+import "/static/viewer/viewer.js";
+import { sliceOf } from "./stage.js";
 
-let zoom = null;
+let isInstalled = false;
 let views = []; // lists of {id, caption}
 let position = 0;
 
+function figureOf({ id, caption }) {
+  const viewer = document.createElement("cbir-viewer");
+  Object.assign(viewer, { tools: ["window", "zoom"], label: caption, linked: "large" });
+  viewer.setAttribute("wheel-zooms", "");
+  const figure = element("figure", "", viewer, element("figcaption", "", caption));
+  viewer.source = { kind: "address", ...sliceOf(id) };
+  return figure;
+}
+
 function draw() {
-  const images = views[position].map(({ id, caption }) => {
-    const image = element("img", "");
-    Object.assign(image, { alt: caption, draggable: false, src: `/annotate/images/${id}/picture` });
-    return image;
-  });
-  byId("large-panes").replaceChildren(
-    ...images.map((image, index) => {
-      const pane = element("div", "pane", image);
-      replaceIfMissing(image);
-      return element("figure", "", pane, element("figcaption", "", views[position][index].caption));
-    }),
-  );
-  byId("large-panes").classList.toggle("single", images.length === 1);
-  zoom.images = images;
-  zoom.reset();
+  byId("large-panes").replaceChildren(...views[position].map(figureOf));
+  byId("large-panes").classList.toggle("single", views[position].length === 1);
   byId("large-back").disabled = position === 0;
   byId("large-next").disabled = position === views.length - 1;
 }
@@ -33,22 +30,21 @@ function go(step) {
 }
 
 function install() {
-  zoom = new Zoom(byId("large-panes"), [], () => {});
+  isInstalled = true;
   byId("large-back").addEventListener("click", () => go(-1));
   byId("large-next").addEventListener("click", () => go(1));
-  byId("large-larger").addEventListener("click", () => zoom.larger());
-  byId("large-smaller").addEventListener("click", () => zoom.smaller());
   byId("large").addEventListener("keydown", (event) => {
-    const actions = { ArrowLeft: () => go(-1), ArrowRight: () => go(1), "+": () => zoom.larger(), "-": () => zoom.smaller(), 0: () => zoom.reset() };
-    if (!actions[event.key]) return;
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (event.target.closest("input")) return;
+    if (step && !event.shiftKey) go(step);
+    else if (!byId("large-panes").querySelector("cbir-viewer").press(event)) return;
     event.preventDefault();
-    actions[event.key]();
   });
 }
 
 /** Open the dialog with views, lists of one or two {id, caption}, at a position; resolves when it is closed. */
 export function openPictures(newViews, start = 0) {
-  if (!zoom) install();
+  if (!isInstalled) install();
   [views, position] = [newViews, start];
   for (const id of ["large-back", "large-next"]) byId(id).hidden = views.length < 2;
   byId("large").showModal();

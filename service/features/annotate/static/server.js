@@ -1,7 +1,10 @@
 // Requests to the annotation server.
 
+import { ApiError } from "/static/api.js";
 import { session } from "/static/login/page_session.js";
 import { tr } from "/static/translate.js";
+
+const OFFLINE = tr("Your answers are stored in this browser and sent when the server responds again.");
 
 /** A failed request; kind: "offline", "busy" (may work later), "login" or "refused". */
 export class RequestError extends Error {
@@ -18,10 +21,7 @@ export async function request(address, options = {}) {
     response = await session.fetch(address, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new RequestError(
-      "offline",
-      tr("Your answers are stored in this browser and sent when the server responds again."),
-    );
+    throw new RequestError("offline", OFFLINE);
   }
   if (response.ok) return response;
   const problem = await response.json().catch(() => ({}));
@@ -30,6 +30,14 @@ export async function request(address, options = {}) {
   const login = response.status === 401 || response.status === 403;
   const kind = temporary ? "busy" : login ? "login" : "refused";
   throw new RequestError(kind, `${text.charAt(0).toUpperCase()}${text.slice(1)}.`);
+}
+
+/** The error of a viewer's picture as one of these requests; others stay as they are. */
+export function toRequestError(error) {
+  if (!(error instanceof ApiError)) return error;
+  if (error.status === 0) return new RequestError("offline", OFFLINE);
+  const isLogin = [401, 403].includes(error.status);
+  return new RequestError(isLogin ? "login" : error.temporary ? "busy" : "refused", error.message);
 }
 
 /** Post JSON and return the JSON of the response. */

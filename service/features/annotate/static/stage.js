@@ -1,80 +1,79 @@
 // The pictures of the current item: drawn, zoomed and windowed together, and loaded ahead.
 
 import { byId } from "/static/dom.js";
-import { Windowing } from "/static/windowing.js";
-import { Zoom } from "/static/zoom.js";
 import { tr } from "/static/translate.js";
-import { loadPictures } from "./pair_images.js";
+import { tidy, windowInStep } from "/static/viewer/levels.js";
+import { loadPicture } from "/static/viewer/picture_source.js";
+import "/static/viewer/viewer.js";
+import { toRequestError } from "./server.js";
 
 const PRELOADED = 4; // items whose pictures are loaded ahead
-const PANES = ["left", "right"];
+
+/** The picture of an image, as a slice of a viewer. */
+export const sliceOf = (id) => ({ address: `/annotate/images/${id}/picture` });
 
 export class Stage {
-  /** queue: of items. onError(error) is called if a change of the window fails. onDraw() after each drawing. */
+  /** queue: of items. onError(error) is called if a picture cannot be loaded. onDraw() after each drawing. */
   constructor(queue, { onError, onDraw }) {
-    Object.assign(this, { queue, onError, onDraw, shared: null }); // shared: {scale, window}, null for each file's own
-    this.zoom = new Zoom(byId("panes"), [], (scale) => {
-      byId("zoom").textContent = tr("{percent} %", { percent: Math.round(scale * 100) });
+    this.viewers = [...byId("panes").querySelectorAll("cbir-viewer")];
+    Object.assign(this, { queue, onDraw, chosen: null }); // chosen: {window, picture} by the person, null for that of each file
+    const names = this.viewers.length > 1 ? [tr("Left image"), tr("Right image")] : [tr("Image to grade")];
+    this.viewers.forEach((viewer, index) => Object.assign(viewer, { label: names[index], linked: "judged" }));
+    byId("panes").addEventListener("cbir-window", ({ detail }) => {
+      this.chosen = detail.window && detail;
+      this.preload();
     });
-    this.windowing = new Windowing((window) => this.setWindow(window), (window) => this.setWindow(window));
+    byId("panes").addEventListener("cbir-failed", ({ detail }) => onError(toRequestError(detail.error)));
   }
 
   /** True if nothing was drawn yet. */
   get isEmpty() {
-    return !byId("left").childElementCount;
+    return !this.viewers[0].picture;
   }
 
-  /** The pictures of an item, if they are loaded already. */
+  /** The sources of an item's pictures, if these are loaded already. */
   loaded(item) {
-    return item.shared === this.shared ? item.loaded : null;
+    return item.chosen === this.chosen ? item.loaded : null;
   }
 
-  /** Load the pictures of an item. */
-  load(item) {
-    return item.loading && item.shared === this.shared ? item.loading : loadPictures(item.ids, this.shared);
+  /** Load the pictures of an item, in the window that was chosen; resolves with their sources. */
+  async load(item) {
+    if (item.loading && item.chosen === this.chosen) return item.loading;
+    const { chosen } = this;
+    const source = async (id) => {
+      const picture = await loadPicture(sliceOf(id));
+      const window = chosen && windowInStep(chosen.window, chosen.picture, picture);
+      if (!window) return { kind: "address", ...sliceOf(id) };
+      await loadPicture(sliceOf(id), { window: tidy(window) });
+      return { kind: "address", ...sliceOf(id), window: tidy(window) };
+    };
+    return Promise.all(item.ids.map(source)).catch((error) => Promise.reject(toRequestError(error)));
   }
 
   /** Load the pictures of the next items. */
   preload() {
     for (const item of this.queue.following.slice(0, PRELOADED)) {
-      if (item.loading && item.shared === this.shared) continue;
-      Object.assign(item, { shared: this.shared, loaded: null });
-      const loading = loadPictures(item.ids, this.shared).then((loaded) => {
+      if (item.loading && item.chosen === this.chosen) continue;
+      Object.assign(item, { loading: null, loaded: null });
+      const loading = this.load(item).then((loaded) => {
         if (item.loading === loading) item.loaded = loaded;
         return loaded;
       });
-      item.loading = loading;
+      Object.assign(item, { loading, chosen: this.chosen });
       loading.catch(() => {
         if (item.loading === loading) item.loading = null; // tried again when the item is shown
       });
     }
   }
 
-  draw(item, { images, info }) {
-    images.forEach((image, position) => byId(PANES[position]).replaceChildren(image));
+  draw(item, sources) {
+    const { place } = this.viewers[0];
+    this.viewers.forEach((viewer, index) => {
+      viewer.source = sources[index];
+      viewer.place = place; // the same for all items
+    });
     const [first, second = ""] = item.ids;
     Object.assign(byId("panes").dataset, { first, second });
-    this.zoom.images = images;
-    this.zoom.draw();
-    item.scale = info?.scale;
-    const window = info && this.shared?.scale === info.scale ? this.shared.window : info?.window;
-    this.windowing.set(info && { ...info, window });
-    byId("windowed").textContent = this.shared ? "" : tr("(default of each file)");
     this.onDraw();
-  }
-
-  /** Show the images in a window, or each in its own with null. */
-  async setWindow(window) {
-    const item = this.queue.current;
-    this.shared = window && item ? { scale: item.scale, window } : null;
-    const requested = this.shared;
-    if (!item) return;
-    try {
-      const loaded = await loadPictures(item.ids, requested);
-      if (item === this.queue.current && requested === this.shared) this.draw(item, loaded);
-    } catch (error) {
-      this.onError(error);
-    }
-    if (requested === this.shared) this.preload();
   }
 }

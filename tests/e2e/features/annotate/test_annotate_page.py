@@ -13,7 +13,7 @@ from service.features.annotate import study_files
 from service.features.annotate.active.judgement_journal import ImageGrade, PairJudgement, Undo, read_journal
 from tests.e2e.browsing import until
 from tests.e2e.conftest import PATIENCE_MS
-from tests.e2e.judging import UNSENT, Annotating, annotating, introduce, joints, on_screen
+from tests.e2e.judging import DRAWN, UNSENT, Annotating, annotating, introduce, joints, on_screen
 from tests.e2e.test_page_axe import AXE, complaints
 
 SHOW_MS = 100
@@ -27,20 +27,20 @@ WATCH = """() => {
     window.shown = [];
     document.addEventListener("keydown", () => { pressed = performance.now(); }, true);
     const seen = () => requestAnimationFrame(() => setTimeout(() => {
-        const complete = [...document.querySelectorAll(".pane img")].every((one) => one.complete && one.naturalWidth);
+        const complete = [...document.querySelectorAll("#panes cbir-viewer")].every((one) => one.picture);
         if (pressed && complete) window.shown.push(performance.now() - pressed);
         pressed = 0;
     }));
     new MutationObserver(seen).observe(document.getElementById("panes"), { attributes: true });
 }"""
-MEANS = """() => [...document.querySelectorAll(".pane img")].map((image) => {
-    const canvas = new OffscreenCanvas(image.naturalWidth, image.naturalHeight);
-    const context = canvas.getContext("2d");
-    context.drawImage(image, 0, 0);
-    const { data } = context.getImageData(0, 0, canvas.width, canvas.height);
+MEANS = """() => [...document.querySelectorAll("#panes cbir-viewer")].map(({ picture: { bitmap, body } }) => {
+    const context = new OffscreenCanvas(body.width, body.height).getContext("2d");
+    context.drawImage(bitmap, 0, 0);
+    const { data } = context.getImageData(0, 0, body.width, body.height);
     return data.reduce((sum, value, place) => (place % 4 ? sum : sum + value), 0) / (data.length / 4);
 })"""
-SHAPES = "() => [...document.querySelectorAll('.pane img')].map((image) => image.style.transform)"
+PLACES = "() => [...document.querySelectorAll('#panes cbir-viewer')].map(({ place }) => place)"
+WINDOWS = "() => [...document.querySelectorAll('#panes cbir-viewer')].map(({ window }) => window)"
 TARGETS = """() => [...document.querySelectorAll("main button, main input, main a, .top button")]
     .filter((one) => one.checkVisibility())
     .map((one) => [one.id, one.getBoundingClientRect()])
@@ -205,34 +205,37 @@ def test_the_next_pair_is_shown_at_once(page: sync_api.Page) -> None:
 def test_one_zoom_and_one_window_for_both(page: sync_api.Page) -> None:
     page.keyboard.press("+")
     page.keyboard.press("Shift+ArrowLeft")
-    left, right = page.evaluate(SHAPES)
-    assert left == right
-    assert "scale(1.25)" in left
-    assert "translate(10%, 0%)" in left
+    left, right = page.evaluate(PLACES)
+    assert left == right == {"scale": 1.25, "x": pytest.approx(0.1), "y": 0}
     pane = page.locator("#right").bounding_box()
     assert pane
-    page.mouse.move(pane["x"] + 20, pane["y"] + 20)
+    page.mouse.move(pane["x"] + pane["width"] - 20, pane["y"] + 20)
     page.mouse.wheel(0, -240)
-    left, right = page.evaluate(SHAPES)
+    left, right = page.evaluate(PLACES)
     assert left == right
-    assert "scale(2.5)" in left
+    assert left["scale"] == 2.5
     before = page.evaluate(MEANS)
     page.keyboard.press("w")
-    page.keyboard.press("Home")  # the darkest center: both become lighter
-    until(page, "document.getElementById('windowed').textContent === ''")
-    after = page.evaluate(MEANS)
-    assert all(light > dark + 20 for light, dark in zip(after, before, strict=True))
+    page.keyboard.press("Control+a")
+    page.keyboard.type("20")  # a dark center: both become lighter
+    page.keyboard.press("Tab")
+    until(page, f"({MEANS})().every((mean, place) => mean > {before}[place] + 20)")
     pair = on_screen(page)
-    page.keyboard.press("ArrowRight")  # moves the slider, and judges nothing
+    page.keyboard.press("ArrowRight")  # in a field, and judges nothing
     assert on_screen(page) == pair
     page.keyboard.press("Escape")
+    windows = page.evaluate(WINDOWS)
     page.keyboard.press("ArrowRight")
     assert on_screen(page, pair) != pair
-    assert page.evaluate(SHAPES) == [left, right], "it stays for the next pair"
-    page.get_by_role("button", name="Default of each file").click()
-    until(page, "document.getElementById('windowed').textContent !== ''")
+    until(page, DRAWN)
+    assert page.evaluate(PLACES) == [left, right], "it stays for the next pair"
+    assert page.evaluate(WINDOWS) == windows
+    page.keyboard.press("w")
+    page.get_by_role("button", name="Default").first.click()
+    assert page.evaluate(WINDOWS) == [None, None]
+    page.keyboard.press("Escape")
     page.keyboard.press("0")
-    assert page.locator("#zoom").inner_text() == "100 %"
+    assert [place["scale"] for place in page.evaluate(PLACES)] == [1, 1]
 
 
 def test_time_in_pauses_does_not_count(
@@ -283,8 +286,8 @@ def test_on_a_tablet(
     for apart in (30, 40, 60):
         fingers("touchMove", (-apart, 0), (apart, 0))
     fingers("touchEnd")
-    until(page, "document.getElementById('zoom').textContent === '300 %'")
-    left, right = page.evaluate(SHAPES)
+    until(page, "document.getElementById('left').scale === 3")
+    left, right = page.evaluate(PLACES)
     assert left == right
     pair = on_screen(page)
     page.locator("#second").tap()

@@ -10,10 +10,11 @@ from cbir.store import Collection
 from service.features.annotate.active.judgement_journal import ImageGrade, PairJudgement, Undo, read_journal
 from tests.e2e.browsing import until
 from tests.e2e.conftest import PATIENCE_MS
-from tests.e2e.judging import UNSENT, Annotating, annotating, joints, on_screen
+from tests.e2e.judging import DRAWN, UNSENT, Annotating, annotating, joints, on_screen
 from tests.e2e.test_page_axe import AXE, complaints_dark_and_light
 
 WIDTHS = [(1440, 900), (1024, 768), (390, 844)]
+LARGE = "Boolean(document.querySelector('#large cbir-viewer')?.picture)"
 INSTRUCTIONS = "# How to judge\n\n- Look at the **gap**.\n\n<script>window.hacked = 1</script>\n"
 GRADED = "document.querySelector('.grading-row [data-grade]')?.disabled === false"
 
@@ -58,7 +59,7 @@ def begin(page: sync_api.Page, running: Annotating, who: str, path: str = "") ->
     page.get_by_role("heading", name="How to judge").wait_for()
     assert not page.locator("#left img").count(), "the instructions come before the first pair"
     page.keyboard.press("Enter")
-    page.wait_for_selector("#left img")
+    until(page, DRAWN)
 
 
 def entries(study: Path, who: str) -> list[PairJudgement | ImageGrade | Undo]:
@@ -81,9 +82,9 @@ def test_instructions_and_reference_images(page: sync_api.Page, running: Annotat
     strip = page.locator("#references")
     assert strip.is_visible(), "there is room beside the pictures"
     strip.get_by_role("button", name="Worst of all").click()
-    page.locator("#large img").wait_for()
+    until(page, LARGE)
     page.keyboard.press("+")
-    assert "scale(1.25)" in (page.locator("#large img").get_attribute("style") or "")
+    assert page.evaluate("document.querySelector('#large cbir-viewer').scale") == 1.25
     page.keyboard.press("Escape")
     page.keyboard.press("r")
     assert not strip.is_visible()
@@ -161,7 +162,7 @@ def test_accessible(page: sync_api.Page, running: Annotating, width: int, height
         page.keyboard.press("r")
     found["pair"] = complaints_dark_and_light(page)
     page.locator("#references button").first.click()
-    page.locator("#large img").wait_for()
+    until(page, LARGE)
     found["large"] = complaints_dark_and_light(page)
     page.keyboard.press("Escape")
     page.keyboard.press("ArrowRight")
