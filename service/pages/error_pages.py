@@ -43,7 +43,9 @@ def show_forbidden(error: HTTPException) -> Response | HTTPException:
     if not _prefers_html() or request.path.startswith(API) or request.method not in SAFE_METHODS:
         return problem
     try:
-        page = make_response(render_template("forbidden.html", reason=error.description), problem.status_code)
+        page = make_response(
+            render_template("forbidden.html", reason=error.description), HTTPStatus.FORBIDDEN
+        )
     except CbirError:  # the frame of the page needs the database
         return problem
     page.vary.add("Accept")
