@@ -29,8 +29,9 @@ export const captionOf = ({ text, image }) => text ?? (image ? tr("Image {name} 
 export function openComparison(from = shownHits(state)[0], listed = shownHits(state)) {
   const { shownQuery: query } = state;
   const hits = listed.filter(({ site }) => !site);
+  const source = query.text ? null : sourceOf(query);
   openReading({
-    query: { source: query.text ? null : { ...sourceOf(query), window: queryViewer()?.window ?? query.window }, caption: captionOf(query), region: regionParts(query, queryViewer()?.picture?.size) },
+    query: { source: source && { ...source, window: queryViewer()?.window ?? query.window }, caption: captionOf(query), region: regionParts(query, queryViewer()?.picture?.size) },
     results: hits.map(resultOf),
     index: Math.max(hits.findIndex(({ image_id }) => image_id === from.image_id), 0),
     actions: {
