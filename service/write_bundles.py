@@ -40,7 +40,9 @@ def _bundle(tree: Path, page: str, kind: str, files: list[str], output: Path) ->
     """Write the files of one kind as one, beside a compressed copy; return its name."""
     form = '@import "./{}";' if kind == "css" else 'import "./{}";'
     entry = tree / f"{page}-entry.{kind}"
-    entry.write_text("\n".join(form.format(name) for name in files if name.endswith(f".{kind}")), encoding="utf-8")
+    entry.write_text(
+        "\n".join(form.format(name) for name in files if name.endswith(f".{kind}")), encoding="utf-8"
+    )
     options = ["--bundle", "--minify", "--format=esm", f"--target={TARGET}", "--legal-comments=inline"]
     command = ["npm", "exec", "--yes", "--", ESBUILD, str(entry), *options, "--log-level=warning"]
     built = subprocess.run(command, cwd=tree, check=True, stdout=subprocess.PIPE).stdout

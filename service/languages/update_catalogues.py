@@ -49,6 +49,7 @@ def extract_from_script(
 SERVICE = Path(service.__file__).parent
 METHODS = [
     ("**/static/swagger-ui/**", "ignore"),
+    ("**/static/vendor/**", "ignore"),
     ("**.py", "python"),
     ("**/templates/**.html", "jinja2.ext:babel_extract"),
     ("**/static/**.js", "service.languages.update_catalogues:extract_from_script"),

@@ -35,7 +35,9 @@ def bundle_response(filename: str) -> Response | None:
         return None
     compressed = request.accept_encodings["gzip"] > 0 and (BUNDLES / f"{name}.gz").is_file()
     kind = "text/css" if name.endswith(".css") else "text/javascript"
-    response = send_from_directory(BUNDLES, f"{name}.gz" if compressed else name, mimetype=kind, conditional=False)
+    response = send_from_directory(
+        BUNDLES, f"{name}.gz" if compressed else name, mimetype=kind, conditional=False
+    )
     response.headers["Cache-Control"] = IMMUTABLE
     response.vary.add("Accept-Encoding")
     if compressed:

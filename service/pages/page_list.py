@@ -3,8 +3,16 @@
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-PAGES: Mapping[str, tuple[str, ...]] = {  # files of the core, below static; a page's own module is the last one
-    "search": ("page.css", "viewer/viewer.css", "viewer/reading.css", "search/search.css", "search/search.js"),
+PAGES: Mapping[
+    str, tuple[str, ...]
+] = {  # files of the core, below static; a page's own module is the last one
+    "search": (
+        "page.css",
+        "viewer/viewer.css",
+        "viewer/reading.css",
+        "search/search.css",
+        "search/search.js",
+    ),
 }
 
 

@@ -1,6 +1,6 @@
 """Parts of pages: the menu, label filters, and the files and templates that features bring."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
@@ -13,9 +13,12 @@ from cbir.system.access_rights import Scope
 from cbir.system.features import Feature, FeatureUnusable, features
 from service.access.caller import current_rights
 from service.languages import mark
+from service.pages.page_list import PAGES
 
 MENU = "cbir-menu"  # key in app.extensions
-SLOTS = frozenset({"gallery.head", "gallery.selection"})  # places in pages of the core for templates of features
+SLOTS = frozenset(
+    {"gallery.head", "gallery.selection"}
+)  # places in pages of the core for templates of features
 STATIC, TEMPLATES = "static", "templates"
 FEATURE_FILES = "cbir-feature-files"  # key in app.extensions: folder by address below /static
 MAX_KEYS = 16
@@ -86,8 +89,18 @@ def install_files(app: Flask) -> None:
                     f"feature {feature.name}: there is no slot {slot}, or no template {template}"
                 )
             parts[slot].append(template)
+        _check_modules(feature, static)
     app.extensions[FEATURE_FILES] = {name: at for name, at in static.items() if at != package / STATIC}
     app.context_processor(lambda: {"page_parts": parts.__getitem__})
+
+
+def _check_modules(feature: Feature, static: Mapping[str, Path]) -> None:
+    for page, names in feature.page_modules.items():
+        for name in names:
+            if page not in PAGES or name not in static:
+                raise FeatureUnusable(
+                    f"feature {feature.name}: there is no page {page}, or no file {STATIC}/{name}"
+                )
 
 
 def _files_below(folder: Path) -> Iterator[str]:

@@ -6,7 +6,18 @@ import PIL.Image
 import pytest
 from playwright import sync_api
 
-from tests.e2e.browsing import SEARCHES, VIEWER, become_expert, choose, ids, see_query, settle, show, start, titles, until
+from tests.e2e.browsing import (
+    SEARCHES,
+    VIEWER,
+    become_expert,
+    choose,
+    ids,
+    see_query,
+    settle,
+    show,
+    titles,
+    until,
+)
 from tests.service.conftest import Served
 
 
@@ -177,7 +188,12 @@ def test_nothing_is_wider_than_the_window(page: sync_api.Page, pictures: list[Pa
     for view in ("After re-ranking", "Side by side"):
         show(page, view)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        assert page.evaluate("document.getElementById('found').scrollWidth - document.getElementById('found').clientWidth") <= 0
+        assert (
+            page.evaluate(
+                "document.getElementById('found').scrollWidth - document.getElementById('found').clientWidth"
+            )
+            <= 0
+        )
 
 
 def test_keyboard_reaches_everything(page: sync_api.Page) -> None:

@@ -97,7 +97,10 @@ def test_buttons_and_a_mark_taken_back(page: sync_api.Page, pictures: list[Path]
     choose(page, pictures[-1])
     card = page.locator("#columns li").first
     card.hover()
-    like, unlike = card.get_by_role("button", name="Like this:", exact=False), card.get_by_role("button", name="Not like")
+    like, unlike = (
+        card.get_by_role("button", name="Like this:", exact=False),
+        card.get_by_role("button", name="Not like"),
+    )
     like.first.click()
     assert like.first.get_attribute("aria-pressed") == "true"
     unlike.click()

@@ -83,7 +83,9 @@ def query(served: Served, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def opened(browser: sync_api.Browser, served: Served, width: int, colours: str) -> sync_api.Page:
     phone = width < 500
-    context = browser.new_context(viewport={"width": width, "height": HEIGHT}, has_touch=phone, is_mobile=phone)
+    context = browser.new_context(
+        viewport={"width": width, "height": HEIGHT}, has_touch=phone, is_mobile=phone
+    )
     cookie: Any = {"name": "cbir-theme", "value": colours, "url": served.address}
     context.add_cookies([cookie])
     page = context.new_page()

@@ -15,7 +15,9 @@ STRIPES = 40  # pixels
 COUNT = 105
 
 
-def test_shares_of_a_label_are_drawn_and_counted(page: sync_api.Page, served: Served, pictures: list[Path]) -> None:
+def test_shares_of_a_label_are_drawn_and_counted(
+    page: sync_api.Page, served: Served, pictures: list[Path]
+) -> None:
     page.goto(f"{served.address}/?group_by=image")
     choose(page, pictures[-1])
     legend = [" ".join(text.split()) for text in page.locator(".share-word").all_inner_texts()]

@@ -26,7 +26,10 @@ def select(page: sync_api.Page, name: str) -> None:
 def sent(page: sync_api.Page) -> list[dict[str, Any]]:
     """The JSON of the searches from now on."""
     bodies: list[dict[str, Any]] = []
-    page.on("request", lambda request: bodies.append(request.post_data_json) if request.url.endswith("/search") else None)
+    page.on(
+        "request",
+        lambda request: bodies.append(request.post_data_json) if request.url.endswith("/search") else None,
+    )
     return bodies
 
 
@@ -67,7 +70,9 @@ def test_a_value_out_of_bounds_is_pointed_at(page: sync_api.Page, pictures: list
     choose(page, pictures[-1])
     select(page, "eprf")
     bodies: list[str] = []
-    page.on("request", lambda request: bodies.append(request.url) if request.url.endswith("/search") else None)
+    page.on(
+        "request", lambda request: bodies.append(request.url) if request.url.endswith("/search") else None
+    )
     page.locator("#parameters summary").click()
     enter(page, "P", "101")
     assert key_of(page) == "parameter-P"

@@ -193,7 +193,9 @@ def test_window_of_a_scan(page: sync_api.Page) -> None:
             };
         }"""
     )
-    page.get_by_role("button", name="Search in this window").click()  # until then it changes the picture alone
+    page.get_by_role(
+        "button", name="Search in this window"
+    ).click()  # until then it changes the picture alone
     settle(page)
     assert page.evaluate("windows") == ["480,2500"]
     assert page.get_by_role("button", name="Search in this window").count() == 0
@@ -258,7 +260,7 @@ def test_busy_service_then_try_again(page: sync_api.Page, pictures: list[Path], 
 
 
 def test_large_file(page: sync_api.Page, tmp_path: Path) -> None:
-    most = page.evaluate("JSON.parse(document.getElementById('facts').textContent).max_upload_bytes")
+    most = page.evaluate("JSON.parse(document.getElementById('search').dataset.facts).max_upload_bytes")
     with (tmp_path / "large.png").open("wb") as file:
         file.truncate(most + 1)
     page.set_input_files("#file", tmp_path / "large.png")

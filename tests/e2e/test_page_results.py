@@ -226,4 +226,3 @@ def test_colours_are_dark_first_and_light_by_choice(page: sync_api.Page) -> None
     assert page.evaluate(colours) == ["light", light]
     page.keyboard.press("l")
     assert page.evaluate(colours) == ["dark", dark]
-

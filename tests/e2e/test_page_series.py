@@ -149,7 +149,9 @@ def test_tools_on_the_query(searched: sync_api.Page) -> None:
     assert "region" not in searched.url
     searched.keyboard.press("5")  # the lung: another picture, not another search
     until(searched, f"String({QUERY}.shownWindow) === '-600,1500'")
-    assert searched.get_by_role("button", name="Search in this window").count() == 0  # of an image of the collection
+    assert (
+        searched.get_by_role("button", name="Search in this window").count() == 0
+    )  # of an image of the collection
 
 
 def test_a_region_of_an_enlarged_picture(searched: sync_api.Page) -> None:
@@ -176,7 +178,9 @@ def test_dragging_over_a_card_goes_through_its_series(searched: sync_api.Page) -
     before = film.locator("img").get_attribute("src")
     right = 1 if number < SLICES else -1
     drag(searched, (box["x"] + box["width"] / 2, box["y"] + 60), right * box["width"] * 0.3, 0)
-    until(searched, f"document.querySelector('#columns .slice').textContent === '{number + right} of {SLICES}'")
+    until(
+        searched, f"document.querySelector('#columns .slice').textContent === '{number + right} of {SLICES}'"
+    )
     assert film.locator("img").get_attribute("src") != before
     assert searched.locator("dialog[open]").count() == 0  # a drag is no click
 

@@ -1,10 +1,10 @@
 // What researchers see: the method and its parameters, before and after, scores, timings, the link of a search. English.
 
-import { fixed } from "../translate.js";
+import { fixed, tr } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";
 import { changeSettings, changeView, shownHits } from "./run.js";
 
-const VIEWS = { before: "Before", after: "After re-ranking", both: "Side by side" };
+const VIEWS = () => ({ before: tr("Before"), after: tr("After re-ranking"), both: tr("Side by side") });
 
 function parameterField(info, { settings, chosen }) {
   const change = ({ target }) => {
@@ -54,7 +54,7 @@ export function expertPanel(now) {
   const { answer, settings } = now;
   return html`<div class="expert" id="expert-panel" role="group" aria-label="Expert">
     ${methodFields(now)}
-    ${answer?.before ? html`<fieldset class="switch" id="views"><legend class="unseen">Show</legend>${Object.entries(VIEWS).map(([view, title]) => html`<label><input type="radio" name="view" value=${view} .checked=${settings.view === view} @change=${() => changeView(view)} /><span>${title}</span></label>`)}</fieldset>` : nothing}
+    ${answer?.before ? html`<fieldset class="switch" id="views"><legend class="unseen">Show</legend>${Object.entries(VIEWS()).map(([view, title]) => html`<label><input type="radio" name="view" value=${view} .checked=${settings.view === view} @change=${() => changeView(view)} /><span>${title}</span></label>`)}</fieldset>` : nothing}
     ${answer ? summary(now) : nothing}
   </div>`;
 }

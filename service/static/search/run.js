@@ -195,7 +195,7 @@ async function loadFacts(collection, signal) {
 
 /** What the service says of the collection of a page. */
 export function factsOf(page) {
-  return { ...JSON.parse(page.getElementById("facts").textContent), several: Boolean(page.getElementById("collections")) };
+  return { ...JSON.parse(page.getElementById("search").dataset.facts), several: Boolean(page.getElementById("collections")) };
 }
 
 /** Run the search of the address, on loading and on history navigation. */
