@@ -1,8 +1,8 @@
 """Bundles the scripts and style sheets of pages when a wheel is made, by esbuild from npm.
 
-Each page gets one script and one style sheet, named by their content, and compressed in advance. Without npm the wheel
-has the modules as they are, which browsers load one by one; with CBIR_BUNDLES=required, as `make release` sets it, that
-is an error.
+Each page gets one script and one style sheet, named by their content, and compressed in advance. Without npm the
+wheel has the modules as they are, which browsers load one by one; with CBIR_BUNDLES=required, as `make release`
+sets it, that is an error.
 """
 
 import os

@@ -23,6 +23,7 @@ def write_bundles(root: Path, output: Path) -> None:
     """Write the bundle of each page of the tree at `root`, and the manifest, into the folder `output`."""
     names = sorted(path.parent.name for path in (root / "service" / "features").glob("*/feature.py"))
     features = [import_module(f"service.features.{name}.feature").FEATURE for name in names]
+    features.sort(key=lambda feature: str(feature.name))
     manifest = {}
     with TemporaryDirectory() as folder:
         tree = Path(folder)
@@ -30,7 +31,7 @@ def write_bundles(root: Path, output: Path) -> None:
             ignored = shutil.ignore_patterns(*SKIPPED)
             shutil.copytree(static, tree, dirs_exist_ok=True, ignore=ignored)
         for page in PAGES:
-            files = files_of(page, sorted(features, key=lambda feature: feature.name))
+            files = files_of(page, features)
             bundle = [_bundle(tree, page, kind, files, output) for kind in ("css", "js")]
             manifest[page] = {"files": files, "bundle": bundle}
     (output / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")

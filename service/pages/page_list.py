@@ -1,4 +1,7 @@
-"""The files that each page of the core loads. The build of wheels imports it, so it imports nothing that is not there then."""
+"""The files that each page of the core loads.
+
+The build of wheels imports it, so it imports nothing but the standard library.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Protocol

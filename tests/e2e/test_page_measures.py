@@ -1,4 +1,4 @@
-"""What the page is measured by: controls, pictures in view, bytes that are sent, requests, and the time until it is ready.
+"""What the page is measured by: controls, pictures in view, bytes that are sent, requests, time until it is ready.
 
 One browser at four widths, dark and light; a phone has a touch screen.
 """
@@ -32,7 +32,7 @@ LEAST_PICTURES = {1440: 12, 1280: 8, 768: 6, 390: 4}  # complete ones, without s
 QUERY_WIDTH = 400  # pixels at 1440
 LATENCY_MS = 300
 READY_MS = 1500
-CONTROLS = """() => [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")]
+CONTROLS = """() => [...document.querySelectorAll("a[href], button, input, select, summary, [tabindex='0']")]
     .filter(each => each.checkVisibility({ visibilityProperty: true }) && !each.closest("footer"))
     .map(each => each.id || each.className || each.textContent.trim())"""
 PICTURES = """() => {
@@ -141,7 +141,8 @@ def test_menus_stay_on_the_screen(browser: sync_api.Browser, served: Served, que
 
 RECORD = """() => {
     window.sent = [];
-    const bytes = body => body instanceof FormData ? [...body.values()].reduce((sum, each) => sum + (each.size ?? each.length), 0) : 0;
+    const sizes = body => body instanceof FormData ? [...body.values()].map(each => each.size ?? each.length) : [];
+    const bytes = body => sizes(body).reduce((sum, size) => sum + size, 0);
     const [send, plain] = [XMLHttpRequest.prototype.send, window.fetch];
     XMLHttpRequest.prototype.send = function (body) { sent.push(bytes(body)); return send.call(this, body); };
     window.fetch = (address, options) => { sent.push(bytes(options?.body)); return plain(address, options); };

@@ -141,7 +141,7 @@ def test_an_unknown_language_counts_as_no_choice(client: FlaskClient, wrong: str
 def test_a_page_in_a_language_and_its_menu(client: FlaskClient) -> None:
     text = client.get("/?lang=de&collection=x&collection=y").text
     assert "Keine solche Sammlung" in text
-    assert "Sprache: Deutsch<" in text
+    assert 'title="Deutsch" aria-current="true">DE</a>' in text
     assert re.search(r'href="\?lang=fr&amp;collection=x&amp;collection=y" hreflang="fr" lang="fr"', text)
     assert f'href="{address_of("de")}"' in text
     assert 'id="catalogue"' not in client.get("/?lang=en").text

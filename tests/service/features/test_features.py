@@ -135,8 +135,8 @@ def test_a_feature_brings_files_and_parts_of_pages(
         file.parent.mkdir(parents=True)
         file.write_text(text)
     declared = (
-        "package='notes', page_parts={'gallery.selection': 'note.html'}, page_modules={'search': ('notes/note.js',)}, "
-        "page_facts='notes:note_facts'"
+        "package='notes', page_parts={'gallery.selection': 'note.html'}, "
+        "page_modules={'search': ('notes/note.js',)}, page_facts='notes:note_facts'"
     )
     install_feature(
         "notes", f"def note_facts(*_): return {{'most': 7}}\nFEATURE = Feature(name='notes', {declared})"
