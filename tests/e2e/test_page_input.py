@@ -50,17 +50,17 @@ def test_dropped_folder_is_a_stack(page: sync_api.Page, study: Path) -> None:
     page.evaluate(RECORD_SEARCHES)
     drop(page, [study])
     settle(page)
-    until(page, f"{COUNTER} === 'slice 3 of 4'")
+    until(page, f"{COUNTER} === 'Slice 3 of 4'")
     assert page.inner_text("#input-note") == "1 file left out: not images."
     sizes = [(study / "series" / f"{5 - number}.dcm").stat().st_size for number in range(1, 5)]
     assert page.evaluate("searches") == [[sizes[2]]]
     page.locator("#side .viewer-stage").hover()
     page.mouse.wheel(0, 120)
-    until(page, f"{COUNTER} === 'slice 4 of 4'")
+    until(page, f"{COUNTER} === 'Slice 4 of 4'")
     until(page, f"String(searches.at(-1)) === '{sizes[3]}'")
     page.locator("#side .viewer-stage").focus()
     page.keyboard.press("Home")
-    until(page, f"{COUNTER} === 'slice 1 of 4'")
+    until(page, f"{COUNTER} === 'Slice 1 of 4'")
     until(page, f"String(searches.at(-1)) === '{sizes[0]}'")
 
 
@@ -68,12 +68,12 @@ def test_several_files_are_one_query(page: sync_api.Page, pictures: list[Path]) 
     page.evaluate(RECORD_SEARCHES)
     drop(page, pictures[:3])
     settle(page)
-    until(page, f"{COUNTER} === 'example 1 of 3'")
+    until(page, f"{COUNTER} === 'Example 1 of 3'")
     assert page.evaluate("searches[0].length") == 3
     found, count = ids(page), page.evaluate("searches.length")
     page.locator("#side .viewer-stage").focus()
     page.keyboard.press("ArrowDown")
-    until(page, f"{COUNTER} === 'example 2 of 3'")
+    until(page, f"{COUNTER} === 'Example 2 of 3'")
     page.wait_for_timeout(600)
     assert (ids(page), page.evaluate("searches.length")) == (found, count)  # only looked at
     assert page.locator("#side").get_by_role("button", name="Region").count() == 0
@@ -86,7 +86,7 @@ def test_archive_is_a_stack_too(page: sync_api.Page, study: Path, tmp_path: Path
             file.write(path, path.relative_to(study))
     page.set_input_files("#file", archive)
     settle(page)
-    until(page, f"{COUNTER} === 'slice 3 of 4'")
+    until(page, f"{COUNTER} === 'Slice 3 of 4'")
 
 
 def test_errors_name_the_problem_and_keep_the_results(
@@ -104,5 +104,5 @@ def test_errors_name_the_problem_and_keep_the_results(
     assert ids(page) == found
     (tmp_path / "scan.png").write_bytes(pictures[0].read_bytes()[:100])
     page.set_input_files("#file", [tmp_path / "scan.png", pictures[0]])
-    until(page, "document.getElementById('problem').textContent.includes('scan.png')")
+    until(page, "document.getElementById('problem')?.textContent.includes('scan.png')")
     assert ids(page) == found

@@ -85,11 +85,11 @@ def test_slices_of_a_dropped_folder_are_in_order(page: sync_api.Page, files: dic
     page.set_input_files("#file", random.Random(1).sample(list(files.values()), COUNT))
     settle(page)
     by_number = dict(enumerate((path.stat().st_size for path in files.values()), start=1))
-    until(page, f"{VIEWER}.counter.textContent === 'slice {COUNT // 2 + 1} of {COUNT}'")
+    until(page, f"{VIEWER}.counter.textContent === 'Slice {COUNT // 2 + 1} of {COUNT}'")
     assert page.evaluate("sizes") == [by_number[COUNT // 2 + 1]]
     for number in (1, 2, 3, COUNT):
         page.locator("#side .viewer-slider").fill(str(number))
-        until(page, f"{VIEWER}.counter.textContent === 'slice {number} of {COUNT}'")
+        until(page, f"{VIEWER}.counter.textContent === 'Slice {number} of {COUNT}'")
         until(page, f"sizes.at(-1) === {by_number[number]}")
 
 

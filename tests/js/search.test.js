@@ -27,7 +27,7 @@ test("one result a patient, and not the query's study, without a choice", () => 
 });
 
 test("words are not re-ranked, and have no study", () => {
-  assert.deepEqual(searchFields(state({ query: { text: "effusion" } })), { k: 20, where: [], rerank: "none", group_by: "patient" });
+  assert.deepEqual(searchFields(state({ query: { text: "effusion" } })), { k: 20, where: [], group_by: "patient" });
 });
 
 test("judgements go with a method that takes them", () => {

@@ -32,7 +32,7 @@ const shortName = (condition, { filters }) => {
 
 function activeChip(condition, facts) {
   const name = shortName(condition, facts);
-  return html`<button class="pill on" type="button" data-condition=${condition} title=${condition} aria-label=${tr("Remove the filter {condition}", { condition })} @click=${() => toggled(condition)}>${name} <small>${countOf(condition, facts)}</small> <span aria-hidden="true">×</span></button>`;
+  return html`<button class="pill on" type="button" data-condition=${condition} title=${condition} @click=${() => toggled(condition)}>${name} <small>${countOf(condition, facts)}</small> <span aria-hidden="true">×</span><span class="unseen">${tr("Remove the filter {condition}", { condition })}</span></button>`;
 }
 
 function facet([key, values], where) {
