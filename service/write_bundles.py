@@ -4,7 +4,6 @@
 """
 
 import gzip
-import hashlib
 import json
 import shutil
 import subprocess
@@ -32,22 +31,51 @@ def write_bundles(root: Path, output: Path) -> None:
             shutil.copytree(static, tree, dirs_exist_ok=True, ignore=ignored)
         for page in PAGES:
             files = files_of(page, features)
-            bundle = [_bundle(tree, page, kind, files, output) for kind in ("css", "js")]
+            bundle = [*_style(tree, page, files, output), *_script(tree, page, files, output)]
             manifest[page] = {"files": files, "bundle": bundle}
     (output / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
 
 
-def _bundle(tree: Path, page: str, kind: str, files: list[str], output: Path) -> str:
-    """Write the files of one kind as one, beside a compressed copy; return its name."""
-    form = '@import "./{}";' if kind == "css" else 'import "./{}";'
-    entry = tree / f"{page}-entry.{kind}"
+def _style(tree: Path, page: str, files: list[str], output: Path) -> list[str]:
+    """Write the style sheets of a page as one; return its name."""
+    entry = tree / f"{page}.css"
     entry.write_text(
-        "\n".join(form.format(name) for name in files if name.endswith(f".{kind}")), encoding="utf-8"
+        "".join(f'@import "./{name}";\n' for name in files if name.endswith(".css")), encoding="utf-8"
     )
+    return _run(entry, output)[:1]
+
+
+def _script(tree: Path, page: str, files: list[str], output: Path) -> list[str]:
+    """Write the scripts of a page: parts that are there from the start, and its own last; return their names."""
+    entry = tree / f"{page}.js"
+    entry.write_text(
+        "".join(f'import "./{name}";\n' for name in files if name.endswith(".js")), encoding="utf-8"
+    )
+    return _run(entry, output)[::-1]
+
+
+def _run(entry: Path, output: Path) -> list[str]:
+    """Bundle a file; return the names of what it became and of the parts that it imports, the file's own first.
+
+    Parts that scripts import when they use them are written too.
+    """
+    facts = entry.with_suffix(".json")
     options = ["--bundle", "--minify", "--format=esm", f"--target={TARGET}", "--legal-comments=inline"]
-    command = ["npm", "exec", "--yes", "--", ESBUILD, str(entry), *options, "--log-level=warning"]
-    built = subprocess.run(command, cwd=tree, check=True, stdout=subprocess.PIPE).stdout
-    name = f"{page}-{hashlib.sha256(built).hexdigest()[:12]}.{kind}"
-    (output / name).write_bytes(built)
-    (output / f"{name}.gz").write_bytes(gzip.compress(built, 9, mtime=0))
-    return name
+    names = [f"--outdir={output}", "--entry-names=[name]-[hash]", "--chunk-names=part-[hash]", "--splitting"]
+    command = ["npm", "exec", "--yes", "--", ESBUILD, str(entry), *options, *names, f"--metafile={facts}"]
+    subprocess.run([*command, "--log-level=warning"], cwd=entry.parent, check=True, stdout=subprocess.DEVNULL)
+    built = {
+        Path(path).name: each
+        for path, each in json.loads(facts.read_text(encoding="utf-8"))["outputs"].items()
+    }
+    for name in built:
+        data = (output / name).read_bytes()
+        (output / f"{name}.gz").write_bytes(gzip.compress(data, 9, mtime=0))
+    (own,) = (name for name, each in built.items() if Path(each.get("entryPoint", "")).name == entry.name)
+    parts = [own]
+    for name in parts:  # grows
+        imported = [
+            Path(each["path"]).name for each in built[name]["imports"] if each["kind"] == "import-statement"
+        ]
+        parts += [part for part in imported if part not in parts]
+    return parts

@@ -60,13 +60,26 @@ def page_tags(page: str) -> Markup:
     """Return the tags of the files of a page; of its bundle if that has the same files."""
     names = files_of(page, features())
     built = read_manifest().get(page)
-    if built and built["files"] == names:
-        names = [f"{BUNDLES.name}/{name}" for name in built["bundle"]]
-    tags = [_tag(url_for("static", filename=name)) for name in names]
-    return Markup("\n  ").join(tags)
+    if not built or built["files"] != names:
+        return _tags(names, [])
+    *parts, own = (f"{BUNDLES.name}/{name}" for name in built["bundle"])
+    return _tags(
+        [*(name for name in parts if name.endswith(".css")), own],
+        [name for name in parts if name.endswith(".js")],
+    )
 
 
-def _tag(address: str) -> Markup:
-    if address.endswith(".css"):
-        return Markup('<link rel="stylesheet" href="{}">').format(address)
-    return Markup('<script type="module" src="{}"></script>').format(address)
+def _tags(names: list[str], preloaded: list[str]) -> Markup:
+    """Return the tags of files, and of parts of scripts that are to be loaded at once."""
+    preloads = [Markup('<link rel="modulepreload" href="{}">').format(_address(name)) for name in preloaded]
+    return Markup("\n  ").join([*preloads, *map(_tag, names)])
+
+
+def _address(name: str) -> str:
+    return url_for("static", filename=name)
+
+
+def _tag(name: str) -> Markup:
+    if name.endswith(".css"):
+        return Markup('<link rel="stylesheet" href="{}">').format(_address(name))
+    return Markup('<script type="module" src="{}"></script>').format(_address(name))

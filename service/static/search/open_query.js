@@ -5,7 +5,6 @@ import { addressIn, ApiError, request } from "../api.js";
 import { droppedFiles } from "../dropped_files.js";
 import { InputError } from "../input_error.js";
 import { state, update } from "../page_state.js";
-import { readFiles } from "../read_files.js";
 import { tr } from "../translate.js";
 import { kindOf } from "./box_text.js";
 import { addressOf, changeCollection, collectionName, openAddress, showError, startSearch } from "./run.js";
@@ -18,6 +17,7 @@ export async function openFiles(promised) {
   try {
     const files = [...(await promised)].filter(({ name }) => !name.startsWith("."));
     if (!files.length) return;
+    const { readFiles } = await import("../read_files.js");
     const query = await readFiles(files, { ofSeries: state.facts.of_series, maxBytes: state.facts.max_upload_bytes });
     if (number === reading) startSearch(query);
   } catch (error) {

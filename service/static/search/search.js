@@ -79,4 +79,7 @@ callParts("install", { showError });
 addEventListener("popstate", openAddress);
 start()
   .catch(showError)
-  .finally(() => performance.mark("ready"));
+  .finally(() => {
+    performance.mark("ready");
+    (globalThis.requestIdleCallback ?? setTimeout)(() => import("../read_files.js")); // before it is needed
+  });

@@ -1,63 +1,10 @@
-// Saving the results that are shown as a file, printing them, and copying their link.
+// The menu below the query: copying the link of a search, saving its results as a file, printing them.
 
-import { toCsv, toJson, toUids } from "../answer_files.js";
-import { imageAddress } from "../api.js";
-import { renderSheet } from "../answer_sheet.js";
 import { copyText } from "../clipboard.js";
 import { update } from "../page_state.js";
 import { tr } from "../translate.js";
 import { html, nothing } from "../vendor/lit.js";
-import { captionOf } from "./comparison.js";
-import { collectionName, shownHits } from "./run.js";
-
-const MAX_SIDE = 384; // pixels of a picture in a sheet
-const RELEASE_MS = 60_000; // until when a browser has read the file
-
-function save(name, type, text) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type }));
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), RELEASE_MS);
-}
-
-function dataUrl(source, width, height) {
-  const scale = Math.min(1, MAX_SIDE / Math.max(width, height));
-  const canvas = document.createElement("canvas");
-  canvas.width = Math.max(1, Math.round(width * scale));
-  canvas.height = Math.max(1, Math.round(height * scale));
-  canvas.getContext("2d").drawImage(source, 0, 0, canvas.width, canvas.height);
-  return canvas.toDataURL("image/jpeg", 0.9);
-}
-
-/** The picture at an address as a data URL, null if it cannot be loaded. */
-async function loadedUrl(address) {
-  const image = new Image();
-  image.src = address;
-  const loaded = await image.decode().then(() => true, () => false);
-  return loaded ? dataUrl(image, image.naturalWidth, image.naturalHeight) : null;
-}
-
-/** The picture of the query as it is shown, null for words. */
-function queryUrl({ query }) {
-  if (query.image) return loadedUrl(imageAddress(collectionName(), query.image, "/picture", { region: query.region?.join(",") }));
-  const canvas = document.querySelector("#side cbir-viewer canvas");
-  return canvas ? dataUrl(canvas, canvas.width, canvas.height) : null;
-}
-
-async function saveSheet(now) {
-  const hits = shownHits(now);
-  const query = { caption: captionOf(now.query), data: now.query.text ? null : await queryUrl(now) };
-  const pictures = await Promise.all(hits.map((hit) => loadedUrl(hit.links.thumbnail)));
-  save("results.html", "text/html", renderSheet({ note: tr("Re-ranking: {method}", now.answer.rerank), query, results: hits, pictures }));
-}
-
-async function printResults() {
-  const images = [...document.querySelectorAll("#columns img")];
-  for (const image of images) image.loading = "eager"; // those out of sight have not been loaded
-  await Promise.all(images.map((image) => image.decode().catch(() => {})));
-  print();
-}
+import { shownHits } from "./run.js";
 
 async function copyLink({ query }) {
   const copied = await copyText(location.href);
@@ -67,14 +14,14 @@ async function copyLink({ query }) {
 
 /** The items of the menu. */
 export function items(now) {
-  const hits = shownHits(now);
   const item = (name, title, action) => html`<button type="button" data-save=${name} @click=${action}>${title}</button>`;
+  const download = (name, title) => item(name, title, async () => (await import("./answer_downloads.js")).DOWNLOADS[name](now));
   return [
     item("link", tr("Copy link"), () => copyLink(now)),
-    item("sheet", tr("Sheet with pictures (HTML)"), () => saveSheet(now)),
-    item("print", tr("Print"), printResults),
-    item("csv", tr("Table (csv)"), () => save("results.csv", "text/csv", toCsv(hits))),
-    item("json", tr("Answer (JSON)"), () => save("results.json", "application/json", toJson(now.answer, hits))),
-    hits.some((hit) => hit.dicom) ? item("uids", tr("DICOM UIDs (csv)"), () => save("dicom-uids.csv", "text/csv", toUids(hits))) : nothing,
+    download("sheet", tr("Sheet with pictures (HTML)")),
+    download("print", tr("Print")),
+    download("csv", tr("Table (csv)")),
+    download("json", tr("Answer (JSON)")),
+    shownHits(now).some((hit) => hit.dicom) ? download("uids", tr("DICOM UIDs (csv)")) : nothing,
   ];
 }
