@@ -72,7 +72,8 @@ function problemBox({ problem, query }) {
 
 function start({ facts }) {
   const film = ({ image, title }) => html`<li>${card({ image_id: image, labels: { label: title }, links: { thumbnail: imageAddress(collectionName(), image, "/thumbnail") } }, { href: addressOf({ image }), actions: { open: () => startSearch({ image }) } })}</li>`;
-  const invitation = facts.of_series ? tr("Drop a CT series here") : tr("Drop an image here");
+  const byTouch = matchMedia("(hover: none)").matches;
+  const invitation = facts.of_series ? tr("Drop a CT series here") : byTouch ? tr("Choose an image") : tr("Drop an image here");
   const kinds = facts.of_series ? tr("Folder or ZIP archive of its DICOM slices, or NIfTI") : tr("or choose, or paste one: PNG, JPEG, TIFF, DICOM, NIfTI, a series, a folder or a ZIP archive");
   return html`<section class="start" id="start">
     <button class="drop" type="button" id="drop" @click=${() => document.getElementById("file").click()}>
